@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Exports the functions of cuBLASLt that the runtime calls. A product becomes a
+// command of the emulated driver's stream.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/emulator/cuda/Calls.h"
@@ -19,7 +22,7 @@
 using namespace heddle::rt;
 using namespace heddle::rt::cublaslt;
 
-// What the library shows.
+// The exported functions.
 namespace heddle::rt::cublaslt {
 extern "C" {
 #define HEDDLE_DECLARE(RETURN, NAME, SYMBOL, PARAMETERS)                       \
@@ -28,9 +31,9 @@ HEDDLE_CUBLASLT_CALLS(HEDDLE_DECLARE)
 #undef HEDDLE_DECLARE
 }
 
-/// A cublasLtHandle_t.
+/// The data of a cublasLtHandle_t.
 struct HandleData {
-  int64_t products = 0; ///< That were given to streams.
+  int64_t products = 0; ///< Number of products that were submitted.
 };
 } // namespace heddle::rt::cublaslt
 
@@ -38,7 +41,7 @@ static void complain(const std::string &message) {
   std::fprintf(stderr, "heddle emulate: cuBLASLt: %s\n", message.c_str());
 }
 
-/// What stands behind `name:` in HEDDLE_EMULATE_FAULT; -1 without it.
+/// The number after `name:` in HEDDLE_EMULATE_FAULT; -1 if it is not there.
 static int64_t faultNumber(const char *name) {
   const char *fault = std::getenv("HEDDLE_EMULATE_FAULT");
   size_t length = std::strlen(name);
@@ -48,7 +51,7 @@ static int64_t faultNumber(const char *name) {
 }
 
 //===----------------------------------------------------------------------===//
-// The library and what describes an operation
+// The library and its descriptors
 //===----------------------------------------------------------------------===//
 
 size_t cublaslt::cublasLtGetVersion() { return 130000; }
@@ -77,7 +80,7 @@ Status cublaslt::cublasLtMatmulDescDestroy(Desc desc) {
   return Success;
 }
 
-/// Reads an attribute of the size that it must have.
+/// Reads an attribute, whose size must be right.
 template <typename T>
 static Status take(T &target, const void *value, size_t bytes) {
   if (bytes != sizeof(T))
@@ -154,7 +157,8 @@ Status cublaslt::cublasLtMatmulPreferenceSetAttribute(
 // Products
 //===----------------------------------------------------------------------===//
 
-/// An algorithm has a workspace where k is long: sums of its parts.
+/// Bytes of workspace of an algorithm that splits k, and adds partial sums; 0
+/// if k is short.
 static uint64_t workspaceOf(const Product &product, uint64_t most) {
   uint64_t k = product.desc.transA == AsIs ? product.a.columns : product.a.rows;
   uint64_t parts = 2 * 4 * product.d.rows * product.d.columns;
@@ -208,14 +212,14 @@ Status cublaslt::cublasLtMatmulAlgoCheck(Handle handle, Desc desc, Layout a,
 }
 
 namespace {
-/// A product on its way through a stream.
+/// A product in a stream's queue.
 struct Queued {
   Product product;
   float alpha, beta;
-  /// In the order in which they are made.
+  /// In the order in which they are added.
   std::vector<cuda::EmulatedAccess> accesses;
   int c = -1, bias = -1, aux = -1,
-      workspace = -1; ///< ProductBuffers in `accesses`.
+      workspace = -1; ///< Indices in `accesses`; -1: none.
 
   int add(const void *address, size_t bytes, bool writes) {
     accesses.push_back(
@@ -230,7 +234,7 @@ struct Queued {
 
 static void run(void *data) {
   const Queued &queued = *static_cast<Queued *>(data);
-  // What stands there afterwards is undefined.
+  // The product leaves undefined bytes in the workspace.
   if (queued.workspace >= 0)
     std::memset(queued.place(queued.workspace), 0xff,
                 queued.accesses[queued.workspace].bytes);

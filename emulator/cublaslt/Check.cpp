@@ -1,4 +1,4 @@
-//===- Check.cpp - What cuBLASLt refuses ----------------------------------===//
+//===- Check.cpp - Products that cuBLASLt refuses -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -10,7 +10,7 @@
 
 using namespace heddle::rt::cublaslt;
 
-/// The types that NVIDIA lists for sums in f32.
+/// The combinations of types that NVIDIA documents for sums in f32.
 static bool areTypesKnown(const Product &product) {
   const DescData &desc = product.desc;
   DataType factors = product.a.type, sums = product.d.type;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Sums are made in f32, for each element along k. Columns of the result are
-// spread over threads; a block of columns at a time meets panels of a.
+// Adds in f32, in the order of k. Threads compute ranges of the result's
+// columns, a block of columns and a packed panel of rows of a at a time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,7 @@ using namespace heddle::rt::cublaslt;
 namespace {
 constexpr int64_t panelRows = 32, blockColumns = 4;
 
-/// A matrix in memory.
+/// A column-major matrix in memory.
 struct Matrix {
   const char *place;
   DataType type;
@@ -50,7 +50,7 @@ static void store(char *place, DataType type, int64_t index, float value) {
     std::memcpy(place + index * 4, &value, 4);
     return;
   }
-  // To the nearest, ties to even.
+  // Round to nearest even.
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   uint16_t half = std::isnan(value)
@@ -59,7 +59,7 @@ static void store(char *place, DataType type, int64_t index, float value) {
   std::memcpy(place + index * 2, &half, 2);
 }
 
-/// To 10 bits of mantissa, to the nearest, ties away from zero.
+/// Rounds to 10 bits of mantissa, to nearest, ties away from zero.
 static float toTf32(float value) {
   if (!std::isfinite(value))
     return value;
@@ -118,7 +118,7 @@ public:
 private:
   int64_t panels() const { return (m + panelRows - 1) / panelRows; }
 
-  /// Calls `work` with each number, on as many threads as are worth while.
+  /// Calls `work` with each number below `count`, on as many threads as pay.
   template <typename Work> void spread(int64_t count, const Work &work) const {
     std::atomic<int64_t> next{0};
     auto take = [&] {
@@ -143,7 +143,7 @@ private:
     return product.desc.compute == Compute32FFastTf32 ? toTf32(value) : value;
   }
 
-  /// Rows of a, element by element of k.
+  /// Packs a panel of rows of a, contiguous for each element of k.
   void packPanel(int64_t panel) {
     float *target = packed.data() + panel * k * panelRows;
     int64_t first = panel * panelRows;
@@ -173,7 +173,7 @@ private:
     }
   }
 
-  /// A row of a, or a column of b, summed over k.
+  /// Sums a row of a, or a column of b, over k: the bias gradient.
   void sumFactor(int64_t number) const {
     const DescData &desc = product.desc;
     float sum = 0;
@@ -184,7 +184,7 @@ private:
     store(buffers.bias, product.d.type, number, sum);
   }
 
-  /// What the epilogue makes of an element.
+  /// Applies the epilogue to an element, and stores it.
   void finish(int64_t row, int64_t column, float sum) const {
     const DescData &desc = product.desc;
     DataType type = product.d.type;
@@ -208,7 +208,7 @@ private:
   const ProductBuffers &buffers;
   float alpha, beta;
   int64_t m, n, k;
-  std::vector<float> packed; ///< a in panels of rows.
+  std::vector<float> packed; ///< The panels of a.
 };
 } // namespace
 

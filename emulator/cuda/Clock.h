@@ -1,8 +1,11 @@
-//===- Clock.h - What comes before what -------------------------*- C++ -*-===//
+//===- Clock.h - Commands and vector clocks ---------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Orders the commands of streams by vector clocks, as happens-before race
+// detectors do.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,11 +21,11 @@
 
 namespace heddle::rt::cuda {
 
-/// For each stream, by its number, how many of its commands are known to be
-/// done at some point.
+/// A vector clock: for each stream, by number, how many of its commands come
+/// before a point.
 using Clock = std::vector<uint64_t>;
 
-/// What both know.
+/// Extends `clock` to everything that comes before either.
 inline void join(Clock &clock, const Clock &other) {
   if (clock.size() < other.size())
     clock.resize(other.size());
@@ -31,24 +34,25 @@ inline void join(Clock &clock, const Clock &other) {
       clock[i] = other[i];
 }
 
-/// What an asynchronous command did wrong.
+/// An error of an asynchronous command.
 struct Fault {
   Result code;
   std::string message;
 };
 
-/// What was submitted to a stream.
+/// A command that was submitted to a stream.
 struct Command {
-  std::string name;         ///< As "a copy of 12 bytes".
-  emulator::AccessedRanges
-      memory; ///< What it reads and writes, if it is known.
-  /// Does it, and may add to `memory`. Throws a Fault.
+  std::string name; ///< As "a copy of 12 bytes".
+  /// Bytes that it reads and writes, as far as known.
+  emulator::AccessedRanges memory;
+  /// Executes it, and may add to `memory`. Throws a Fault.
   std::function<void(emulator::AccessedRanges &memory)> run;
-  /// Of one that waits for other processes: called once all before it is done,
-  /// and then again and again, until `run` may be called.
+  /// For commands that wait for other processes. `begin` is called once, when
+  /// all commands before it are done; then `isReady` is called until it returns
+  /// true, and `run` may be called.
   std::function<void()> begin;
   std::function<bool()> isReady;
-  /// It, and all that comes before it.
+  /// The command and everything that comes before it.
   Clock clock;
 };
 

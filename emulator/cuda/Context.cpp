@@ -1,4 +1,4 @@
-//===- Context.cpp - An emulated GPU in use -------------------------------===//
+//===- Context.cpp - State of an emulated GPU -----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -20,7 +20,7 @@ using namespace heddle::rt::cuda;
 thread_local ContextData *cuda::current = nullptr;
 
 DriverState &DriverState::get() {
-  // Never destroyed: a program may call the driver while it ends.
+  // Never destroyed: a program may call the driver while it exits.
   static auto *state = new DriverState();
   return *state;
 }
@@ -47,7 +47,7 @@ Result cuda::inContext(const std::function<Result(ContextData &)> &work,
     ContextData *context = current;
     if (!context)
       return InvalidContext;
-    // It may have been destroyed.
+    // The context may have been destroyed.
     bool isAlive = false;
     for (const auto &[device, other] : state.contexts)
       isAlive |= other.get() == context;

@@ -1,8 +1,11 @@
-//===- Context.h - An emulated GPU in use -----------------------*- C++ -*-===//
+//===- Context.h - State of an emulated GPU ---------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The objects that the driver's handles point to, and helpers with which each
+// exported function of the driver begins.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,22 +24,22 @@
 
 namespace heddle::rt::cuda {
 
-/// A CUmodule.
+/// The data of a CUmodule.
 struct ModuleData {
   std::unique_ptr<emulator::Module> code;
   std::map<std::string, std::unique_ptr<FunctionData>> functions;
 };
 
-/// A CUfunction.
+/// The data of a CUfunction.
 struct FunctionData {
   const emulator::Module *code = nullptr;
   std::string name;
   emulator::KernelInfo info;
   int maxDynamicShared = 0;
-  bool takesAnyCluster = false; ///< Also one of more than 8 blocks.
+  bool takesAnyCluster = false; ///< Allows clusters of more than 8 blocks.
 };
 
-/// A CUcontext: the primary one of a device.
+/// The data of a CUcontext: a device's primary context.
 struct ContextData {
   ContextData(DeviceNumber device, const Settings &given)
       : device(device), settings(given), memory(settings), timeline(settings) {}
@@ -46,7 +49,7 @@ struct ContextData {
   const Settings settings;
   Memory memory;
   Timeline timeline;
-  /// Handles of what was made and not destroyed yet.
+  /// Handles of objects that exist.
   std::set<StreamHandle> streams;
   std::map<EventHandle, std::unique_ptr<EventData>> events;
   std::map<Module, std::unique_ptr<ModuleData>> modules;
@@ -54,33 +57,37 @@ struct ContextData {
   std::map<Graph, std::unique_ptr<GraphData>> graphs;
   std::map<GraphExec, std::unique_ptr<GraphExecData>> execs;
   std::unique_ptr<Capture> capture;
-  int64_t submitted = 0, launches = 0;   ///< Kernels, and those that ran.
-  int64_t gpuBytes = 0, pinnedBytes = 0; ///< That were allocated.
-  int64_t copiedIn = 0, copiedOut = 0;   ///< Bytes, to the GPU and from it.
-  int64_t sentBytes = 0;                 ///< To other processes.
-  int64_t exchanges = 0; ///< That were begun with other processes.
+  int64_t submitted = 0, launches = 0;   ///< Kernels submitted; executed.
+  int64_t gpuBytes = 0, pinnedBytes = 0; ///< Allocated bytes.
+  int64_t copiedIn = 0, copiedOut = 0;   ///< Bytes to the GPU; from the GPU.
+  int64_t sentBytes = 0;                 ///< Bytes sent to other processes.
+  int64_t exchanges = 0; ///< Exchanges with other processes that began.
   int64_t graphLaunches = 0;
-  /// Times that the host waited for the graph that it launched last.
+  /// How often the host waited for the graph launched last.
   int64_t lastWaits = 0;
   std::chrono::steady_clock::time_point lastCall;
-  std::map<std::string, int64_t> calls; ///< Of each function.
-  /// What launches of each kernel did; only where somebody asks for counts.
+  std::map<std::string, int64_t> calls; ///< Number of calls of each function.
+  /// Counters of each kernel's launches; only filled with
+  /// HEDDLE_EMULATE_COUNTS.
   std::map<std::string, emulator::Counters> kernels;
-  Result fault = Success; ///< Once it is another, every call returns it.
+  Result fault = Success; ///< Once set, every call returns it.
 
-  /// The host waits for what was there when so many graphs were launched.
+  /// Counts that the host waits for work that was submitted after `graphs`
+  /// launches of graphs.
   void countWait(int64_t graphs) {
     lastWaits += graphs > 0 && graphs == graphLaunches;
   }
-  /// Ends or stops this process, where the environment says so.
+  /// Kills or stops this process if HEDDLE_EMULATE_FAULT says so for this
+  /// event.
   void befall(const char *event, int64_t number) const;
-  /// Writes what was counted as JSON to the file that the settings name: of the
-  /// second device, say, with ".1" behind it.
+  /// Writes the counts as JSON to the file that HEDDLE_EMULATE_COUNTS names;
+  /// for device N > 0, to the file with ".N" appended.
   void writeCounts() const;
   bool captures(const StreamData &stream) const {
     return capture && capture->captures(const_cast<StreamHandle>(&stream));
   }
-  /// Gives a command to a stream, or to the capture that the stream is in.
+  /// Submits a command to a stream, or adds it to the capture that is active on
+  /// the stream.
   void submit(StreamData &stream, Command command) {
     if (captures(stream))
       capture->add(&stream, std::move(command));
@@ -89,7 +96,7 @@ struct ContextData {
   }
 };
 
-/// The driver in this process. Calls take turns.
+/// The driver's state in this process. A mutex serializes all calls.
 struct DriverState {
   std::mutex mutex;
   bool isReady = false;
@@ -99,21 +106,20 @@ struct DriverState {
   static DriverState &get();
 };
 
-/// Does the work of a call that needs no context.
+/// Runs `work` for a call that needs no context.
 Result inDriver(const std::function<Result(DriverState &)> &work);
-/// Does the work of a call, which is counted, on the current context of this
-/// thread.
+/// Counts a call, and runs `work` on this thread's current context.
 Result inContext(const std::function<Result(ContextData &)> &work,
                  const char *call = __builtin_FUNCTION());
-/// The same for one with a stream, which may be null: the default stream.
+/// As inContext, for a call on a stream; null is the default stream.
 Result inStream(StreamHandle stream,
                 const std::function<Result(ContextData &, StreamData &)> &work,
                 const char *call = __builtin_FUNCTION());
 
-/// The current context of this thread.
+/// This thread's current context.
 extern thread_local ContextData *current;
 
-/// Tells the user of something on stderr.
+/// Prints a message to stderr.
 void complain(const std::string &message);
 
 } // namespace heddle::rt::cuda

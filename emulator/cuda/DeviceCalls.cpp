@@ -1,4 +1,4 @@
-//===- DeviceCalls.cpp - The emulated driver: devices and errors ----------===//
+//===- DeviceCalls.cpp - Driver calls: devices and errors -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -85,7 +85,8 @@ Result cuda::cuGetErrorString(Result error, const char **text) {
 // The driver
 //===----------------------------------------------------------------------===//
 
-/// The settings as they are now; Unknown after saying what is wrong with them.
+/// Reads the settings from the environment. Prints an error message and returns
+/// Unknown if they are wrong.
 static Result readSettings(Settings &settings) {
   try {
     settings = Settings::fromEnvironment();
@@ -117,8 +118,8 @@ Result cuda::cuDriverGetVersion(int *version) {
   return read;
 }
 
-/// The driver's entries by the names that cuGetProcAddress takes, which do not
-/// say the version.
+/// Looks up a function by the name without a version suffix, as
+/// cuGetProcAddress does.
 Result cuda::cuGetProcAddress_v2(const char *name, void **address, int version,
                                  uint64_t, ProcAddressResult *found) {
   std::string_view wanted = name;
@@ -160,7 +161,7 @@ Result cuda::cuDeviceGet(DeviceNumber *device, int ordinal) {
   });
 }
 
-/// Does the work of a call on a device.
+/// Runs `work` for a call on a device.
 static Result onDevice(DeviceNumber device,
                        const std::function<Result(DriverState &)> &work) {
   return inDriver([&](DriverState &state) {

@@ -1,4 +1,4 @@
-//===- Graph.cpp - Work that is recorded and repeated ---------------------===//
+//===- Graph.cpp - Captured graphs ----------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -42,7 +42,7 @@ void Capture::wait(StreamHandle stream, EventHandle event) {
 }
 
 bool Capture::isJoined() const {
-  // How many nodes of each lane are known to be done.
+  // For each lane, how many nodes of every lane come before its next node.
   std::vector<Clock> clocks(graph.lanes, Clock(graph.lanes));
   std::vector<Clock> recorded(graph.points);
   for (const GraphData::Node &node : graph.nodes) {

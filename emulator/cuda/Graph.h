@@ -1,8 +1,11 @@
-//===- Graph.h - Work that is recorded and repeated -------------*- C++ -*-===//
+//===- Graph.h - Captured graphs --------------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Captures the commands of streams, and submits them again with each launch of
+// the graph.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,32 +19,32 @@
 
 namespace heddle::rt::cuda {
 
-/// A CUgraph: what the captured streams would have been given. A lane is one
-/// of these streams.
+/// The data of a CUgraph: the commands that the captured streams would have
+/// got. Each of these streams is a lane.
 struct GraphData {
   struct Node {
     enum class Kind { Work, Record, Wait } kind = Kind::Work;
     size_t lane = 0;
-    Command command;  ///< Work.
-    size_t point = 0; ///< Record, Wait: which of the graph's events.
+    Command command;  ///< For Work.
+    size_t point = 0; ///< For Record and Wait: number of the graph's event.
   };
   std::vector<Node> nodes;
   size_t lanes = 0, points = 0;
 };
 
-/// A CUgraphExec. Its lanes are streams of its own, so that two launches follow
-/// one another.
+/// The data of a CUgraphExec. Each lane is a stream that belongs to the graph,
+/// so that two launches run one after the other.
 struct GraphExecData {
   GraphData graph;
   std::vector<StreamData *> lanes;
 
   GraphExecData(GraphData given, Timeline &timeline);
-  /// Submits all of it, after what the stream has been given, and before what
-  /// comes.
+  /// Submits all commands, ordered after what the stream has and before what it
+  /// gets later.
   void launch(Timeline &timeline, StreamData &stream);
 };
 
-/// A capture under way.
+/// An active capture.
 class Capture {
 public:
   explicit Capture(StreamHandle origin) : origin(origin) { enter(origin); }
@@ -52,11 +55,11 @@ public:
 
   void add(StreamHandle stream, Command command);
   void record(StreamHandle stream, EventHandle event);
-  /// The stream becomes one of the capture's.
+  /// A captured stream waits for an event, or a stream joins the capture.
   void wait(StreamHandle stream, EventHandle event);
-  /// The event has been recorded elsewhere.
+  /// The event was recorded outside of the capture.
   void forget(EventHandle event) { points.erase(event); }
-  /// Whether all that was captured comes before the end of the first stream.
+  /// Whether all captured commands come before the end of the first stream.
   bool isJoined() const;
   GraphData take() { return std::move(graph); }
 

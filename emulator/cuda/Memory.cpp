@@ -15,10 +15,9 @@
 
 using namespace heddle::rt::cuda;
 
-/// Addresses are multiples of this and of nothing larger: a driver promises no
-/// more.
+/// Addresses are aligned to this and no more, since a driver promises no more.
 static constexpr size_t alignment = 256;
-/// What a context takes of the GPU's memory for itself.
+/// GPU memory that a context itself occupies.
 static constexpr size_t contextBytes = size_t(512) << 20;
 
 Memory::~Memory() {

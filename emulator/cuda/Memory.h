@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Allocates the memory of the emulated GPU, and pinned host memory.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_EMULATOR_CUDA_MEMORY_H
@@ -16,9 +18,9 @@
 
 namespace heddle::rt::cuda {
 
-/// What cuMemAlloc and cuMemHostAlloc have handed out. Memory of the GPU has
-/// addresses at which the host faults; its bytes stand elsewhere. Fresh memory
-/// holds NaN.
+/// The allocations of cuMemAlloc and cuMemHostAlloc. Addresses of GPU memory
+/// are inaccessible for the host, so that a program that follows one crashes;
+/// the bytes are in another mapping. New memory is filled with NaN.
 class Memory {
 public:
   explicit Memory(const Settings &settings) : settings(settings) {}
@@ -26,23 +28,23 @@ public:
   Memory &operator=(const Memory &) = delete;
   ~Memory();
 
-  /// An address; 0 when there is not so much.
+  /// Returns an address; 0 if there is not enough memory.
   DevicePointer allocate(size_t bytes, bool onHost);
-  /// False when nothing of that kind begins there.
+  /// False if no allocation of that kind begins at `address`.
   bool release(DevicePointer address, bool onHost);
 
-  /// Where these bytes stand; null when they are not of one allocation.
+  /// The bytes of a range; null if it is not inside one allocation.
   char *at(DevicePointer address, size_t bytes) const;
-  /// Whether it is an address of the GPU's memory.
+  /// Whether it is an address in GPU memory.
   bool isOnGpu(DevicePointer address) const;
-  /// Whether it is an address of memory that was handed out.
+  /// Whether it is an address in any allocation.
   bool isKnown(DevicePointer address) const { return find(address); }
 
   size_t total() const;
   size_t free() const;
-  /// Of the GPU's.
+  /// Allocated bytes of GPU memory.
   size_t usedBytes() const { return used; }
-  /// As the machine that runs kernels sees it.
+  /// The allocations, for the machine that runs kernels.
   const emulator::GlobalMemory &global() const { return known; }
 
 private:
@@ -53,11 +55,11 @@ private:
   struct Allocation {
     size_t bytes = 0;
     bool onHost = false;
-    char *place = nullptr; ///< Where the bytes stand.
+    char *place = nullptr; ///< The bytes.
     Mapping data, reserved;
     std::string name;
   };
-  /// The allocation with this byte, or null.
+  /// The allocation that contains the address, or null.
   const std::pair<const DevicePointer, Allocation> *
   find(DevicePointer address) const;
   static Mapping map(size_t bytes, int protection);

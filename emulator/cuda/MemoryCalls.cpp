@@ -1,4 +1,4 @@
-//===- MemoryCalls.cpp - The emulated driver: memory, copies, fills -------===//
+//===- MemoryCalls.cpp - Driver calls: memory, copies, fills --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -34,7 +34,7 @@ static Result allocate(DevicePointer *address, size_t bytes, bool onHost,
   return inContext(work, call);
 }
 
-/// Freeing memory waits for all that may use it.
+/// Freeing memory waits for all commands that may use it.
 static Result release(DevicePointer address, bool onHost,
                       const char *call = __builtin_FUNCTION()) {
   auto work = [&](ContextData &context) {
@@ -95,8 +95,8 @@ namespace {
 enum class CopySide { Gpu, Host, Either };
 } // namespace
 
-/// Where the bytes of one side of a copy stand; null when they cannot be there.
-/// Any memory of the host that was not handed out is taken as it is.
+/// The bytes of one side of a copy; null if the memory is of the wrong kind.
+/// Host memory that the driver did not allocate is accepted as it is.
 static char *bytesOf(const ContextData &context, DevicePointer address,
                      size_t bytes, CopySide side) {
   bool isKnown = context.memory.isKnown(address);

@@ -1,4 +1,4 @@
-//===- ModuleCalls.cpp - The emulated driver: modules and launches --------===//
+//===- ModuleCalls.cpp - Driver calls: modules and launches ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,7 +21,7 @@ using namespace heddle::rt::cuda;
 // Modules
 //===----------------------------------------------------------------------===//
 
-/// The version that a text is written in, times ten; 0 if it says none.
+/// The PTX version of a module, times ten; 0 if it states none.
 static int versionOf(std::string_view text) {
   constexpr std::string_view directive = ".version";
   for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
@@ -38,7 +38,7 @@ static int versionOf(std::string_view text) {
   return 0;
 }
 
-/// What is wrong with a text for this GPU, or Success.
+/// Checks that a module is for this GPU.
 static Result checkTarget(const ContextData &context,
                           const emulator::Module &code) {
   const Chip &chip = *context.settings.chip;
@@ -51,13 +51,14 @@ static Result checkTarget(const ContextData &context,
 static Result load(Module *module, const char *text, std::string &error,
                    const char *call = __builtin_FUNCTION()) {
   auto work = [&](ContextData &context) {
-    // A cubin is for real GPUs alone.
+    // The emulator cannot run a cubin, which is machine code.
     if (!std::strncmp(text,
                       "\x7f"
                       "ELF",
                       4))
       return NoBinaryForGpu;
-    // Before anything of a newer language is read.
+    // Checked first, since a newer PTX version may have syntax that the parser
+    // does not know.
     if (versionOf(text) > newestPtx(context.settings.driver))
       return UnsupportedPtxVersion;
     auto made = std::make_unique<ModuleData>();
@@ -187,7 +188,7 @@ Result cuda::cuFuncGetAttribute(int *value, FunctionAttribute attribute,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A launch with the values of its parameters.
+/// A launch, with copies of its parameters' values.
 struct Launched {
   const emulator::Module *code = nullptr;
   emulator::Launch launch;
@@ -195,7 +196,7 @@ struct Launched {
 };
 } // namespace
 
-/// The faults that the environment asks for.
+/// Returns the errors that HEDDLE_EMULATE_FAULT asks for.
 static void loseDevice(const Settings &settings, int64_t launch) {
   if (settings.faultAt != launch)
     return;
@@ -223,7 +224,7 @@ static void runLaunch(ContextData &context, const Launched &launched,
                 wrong};
 }
 
-/// Takes the blocks of a cluster from the attributes of a launch.
+/// Reads the cluster size from a launch's attributes.
 static Result readCluster(const FunctionData &of, const LaunchConfig &config,
                           std::optional<emulator::Dim3> &cluster) {
   for (unsigned i = 0; i < config.numAttributes; ++i) {

@@ -1,4 +1,4 @@
-//===- RaceDetector.cpp - Commands that touch the same bytes --------------===//
+//===- RaceDetector.cpp - Finds races between commands --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,7 +13,7 @@
 using namespace heddle::rt;
 using namespace heddle::rt::cuda;
 
-/// Whether the marked command comes before the one with that clock.
+/// Whether a command, given by its stream and number, comes before `clock`.
 static bool isBefore(size_t stream, uint64_t number, const Clock &clock) {
   return stream < clock.size() && clock[stream] >= number;
 }
@@ -25,11 +25,10 @@ static std::string hex(uint64_t value) {
   return text;
 }
 
-/// Throws when an earlier command has no order with one that is added.
-template <class CompletedCommand>
-static void require(const CompletedCommand &earlier, const char *did,
-                    uint64_t address, const Command &command,
-                    const char *does) {
+/// Throws if an earlier command is unordered with the one that is added.
+template <class Completed>
+static void require(const Completed &earlier, const char *did, uint64_t address,
+                    const Command &command, const char *does) {
   if (!earlier.name || isBefore(earlier.stream, earlier.number, command.clock))
     return;
   throw Fault{LaunchFailed, command.name + " " + does + " the byte at " +
@@ -55,7 +54,7 @@ void RaceDetector::read(emulator::ByteRange range, const Command &command,
   auto at = split(range.first);
   for (uint64_t place = range.first; place < range.end;) {
     if (at == segments.end() || at->first > place) {
-      // Nobody has touched these.
+      // No command has accessed these bytes yet.
       uint64_t next = at == segments.end() ? range.end : at->first;
       Segment fresh;
       fresh.end = std::min(range.end, next);

@@ -1,8 +1,10 @@
-//===- RaceDetector.h - Commands that touch the same bytes ------*- C++ -*-===//
+//===- RaceDetector.h - Finds races between commands ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Compares the bytes that each executed command accesses with earlier accesses.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,44 +18,44 @@
 
 namespace heddle::rt::cuda {
 
-/// Who last wrote and read each byte. Finds commands that touch the same one,
-/// one of them writing, though nothing makes an order between them: a GPU may
-/// do them in either.
+/// The last writer and readers of each byte. Reports two commands that access
+/// the same byte, at least one of them writing, if nothing orders them: a GPU
+/// may execute them in either order.
 class RaceDetector {
 public:
-  /// Writes down what a command of a stream, which is done now, has touched.
-  /// Throws a Fault that names it and another one.
+  /// Records the accesses of an executed command. Throws a Fault that names it
+  /// and the other command of a race.
   void add(const Command &command, size_t stream);
-  /// Forgets what comes before all that is still to be added.
+  /// Forgets accesses that come before every command that is still to be added.
   void forgetBefore(const Clock &floor);
-  /// Whether that is worth while.
+  /// Whether there are enough segments for forgetBefore to pay.
   bool isLong() const { return segments.size() >= most; }
-  /// Forgets all of it.
+  /// Forgets all accesses.
   void clear() { segments.clear(); }
 
 private:
-  /// A command that is done.
+  /// A command that was executed.
   struct CompletedCommand {
     size_t stream = 0;
-    uint64_t number = 0; ///< In its stream.
+    uint64_t number = 0; ///< Number in its stream.
     std::shared_ptr<const std::string> name;
   };
-  /// Bytes that the same commands touched.
+  /// A range of bytes that the same commands accessed.
   struct Segment {
     uint64_t end = 0;
-    CompletedCommand writer;               ///< Without a name: none.
-    std::vector<CompletedCommand> readers; ///< At most one of a stream.
+    CompletedCommand writer;               ///< Without a name: no writer.
+    std::vector<CompletedCommand> readers; ///< At most one for each stream.
   };
   using Segments = std::map<uint64_t, Segment>;
 
-  /// Splits segments, so that one begins there if any holds it.
+  /// Splits the segment that contains `address`, so that one begins there.
   Segments::iterator split(uint64_t address);
   void read(emulator::ByteRange range, const Command &command,
             const CompletedCommand &mark);
   void write(emulator::ByteRange range, const Command &command,
              const CompletedCommand &mark);
 
-  Segments segments; ///< By where they begin.
+  Segments segments; ///< By first address.
   size_t most = 4096;
 };
 

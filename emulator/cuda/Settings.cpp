@@ -1,4 +1,4 @@
-//===- Settings.cpp - What the emulated GPUs are like ---------------------===//
+//===- Settings.cpp - Settings of the emulated GPUs -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -27,7 +27,7 @@ static const Chip chips[] = {
 
 static constexpr int64_t mostDevices = 1024;
 
-/// The number that `text` is, or -1.
+/// The number in `text`, or -1.
 static int64_t numberIn(std::string_view text) {
   int64_t value = -1;
   const char *end = text.data() + text.size();
@@ -49,7 +49,7 @@ static void readOrder(std::string_view text, Settings &settings) {
         std::string(text) + "'";
 }
 
-/// As "kill:cuMemAlloc_v2:3" or "stop:kernel:20".
+/// Reads a signal such as "kill:cuMemAlloc_v2:3" or "stop:kernel:20".
 static bool readSignal(std::string_view text, Settings &settings) {
   size_t first = text.find(':'), last = text.rfind(':');
   std::string_view kind = text.substr(0, first);
@@ -71,12 +71,12 @@ static void readFault(std::string_view text, Settings &settings) {
   else if (kind == "no-device" && !hasNumber)
     settings.devices = 0;
   else if (kind == "lt-refuse" || kind == "lt-error")
-    return; // For the library of products, which reads it itself.
+    return; // The emulated cuBLASLt reads this one.
   else if (kind == "little-memory" && number >= 0)
     settings.freeBytes = number;
   else if ((kind == "nccl-error" && number >= 0) ||
            (kind == "old-nccl" && !hasNumber))
-    return; // Of the emulated NCCL.
+    return; // The emulated NCCL reads this one.
   else if ((kind == "lost-device" || kind == "ecc") && number >= 0) {
     settings.faultAt = number;
     settings.isFaultEcc = kind == "ecc";
@@ -88,7 +88,7 @@ static void readFault(std::string_view text, Settings &settings) {
         std::string(text) + "'";
 }
 
-/// After the release notes of the PTX ISA.
+/// From the release notes of the PTX ISA.
 int cuda::newestPtx(int version) {
   constexpr std::pair<int, int> all[] = {{11040, 74}, {12000, 80}, {12010, 81},
                                          {12020, 82}, {12030, 83}, {12040, 84},
@@ -100,7 +100,7 @@ int cuda::newestPtx(int version) {
   return 0;
 }
 
-/// The version in `text`, as 12040 in "12.4"; -1 if there is none.
+/// The version in `text`, 12040 for "12.4"; -1 if it is not a version.
 static int versionIn(std::string_view text) {
   size_t point = text.find('.');
   if (point == text.npos)
@@ -111,8 +111,8 @@ static int versionIn(std::string_view text) {
   return isIn ? int(1000 * major + 10 * minor) : -1;
 }
 
-/// The ranks of a node in a list of SLURM's, as "2(x3),1" for four nodes; -1 if
-/// it does not say.
+/// The number of ranks of a node in a list such as SLURM's "2(x3),1", which is
+/// for four nodes; -1 if the list does not say.
 static int64_t ranksOfNode(std::string_view list, int64_t node) {
   while (node >= 0 && !list.empty()) {
     std::string_view entry = list.substr(0, list.find(','));
@@ -130,7 +130,8 @@ static int64_t ranksOfNode(std::string_view list, int64_t node) {
   return -1;
 }
 
-/// One for each rank that a launcher has started on this machine.
+/// The number of ranks that a launcher has started on this machine: one device
+/// for each.
 static int devicesForRanks() {
   for (const char *name :
        {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"})

@@ -1,8 +1,11 @@
-//===- Settings.h - What the emulated GPUs are like -------------*- C++ -*-===//
+//===- Settings.h - Settings of the emulated GPUs ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reads the environment variables HEDDLE_EMULATE and HEDDLE_EMULATE_*, which
+// docs/emulator.md describes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,53 +19,54 @@
 
 namespace heddle::rt::cuda {
 
-/// A GPU's attributes, as its maker states them.
+/// Attributes of a GPU, from NVIDIA's documentation.
 struct Chip {
   const char *target; ///< As "sm_90".
   const char *name;
   int major, minor;
   int multiprocessors;
-  int sharedPerMultiprocessor, sharedPerBlock; ///< The most, when asked for.
+  int sharedPerMultiprocessor, sharedPerBlock; ///< Limits with opt-in.
   int64_t l2Bytes, memoryBytes;
   int clock, memoryClock; ///< In kHz.
   int busBits;
 };
 
-/// The version of PTX, times ten, that a driver for this version of CUDA (12040
-/// is 12.4) compiles; 0 if there is no such version.
+/// The newest PTX version, times ten, that a driver for this version of CUDA
+/// (12040 is 12.4) accepts; 0 if there is no such version.
 int newestPtx(int cuda);
 
-/// What HEDDLE_EMULATE_CHIP, _DRIVER, _DEVICES, _CHECK, _APPROX, _FAULT,
-/// _COUNTS and HEDDLE_EMULATE say.
+/// The values of HEDDLE_EMULATE and HEDDLE_EMULATE_CHIP, _DRIVER, _DEVICES,
+/// _CHECK, _APPROX, _FAULT and _COUNTS.
 struct Settings {
   enum class Order {
-    Late,  ///< Work is done when somebody waits for it.
-    Early, ///< Work is done when it is submitted.
-    Seed   ///< In an order that the seed chooses, as blocks and warps are.
+    Late,  ///< Commands run when the host waits for them.
+    Early, ///< Commands run when they are submitted.
+    Seed   ///< In a random order, as blocks and warps.
   };
   const Chip *chip = nullptr;
   int devices = 1;
-  /// The version of CUDA that the driver is for: the lowest that will do.
+  /// The driver's version of CUDA. By default the lowest that Heddle supports.
   int driver = lowestCudaDriver;
   Order order = Order::Late;
   uint64_t seed = 0;
   emulator::Options machine;
-  int queues = 8;     ///< From the host to the GPU, for its streams.
-  std::string counts; ///< The file that gets what was counted; empty: none.
+  int queues = 8;     ///< Hardware queues for the GPU's streams.
+  std::string counts; ///< File for the counts; empty: none.
 
-  /// What is wrong with the machine, for tests.
+  /// Faults for tests.
   int64_t freeBytes = -1;  ///< -1: what the chip has.
-  int64_t faultAt = -1;    ///< The launch that loses the GPU, from 0 on.
-  bool isFaultEcc = false; ///< It is an error of the GPU's memory.
-  /// What befalls this process: SIGKILL or SIGSTOP, 0 for neither; at the call
-  /// of that name and number, or at the "kernel" or "exchange" of that number.
+  int64_t faultAt = -1;    ///< Number of the launch at which the GPU fails.
+  bool isFaultEcc = false; ///< The failure is an ECC error.
+  /// A signal (SIGKILL, SIGSTOP, or 0 for none) for this process, and when it
+  /// is sent: at call number `signalAt` of a function, or at that "kernel" or
+  /// "exchange".
   int signal = 0;
   std::string signalAt;
   int64_t signalNumber = 0;
 
-  /// Throws a std::string that says which of them makes no sense.
+  /// Throws a std::string with an error message for a wrong value.
   static Settings fromEnvironment();
-  /// How the machine runs the launch of that number.
+  /// Options of the machine for a launch.
   emulator::Options machineOf(int64_t launch) const {
     emulator::Options options = machine;
     if (order == Order::Seed)

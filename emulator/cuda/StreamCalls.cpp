@@ -1,4 +1,4 @@
-//===- StreamCalls.cpp - The emulated driver: streams and events ----------===//
+//===- StreamCalls.cpp - Driver calls: streams, events, graphs ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -25,7 +25,7 @@ Result cuda::cuStreamCreate(StreamHandle *stream, unsigned flags) {
   });
 }
 
-/// What was submitted to it is still done.
+/// Commands that were submitted to it are still executed.
 Result cuda::cuStreamDestroy_v2(StreamHandle stream) {
   return inContext([&](ContextData &context) {
     return context.streams.erase(stream) ? Success : InvalidHandle;
@@ -54,7 +54,7 @@ Result cuda::cuLaunchHostFunc(StreamHandle handle, HostFunction function,
                               void *data) {
   return inStream(handle, [&](ContextData &context, StreamData &stream) {
     Command command;
-    command.name = "a function of the host"; // What it touches is not known.
+    command.name = "a function of the host"; // Its accesses are unknown.
     command.run = [=](emulator::AccessedRanges &) { function(data); };
     context.submit(stream, std::move(command));
     return Success;
@@ -83,7 +83,7 @@ Result cuda::cuEventDestroy_v2(EventHandle event) {
   });
 }
 
-/// Times are those of the emulation.
+/// Event times are wall-clock times of the emulation.
 static void submitClock(ContextData &context, StreamData &stream,
                         EventData &event) {
   event.time = std::make_shared<double>(0);
@@ -176,7 +176,7 @@ Result cuda::cuEventQuery(EventHandle event) {
 // Graphs
 //===----------------------------------------------------------------------===//
 
-/// One capture at a time.
+/// Only one capture may be active.
 Result cuda::cuStreamBeginCapture_v2(StreamHandle handle, CaptureMode mode) {
   return inStream(handle, [&](ContextData &context, StreamData &stream) {
     if (mode != CaptureRelaxed || context.capture)
@@ -233,7 +233,7 @@ Result cuda::cuGraphDestroy(Graph graph) {
   });
 }
 
-/// What was launched is still done.
+/// Launches that were submitted are still executed.
 Result cuda::cuGraphExecDestroy(GraphExec exec) {
   return inContext([&](ContextData &context) {
     return context.execs.erase(exec) ? Success : InvalidValue;

@@ -1,4 +1,4 @@
-//===- Submit.cpp - Work that other emulated libraries do -----------------===//
+//===- Submit.cpp - Commands of other emulated libraries ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,7 +17,7 @@ using namespace heddle;
 using namespace heddle::rt;
 using namespace heddle::rt::cuda;
 
-/// In order, without ranges that meet.
+/// Sorts ranges, and merges those that overlap or touch.
 static void sortRanges(std::vector<emulator::ByteRange> &ranges) {
   std::sort(ranges.begin(), ranges.end(),
             [](const auto &a, const auto &b) { return a.first < b.first; });
@@ -30,9 +30,9 @@ static void sortRanges(std::vector<emulator::ByteRange> &ranges) {
   ranges = std::move(merged);
 }
 
-/// Other processes may need what this one has not done yet, although its host
-/// does not wait for it: a GPU would go on by itself. So does this thread, when
-/// the program has not called the driver for some time.
+/// Another process may wait for commands of this one while this host does not
+/// call the driver. A GPU would execute them anyway; here a thread does, if the
+/// program has not called the driver for some time.
 static void goOnAlone() {
   constexpr std::chrono::milliseconds pause(20), idle(100);
   DriverState &state = DriverState::get();
@@ -54,8 +54,8 @@ static void goOnAlone() {
   }
 }
 
-/// Finds the places of what a work touches; false where they are not on the
-/// GPU.
+/// Finds the bytes that a command accesses; false if they are not in GPU
+/// memory.
 static bool findPlaces(const ContextData &context, const EmulatedWork &work,
                        emulator::AccessedRanges &touched) {
   for (EmulatedAccess *access = work.accesses;

@@ -1,4 +1,4 @@
-//===- TensorMapCalls.cpp - The emulated driver: tensor maps --------------===//
+//===- TensorMapCalls.cpp - Driver calls: tensor maps ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -22,7 +22,7 @@ template <class T> static bool isIn(T value, T first, T last) {
   return value >= first && value <= last;
 }
 
-/// Refuses what cuda.h says that it refuses, and says why.
+/// Refuses what cuda.h documents as errors, with the reason on stderr.
 Result cuda::cuTensorMapEncodeTiled(
     TensorMapData *to, TensorMapType type, unsigned rank, void *address,
     const uint64_t *sizes, const uint64_t *strides, const unsigned *box,
@@ -60,7 +60,8 @@ Result cuda::cuTensorMapEncodeTiled(
     map.swizzle = static_cast<uint8_t>(swizzle);
     map.fillsNaN = fill == TensorMapFillNaN;
     for (unsigned i = 0; i < rank; ++i) {
-      // What its fields cannot hold is refused by what they can.
+      // Values that are too large for the fields are clamped to one that
+      // check() refuses.
       map.box[i] = static_cast<uint16_t>(std::min(box[i], 257u));
       map.steps[i] = static_cast<uint8_t>(std::min(steps[i], 9u));
       map.sizes[i] = sizes[i];

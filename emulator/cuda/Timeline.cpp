@@ -1,4 +1,4 @@
-//===- Timeline.cpp - In which order streams do their work ----------------===//
+//===- Timeline.cpp - Executes the commands of streams --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -42,7 +42,7 @@ void Timeline::submit(StreamData &stream, Command command) {
   stream.queue.push_back(std::move(command));
   if (settings.order == Settings::Order::Early)
     reach(Clock(stream.clock));
-  // Most work waits; now and then some of it is done early.
+  // Most commands wait; a random few run early.
   else if (settings.order == Settings::Order::Seed && random() % 16 == 0)
     for (uint64_t count = random() % 8; count > 0 && advance(); --count)
       ;
@@ -78,7 +78,7 @@ void Timeline::finish() {
 }
 
 void Timeline::finish(const Clock &given) {
-  Clock point = given; // Streams may have gone when it returns.
+  Clock point = given; // A copy: the stream may be destroyed meanwhile.
   reach(point);
   join(seen, point);
 }
@@ -92,7 +92,7 @@ void Timeline::reach(const Clock &point) {
         next = &leading(*streams[i]);
       if (next && isReady(*next))
         execute(*next);
-      // Another process may need what other streams do before it answers.
+      // Another process may need commands of other streams before it answers.
       else if (!advance())
         std::this_thread::sleep_for(pause);
     }
@@ -129,7 +129,7 @@ bool Timeline::isFree(const StreamData &stream) const {
   return true;
 }
 
-/// What a command waits for was submitted before it, so this comes to an end.
+/// A command only waits for commands submitted before it, so the loop ends.
 StreamData &Timeline::leading(StreamData &stream) {
   StreamData *found = &stream;
   while (!isFree(*found)) {

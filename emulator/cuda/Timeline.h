@@ -1,8 +1,10 @@
-//===- Timeline.h - In which order streams do their work --------*- C++ -*-===//
+//===- Timeline.h - Executes the commands of streams ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Decides when each command of a stream runs, in an order that CUDA permits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,28 +21,28 @@
 
 namespace heddle::rt::cuda {
 
-/// A CUstream.
+/// The data of a CUstream.
 struct StreamData {
   size_t number = 0;
-  bool isBlocking = false; ///< Has an order with the default stream.
+  bool isBlocking = false; ///< Synchronizes with the default stream.
   std::deque<Command> queue;
   uint64_t submitted = 0, done = 0;
-  Clock clock; ///< Of what was submitted last.
+  Clock clock; ///< Of the last submitted command.
 };
 
-/// A CUevent.
+/// The data of a CUevent.
 struct EventData {
-  Clock point;             ///< Empty when it was never recorded.
-  bool isCaptured = false; ///< It was last recorded in a graph.
+  Clock point;             ///< Empty if it was never recorded.
+  bool isCaptured = false; ///< Whether it was last recorded in a graph.
   bool isTimed = false;
-  int64_t graphs = 0; ///< That were launched when it was last recorded.
-  /// When the stream came to it, in milliseconds, once it did.
+  int64_t graphs = 0; ///< Launched graphs when it was last recorded.
+  /// The time at which the stream reached the event, in milliseconds; set then.
   std::shared_ptr<double> time;
 };
 
-/// The streams of a context. A stream does its commands in the order of their
-/// submission, and each after what its events and the host have waited for.
-/// Within that, the settings choose.
+/// The streams of a context. A stream executes its commands in the order of
+/// submission, each after the events that the stream waits for. Among the
+/// orders that this allows, Settings::order chooses.
 class Timeline {
 public:
   explicit Timeline(const Settings &settings);
@@ -52,46 +54,47 @@ public:
   void record(StreamData &stream, EventData &event) const;
   void wait(StreamData &stream, const EventData &event);
 
-  /// Works until the host may go on; what it has seen done comes before all
-  /// that it submits later.
+  /// Executes commands until the host may continue. What the host submits later
+  /// comes after everything that it has waited for.
   void finish(StreamData &stream) { finish(stream.clock); }
   void finish(const EventData &event) { finish(event.point); }
   void finish();
   bool isDone(const Clock &point) const;
-  /// The same, seen by the host.
+  /// As isDone; if true, the host's later commands come after the point.
   bool query(const Clock &point);
 
-  /// Does what can be done of that which other processes may wait for.
+  /// Executes commands for which other processes may wait, as far as possible.
   void advanceExchanges();
-  /// Forgets what is not done yet, after a fault.
+  /// Drops all commands that have not run, after a fault.
   void abandon();
-  /// Whether commands are held against each other.
+  /// Whether commands are checked for races.
   bool isChecked() const {
     return settings.machine.checks == emulator::Checks::Full;
   }
 
 private:
   void finish(const Clock &point);
-  /// Works until all of it is done.
+  /// Executes commands until the point is reached.
   void reach(const Clock &point);
-  /// Whether nothing of other streams comes before the next command.
+  /// Whether the stream's next command waits for no other stream.
   bool isFree(const StreamData &stream) const;
-  /// Whether it can be done now, as far as other processes are concerned.
+  /// Whether the stream's next command can run, as far as it depends on other
+  /// processes.
   static bool isReady(StreamData &stream);
-  /// A stream whose next command has to be done before this one's next, and
-  /// waits for no other stream.
+  /// A stream whose next command must run before the next one of `stream`, and
+  /// which waits for no other stream.
   StreamData &leading(StreamData &stream);
-  /// Does the next command of a stream that the seed chooses; false when none
-  /// can be done.
+  /// Executes the next command of a random stream; false if none can run.
   bool advance();
   void execute(StreamData &stream);
-  /// What comes before all that is not done yet, or will be submitted.
+  /// Everything that comes before all commands that have not run, or that will
+  /// be submitted.
   Clock floor() const;
 
   const Settings &settings;
   std::mt19937_64 random;
-  std::vector<std::unique_ptr<StreamData>> streams; ///< By their numbers.
-  Clock seen;                                       ///< By the host.
+  std::vector<std::unique_ptr<StreamData>> streams; ///< By number.
+  Clock seen; ///< What the host has waited for.
   RaceDetector races;
 };
 

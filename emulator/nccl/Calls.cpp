@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Exports the functions of NCCL that the runtime calls.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/nccl/Work.h"
@@ -18,7 +20,7 @@
 using namespace heddle::rt;
 using namespace heddle::rt::nccl;
 
-// What the library shows: as the runtime declares it, under NCCL's names.
+// The exported functions, declared under NCCL's names.
 namespace heddle::rt::nccl {
 extern "C" {
 #define HEDDLE_DECLARE(RESULT, NAME, SYMBOL, PARAMETERS)                       \
@@ -29,15 +31,15 @@ HEDDLE_NCCL_CALLS(HEDDLE_DECLARE)
 } // namespace heddle::rt::nccl
 
 namespace {
-/// The communicators of this process. Handles are numbers, so that one that is
-/// no more is known.
+/// The communicators of this process. A handle is a number, not a pointer, so
+/// that the use of a destroyed communicator is an error.
 struct Comms {
   std::mutex mutex;
   std::map<Comm, std::shared_ptr<Exchange>> all;
   uintptr_t made = 0;
 
   static Comms &get() {
-    // Never destroyed: a program may call while it ends.
+    // Never destroyed: a program may call NCCL while it exits.
     static auto *comms = new Comms();
     return *comms;
   }
@@ -48,7 +50,7 @@ struct Comms {
   }
 };
 
-/// The calls of this thread's group.
+/// The calls in this thread's group (ncclGroupStart).
 struct Group {
   int depth = 0;
   std::vector<std::unique_ptr<Batch>> batches;
@@ -64,8 +66,8 @@ void nccl::count(const char *call) {
     tell(call);
 }
 
-/// The GPU of this rank. What NCCL takes for a machine, NCCL_HOSTID may say:
-/// all ranks here are on one.
+/// Names this rank's GPU and machine. NCCL may take NCCL_HOSTID for the
+/// machine; all ranks of the emulated NCCL are on one machine.
 static std::string gpuHere() {
   static auto ask = reinterpret_cast<decltype(&cuda::heddleEmulateDevice)>(
       dlsym(dlopen("libcuda.so.1", RTLD_NOW), "heddleEmulateDevice"));
@@ -77,7 +79,7 @@ static std::string gpuHere() {
 Result nccl::ncclGetVersion(int *version) {
   const char *fault = std::getenv("HEDDLE_EMULATE_FAULT");
   bool isOld = fault && std::strcmp(fault, "old-nccl") == 0;
-  *version = isOld ? 21705 : 21800; // 2.18 is the lowest that will do.
+  *version = isOld ? 21705 : 21800; // 2.18 is the lowest that Heddle supports.
   return Success;
 }
 
@@ -132,7 +134,8 @@ Result nccl::ncclCommInitRank(Comm *comm, int ranks, UniqueId id, int rank) {
   }
 }
 
-/// Takes the handle away; what streams still have to do keeps the rest.
+/// Destroys a handle. Commands of streams that are still to run keep the
+/// communicator alive.
 static Result remove(Comm comm, bool isAborted) {
   std::shared_ptr<Exchange> found = Comms::get().find(comm);
   if (!found)
@@ -149,8 +152,8 @@ Result nccl::ncclCommDestroy(Comm comm) {
   return remove(comm, /*isAborted=*/false);
 }
 
-/// It must not call the driver: another thread may wait there for what ends
-/// now.
+/// Must not call the driver: another thread may wait in the driver for an
+/// exchange that ends because of this call.
 Result nccl::ncclCommAbort(Comm comm) {
   return remove(comm, /*isAborted=*/true);
 }
@@ -217,7 +220,7 @@ static Result add(const Call &call, Comm comm, StreamHandle stream,
   return ncclGroupEnd();
 }
 
-/// Whether the emulated NCCL adds values of the type.
+/// Whether the emulated NCCL can reduce values of the type.
 static bool canAdd(DataType type, Reduction reduction) {
   return reduction == Sum &&
          (type == Float32 || type == Bfloat16 || type == Float16);

@@ -23,16 +23,16 @@ using namespace heddle::rt::nccl;
 
 std::atomic<int64_t> Exchange::begun = 0;
 
-/// Milliseconds after which a thread looks whether it is to end.
+/// Milliseconds after which the receiving thread checks whether it must end.
 static constexpr int lookTime = 50;
 
 namespace {
-/// Before the bytes of a message.
+/// Precedes the bytes of each message.
 struct Header {
   uint64_t kind = 0, bytes = 0;
 };
 
-/// What two ranks tell each other first.
+/// The first message between two ranks.
 struct Hello {
   int rank = -1;
   char gpu[124] = {};
@@ -43,7 +43,7 @@ void nccl::complain(const std::string &message) {
   std::fprintf(stderr, "heddle emulate: %s\n", message.c_str());
 }
 
-/// The socket of a rank, which has a name without a file.
+/// The address of a rank's socket, in the abstract namespace (no file).
 static std::pair<sockaddr_un, socklen_t> addressOf(const std::string &name,
                                                    int rank) {
   sockaddr_un address = {};
@@ -90,7 +90,7 @@ static Hello helloOf(int rank, const std::string &gpu) {
   return hello;
 }
 
-/// Whether it came in time.
+/// Waits until the descriptor is ready; false if `isLate` holds first.
 template <typename IsLate>
 static bool receiveHello(int socket, Hello &hello, IsLate isLate) {
   size_t got = 0;
@@ -107,7 +107,7 @@ static bool receiveHello(int socket, Hello &hello, IsLate isLate) {
   return got == sizeof hello;
 }
 
-/// Real NCCL refuses them, too, on every rank.
+/// NCCL too refuses two ranks on one GPU, and returns the error on every rank.
 void Exchange::refuseSharedGpus() const {
   for (int rank = 0; rank < size(); ++rank)
     for (int other = 0; other < rank; ++other)
@@ -122,7 +122,7 @@ void Exchange::refuseSharedGpus() const {
       }
 }
 
-/// A rank connects to those before it, and hears from those after it.
+/// A rank connects to lower ranks, and accepts connections of higher ones.
 void Exchange::meet(const std::string &name) {
   const Hello own = helloOf(self, peers[self].gpu);
   Hello hello;
@@ -220,7 +220,7 @@ void Exchange::takeMessage(Peer &peer, uint32_t kind, const char *first,
   if (kind == Posted)
     ++peer.posted;
   else if (kind == MadeIn || kind == MadeOut)
-    // What receives there is the other end of what sends here.
+    // The peer's receiving end belongs to the sending end here, and vice versa.
     peer.isMadeThere[kind == MadeIn] = true;
   else
     peer.messages.push_back({kind, {first, first + bytes}});

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// An NCCL communicator over sockets between the ranks, which are all on one
+// machine.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_EMULATOR_NCCL_COMM_H
@@ -21,26 +24,25 @@
 
 namespace heddle::rt::nccl {
 
-/// What a rank tells another one besides bytes; calls have smaller numbers.
+/// Messages without data. Smaller numbers are kinds of calls.
 enum Notice : uint32_t {
-  Posted = 100, ///< Something is ready to receive.
-  MadeIn,       ///< The end of a connection that receives is made.
+  Posted = 100, ///< A receive is ready.
+  MadeIn,       ///< The receiving end of a connection is made.
   MadeOut
 };
 
-/// Bytes from another rank, and the call that sent them.
+/// Data from another rank, and the kind of call that sent it.
 struct Message {
   uint32_t kind = 0;
   std::vector<char> bytes;
 };
 
-/// A communicator: a socket between any two of its ranks, which are on one
-/// machine, and a thread that takes what comes.
+/// A communicator: a socket to each other rank, and a thread that receives.
 class Exchange {
 public:
-  /// Meets the other ranks under that name. `gpu` says which one this rank has,
-  /// and on which machine. Throws a Result when they do not come, or when two
-  /// have one GPU: on all of them.
+  /// Connects to the other ranks of the communicator `name`. `gpu` names this
+  /// rank's GPU and machine. Throws a Result if a rank does not come in time,
+  /// or, on all ranks, if two have the same GPU.
   Exchange(const std::string &name, int ranks, int rank,
            const std::string &gpu);
   Exchange(const Exchange &) = delete;
@@ -49,20 +51,21 @@ public:
 
   int size() const { return int(peers.size()); }
   int rank() const { return self; }
-  /// Returns when the bytes are on their direction.
+  /// Returns when the socket has taken the bytes.
   void send(int peer, uint32_t kind, const char *bytes, size_t count);
-  /// How many messages have come from there.
+  /// How many messages of `peer` have arrived and were not taken.
   size_t arrived(int peer);
   Message take(int peer);
 
-  /// Tells a rank that something here is ready to receive from it.
+  /// Tells `peer` that a receive from it is ready here.
   void post(int peer);
-  /// How many of a rank's receives no send of this one has met yet.
+  /// How many receives that `peer` has posted no send of this rank has matched
+  /// yet.
   size_t posted(int peer);
-  /// That many of them have been met.
+  /// Marks `count` of them as matched.
   void meetPosted(int peer, size_t count);
 
-  /// One direction between this rank and another.
+  /// A connection to or from another rank.
   struct PeerDirection {
     int peer = 0;
     bool isOut = false;
@@ -70,34 +73,35 @@ public:
       return std::tie(peer, isOut) < std::tie(other.peer, other.isOut);
     }
   };
-  /// Whether messages have gone that way, or begin to now.
+  /// Whether the connection is made, or will be by beginConnecting.
   bool isConnected(const PeerDirection &direction);
   /// Tells the other rank that this one makes its end of the connection.
   void beginConnecting(const PeerDirection &direction);
-  /// Returns when the other rank has made its end; false: it will not.
+  /// Returns when the other rank has made its end; false if it never will.
   bool finishConnecting(const PeerDirection &direction);
 
-  /// What has gone wrong is kept: the first of it.
+  /// Records an error. The first one is kept.
   void fail(Result result);
   Result error();
-  /// Nobody waits for anything any more.
+  /// Ends all waits.
   void abort() { aborted = true; }
   bool isAborted() const { return aborted; }
   /// Whether the connections of collectives are made. NCCL makes them with the
-  /// communicator, or, from 2.22 on, at the first collective unless a variable
-  /// says otherwise.
+  /// communicator, or, from version 2.22 on, at the first collective unless a
+  /// variable says otherwise.
   std::atomic<bool> ringIsMade;
-  /// That many batches of calls were begun before, on all communicators.
+  /// Number of batches that have begun, on all communicators.
   static std::atomic<int64_t> begun;
 
 private:
   struct Peer {
     int socket = -1;
     std::string gpu;
-    std::string coming; ///< The begin of a message.
+    std::string coming; ///< Start of a message that is still incomplete.
     std::deque<Message> messages;
     size_t posted = 0;
-    /// Of each direction, the one to this rank first.
+    /// For each direction, that to this rank first: whether this end and the
+    /// peer's end are made.
     bool isMade[2] = {}, isMadeThere[2] = {};
     bool isClosed = false;
   };
@@ -109,14 +113,14 @@ private:
 
   const int self;
   std::vector<Peer> peers;
-  std::mutex mutex; ///< Of what the thread writes.
+  std::mutex mutex; ///< Guards what the receiving thread writes.
   std::mutex sending;
   Result wrong = Success;
   std::atomic<bool> aborted = false, ending = false;
   std::thread receiver;
 };
 
-/// Tells the user of something on stderr.
+/// Prints a message to stderr.
 void complain(const std::string &message);
 
 } // namespace heddle::rt::nccl

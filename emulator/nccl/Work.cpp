@@ -1,13 +1,13 @@
-//===- Work.cpp - What calls of the emulated NCCL do ----------------------===//
+//===- Work.cpp - Collectives of the emulated NCCL ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A rank sends to each of the others what that one needs, as soon as a stream
-// comes to the call, and has the result when it has heard from all of them. A
-// message is done, also for the rank that sends it, when the other one has come
-// to its receive: NCCL need not keep what is sent.
+// When a stream reaches a batch of calls, the rank sends each other rank the
+// data that it needs. The batch is complete when data of all of them have
+// arrived. A send is complete only when the receiver has reached its receive,
+// also for the sender: NCCL need not buffer what is sent.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,7 +49,7 @@ static size_t bytesOf(const Call &call) {
   return call.count * byteSize(call.type);
 }
 
-/// The bytes that a call reads and writes.
+/// The number of bytes that a call reads and writes.
 static std::pair<size_t, size_t> extentOf(const Call &call, int ranks) {
   size_t bytes = bytesOf(call);
   switch (call.kind) {
@@ -94,7 +94,7 @@ Result Batch::submit(std::unique_ptr<Batch> batch) {
     add(call.source, reads, /*isWrite=*/false);
     add(call.target, writes, /*isWrite=*/true);
   }
-  // The driver that the program has loaded.
+  // Finds the function in the driver that the program has loaded.
   static auto submitWork =
       reinterpret_cast<decltype(&cuda::heddleEmulateSubmit)>(
           dlsym(dlopen("libcuda.so.1", RTLD_NOW), "heddleEmulateSubmit"));
@@ -159,8 +159,8 @@ Result Batch::finishConnecting() {
   return Success;
 }
 
-/// What a rank sends where nobody sends anything twice; of an AllReduce, the
-/// pieces of others before the sum and its own after it.
+/// The bytes that a rank sends if no data are sent twice. For an all-reduce: a
+/// reduce-scatter, then an all-gather of this rank's part.
 int64_t Batch::sentBytes() const {
   int64_t sum = 0, ranks = comm->size(), self = comm->rank();
   for (const Call &call : calls) {
@@ -213,7 +213,7 @@ void Batch::send(const Call &call, const char *from) {
       comm->send(peer, kind, from + (hasParts ? bytes * peer : 0), bytes);
 }
 
-/// The batch that the environment breaks; -1: none.
+/// Number of the batch that HEDDLE_EMULATE_FAULT breaks; -1: none.
 static int64_t brokenBatch() {
   const char *fault = std::getenv("HEDDLE_EMULATE_FAULT");
   constexpr const char *prefix = "nccl-error:";
@@ -230,7 +230,7 @@ void Batch::begin() {
   }
   for (size_t i = 0; i < calls.size(); ++i)
     send(calls[i], sourceOf(i));
-  // Until it is done, the results are anything.
+  // Until the call completes, its results are undefined.
   for (const cuda::EmulatedAccess &write : accesses) {
     bool isRead = !write.writes;
     for (const cuda::EmulatedAccess &read : accesses)
@@ -288,7 +288,7 @@ static void storeTo(const std::vector<float> &sum, char *to) {
   }
 }
 
-/// In f32, in the order of the ranks: the same on all of them.
+/// Adds in f32 in the order of ranks, so that all ranks get the same result.
 void Batch::reduce(const Call &call, const char *own, char *to) {
   std::vector<float> sum(call.count);
   std::vector<char> part(bytesOf(call));

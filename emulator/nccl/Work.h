@@ -1,8 +1,10 @@
-//===- Work.h - What calls of the emulated NCCL do --------------*- C++ -*-===//
+//===- Work.h - Collectives of the emulated NCCL ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Turns the calls of a group into one command of a stream.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,24 +27,24 @@ enum class CallKind : uint32_t {
   Receive
 };
 
-/// One call, which moves elements of its type.
+/// One collective, send or receive.
 struct Call {
   CallKind kind = CallKind::AllReduce;
   DataType type = Float32;
-  size_t count = 0; ///< Of a rank's part, where there are parts.
-  int peer = -1;    ///< Of a message.
+  size_t count = 0; ///< Elements of one rank, if the data have a part for each.
+  int peer = -1;    ///< For sends and receives.
   const void *source = nullptr;
   void *target = nullptr;
 };
 
-/// Counts a call, as the driver's are.
+/// Counts a call for HEDDLE_EMULATE_COUNTS, as the driver's are.
 void count(const char *call);
 
-/// Bytes of an element; 0 for types that it does not know.
+/// Bytes of an element; 0 if the type is unknown.
 size_t byteSize(DataType type);
 
-/// The calls that a group of calls has for one communicator and one stream: a
-/// stream does them as one.
+/// The calls of a group for one communicator and one stream, which the stream
+/// executes as one command.
 class Batch {
 public:
   Batch(std::shared_ptr<Exchange> comm, StreamHandle stream)
@@ -52,13 +54,14 @@ public:
     return comm == other && stream == on;
   }
   void add(const Call &call) { calls.push_back(call); }
-  /// The first messages between two ranks make connections: that blocks the
-  /// host until the other one does so, too. All that a group of calls has to
-  /// make is begun before any of it is waited for. A capture makes none: ranks
-  /// that capture in their own orders might wait for each other.
+  /// Makes connections for the first send or receive between two ranks, which
+  /// blocks the host until the peer makes them too. All connections of a group
+  /// are begun before the first wait, so that the order in a group does not
+  /// matter. A graph capture makes none: ranks that capture in different orders
+  /// could deadlock.
   Result beginConnecting();
   Result finishConnecting();
-  /// Gives it to the driver, which owns it from then on.
+  /// Submits a batch to the driver, which then owns it.
   static Result submit(std::unique_ptr<Batch> batch);
 
 private:
@@ -67,9 +70,9 @@ private:
   void finish();
   int64_t sentBytes() const;
   std::string name() const;
-  /// The messages that it takes from each rank.
+  /// How many messages it takes from each rank.
   std::vector<size_t> expected() const;
-  /// The messages that it sends to each rank.
+  /// How many messages it sends to each rank.
   std::vector<size_t> sends() const;
   const char *sourceOf(size_t call) const { return accesses[2 * call].place; }
   char *targetOf(size_t call) const { return accesses[2 * call + 1].place; }
@@ -82,9 +85,9 @@ private:
   StreamHandle stream;
   std::vector<Call> calls;
   std::set<Exchange::PeerDirection> connecting;
-  /// Of each call, what it reads, and then what it writes.
+  /// For each call, what it reads, then what it writes.
   std::vector<cuda::EmulatedAccess> accesses;
-  bool isBroken = false; ///< As the user asked for it.
+  bool isBroken = false; ///< HEDDLE_EMULATE_FAULT breaks this batch.
 };
 
 } // namespace heddle::rt::nccl
