@@ -50,10 +50,9 @@ static std::optional<StageLine> lineOf(const plan::Plan &plan,
     if (!all)
       continue;
     StageLine line;
-    for (const plan::ScheduledFragment &entry : all->order) {
-      const plan::Fragment &fragment = all->fragments.at(entry.fragment);
-      line.line.push_back({fragment.kind, entry.microBatch, fragment.chunk});
-    }
+    for (const plan::ScheduledFragment &entry : all->order)
+      line.line.push_back(
+          {all->fragments.at(entry.fragment), entry.microBatch});
     for (const plan::Fragment &fragment : all->fragments) {
       line.times[fragment.name()] =
           cost ? cost->timeOf(stage, fragment.sequence).seconds
@@ -121,7 +120,7 @@ void StepSchedule::usePlan(const plan::Plan &plan,
 void StepSchedule::addTo(json &json) const {
   auto lines = nlohmann::json::array(), times = lines;
   for (const StageLine &stage : stages) {
-    lines.push_back(pipe::printStage(stage.line));
+    lines.push_back(stage.text());
     times.push_back(stage.times);
   }
   json["schedule"] = kind;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScheduleChart.h"
+#include "dialects/Pipe/Schedule.h"
 #include <algorithm>
 #include <cmath>
 
@@ -29,10 +30,26 @@ static pipe::StageTimes timesOf(const driver::StageLine &stage,
   return times;
 }
 
+std::optional<driver::LineEntry> driver::readEntry(const std::string &word) {
+  auto read = pipe::parseStage(word);
+  if (!read || read->size() != 1)
+    return std::nullopt;
+  const pipe::Action &action = read->front();
+  return LineEntry{{action.kind, action.chunk}, action.microBatch};
+}
+
+std::string driver::StageLine::text() const {
+  std::string text;
+  for (const LineEntry &entry : line)
+    text += (text.empty() ? "" : " ") +
+            entry.fragment.name(std::to_string(entry.microBatch));
+  return text;
+}
+
 double driver::StageLine::seconds() const {
   double sum = 0;
-  for (const pipe::Action &action : line)
-    sum += times.at(action.name());
+  for (const LineEntry &entry : line)
+    sum += times.at(entry.fragment.name());
   return sum;
 }
 
@@ -49,7 +66,10 @@ driver::Timetable driver::replayLines(const std::vector<StageLine> &stages) {
   pipe::Schedule schedule;
   int64_t microBatches = 0;
   for (const StageLine &stage : stages) {
-    pipe::Line &line = schedule.emplace_back(stage.line);
+    pipe::Line &line = schedule.emplace_back();
+    for (const LineEntry &entry : stage.line)
+      line.push_back(
+          {entry.fragment.kind, entry.microBatch, entry.fragment.chunk});
     line.push_back({pipe::Action::Kind::Optimizer});
     for (const pipe::Action &action : line)
       microBatches = std::max(microBatches, action.microBatch + 1);

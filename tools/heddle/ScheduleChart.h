@@ -9,23 +9,36 @@
 #ifndef HEDDLE_TOOLS_HEDDLE_SCHEDULECHART_H
 #define HEDDLE_TOOLS_HEDDLE_SCHEDULECHART_H
 
-#include "dialects/Pipe/Schedule.h"
+#include "heddle/PlanFormat/Command.h"
+
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace heddle::driver {
 
+/// A fragment in a pipeline stage's line of the schedule.
+struct LineEntry {
+  plan::Fragment fragment; ///< Its kind and chunk.
+  int64_t microBatch = 0;
+};
+
+/// Parses an entry as traces and schedules write it, such as `F3/1`.
+std::optional<LineEntry> readEntry(const std::string &word);
+
 /// A pipeline stage's line of the schedule, without the optimizer.
 struct StageLine {
-  pipe::Line line;
+  std::vector<LineEntry> line;
   /// How long each kind of fragment (`F`, `B/1`) takes, in any unit.
   std::map<std::string, double> times;
   /// From the end of a fragment until another stage has its result.
   double transfer = 0;
   /// Of all fragments, one after the other.
   double seconds() const;
+  /// The line as schedules are written: `F0 F1 B0 B1`.
+  std::string text() const;
 };
 
 /// The fragments of a step when each begins as early as it can.

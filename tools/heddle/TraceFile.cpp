@@ -29,7 +29,7 @@ struct Fragment {
 struct Samples {
   std::map<std::string, std::vector<double>> fragments; ///< By kind.
   std::vector<double> collectives, transfers;           ///< Of each step.
-  pipe::Line line;                                      ///< Of one step.
+  std::vector<LineEntry> line;                          ///< Of one step.
 };
 
 double medianOf(std::vector<double> values) {
@@ -65,12 +65,12 @@ static void addStep(const std::vector<const json *> &events, Samples &samples) {
   samples.transfers.push_back(transfers);
   samples.line.clear();
   for (const Fragment &fragment : fragments) {
-    auto read = pipe::parseStage(fragment.word);
-    if (!read || read->size() != 1)
+    std::optional<LineEntry> read = readEntry(fragment.word);
+    if (!read)
       continue;
-    samples.fragments[read->front().name()].push_back(
+    samples.fragments[read->fragment.name()].push_back(
         fragment.end - fragment.begin - fragment.waits);
-    samples.line.push_back(read->front());
+    samples.line.push_back(*read);
   }
 }
 
