@@ -8,16 +8,24 @@
 
 #include "tools/heddle/ScheduleChart.h"
 #include <gtest/gtest.h>
+#include <sstream>
 
 using namespace heddle::driver;
 using Rows = std::vector<std::string>;
+
+static std::vector<LineEntry> lineOf(const std::string &text) {
+  std::vector<LineEntry> line;
+  std::istringstream words(text);
+  for (std::string word; words >> word;)
+    line.push_back(*readEntry(word));
+  return line;
+}
 
 static std::vector<StageLine> lines(const Rows &texts, double forward = 1,
                                     double backward = 2) {
   std::vector<StageLine> stages;
   for (const std::string &text : texts)
-    stages.push_back(
-        {*heddle::pipe::parseStage(text), {{"F", forward}, {"B", backward}}});
+    stages.push_back({lineOf(text), {{"F", forward}, {"B", backward}}});
   return stages;
 }
 
@@ -31,7 +39,7 @@ TEST(ScheduleChart, NamesAndWaits) {
 }
 
 TEST(ScheduleChart, TransfersAndChunks) {
-  StageLine line = {*heddle::pipe::parseStage("F0 F0/1 B0/1 B0"),
+  StageLine line = {lineOf("F0 F0/1 B0/1 B0"),
                     {{"F", 1}, {"F/1", 1}, {"B", 1}, {"B/1", 1}},
                     1};
   std::vector<StageLine> stages = {line, line};
@@ -61,6 +69,7 @@ TEST(ScheduleChart, WhatIsNoSchedule) {
   EXPECT_TRUE(replayLines({}).stages.empty());
   EXPECT_TRUE(replayLines(lines({"F0 B0", "B0 F0"})).stages.empty());
   EXPECT_TRUE(replayLines(lines({"F0"})).stages.empty());
+  EXPECT_FALSE(readEntry("X0"));
   EXPECT_TRUE(drawChart(Timetable(), 80).empty());
   EXPECT_TRUE(drawChart(replayLines(lines({"F0 B0"}, 0, 0)), 80).empty());
 }
