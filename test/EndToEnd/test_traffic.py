@@ -77,7 +77,7 @@ class Prediction:
         self.tokens = rows * SEQ // self.mesh["seq"]
         self.layers = config["n_layer"] // self.stages
         self.sent = Counter()
-        self.units = self.units_of_stage()
+        self.buckets = self.buckets_of_stage()
         self.add_replicas()
         self.add_tensor()
         self.add_attention()
@@ -86,10 +86,10 @@ class Prediction:
 
     # --- what there is --------------------------------------------------------
 
-    def units_of_stage(self):
-        """Elements on this rank of every unit, whole over the replicas: {(name, in
+    def buckets_of_stage(self):
+        """Elements on this rank of every bucket, whole over the replicas: {(name, in
         a layer, split over tensor): elements}."""
-        units = Counter()
+        buckets = Counter()
         last = self.stage == self.stages - 1
         chunk = self.layers // self.virtual
         for name, shape in h.gpt2_shapes(self.config).items():
@@ -116,17 +116,17 @@ class Prediction:
             count = rows * math.prod(shape[1:]) // parts
             if not self.padded:
                 count = math.prod(shape) / parts
-            units[module + (".tensor" if split else ""), layer, split] += self.pad(
+            buckets[module + (".tensor" if split else ""), layer, split] += self.pad(
                 count, 64)
         return {key: self.pad(count, 64 * self.replicas)
-                for key, count in units.items()}
+                for key, count in buckets.items()}
 
     def pad(self, elements, step):
         return up_to(elements, step) if self.padded else elements
 
     def states(self):
-        """Bytes by owner: a flat run of each unit, and of its part of it."""
-        whole = sum(self.units.values())
+        """Bytes by owner: a flat run of each bucket, and of its part of it."""
+        whole = sum(self.buckets.values())
         part = whole // self.replicas
         z, copies = self.zero, self.precision == "bf16"
         # Gradients that nothing is added to are kept as they are sent.
@@ -166,7 +166,7 @@ class Prediction:
 
     def add_replicas(self):
         axes, m = self.replica_axes, self.micro_batches
-        for (name, layer, split), elements in self.units.items():
+        for (name, layer, split), elements in self.buckets.items():
             # Of what tensor ranks share tokens for, they have parts of the sum.
             over = ["tensor"] if self.shares_tokens and not split else []
             if self.zero == 0:
@@ -215,7 +215,7 @@ class Prediction:
     def add_whole_gradients(self):
         """Of parameters that are not split each tensor rank has a part of the sum:
         over its tokens."""
-        for (name, _, split), elements in self.units.items():
+        for (name, _, split), elements in self.buckets.items():
             if not split:
                 self.add(["tensor"], "all_reduce", name, elements // self.replicas,
                          self.width, self.micro_batches)
@@ -268,7 +268,7 @@ class Prediction:
         self.loss = self.sent.total() - without
         for split in (False, True):
             blocks = sum(up_to(-(-elements // BLOCK), 64)
-                         for (_, _, over), elements in self.units.items()
+                         for (_, _, over), elements in self.buckets.items()
                          if over == split)
             axes = self.replica_axes if self.zero > 0 else []
             if split:
