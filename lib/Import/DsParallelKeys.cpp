@@ -18,7 +18,7 @@ constexpr unsigned Bool = DsBool | DsAuto;
 constexpr const char *atCompileTime =
     "decided at compile time: what travels, and when, is a part of the plan";
 constexpr const char *inUnits =
-    "states are split and reduced in the plan's units, a layer each";
+    "states are split and reduced in the plan's buckets, a layer each";
 constexpr const char *sameInit =
     "weights are loaded, or made from --seed: alike on every mesh";
 constexpr const char *planned =
@@ -111,9 +111,9 @@ static void addOffload(std::vector<DsKey> &keys) {
       {"cpuadam_cores_perc", Num | DsNull,
        "updates on the host have all cores that the process may use, or "
        "--threads of them"},
-      {"pipeline_read", Bool, "windows are always read ahead of the update"},
-      {"pipeline_write", Bool, "windows are always written behind the update"},
-      {"pipeline", Bool, "windows are always read ahead and written behind"},
+      {"pipeline_read", Bool, "tiles are always read ahead of the update"},
+      {"pipeline_write", Bool, "tiles are always written after the update"},
+      {"pipeline", Bool, "tiles are always read ahead and written later"},
       {"fast_init", Bool,
        "first values always go from file to file, a few MiB at a time"},
       {"super_offload", Bool,

@@ -45,7 +45,7 @@ public:
   /// The string at `offset`, limited by the end of the buffer.
   std::string text(uint64_t offset) const {
     if (offset >= size)
-      malformed("a name stands beyond the end of the file");
+      malformed("a name is beyond the end of the file");
     return std::string(data + offset, strnlen(data + offset, size - offset));
   }
 
@@ -147,7 +147,7 @@ void ImageLoader::readSymbols(const Elf64_Ehdr &header) {
                                           section.sh_size / sizeof(Elf64_Sym));
     for (const Elf64_Sym &entry : symbols.entries) {
       if (entry.st_shndx != SHN_UNDEF && entry.st_value >= bytes)
-        malformed("a symbol stands outside of its segments");
+        malformed("a symbol is outside of its segments");
       symbols.names.push_back(elf.text(strings + entry.st_name));
     }
   }
@@ -212,7 +212,7 @@ void ImageLoader::relocateOne(const Elf64_Rela &relocation) {
     malformed("it has relocations of an unknown kind");
   }
   if (bytes < sizeof(value) || relocation.r_offset > bytes - sizeof(value))
-    malformed("a relocation stands outside of its segments");
+    malformed("a relocation is outside of its segments");
   memcpy(base + relocation.r_offset, &value, sizeof(value));
 }
 
