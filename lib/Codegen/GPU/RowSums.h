@@ -20,9 +20,9 @@ namespace heddle::gpu {
 
 /// Sums over rows in a kernel that reads these rows anyway: for example the
 /// gradient of a norm's weight, beside the gradient of its input. A thread sums
-/// its columns in registers while its block or team goes from row to row. Each
-/// block writes its partial sums, in f32, to scratch memory. A second launch
-/// adds the partial sums in order.
+/// its columns in registers while its block, or its team (a warp with rows of
+/// its own), goes from row to row. Each block writes its partial sums, in f32,
+/// to scratch memory. A second launch adds the partial sums in order.
 class RowSums {
 public:
   /// `width` is the number of adjacent columns of a thread, `parts` the number

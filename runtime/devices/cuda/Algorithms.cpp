@@ -116,6 +116,6 @@ void Algorithms::save() {
     file.write(text.data(), int64_t(text.size()));
     file.commit(/*isDurable=*/false);
   } catch (const UserError &) {
-    // The next run will ask the library again.
+    // Without the file, the next run asks the library again.
   }
 }
