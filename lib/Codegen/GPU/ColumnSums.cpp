@@ -78,10 +78,7 @@ LogicalResult addColumnSums(KernelFrame &f, const ColumnTile &tile, Value block,
   Value mine = f.add(first, thread);
   Value isInTile = f.compare(arith::CmpIPredicate::ult, thread, tile.size());
   Value isColumn = f.compare(arith::CmpIPredicate::ult, mine, tile.columns);
-  auto once = b.create<scf::IfOp>(
-      f.loc, b.create<arith::AndIOp>(f.loc, isInTile, isColumn));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(once.thenBlock());
+  InsideIf once(f, b.create<arith::AndIOp>(f.loc, isInTile, isColumn));
   ElementEmitter::Scope scope(f.emitter);
   SmallVector<Value> totals;
   for (size_t i = 0; i < count; ++i) {

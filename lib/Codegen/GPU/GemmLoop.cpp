@@ -82,10 +82,7 @@ GemmLoop::Values GemmLoop::emitRing(Multiplier &multiplier,
   // it any more, which the next copies overwrite.
   c.barrier();
   if (steps > ahead) {
-    auto more = b.create<scf::IfOp>(
-        c.loc, c.less(loop.getInductionVar(), steps - ahead));
-    OpBuilder::InsertionGuard inner(b);
-    b.setInsertionPointToStart(more.thenBlock());
+    InsideIf more(c, c.less(loop.getInductionVar(), steps - ahead));
     startCopies(source, c.at(memory, writing));
   }
   c.commitCopies();

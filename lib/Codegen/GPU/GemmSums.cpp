@@ -104,7 +104,6 @@ Value TileSums::acrossLanes(Value sum) {
 LogicalResult TileSums::forSums(
     ArrayRef<Value> sums,
     llvm::function_ref<LogicalResult(Value outer, Value sum)> body) {
-  OpBuilder &b = c.builder;
   Value lane = c.rem(thread, warpSize);
   SmallVector<Value> totals(sums);
   if (tiling.tf32)
@@ -115,9 +114,7 @@ LogicalResult TileSums::forSums(
   Value hasSum = tiling.tf32 ? c.less(c.rem(thread, copy.lanesAlongK()), 1)
                  : tiling.tensorCores ? c.less(c.rem(lane, 4), 1)
                                       : c.less(thread, shape.tileOuter);
-  auto choice = b.create<scf::IfOp>(c.loc, hasSum);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(choice.thenBlock());
+  InsideIf choice(c, hasSum);
   if (tiling.tf32) {
     for (auto [number, total] : llvm::enumerate(totals)) {
       TileCoordinates place = copy.unit(number);

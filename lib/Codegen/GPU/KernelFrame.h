@@ -16,6 +16,7 @@
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include <memory>
 
 namespace heddle::gpu {
@@ -112,6 +113,19 @@ private:
   mlir::Value scratchBuffer;
   int64_t teamThreads = 0; ///< Threads of a team; 0: the block is one team.
   MappedLaunch mapped;
+};
+
+/// Emits an scf.if, and inserts code into it as long as this object lives.
+/// `Code` is a KernelFrame or a ThreadCode.
+struct InsideIf {
+  template <typename Code>
+  InsideIf(Code &code, mlir::Value condition) : guard(code.builder) {
+    auto branch =
+        code.builder.template create<mlir::scf::IfOp>(code.loc, condition);
+    code.builder.setInsertionPointToStart(branch.thenBlock());
+  }
+
+  mlir::OpBuilder::InsertionGuard guard;
 };
 
 /// The number of elements of a chunk: as many as fill one access of the widest

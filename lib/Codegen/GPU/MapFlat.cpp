@@ -85,17 +85,14 @@ static LogicalResult emitVector(KernelFrame &f, const FlatVector &vector,
   }
   if (whole == elements)
     return success();
-  auto rest = b.create<scf::IfOp>(
-      f.loc, f.compare(arith::CmpIPredicate::ult, global, elements - whole));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(rest.thenBlock());
+  InsideIf rest(f,
+                f.compare(arith::CmpIPredicate::ult, global, elements - whole));
   return emitChunk(f, vector.results, f.chunk(f.add(global, whole), 1));
 }
 
 /// Emits all vectors, each for its range of blocks.
 static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
                                  int64_t width) {
-  OpBuilder &b = f.builder;
   Value block = f.blockId(mlir::gpu::Dimension::x);
   if (vectors.size() == 1)
     return emitVector(f, vectors[0], block, width);
@@ -104,10 +101,8 @@ static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
     // The comparison is unsigned: blocks before the first one of this vector
     // have a negative number, which then is larger than all others.
     Value own = f.add(block, -first);
-    auto isOwn = b.create<scf::IfOp>(
-        f.loc, f.compare(arith::CmpIPredicate::ult, own, vector.blocks(width)));
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(isOwn.thenBlock());
+    InsideIf isOwn(
+        f, f.compare(arith::CmpIPredicate::ult, own, vector.blocks(width)));
     ElementEmitter::Scope scope(f.emitter);
     if (failed(emitVector(f, vector, own, width)))
       return failure();

@@ -278,12 +278,9 @@ bool GemmMapper::resultsArePadded() {
 LogicalResult GemmMapper::emitTileChunk(SumTile &tile, Value inTileRow,
                                         Value inTileColumn, int64_t width) {
   ThreadCode &c = *code;
-  OpBuilder &b = c.builder;
   Value row = c.add(firstRow, inTileRow);
   Value column = c.add(firstColumn, inTileColumn);
-  auto inside = b.create<scf::IfOp>(c.loc, c.less(column, product.n));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(inside.thenBlock());
+  InsideIf inside(c, c.less(column, product.n));
   SmallVector<Value> sums = tile.get(inTileRow, inTileColumn, width);
   if (!part)
     return storeChunk(row, column, sums, /*isShifted=*/false);
@@ -373,16 +370,13 @@ LogicalResult GemmMapper::emitSumOfParts() {
   if (failed(startFrame("_sum")))
     return failure();
   ThreadCode &c = *code;
-  OpBuilder &b = c.builder;
   // Partial sums are f32.
   int64_t width = widestChunk(accessBytes / 4), perRow = product.n / width;
   int64_t chunks = product.m * perRow;
   Value chunk =
       c.add(c.mul(c.blockId(mlir::gpu::Dimension::x), threads), c.threadId());
   {
-    auto inside = b.create<scf::IfOp>(c.loc, c.less(chunk, chunks));
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(inside.thenBlock());
+    InsideIf inside(c, c.less(chunk, chunks));
     Value row = c.div(chunk, perRow);
     Value column = c.mul(c.rem(chunk, perRow), width);
     auto pointer = [&](Value i) { return partPointer(i, row, column); };
@@ -392,11 +386,8 @@ LogicalResult GemmMapper::emitSumOfParts() {
   }
   if (numFactorSums() > 0) {
     Value place = c.add(chunk, -chunks);
-    auto inside =
-        b.create<scf::IfOp>(c.loc, c.both(c.less(c.constant(-1), place),
-                                          c.less(place, numFactorSums())));
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(inside.thenBlock());
+    InsideIf inside(c, c.both(c.less(c.constant(-1), place),
+                              c.less(place, numFactorSums())));
     auto pointer = [&](Value i) { return factorPartPointer(i, place); };
     if (failed(storeFactorSum(place, addParts(1, pointer)[0])))
       return failure();
@@ -413,10 +404,7 @@ LogicalResult GemmMapper::emitSumOfParts() {
 LogicalResult GemmMapper::emitFactorSum(Value inTile, Value sum) {
   ThreadCode &c = *code;
   Value place = c.add(product.sumsA ? firstRow : firstColumn, inTile);
-  auto inside =
-      c.builder.create<scf::IfOp>(c.loc, c.less(place, numFactorSums()));
-  OpBuilder::InsertionGuard guard(c.builder);
-  c.builder.setInsertionPointToStart(inside.thenBlock());
+  InsideIf inside(c, c.less(place, numFactorSums()));
   if (!part)
     return storeFactorSum(place, sum);
   c.store(sum, factorPartPointer(part, place));

@@ -194,11 +194,8 @@ static PlainElement elementOf(KernelFrame &f, Value tensor) {
 /// Emits one thread's code: the element of `tensor` that it computes.
 LogicalResult PlainMapper::emit(KernelFrame &f, Value tensor, Value buffer,
                                 bool isYielded) {
-  OpBuilder &b = f.builder;
   auto [number, isThere] = elementOf(f, tensor);
-  auto exists = b.create<scf::IfOp>(f.loc, isThere);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(exists.thenBlock());
+  InsideIf exists(f, isThere);
   ElementEmitter::Scope scope(f.emitter);
   SmallVector<Value> at = f.delinearize(number, typeOf(tensor).getShape());
   // A sum that is yielded is in scratch memory already.

@@ -137,11 +137,7 @@ FailureOr<Value> ReduceMapper::sumTerms(KernelFrame &f, GenericOp op,
 }
 
 LogicalResult ReduceMapper::emitResults(KernelFrame &f, ArrayRef<Value> sums) {
-  OpBuilder &b = f.builder;
-  auto once = b.create<scf::IfOp>(
-      f.loc, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(once.thenBlock());
+  InsideIf once(f, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
   return storeSums(f, reductions, sums, {}, f.allOutputs());
 }
 
@@ -157,7 +153,6 @@ LogicalResult ReduceMapper::emitAll(KernelFrame &f) {
 }
 
 LogicalResult ReduceMapper::emitParts(KernelFrame &f) {
-  OpBuilder &b = f.builder;
   SmallVector<Value> slots = addSlots(f);
   Value isFirst = f.compare(arith::CmpIPredicate::eq, f.threadId(), 0);
   Value block = f.blockId(mlir::gpu::Dimension::x);
@@ -165,9 +160,7 @@ LogicalResult ReduceMapper::emitParts(KernelFrame &f) {
     FailureOr<Value> sum = sumTerms(f, op, slots[number]);
     if (failed(sum))
       return failure();
-    auto once = b.create<scf::IfOp>(f.loc, isFirst);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(once.thenBlock());
+    InsideIf once(f, isFirst);
     f.store(*sum, partsOf(f, number), block);
   }
   return success();

@@ -482,10 +482,7 @@ void RowMapper::storeRowResults(ArrayRef<Value> values) {
     return;
   if (overwritesRow)
     b.create<mlir::gpu::BarrierOp>(f.loc);
-  auto once = b.create<scf::IfOp>(
-      f.loc, f.compare(arith::CmpIPredicate::eq, thread, 0));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(once.thenBlock());
+  InsideIf once(f, f.compare(arith::CmpIPredicate::eq, thread, 0));
   for (auto [i, value] : llvm::enumerate(values))
     if (value)
       f.store(value, f.outputBuffer(i), rowIndices);

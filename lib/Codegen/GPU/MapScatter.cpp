@@ -286,10 +286,7 @@ LogicalResult ScatterMapper::sumFew(KernelFrame &f,
   Value isFew = f.compare(
       arith::CmpIPredicate::ult,
       b.create<arith::SubIOp>(f.loc, segment.count, f.constant(1)), mostAlone);
-  auto few =
-      b.create<scf::IfOp>(f.loc, b.create<arith::AndIOp>(f.loc, exists, isFew));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(few.thenBlock());
+  InsideIf few(f, b.create<arith::AndIOp>(f.loc, exists, isFew));
   FailureOr<SmallVector<Value>> sums =
       sumListed(f, column, entries.order,
                 {below, f.add(below, segment.count), 1}, zeros(f));

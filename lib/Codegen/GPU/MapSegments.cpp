@@ -173,10 +173,7 @@ LogicalResult SegmentMapper::emitPieces(KernelFrame &f) {
   Value total =
       acrossBlock(f, sums->front(), threads, slots,
                   [&](Value x, Value y) { return addFloats(f, x, y); });
-  auto once = b.create<scf::IfOp>(
-      f.loc, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(once.thenBlock());
+  InsideIf once(f, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
   f.store(total, pieceSums(f), block);
   return success();
 }
@@ -199,10 +196,7 @@ LogicalResult SegmentMapper::emitSums(KernelFrame &f) {
       });
   Value sum = acrossBlock(f, total->front(), warpSize, {},
                           [&](Value x, Value y) { return addFloats(f, x, y); });
-  auto once = b.create<scf::IfOp>(
-      f.loc, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(once.thenBlock());
+  InsideIf once(f, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
   f.store(Value(b.create<arith::TruncFOp>(f.loc, b.getF32Type(), sum)),
           f.outputBuffer(0), segment);
   return success();
