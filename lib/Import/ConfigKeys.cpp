@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Judges the keys of config.json: each is applied, ignored, rejected, or
+// reported as unknown.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Family.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Settings of a draft model, and the check that it has its target's vocabulary.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Import/Draft.h"

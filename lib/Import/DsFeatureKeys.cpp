@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// A table of the sections of ds_config.json for single features, most of which
+// are rejected if enabled.
+//
 //===----------------------------------------------------------------------===//
 
 #include "DsSchema.h"

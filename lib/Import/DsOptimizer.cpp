@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reads the sections `optimizer` and `scheduler` of a ds_config.json, and the
+// flags that change a schedule.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SettingReaders.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// A table of the keys about ZeRO, offload and parallelism that belong to no
+// setting.
+//
 //===----------------------------------------------------------------------===//
 
 #include "DsSchema.h"

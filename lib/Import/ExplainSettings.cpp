@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Prints the tables of `--explain-config`, and says why a setting has no
+// effect.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SettingReaders.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Emits the nn operations of each module, and a function for each kind of
+// layer.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ForwardBuilder.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Compares the orders of the inputs of all products, and adds a parameter for
+// each order that is needed.
+//
 //===----------------------------------------------------------------------===//
 
 #include "InputOrders.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Builds the table of settings from Settings.def, and its reference page.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Import/SettingTable.h"

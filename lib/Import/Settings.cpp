@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Merges flags, a strategy file, a ds_config.json and defaults into the
+// settings of a compilation.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SettingsMerge.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Resolves batch, micro-batch and accumulation, and checks ranges.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SettingsMerge.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reads a cluster file, and checks that a mesh fits the cluster.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SettingsMerge.h"

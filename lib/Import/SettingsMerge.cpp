@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The Merger: takes the strongest source of each setting, fills "auto", and
+// writes the verdicts of rows.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SettingReaders.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Finds the tensor of each parameter by its names, and checks shapes, types and
+// unused tensors.
+//
 //===----------------------------------------------------------------------===//
 
 #include "WeightCoverage.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Sizes of blocks, asynchronous copies to workgroup memory, masks, exponentials
+// and stores, for both mappings of attention.
+//
 //===----------------------------------------------------------------------===//
 
 #include "AttentionMapper.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reductions by shuffles and workgroup memory, and the loops over a block's
+// elements.
+//
 //===----------------------------------------------------------------------===//
 
 #include "BlockReduce.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Sums over rows by threads of a block, and the launch that adds the partial
+// sums of several blocks.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ColumnSums.h"

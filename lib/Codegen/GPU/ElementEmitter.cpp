@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Binds the inputs of codegen::ElementEvaluator to memrefs: which loads become
+// vectors, and which are reused.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ElementEmitter.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Compiles a mapped kernel to PTX and loads it into the emulator.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Codegen/GPU/Emulation.h"

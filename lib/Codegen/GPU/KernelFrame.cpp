@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Creates the gpu.func of a kernel with its arguments and buffers, and emits
+// index arithmetic in it.
+//
 //===----------------------------------------------------------------------===//
 
 #include "KernelFrame.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Emits the chunks of a row one after the other, and keeps their elements for
+// later rounds.
+//
 //===----------------------------------------------------------------------===//
 
 #include "RowChunks.h"

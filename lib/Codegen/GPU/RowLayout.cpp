@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Limits and choices of a row-wise kernel's layout: threads of a row, what is
+// kept in registers or workgroup memory, rows of a block.
+//
 //===----------------------------------------------------------------------===//
 
 #include "RowLayout.h"

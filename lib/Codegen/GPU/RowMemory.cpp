@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Layout of kept rows in workgroup memory, and their loads and stores.
+//
 //===----------------------------------------------------------------------===//
 
 #include "RowMemory.h"

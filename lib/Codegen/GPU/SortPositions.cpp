@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The code of the counting sort: counts, prefix sums, and the placement of
+// positions.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SortPositions.h"

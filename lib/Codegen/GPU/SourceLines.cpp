@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Puts locations on a kernel's operations, and turns them into `.file` and
+// `.loc` lines of PTX.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SourceLines.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Short forms of integer arithmetic, memory accesses, and calls of NVVM
+// intrinsics.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ThreadCode.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Products in attention: by mma.sync of tensor cores for bf16 (MmaTiles), by
+// FMA for f32 (FmaTiles).
+//
 //===----------------------------------------------------------------------===//
 
 #include "WarpTiles.h"

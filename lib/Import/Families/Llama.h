@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The LLaMA family as a class, from which Mistral, Qwen and Gemma 2 are
+// derived.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_IMPORT_FAMILIES_LLAMA_H

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Memory, launches, copies and their order on the CPU. Only transfers with
+// files are asynchronous.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/cpu/CpuDevice.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// A table of CPU features by their bits of cpuid, and the checks that use it.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/cpu/CpuFeatures.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Maps an ELF shared object from memory, relocates it, and protects its pages.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/cpu/KernelImage.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Runs a list of kernels and copies by all threads, with a barrier after each.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/cpu/ParallelRegion.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reads memory by all threads and takes the time.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/cpu/ReadRate.h"

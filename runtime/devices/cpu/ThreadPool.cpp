@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Threads that wait by spinning, then by futex.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/cpu/ThreadPool.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Writes the PTX of the casts as text, loads it, and launches it.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/cuda/Casts.h"

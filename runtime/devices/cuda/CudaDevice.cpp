@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Memory, streams, events, graphs and copies on a GPU, by calls of the CUDA
+// driver.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/cuda/CudaDevice.h"

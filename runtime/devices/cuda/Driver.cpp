@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Finds the driver's functions by dlsym, and translates its errors.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/cuda/Driver.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Copies between files and a GPU through rings of pinned memory.
+//
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/cuda/FileCopies.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Chooses the GPU of a rank, and computes its peak FLOP rate.
+//
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/cuda/Gpu.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Submits host functions to streams, and keeps their first error.
+//
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/cuda/HostTasks.h"

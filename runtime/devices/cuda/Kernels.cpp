@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Loads PTX or cubins as modules, and prepares the launches of each kernel.
+//
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/cuda/Kernels.h"

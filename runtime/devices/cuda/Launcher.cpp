@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Submits a launch to the GPU, to cuBLASLt or to the host.
+//
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/cuda/Launcher.h"

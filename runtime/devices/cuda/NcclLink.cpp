@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Loads NCCL, makes communicators, and submits collectives and messages to
+// streams.
+//
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/cuda/NcclLink.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Splits products at unaligned sizes, and calls cuBLASLt for each part.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/cuda/ProductCalls.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The client side of NVTX: function tables that an attached profiler fills.
+//
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/cuda/ProfilerRange.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Gathers rows on the host in the order of a stream, and copies them to the
+// GPU.
+//
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/cuda/RowCopies.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Queues of work for each stream, which a random generator advances, over a
+// CpuDevice.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/separate/SeparateDevice.h"
