@@ -1,4 +1,4 @@
-//===- CarryStores.cpp - Stores that the next run waits for ---------------===//
+//===- CarryStores.cpp - Leaves last stores to the next run ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,7 +17,7 @@ using namespace heddle::memory;
 
 namespace {
 
-/// The stores at a step's end, and the layers at its begin.
+/// The stores at the end of a step, and the layers at its beginning.
 class Carrier {
 public:
   Carrier(nn::StepOp step, const SymbolTable &symbols)
@@ -43,8 +43,9 @@ public:
   }
 
 private:
-  /// Those behind the last layer of the block that the step ends with, which
-  /// runs once. Of a pipeline stage every fragment would have to wait.
+  /// Finds the stores after the last layer, if they are in a block that runs
+  /// once. In a pipeline stage every fragment would have to wait for them, so
+  /// none are found.
   bool findStores() {
     dist::StoreOp last;
     bool isStage = false;
@@ -76,7 +77,7 @@ private:
     return !stores.empty();
   }
 
-  /// Whether no layer runs behind a store, and nothing is fetched.
+  /// Whether no layer runs after a store, and nothing is fetched.
   bool isBehindLayers(Operation *store) {
     for (Operation *op = store; op != step; op = op->getParentOp())
       for (Operation *next = op; (next = next->getNextNode());)
@@ -91,8 +92,8 @@ private:
     return true;
   }
 
-  /// Whether nothing but the step writes the bytes: neither what comes before
-  /// the next run, nor what keeps them for longer.
+  /// Whether the value is in the step's frame. Other memory may be written
+  /// before the next run, so it cannot be stored during that.
   static bool isOfFrame(Storage &storage, Value value) {
     const Root *root = &storage.rootOf(value);
     while (root->kind == Root::Kind::Part || root->kind == Root::Kind::Slice)
@@ -100,7 +101,7 @@ private:
     return root->kind == Root::Kind::Frame;
   }
 
-  /// Those before the first store of the step.
+  /// Finds the layers before the first store of the step.
   void findLayers() {
     Block *block = &step.getBody().front();
     for (auto loop : block->getOps<nn::MicroBatchesOp>()) {
@@ -115,7 +116,7 @@ private:
     }
   }
 
-  /// The last `count` stores are left.
+  /// Leaves the last `count` stores to the next run.
   void place(size_t count) {
     for (Operation *op : placed)
       op->erase();
@@ -135,7 +136,7 @@ private:
       end = flushes.back().first;
     builder.setInsertionPointAfter(end);
     placed.push_back(builder.create<dist::CarryOp>(end->getLoc(), count));
-    // As many behind each layer.
+    // Distributes the waits evenly over the layers.
     size_t done = 0;
     for (auto [number, layer] : llvm::enumerate(layers)) {
       size_t next = llvm::divideCeil((number + 1) * count, layers.size());
@@ -152,7 +153,8 @@ private:
   const SymbolTable &symbols;
   OpBuilder builder;
   SmallVector<Operation *> stores, layers;
-  /// Behind the first of the stores, with what they leave by themselves.
+  /// The waits after the first store, with the number of stores that each of
+  /// them originally leaves.
   SmallVector<std::pair<dist::FlushOp, int64_t>> flushes;
   SmallVector<Operation *> placed;
 };

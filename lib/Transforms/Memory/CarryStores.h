@@ -1,8 +1,13 @@
-//===- CarryStores.h - Stores that the next run waits for -------*- C++ -*-===//
+//===- CarryStores.h - Leaves last stores to the next run ----- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Used by `memory-plan`: a step that ends with stores to files need not wait
+// for them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,10 +19,10 @@
 
 namespace heddle::memory {
 
-/// Leaves the last stores to files of a step, behind its last layer, to the
-/// next run, which waits for them one after the other while its first layers
-/// run. As many as `fits` allows, which is asked with the stores in question
-/// left; none of a pipeline stage. Returns how many are left.
+/// Leaves the last stores of a step to files, after its last layer, to the next
+/// run: that waits for them one after the other, while its first layers run.
+/// Leaves as many of them as `fits` allows, which is called with the stores in
+/// question left; none in a pipeline stage. Returns how many stores are left.
 size_t carryStores(nn::StepOp step, const mlir::SymbolTable &symbols,
                    llvm::function_ref<bool()> fits);
 

@@ -1,4 +1,4 @@
-//===- Collectives.cpp - What collectives do to bytes ---------------------===//
+//===- Collectives.cpp - Collectives as the plan describes them -----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,7 +18,8 @@ bool heddle::memory::isCollective(Operation *op) {
              dist::AllToAllOp, dist::RotateOp>(op);
 }
 
-/// How the dimension `dim` of a buffer of that type is split among ranks.
+/// The layout of ranks' parts in a buffer of that type, of which dimension
+/// `dim` is split.
 static plan::PartLayout layoutOf(RankedTensorType type, int64_t dim,
                                  std::optional<ArrayRef<int64_t>> segments) {
   plan::PartLayout layout;
@@ -57,7 +58,7 @@ plan::CollectiveShape heddle::memory::shapeOf(Operation *op,
     shape.kind = plan::CollectiveKind::Rotate;
   } else if (auto exchange = dyn_cast<dist::AllToAllOp>(op)) {
     shape.kind = plan::CollectiveKind::AllToAll;
-    // The segments belong to the dimension of the features, the last one.
+    // The segments belong to the last dimension, that of the features.
     bool splitsLast =
         static_cast<int64_t>(exchange.getSplitDim()) == in.getRank() - 1;
     shape.layout = layoutOf(in, exchange.getSplitDim(),

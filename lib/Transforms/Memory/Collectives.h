@@ -1,4 +1,4 @@
-//===- Collectives.h - What collectives do to bytes -------------*- C++ -*-===//
+//===- Collectives.h - Collectives as the plan describes them - -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,7 +18,7 @@ namespace heddle::memory {
 /// Whether the operation is a collective of the dist dialect.
 bool isCollective(mlir::Operation *op);
 
-/// What a collective of the dist dialect does.
+/// Describes a collective of the dist dialect as the plan and the runtime do.
 plan::CollectiveShape shapeOf(mlir::Operation *op,
                               const mlir::SymbolTable &symbols);
 

@@ -1,4 +1,4 @@
-//===- EmitCopies.cpp - Copies between kinds of memory --------------------===//
+//===- EmitCopies.cpp - Emits copies between kinds of memory --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,7 +13,8 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::memory;
 
-/// The bytes of a state, of a slot of it, or of a bucket, from an element on.
+/// Refers to the bytes of a state, of a slot of it, or of a bucket, from an
+/// element on.
 Value SequenceEmitter::stateRangeOf(Location loc, StringRef state,
                                     int64_t element, Value slot, Type type) {
   Root whole;
@@ -32,8 +33,9 @@ Value SequenceEmitter::stateRangeOf(Location loc, StringRef state,
       loc, dist::memoryOf(cast<RankedTensorType>(type)), bytes, element);
 }
 
-/// A copy beside kernels, behind all that was launched; of the rows that `rows`
-/// fetches, if it is not null. Returns its token.
+/// Emits a copy on `stream` that starts after everything that was launched, and
+/// runs beside later kernels. With `rows` it copies the rows that this
+/// operation looks up. Returns its token.
 Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
                                   Value target, Value source,
                                   dist::FetchRowsOp rows) {
@@ -50,8 +52,9 @@ Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
   return builder.create<planir::RecordOp>(loc, token, stream);
 }
 
-/// Copies of the other direction that may have the same bytes of a state come
-/// first. A stream has its own in order, and the last one is behind all.
+/// Makes `stream` wait for copies of the other direction that may touch the
+/// same bytes of a state; with `isAtOnce`, for all of them. The copies of one
+/// stream are done in order, so waiting for the last of them is enough.
 void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
                                     const StateRange &run, bool isAtOnce) {
   for (UnderWay &other :
@@ -63,8 +66,8 @@ void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
     }
 }
 
-/// Whether a fetch is waited for at once: for want of memory, so that what is
-/// stored has to have left it first.
+/// Whether a fetch is waited for immediately. That is done for lack of memory,
+/// so stores must have left their buffers before it starts.
 static bool isAtOnce(dist::FetchOp fetch) {
   return !fetch.getPending() ||
          llvm::is_contained(fetch->getUsers(), fetch->getNextNode());
@@ -94,8 +97,8 @@ void SequenceEmitter::emitFetchRows(dist::FetchRowsOp fetch) {
                    table, fetch));
 }
 
-/// What a fetch brings is there behind `done`, for which it waits itself unless
-/// it is pending.
+/// Records that the result of a fetch is there when `done` is reached, and
+/// waits for that unless the fetch is pending.
 void SequenceEmitter::begin(Operation *fetch, const StateRange &run,
                             Value done) {
   started[fetch] = done.getDefiningOp()->getPrevNode();
@@ -121,7 +124,8 @@ void SequenceEmitter::emitFlush(dist::FlushOp flush) {
     builder.create<planir::WaitOp>(flush.getLoc(), stores.front().token);
 }
 
-/// Its points are found by their numbers in the next run.
+/// Numbers the records of the stores that are left, by which the next run finds
+/// them.
 void SequenceEmitter::emitCarry(dist::CarryOp carry) {
   stores.erase(stores.begin(), stores.end() - carry.getStores());
   for (auto [number, store] : llvm::enumerate(stores))
@@ -129,7 +133,7 @@ void SequenceEmitter::emitCarry(dist::CarryOp carry) {
   stores.clear();
 }
 
-/// What comes from the host is there when the host has made it.
+/// A copy from the host waits for the kernel on the host that computes it.
 void SequenceEmitter::emitMove(dist::MoveOp move) {
   Location loc = move.getLoc();
   planir::Stream reader = planir::Stream::Host;

@@ -1,4 +1,4 @@
-//===- EmitSequence.cpp - Functions become sequences ----------------------===//
+//===- EmitSequence.cpp - Emits command sequences -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -93,8 +93,8 @@ Value SequenceEmitter::bufferOf(Root &root) {
     if (!state) {
       OpBuilder::InsertionGuard guard(builder);
       insertAtTop();
-      // A bucket begins where its first member does, unless it is split over
-      // ranks: then its members have no places.
+      // A bucket begins at its first member. A bucket that is split over ranks
+      // has an offset of its own, and its members have none.
       auto bucket = symbols.lookup<nn::BucketOp>(root.name);
       state = builder.create<planir::StateRefOp>(
           loc, dist::memoryOf(root.type),
@@ -119,7 +119,7 @@ Value SequenceEmitter::bufferOf(Root &root) {
   return insertedAtTop[&root] = buffers[&root] = buffer;
 }
 
-/// The number that chooses a slice.
+/// The index that selects a slice.
 Value SequenceEmitter::numberOf(const Root &root) {
   if (root.axes)
     return builder.create<planir::RankOp>(function.getLoc(),
@@ -132,7 +132,8 @@ Value SequenceEmitter::partOf(Root &root, Location loc) {
   Value source = bufferOf(whole);
   if (root.kind == Root::Kind::Slice)
     return slice(loc, source, numberOf(root), root.type);
-  // A part of a buffer that stands at the top may be used in several regions.
+  // Define the view next to its buffer: if that is at the top of the sequence,
+  // several regions may use the view.
   OpBuilder::InsertionGuard guard(builder);
   if (Operation *definition = source.getDefiningOp())
     builder.setInsertionPointAfter(definition);
@@ -164,7 +165,7 @@ void SequenceEmitter::copy(Location loc, Value target, Value source) {
   ++numCopies;
 }
 
-/// Whether the host computes something in the block.
+/// Whether the host runs a kernel of the block.
 static bool hasWorkOfHost(Block &block, const SymbolTable &symbols) {
   return llvm::any_of(block.getOps<planir::LaunchOp>(), [&](auto launch) {
     return symbols.lookup<planir::KernelOp>(launch.getKernel()).getOnHost();
@@ -194,7 +195,7 @@ void SequenceEmitter::emitCommands(Block &block) {
       emitLoop(loop);
     if (auto fragments = dyn_cast<pipe::FragmentsOp>(op))
       emitFragments(fragments);
-    // Numbers are computed where they were: nothing but launches reads them.
+    // Indices are computed where they were: only launches read them.
     bool isNumber = op.getNumResults() == 1 && op.getNumOperands() > 0 &&
                     op.getResult(0).getType().isIndex();
     if (isNumber)
@@ -219,7 +220,7 @@ void SequenceEmitter::emitCommands(Block &block) {
   }
 }
 
-/// Reads and writes of states, and slices, that need a copy.
+/// Emits the copies for reads and writes of states, and for slices.
 void SequenceEmitter::emitState(Operation &op) {
   auto state = [&](StringRef name, Value like, Value slot) {
     Root root = storage.rootOf(like);
@@ -252,10 +253,12 @@ void SequenceEmitter::emitState(Operation &op) {
          valueFor(set.getValue()));
 }
 
-/// Where nothing of a launch on the host comes back to be waited for, `compute`
-/// waits for one before it: memory that moves there holds so many windows.
+/// Bounds the launches on the host that are in flight: if no result of a launch
+/// is moved back and waited for, `compute` waits for an earlier launch. Pinned
+/// memory holds the operands of that many tiles.
 void SequenceEmitter::boundHost(planir::LaunchOp launch) {
-  constexpr size_t mostUnderWay = 8; // As spmd-host-updates has coming back.
+  // As many as the option in-flight of spmd-host-updates.
+  constexpr size_t mostUnderWay = 8;
   bool comesBack = llvm::any_of(launch->getUsers(), [](Operation *user) {
     return isa<dist::MoveOp>(user);
   });
@@ -296,7 +299,7 @@ void SequenceEmitter::emitCall(nn::CallOp call) {
                                  /*frameOffset=*/0, call.getPath());
 }
 
-/// Fills the region of a loop, or of a kind of fragment.
+/// Emits the region of a loop, or of a kind of fragment.
 void SequenceEmitter::emitBody(Operation *planned, Region &from, Region &to) {
   OpBuilder::InsertionGuard guard(builder);
   SmallVector<Type> types(from.getNumArguments(), builder.getIndexType());
@@ -312,7 +315,7 @@ void SequenceEmitter::emitBody(Operation *planned, Region &from, Region &to) {
       builder.create<planir::FlushOp>(send.getLoc(), send.getChannel(),
                                       slots[from.getRegionNumber()] - 1);
     }
-  // What was made in another region is not there in this one.
+  // Views that were defined in another region are not visible in this one.
   auto outside = buffers;
   emitBlock(from.front());
   buffers = std::move(outside);
@@ -388,7 +391,7 @@ void SequenceEmitter::emitSend(dist::SendOp send) {
 
 void SequenceEmitter::emitPack(nn::PackOp pack) {
   if (storage.rootOf(pack.getFlat()).value != pack.getFlat())
-    return; // The members are parts of it already.
+    return; // The members were computed in place.
   Value flat = valueFor(pack.getFlat());
   Type element = cast<MemRefType>(flat.getType()).getElementType();
   for (auto [first, count] : Storage::paddingOf(pack)) {

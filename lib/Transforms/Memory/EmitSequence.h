@@ -1,8 +1,14 @@
-//===- EmitSequence.h - Functions become sequences --------------*- C++ -*-===//
+//===- EmitSequence.h - Emits command sequences --------------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Second step of `memory-plan`: after Storage has decided which values share
+// memory, SequenceEmitter makes the commands of a function. Frame then assigns
+// offsets to its buffers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,18 +22,19 @@
 
 namespace heddle::memory {
 
-/// Makes the plan.sequence of a function or step, whose storage is decided.
-/// Its arguments: those of the function, then the places of the results that
-/// take over no argument's. Its buffers have no places yet (Frame.h).
+/// Makes the plan.sequence of a function or step, whose storage is decided. Its
+/// arguments are those of the function, then buffers for the results that are
+/// not tied to an argument. Its buffers have no offsets yet (see Frame.h).
 class SequenceEmitter {
 public:
-  /// `library`: an MPI library's collectives may be used.
+  /// `library`: collectives of an MPI library may be used, which need other
+  /// staging memory.
   SequenceEmitter(mlir::FunctionOpInterface function,
                   const mlir::SymbolTable &symbols, Storage &storage,
                   planir::ProgramOp program, bool library);
   planir::SequenceOp emit();
   int64_t numCopies = 0;
-  /// The command that each collective or fetch became.
+  /// By collective or fetch: the command that it became.
   llvm::MapVector<mlir::Operation *, mlir::Operation *> started;
 
 private:
@@ -78,9 +85,11 @@ private:
   planir::SequenceOp sequence;
   mlir::Operation *lastAtTop = nullptr;
   llvm::DenseMap<Root *, mlir::Value> buffers;
-  llvm::DenseMap<Root *, mlir::Value> insertedAtTop; ///< Of `buffers`.
+  /// The subset of `buffers` that are defined at the top of the sequence.
+  llvm::DenseMap<Root *, mlir::Value> insertedAtTop;
   llvm::StringMap<mlir::Value> states;
-  llvm::DenseMap<mlir::Value, mlir::Value> tokens; ///< Of pending values.
+  /// By pending value: its token.
+  llvm::DenseMap<mlir::Value, mlir::Value> tokens;
   /// A copy between a state and the frame that `compute` may not have waited
   /// for.
   struct UnderWay {
@@ -89,13 +98,15 @@ private:
   };
   std::deque<UnderWay> fetches, stores;
   RangeOverlaps overlap;
-  int64_t numCarried = 0;         ///< Stores that a run leaves to the next one.
-  std::deque<mlir::Value> onHost; ///< Launches that `compute` may not wait for.
+  /// The number of stores that a run leaves to the next one.
+  int64_t numCarried = 0;
+  /// Records after launches on the host that `compute` may not have waited for.
+  std::deque<mlir::Value> onHost;
   mlir::IRMapping scalars;
   mlir::Value loopIndex;
 };
 
-/// Whether every rank along some axes holds a part of the bucket alone.
+/// Whether the bucket is split over ranks.
 bool isSplit(nn::BucketOp bucket);
 
 } // namespace heddle::memory

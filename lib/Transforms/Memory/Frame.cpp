@@ -1,4 +1,4 @@
-//===- Frame.cpp - The bytes of a sequence --------------------------------===//
+//===- Frame.cpp - The bytes of a command sequence ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,8 +16,8 @@ static bool isStaging(planir::BufferOp buffer) {
   return buffer.getOwner() == "communication";
 }
 
-/// The buffers that are copied from or to memory that is not the device's: to
-/// files, whole pages are.
+/// The buffers that are copied from or to offloaded states. They begin at
+/// pages, and consist of whole pages, as transfers of files need it.
 static DenseSet<Value> transferBuffersOf(planir::SequenceOp sequence) {
   auto program = sequence->getParentOfType<planir::ProgramOp>();
   SymbolTable symbols(program);
@@ -101,7 +101,7 @@ LogicalResult Frame::plan(planir::SequenceOp sequence,
   return success();
 }
 
-/// What is of one kind of memory shares bytes with nothing of another.
+/// Packs each kind of memory by itself.
 void Frame::packAll() {
   for (nn::MemoryKind kind : planir::memoryKinds) {
     SmallVector<Interval> own;
@@ -117,14 +117,15 @@ void Frame::packAll() {
   }
 }
 
-/// Who has how many bytes at a command. What the run before has left counts up
-/// to where it is overwritten.
+/// Returns by owner the bytes in use at a command. Bytes that the run before
+/// left count until they are overwritten.
 static std::map<std::string, int64_t>
 ownersAt(int64_t command,
          ArrayRef<std::pair<StringRef, const Interval *>> intervals,
          int64_t alignment) {
   std::map<std::string, int64_t> owners;
-  std::map<int64_t, int64_t> taken; // From where to where, apart.
+  // The ranges that are counted already, disjoint: begin and end.
+  std::map<int64_t, int64_t> taken;
   auto take = [&](StringRef owner, int64_t begin, int64_t end) {
     while (begin < end) {
       auto next = taken.upper_bound(begin);
@@ -152,7 +153,7 @@ Peak Frame::peak() const {
   auto isOfDevice = [](const FrameRegion &region) {
     return region.memory() == nn::MemoryKind::Device;
   };
-  // The bytes in use from each command on where they become more or less.
+  // The change of the bytes in use at each command.
   std::map<int64_t, int64_t> inUse;
   auto add = [&](int64_t first, int64_t last, int64_t bytes) {
     if (first > last)

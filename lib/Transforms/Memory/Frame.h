@@ -1,8 +1,13 @@
-//===- Frame.h - The bytes of a command sequence ----------------*- C++ -*-===//
+//===- Frame.h - The bytes of a command sequence -------------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Third step of `memory-plan`: finds the lifetimes of buffers, and assigns
+// offsets.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,10 +22,10 @@
 
 namespace heddle::memory {
 
-/// What of a frame is in use at the command where most of it is.
+/// The bytes of a frame that are in use at the command where most are.
 struct Peak {
   int64_t command = 0;
-  std::map<std::string, int64_t> owners; ///< Who has how many bytes.
+  std::map<std::string, int64_t> owners; ///< By owner: bytes.
 
   int64_t numBytes() const {
     int64_t sum = 0;
@@ -30,24 +35,26 @@ struct Peak {
   }
 };
 
-/// The bytes of a sequence whose commands are all there: when each buffer and
-/// each callee's frame is in use, and where it stands.
+/// The frame of a sequence whose commands are complete: when each buffer and
+/// each callee's frame is in use, and at which offset.
 class Frame {
 public:
-  /// Gives every plan.buffer its lifetime, packs them with the frames of
-  /// callees, whose sizes `frameOf` gives, and writes all into the sequence.
-  /// Fails, with an error, where streams have no order.
+  /// Finds the lifetime of every plan.buffer, packs the buffers and the frames
+  /// of callees, whose sizes `frameOf` gives, and writes lifetimes and offsets
+  /// into the sequence. Emits an error and fails if the streams are not
+  /// ordered.
   mlir::LogicalResult
   plan(planir::SequenceOp sequence,
        llvm::function_ref<int64_t(llvm::StringRef)> frameOf);
 
-  /// Of each kind of memory; callees have frames in the device's alone.
+  /// The size of the frame in a kind of memory. Callees have frames only in the
+  /// device's.
   int64_t numBytes(nn::MemoryKind memory = nn::MemoryKind::Device) const {
     return bytes[planir::memoryOf(memory)];
   }
-  /// Of the device's memory.
+  /// The peak in the device's memory.
   Peak peak() const;
-  /// When the command runs.
+  /// The commands during which a command may run.
   const planir::Span &spanOf(mlir::Operation *command) const {
     return lifetimes.all().find(command)->second;
   }
@@ -68,7 +75,7 @@ private:
 
   planir::Lifetimes lifetimes;
   llvm::SmallVector<FrameRegion> regions;
-  llvm::SmallVector<Interval> intervals; ///< Of each region.
+  llvm::SmallVector<Interval> intervals; ///< By region.
   plan::PerMemory<int64_t> bytes;
   int64_t alignment = 0;
 };

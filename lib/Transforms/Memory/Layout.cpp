@@ -1,4 +1,4 @@
-//===- Layout.cpp - States in the persistent region, owners of bytes ------===//
+//===- Layout.cpp - Offsets of states in memory ---------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -44,8 +44,8 @@ static int64_t paddedBytes(RankedTensorType type) {
          dist::byteSize(type.getElementType());
 }
 
-/// Whether it is there in any case, of which other states may depend on what is
-/// kept of activations.
+/// Whether states of this role exist however activations are saved. The
+/// existence of others may depend on that.
 static bool isOfModel(nn::StateRole role) {
   switch (role) {
   case nn::StateRole::Parameter:
@@ -62,7 +62,7 @@ static bool isOfModel(nn::StateRole role) {
   llvm_unreachable("a role that is not known");
 }
 
-/// Who owns a state's bytes, in the memory that it is in.
+/// The owner of a state's bytes, with the memory that they are in.
 static std::string ownerInMemory(nn::StateOp state) {
   std::string owner = ownerOf(state).str();
   nn::MemoryKind memory = state.getMemory();
@@ -75,7 +75,7 @@ static std::string ownerInMemory(nn::StateOp state) {
 
 namespace {
 
-/// Gives the states of one model their places; without a program, only counts
+/// Assigns offsets to the states of one model. Without a program it only counts
 /// their bytes.
 class StateLayout {
 public:
@@ -99,11 +99,12 @@ public:
   }
 
 private:
-  /// Places what is in the file, or what is in none.
+  /// Assigns offsets to the states in one file, or to those in none.
   void placeAll(std::optional<plan::FileRole> file) {
     for (auto bucket : model.getOps<nn::BucketOp>()) {
       SmallVector<nn::StateOp> members = membersOf(bucket);
-      // A run of another bucket's members has its place there.
+      // The bucket of an update that was split only names members of another
+      // bucket, which has their offsets.
       if (fileOf(members.back()) == file && !placed.contains(members.front()))
         place(bucket, members);
     }
@@ -115,8 +116,8 @@ private:
     }
   }
 
-  /// The file that a state is in: a parameter that computation reads a copy of
-  /// belongs to the optimizer, which alone reads it.
+  /// The file that a state is in. A parameter of which computation reads a copy
+  /// belongs to the optimizer's file, since only the optimizer reads it.
   std::optional<plan::FileRole> fileOf(nn::StateOp state) const {
     if (state.getMemory() != nn::MemoryKind::File)
       return std::nullopt;
@@ -172,7 +173,7 @@ private:
       map.modelBytes[planir::memoryOf(state.getMemory())] += bytes;
   }
 
-  /// What is not in the device's memory does.
+  /// Offloaded states begin at pages.
   void beginAtPage(nn::StateOp state) {
     int64_t &end = endOf(state.getMemory());
     if (state.getMemory() != nn::MemoryKind::Device)
@@ -204,7 +205,7 @@ private:
     if (program && isSplit(bucket)) {
       SmallVector<Attribute> axes(
           cast<ArrayAttr>(bucket.getStorage()->getDims()[0]).getValue());
-      // The axes before split the members already.
+      // Axes without replicas split the members already.
       llvm::erase_if(axes,
                      [](Attribute axis) { return !dist::holdsReplicas(axis); });
       builder.create<planir::FlatOp>(
@@ -263,7 +264,7 @@ bool RangeOverlaps::share(StringRef a, StringRef b) {
   auto [entry, isNew] = shared.try_emplace({a.data(), b.data()}, false);
   if (!isNew)
     return entry->second;
-  // Runs of members of one bucket: the later one begins within the other.
+  // Two ranges of members of one bucket: the later one begins within the other.
   SmallVector<StringRef> first = statesOf(symbols, a);
   SmallVector<StringRef> second = statesOf(symbols, b);
   entry->second = llvm::is_contained(first, second.front()) ||

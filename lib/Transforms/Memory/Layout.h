@@ -1,8 +1,12 @@
-//===- Layout.h - States in the persistent region, owners of bytes --------===//
+//===- Layout.h - Offsets of states in memory ----------------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// First step of `memory-plan`: assigns the persistent region to states.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,25 +20,28 @@
 
 namespace heddle::memory {
 
-/// Who owns how many bytes.
+/// The sizes of memory regions, and who owns how many bytes.
 struct MemoryMap {
   plan::PerMemory<int64_t> persistentBytes;
-  plan::PerFile<int64_t> fileBytes;    ///< Of what is persistent on file.
+  /// The part of the persistent region of each file.
+  plan::PerFile<int64_t> fileBytes;
   plan::PerMemory<int64_t> modelBytes; ///< See modelStateBytes.
   std::map<std::string, int64_t> owners;
   std::map<std::string, int64_t> arenaOwners;
 };
 
-/// Makes a plan.state of every state: members of a bucket in its order, each at
-/// a multiple of 64 elements; then the others. What is not in the device's
-/// memory begins at a page, bucket by bucket; on file role by role.
+/// Makes a plan.state of every state. First the members of each bucket, in its
+/// order and each at a multiple of 64 elements; then the other states.
+/// Offloaded buckets begin at pages; those on file are grouped by the role of
+/// their file.
 MemoryMap layOutStates(nn::ModelOp model, planir::ProgramOp program);
 
-/// Pinned memory that a program's copies between files and its device, and of
-/// rows, go through: none on a CPU. Its regions have their sizes.
+/// The bytes of pinned memory through which a program's copies between files
+/// and the device go, and its lookups of rows. 0 on a CPU. The sizes of the
+/// program's regions must be set.
 int64_t stagingBytesOf(planir::ProgramOp program);
 
-/// Elements of a state or of a bucket, one behind the other.
+/// A range of elements of a state or bucket.
 struct StateRange {
   llvm::StringRef name;
   int64_t element = 0, count = 0;
@@ -43,22 +50,22 @@ StateRange rangeOf(dist::FetchOp fetch);
 StateRange rangeOf(dist::FetchRowsOp fetch);
 StateRange rangeOf(dist::StoreOp store);
 
-/// Whether runs may be the same bytes, in any slot. Different names may stand
-/// for the same states.
+/// Whether two ranges may overlap, in any slot. Different names may mean the
+/// same states: a bucket and its members.
 class RangeOverlaps {
 public:
   explicit RangeOverlaps(const mlir::SymbolTable &symbols) : symbols(symbols) {}
   bool operator()(const StateRange &a, const StateRange &b);
-  /// Whether runs of these names may.
+  /// Whether ranges of these names may overlap.
   bool share(llvm::StringRef a, llvm::StringRef b);
 
 private:
   const mlir::SymbolTable &symbols;
-  /// What was found, by where the names stand: a symbol's has one place.
+  /// Results so far, by the addresses of the names: each symbol's name has one.
   llvm::DenseMap<std::pair<const char *, const char *>, bool> shared;
 };
 
-/// What a buffer holds, for the memory map.
+/// The owner of a buffer, for the memory map.
 llvm::StringRef ownerOf(const Root &root);
 
 } // namespace heddle::memory

@@ -1,4 +1,4 @@
-//===- Packing.cpp - Offsets from lifetimes -------------------------------===//
+//===- Packing.cpp - Packs buffers by their lifetimes ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -24,7 +24,7 @@ int64_t heddle::memory::pack(llvm::MutableArrayRef<Interval> intervals,
   llvm::SmallVector<Interval *> order;
   for (Interval &interval : intervals)
     order.push_back(&interval);
-  // Stable, so that a plan does not depend on the order of equal sizes.
+  // Stable, so that plans are deterministic.
   llvm::stable_sort(order, [](const Interval *a, const Interval *b) {
     return a->bytes > b->bytes;
   });

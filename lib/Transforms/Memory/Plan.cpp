@@ -1,8 +1,12 @@
-//===- Plan.cpp - Gives every value its bytes -----------------------------===//
+//===- Plan.cpp - Assigns memory and emits the plan -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `memory-plan`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +31,8 @@ namespace heddle {
 
 namespace {
 
-/// A function with places for its values and buffers.
+/// The result of planning one function: storage, commands and offsets. Planning
+/// is repeated to try other places of fetches and stores.
 struct Attempt {
   Attempt(FunctionOpInterface function, const SymbolTable &symbols,
           planir::ProgramOp program, bool library,
@@ -40,7 +45,7 @@ struct Attempt {
   SequenceEmitter emitter;
   planir::SequenceOp sequence;
   Frame frame;
-  LogicalResult planned; ///< Whether the frame could be.
+  LogicalResult planned; ///< Whether the frame could be laid out.
 };
 
 struct Plan : heddle::impl::MemoryPlanBase<Plan> {
@@ -60,7 +65,7 @@ struct Plan : heddle::impl::MemoryPlanBase<Plan> {
   }
 
 private:
-  /// Functions and steps, callees before callers.
+  /// Returns functions and steps, callees before callers.
   SmallVector<FunctionOpInterface> inOrder(nn::ModelOp model,
                                            const SymbolTable &symbols) {
     SmallVector<FunctionOpInterface> order;
@@ -95,7 +100,8 @@ private:
     return program;
   }
 
-  /// Null, with an error, where the commands of a function have no order.
+  /// Plans one model. Emits an error and returns null if the commands of a
+  /// function cannot be ordered.
   planir::ProgramOp plan(nn::ModelOp model) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
     planir::ProgramOp program = createProgram(model);
@@ -110,7 +116,7 @@ private:
       return strategy.memoryBudget == 0 ||
              arenaBytesOf(frame, scratch, strategy) <= room;
     };
-    // NCCL stages nothing in memory of the plan.
+    // NCCL needs no staging memory in the plan.
     bool library = strategy.collectives == config::Collectives::Library &&
                    !factsOf(strategy.target).libraryIsNccl;
     for (FunctionOpInterface function : inOrder(model, symbols)) {
@@ -150,13 +156,15 @@ private:
     return program;
   }
 
-  /// On a CPU the host's memory is the device's, unless it has a budget.
+  /// On a CPU the host's memory counts as the device's, unless it has a budget
+  /// of its own.
   static bool hostCounts(const dist::Strategy &strategy) {
     return !factsOf(strategy.target).hasDeviceMemory &&
            strategy.hostBudget == 0;
   }
 
-  /// What the budget of the device's memory leaves for frames and scratch.
+  /// The bytes that the budget of the device's memory leaves for frames and
+  /// scratch memory.
   static int64_t roomOf(const MemoryMap &map, const dist::Strategy &strategy) {
     auto pages = [&](plan::MemoryKind kind) {
       return alignTo(map.persistentBytes[kind], pageBytes);
@@ -167,20 +175,21 @@ private:
     return room;
   }
 
-  /// Windows on file are fetched as early, and stored as late, as the budget
-  /// has room for; without a budget, as takes no more memory.
+  /// Starts fetches of offloaded states as early, and waits for stores as late,
+  /// as the budget allows; without a budget, as far as the frame does not grow.
   void useRoom(nn::StepOp step, const SymbolTable &symbols,
                const dist::Strategy &strategy,
                function_ref<std::unique_ptr<Attempt>()> attempt,
                function_ref<bool(int64_t)> fits) {
-    std::optional<int64_t> first; // Bytes of the frame as it is.
+    std::optional<int64_t> first; // Bytes of the original frame.
     bool mayFit = true;
-    OwningOpRef<nn::StepOp> before; // The step as it is, if it does not fit.
+    OwningOpRef<nn::StepOp> before; // The original step, if it does not fit.
     auto planNow = [&] {
       std::unique_ptr<Attempt> now = attempt();
       if (!first && succeeded(now->planned)) {
         first = now->frame.numBytes();
-        // Where gaps alone are too much, other places may leave fewer of them.
+        // If only fragmentation makes the frame too large, other places may
+        // give less of it.
         mayFit = fits(now->frame.peak().numBytes());
         if (!fits(*first))
           before = step.clone();
@@ -196,8 +205,9 @@ private:
       int64_t bytes = now->frame.numBytes();
       return hasRoom ? fits(bytes) : bytes <= *first;
     };
-    // On a GPU a step is a graph, which ends when all of it is done. Windows
-    // that are fetched early take the bytes of those that are stored late.
+    // A step that is a CUDA graph ends when all of its nodes are done, so it
+    // leaves no stores. Tiles that are fetched early may use the bytes of
+    // stores that are waited for late.
     size_t carried = 0;
     if (!factsOf(strategy.target).stepIsGraph)
       carried = carryStores(step, symbols, mayBe);
@@ -210,8 +220,9 @@ private:
     numEarly += early;
   }
 
-  /// Where more is live than the budget has room for, what is gathered or
-  /// fetched ahead there is when it is used. Whether anything was.
+  /// If the frame exceeds the budget, starts the all-gathers and fetches that
+  /// are in flight at its peak where their result is used. Returns whether
+  /// there were any.
   bool delayAhead(const SequenceEmitter &emitter, const Frame &frame) {
     int64_t peak = frame.peak().command;
     SmallVector<std::pair<Operation *, Operation *>> ahead;
@@ -232,7 +243,7 @@ private:
     return !ahead.empty();
   }
 
-  /// The most scratch of a thread, or of a launch.
+  /// The most scratch memory of a thread, or of a launch.
   int64_t scratchOf(nn::ModelOp model, int64_t alignment) {
     int64_t scratch = 0;
     for (auto kernel : model.getOps<planir::KernelOp>())
@@ -240,7 +251,8 @@ private:
     return alignTo(scratch, alignment);
   }
 
-  /// What is not of nn goes along: kernels, objects, the mesh, the schedule.
+  /// Moves operations of other dialects than nn to the program: kernels,
+  /// objects, the mesh, the schedule.
   void moveKernels(nn::ModelOp model, planir::ProgramOp program) {
     for (Operation &op : llvm::make_early_inc_range(*model.getBodyBlock()))
       if (!isa<nn::NNDialect>(op.getDialect()))
@@ -266,7 +278,7 @@ private:
       int64_t bytes = alignTo(arena[planir::memoryOf(kind)], pageBytes);
       bool isDevice = kind == nn::MemoryKind::Device;
       arenas.push_back(isDevice ? arenaBytes - shrink * pageBytes : bytes);
-      if (!isDevice && bytes > 0) // What moves through there.
+      if (!isDevice && bytes > 0) // Buffers for transfers.
         map.owners["state tiles in " + nn::stringifyMemoryKind(kind).str() +
                    " memory"] += bytes;
     }
@@ -315,10 +327,10 @@ private:
   /// Bytes of a program that a budget bounds.
   struct Bound {
     planir::ProgramOp program;
-    StringRef what; ///< "", or that it is no memory of the device.
+    StringRef what; ///< Names the memory; empty for the device's.
     int64_t bytes = 0, budget = 0;
 
-    // No rank has more, and proofs count no further.
+    // No rank has more memory, and the proofs saturate at this number.
     static constexpr int64_t most = int64_t(1) << 42;
     bool hasBudget() const { return budget > 0 && budget < most; }
     int64_t limit() const { return hasBudget() ? budget : most; }
@@ -347,9 +359,9 @@ private:
                   strategy.fileBudget}};
   }
 
-  /// Of the memories that are too small, in their order, the first one is told
-  /// of, by the stage that needs most of it. Whoever runs the phases says what
-  /// to change: that takes other plans.
+  /// Reports the first kind of memory that is too small, for the stage that
+  /// exceeds it most. The driver, which can try other plans, says what to
+  /// change.
   LogicalResult checkBudgets(ArrayRef<planir::ProgramOp> programs) {
     std::array<Bound, 3> worst;
     for (planir::ProgramOp program : programs)

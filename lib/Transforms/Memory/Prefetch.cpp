@@ -24,19 +24,20 @@ using namespace heddle::memory;
 
 namespace {
 
-/// Layers that fetches go ahead at most: a disk that is further behind is the
-/// bound of the step, and each number that is tried lays the frame out again.
+/// The most layers that fetches move ahead. A disk that needs longer bounds the
+/// step anyway, and each number that is tried lays out the frame again.
 constexpr size_t mostAhead = 8;
 
-/// What one update reads at once of what is not in the device's memory.
+/// The fetches of offloaded states that one update of a tile reads.
 struct TileFetches {
   SmallVector<dist::FetchOp> fetches;
-  /// The operation before which they stood, and the one that they must stay
-  /// after, or null; neither is moved.
+  /// The operation that they preceded, and the last one that they must follow,
+  /// or null. Neither of them moves.
   Operation *home = nullptr, *after = nullptr;
 };
 
-/// The stores so far, in order, and which operation of a block each is in.
+/// The stores so far, in order, with the operation of a block that each of them
+/// is in.
 class StoreHistory {
 public:
   explicit StoreHistory(const SymbolTable &symbols) : overlap(symbols) {}
@@ -44,7 +45,7 @@ public:
   void note(const StateRange &run, Operation *op) {
     byName[run.name].push_back({run, op, count++});
   }
-  /// The last one of bytes of the run, or null.
+  /// The last store that may write bytes of the range, or null.
   Operation *lastOf(const StateRange &run) {
     const Entry *last = nullptr;
     for (auto &entry : byName) {
@@ -67,7 +68,7 @@ private:
   struct Entry {
     StateRange run;
     Operation *op;
-    int64_t number; ///< Among all.
+    int64_t number; ///< Number among all stores.
   };
 
   RangeOverlaps overlap;
@@ -77,7 +78,7 @@ private:
 
 } // namespace
 
-/// The next operation, from this one on, that is not among those `moved`.
+/// The next operation, from this one on, that does not move.
 template <typename Moved>
 static Operation *stayingAt(Operation *op, const Moved &moved) {
   while (moved.contains(op))
@@ -85,8 +86,8 @@ static Operation *stayingAt(Operation *op, const Moved &moved) {
   return op;
 }
 
-/// The launch of a block that reads what is fetched ahead; null where something
-/// else does.
+/// The launch of the same block that reads what is fetched. Null if something
+/// else does, or if the fetch does not qualify.
 static Operation *readerOf(dist::FetchOp fetch, const SymbolTable &symbols) {
   if (!fetch.getPending() || fetch.getSlot() ||
       memoryOf(symbols, fetch.getState()) == nn::MemoryKind::Device)
@@ -103,7 +104,7 @@ static nn::StateRole roleOf(dist::FetchOp fetch, const SymbolTable &symbols) {
   return symbols.lookup<nn::StateOp>(state).getRole();
 }
 
-/// Those of the updates of one block, in their order.
+/// The fetches of the updates of one block, in their order.
 static SmallVector<TileFetches> tilesOf(Block &block,
                                         const SymbolTable &symbols) {
   llvm::MapVector<Operation *, TileFetches> found;
@@ -121,7 +122,7 @@ static SmallVector<TileFetches> tilesOf(Block &block,
 
 namespace {
 
-/// The tiles of the updates of one block.
+/// Moves the fetches of the updates of one block.
 class TilePrefetcher {
 public:
   TilePrefetcher(Block &block, const SymbolTable &symbols)
@@ -161,8 +162,7 @@ public:
   }
 
 private:
-  /// Notes for each tile the last operation before it that stores bytes of
-  /// it.
+  /// Finds for each tile the last operation before it that stores bytes of it.
   void findConflicts() {
     DenseMap<Operation *, SmallVector<TileFetches *>> at;
     for (TileFetches &tile : tiles)
@@ -180,8 +180,8 @@ private:
     }
   }
 
-  /// Where the first tiles may be fetched: what else is fetched and stored is
-  /// not held up, and no loop is entered.
+  /// The earliest place for the first fetches: they do not pass other fetches
+  /// and stores, which they would delay, and enter no loop.
   Operation *beginOf(Operation *home) const {
     Operation *begin = home;
     for (Operation *op = home; (op = op->getPrevNode());) {
@@ -201,8 +201,8 @@ private:
     return begin;
   }
 
-  /// The first `count` tiles stand at the begin, each other one where the one
-  /// `by` tiles before it stood.
+  /// Starts the first `count` tiles at the beginning of the block, and each
+  /// later one where tile i - `by` used to start.
   void place(size_t count, size_t by) {
     for (auto [number, tile] : llvm::enumerate(tiles)) {
       Operation *at = number < count + by ? begin : tiles[number - by].home;
@@ -216,8 +216,8 @@ private:
   const SymbolTable &symbols;
   SmallVector<TileFetches> tiles;
   llvm::SmallPtrSet<Operation *, 16> moved; ///< Their fetches.
-  /// What is not moved, in order. (The block's own order is lost with each
-  /// move.)
+  /// The operations that do not move, in order. (MLIR's order of a block would
+  /// be computed anew after each move.)
   std::vector<Operation *> staying;
   DenseMap<Operation *, size_t> numbers;
   Operation *begin = nullptr;
@@ -225,20 +225,20 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
-// What layers read
+// Fetches for layers
 //===----------------------------------------------------------------------===//
 
-/// What is fetched while one layer runs, for those behind it.
+/// The fetches that run beside one layer, for later layers.
 struct LayerFetches {
-  /// Each with the operation before which it stood.
+  /// Each fetch, with the operation that it preceded.
   SmallVector<std::pair<dist::FetchOp, Operation *>> fetches;
-  /// The layer, and the first operation before which they may stand, or null;
-  /// neither is moved.
+  /// The layer, and the first operation that the fetches may precede, or null.
+  /// Neither of them moves.
   Operation *layer = nullptr, *earliest = nullptr;
 };
 
-/// The fetches of one block that run beside its layers: of parameters, of
-/// activations, and of gradients that are added to.
+/// Moves the fetches of one block that run beside layers: those of parameters,
+/// activations, and gradients that are added to.
 class LayerPrefetcher {
 public:
   LayerPrefetcher(Block &block, const SymbolTable &symbols, nn::ModelOp model)
@@ -278,7 +278,7 @@ private:
     return cast<dist::WaitOp>(*fetch->getUsers().begin());
   }
 
-  /// The layer that runs until a fetch is waited for, or null.
+  /// The layer that runs between a fetch and its wait, or null.
   nn::CallOp layerBeside(dist::FetchOp fetch) const {
     if (!fetch.getPending() || ofUpdates.contains(fetch))
       return {};
@@ -304,8 +304,8 @@ private:
     return last;
   }
 
-  /// Of what is fetched, the elements that somebody reads: what else is on the
-  /// same pages is not among them.
+  /// The elements of the fetched range that are read. The rest of the range is
+  /// only there because transfers cover whole pages.
   StateRange readOf(dist::FetchOp fetch) const {
     StateRange run = rangeOf(fetch);
     Value there = waitOf(fetch).getOutput();
@@ -327,12 +327,13 @@ private:
     return run;
   }
 
-  /// No group may stand before who stores what it fetches; before who reads it
-  /// for the last time, so that it is there once; nor before what is fetched
-  /// for those behind it at once, as copies are done in their order.
+  /// Finds the earliest place of each group. Its fetches must follow the stores
+  /// of the same bytes, and the last reader of an earlier fetch of the same
+  /// bytes, so that only one copy is in memory. They must also follow fetches
+  /// that do not move, since copies are done in order and would wait.
   void findBounds() {
     SmallVector<std::pair<StateRange, Operation *>> stores, reads;
-    Operation *before = nullptr; // Fetched, and not moved.
+    Operation *before = nullptr; // The last fetch that does not move.
     for (Operation &op : block) {
       op.walk([&](dist::StoreOp store) {
         stores.push_back({rangeOf(store), &op});
@@ -370,8 +371,9 @@ private:
     }
   }
 
-  /// Each group stands before the layer of the one that is `by` groups before
-  /// it, none before one that it stood after; or all where they stood.
+  /// Moves each group to before the layer of the group `by` places earlier, but
+  /// not before its earliest place, nor before an earlier group. With 0 all of
+  /// them return to their original places.
   void place(size_t by) {
     Operation *last = nullptr;
     for (auto [number, group] : llvm::enumerate(groups)) {
@@ -390,14 +392,15 @@ private:
     return role == nn::StateRole::Parameter || role == nn::StateRole::Derived;
   }
 
-  /// Whether the elements of parameters that are under way at once, and those
-  /// that are there at once, are as few as the strategy says.
+  /// Whether the parameters that are being fetched at a time, and those that
+  /// are in memory at a time, are within the strategy's limits.
   bool isWithinLimits() const {
     constexpr int64_t noLimit = dist::Strategy::noLimit;
     if (strategy.maxLiveParameters == noLimit &&
         strategy.prefetchBucketSize == noLimit)
       return true;
-    /// Of fetches that nobody has waited for, or that are read further on.
+    /// Fetches that are not waited for yet, and fetches whose result is read
+    /// later.
     std::list<std::pair<Operation *, int64_t>> underWay, live;
     auto sumAt = [](std::list<std::pair<Operation *, int64_t>> &fetched,
                     Operation *now) {
@@ -428,7 +431,8 @@ private:
   Block &block;
   const SymbolTable &symbols;
   const dist::Strategy &strategy;
-  llvm::SmallPtrSet<Operation *, 16> ofUpdates; ///< Of state tiles.
+  /// Fetches of state tiles, which do not move here.
+  llvm::SmallPtrSet<Operation *, 16> ofUpdates;
   SmallVector<LayerFetches> groups;
   llvm::DenseMap<Operation *, size_t> moved; ///< Their fetches.
   RangeOverlaps overlap;

@@ -1,8 +1,13 @@
-//===- Prefetch.h - Starts fetches early ------------------------*- C++ -*-===//
+//===- Prefetch.h - Starts fetches early ---------------------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Used by `memory-plan`, which knows how many bytes a step needs: fetches move
+// ahead of their use as long as the step fits the memory budget.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,16 +19,21 @@
 
 namespace heddle::memory {
 
-/// Moves the fetches of windows on file that a step's updates read: the first
-/// ones to the begin of the block, or of the loop before them, and then each to
-/// where one stood that is as many windows before it as `fits` allows. `fits`
-/// is asked with the fetches in their places, of those that they have at first
-/// too: where these do not fit, nothing is moved. No fetch passes a store of
-/// the same bytes, nor do the first ones pass what else is fetched or stored.
-/// Then those of what layers read, in their order: while one layer runs, that
-/// of so many further on, as `fits` and the strategy's limits of parameters
-/// allow. What is read twice is fetched again when it was read. Returns how
-/// many windows, and layers with fetches, were moved.
+/// Moves the fetches of offloaded states of a step. `fits` is called with the
+/// fetches in the places in question, first with the original ones: if these do
+/// not fit, nothing moves.
+///
+/// First it moves the fetches of tiles of states that updates read. The first
+/// ones move to the beginning of the block, or of the loop before them. Then
+/// each fetch moves to where the fetch of an earlier tile was, as many tiles
+/// ahead as `fits` allows. A fetch never passes a store of the same bytes, and
+/// the first ones pass no other fetch or store.
+///
+/// Then it moves the fetches of layers, as many layers ahead as `fits` and the
+/// strategy's limits on parameters allow. Parameters that are read twice are
+/// fetched again after the first use.
+///
+/// Returns how many tiles and layers have fetches that moved.
 size_t prefetch(nn::StepOp step, const mlir::SymbolTable &symbols,
                 llvm::function_ref<bool()> fits);
 

@@ -1,4 +1,4 @@
-//===- Search.h - The largest number that fits ------------------*- C++ -*-===//
+//===- Search.h - Binary search for what fits ----------------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,8 +14,8 @@
 
 namespace heddle::memory {
 
-/// The largest number up to `limit` that fits, if each one below one that fits
-/// does; 0 does.
+/// Returns the largest number up to `limit` for which `fits` holds. `fits` must
+/// hold for 0, and for every number below one for which it holds.
 inline size_t most(size_t limit, llvm::function_ref<bool(size_t)> fits) {
   if (limit == 0 || fits(limit))
     return limit;

@@ -1,4 +1,4 @@
-//===- Storage.cpp - Which value lives where ------------------------------===//
+//===- Storage.cpp - Which values share memory ----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -101,7 +101,7 @@ void Storage::addSlice(Value value, int64_t of, Value number, ArrayAttr axes) {
   root.axes = axes;
 }
 
-/// A message may begin anywhere.
+/// Whether the value is only sent: a message may begin at any address.
 static bool isOnlySent(Value value) {
   return !value.use_empty() &&
          llvm::all_of(value.getUsers(), llvm::IsaPred<dist::SendOp>);
@@ -126,8 +126,8 @@ void Storage::assignUnpack(nn::UnpackOp unpack) {
   }
 }
 
-/// The flat value of which the packed members are the parts, each in its place,
-/// or -1.
+/// Returns the root of the flat value of which the packed members are the
+/// parts, in order, or -1.
 int64_t Storage::unpackedOf(nn::PackOp pack) {
   int64_t element = 0;
   const Root &first = rootOf(pack.getMembers().front());
@@ -144,7 +144,8 @@ int64_t Storage::unpackedOf(nn::PackOp pack) {
   return first.index;
 }
 
-/// Parts that were computed in their places are the flat value again.
+/// If all members were computed in place as parts of one flat value, the packed
+/// value is that.
 void Storage::assignPack(nn::PackOp pack) {
   int64_t whole = unpackedOf(pack);
   if (whole < 0)
@@ -173,8 +174,9 @@ bool Storage::isLastRead(Operation *reader, Value value) {
   });
 }
 
-/// A sum takes the place of what it is a sum of where nobody reads that again;
-/// a rank's part of a state's sum, that part of the state.
+/// An all-reduce is done in place if nothing reads its operand later. A
+/// reduce-scatter of a flat state writes to the rank's part of the state, under
+/// the same condition.
 void Storage::assignCollective(Operation *op) {
   Value input = op->getOperand(0), output = op->getResult(0);
   bool inPlace = isLastRead(op, input);
@@ -231,7 +233,7 @@ void Storage::assign(Block &block) {
 }
 
 //===----------------------------------------------------------------------===//
-// Making values where they are wanted
+// Computing values in their final memory
 //===----------------------------------------------------------------------===//
 
 void Storage::forward(Block &block) {
@@ -263,7 +265,7 @@ ArrayRef<StringRef> Storage::statesOf(StringRef name) {
   return states;
 }
 
-/// Notes for every state which operations read and write it, alone or as the
+/// Records for every state which operations read and write it, alone or as the
 /// member of a bucket.
 void Storage::findAccesses() {
   function->walk([&](Operation *op) {
@@ -276,8 +278,6 @@ void Storage::findAccesses() {
   });
 }
 
-/// Whether the value that was read is used after its state was written: then
-/// it must be copied while it is there.
 SmallVector<Value> Storage::sharing(Value value) {
   SmallVector<Value> values = {value};
   for (size_t i = 0; i < values.size(); ++i)
@@ -296,6 +296,8 @@ SmallVector<Value> Storage::sharing(Value value) {
   return values;
 }
 
+/// Whether the value of a read is used after its state was written: then it
+/// must be copied before.
 bool Storage::isStale(nn::GetOp get) {
   Block *block = get->getBlock();
   DenseSet<Operation *> seen;
@@ -308,7 +310,7 @@ bool Storage::isStale(nn::GetOp get) {
         continue;
       for (Value value : values) {
         if (value == set.getValue())
-          continue; // Which is what the state holds from then on.
+          continue; // From then on the state holds this value.
         for (Operation *user : value.getUsers()) {
           Operation *here = block->findAncestorOpInBlock(*user);
           // A loop that writes the state reads it again in its next iteration.
@@ -357,10 +359,11 @@ SmallVector<std::pair<int64_t, int64_t>> Storage::paddingOf(nn::PackOp pack) {
   return gaps;
 }
 
-/// Members are made in the packed value; what cannot be is copied there.
+/// Computes members in place as parts of the packed value. Members for which
+/// that is not possible are copied.
 void Storage::forwardPack(nn::PackOp pack) {
   if (rootOf(pack.getFlat()).value != pack.getFlat())
-    return; // They are there.
+    return; // They were computed in place.
   int64_t element = 0, flat = indexOf(pack.getFlat());
   for (auto [number, member] : llvm::enumerate(pack.getMembers())) {
     Root &root = rootOf(member);
@@ -386,7 +389,7 @@ bool Storage::isSentFromSlot(dist::SendOp send) {
          roots[root.index].kind == Root::Kind::State;
 }
 
-/// Whether the value is still read when the state has been written again.
+/// Whether the value is still read after the state was written again.
 bool Storage::outlives(nn::SetOp set) {
   Block *block = set->getBlock();
   for (Operation *user : set.getValue().getUsers()) {
@@ -404,15 +407,15 @@ bool Storage::outlives(nn::SetOp set) {
   return false;
 }
 
-/// The operation that writes the bytes of a value: those of one that is waited
-/// for are written from its start on.
+/// The operation that writes the bytes of a value. A pending value is written
+/// from its start on, not from its wait.
 static Operation *makerOf(Value value) {
   auto wait = value.getDefiningOp<dist::WaitOp>();
   return (wait ? wait.getInput() : value).getDefiningOp();
 }
 
-/// Whether the root's kind of memory is that of the state: what the host makes
-/// is in none of the device's.
+/// Whether the root is in the same memory as the state: results of the host are
+/// never in the device's.
 bool Storage::isInMemoryOf(const Root &root, nn::SetOp set) const {
   nn::MemoryKind memory = memoryOf(symbols, set.getState());
   return (root.memory == nn::MemoryKind::Device) ==
@@ -424,7 +427,8 @@ void Storage::forwardSet(nn::SetOp set) {
   if (root.kind == Root::Kind::State && root.name == set.getState())
     return;
   Operation *definition = root.value.getDefiningOp();
-  // Members of what is packed are made there, the first of them first.
+  // The members of a packed value are computed in place, so its memory is
+  // written from the first of them on.
   if (auto pack = dyn_cast_or_null<nn::PackOp>(definition))
     for (Value member : pack.getMembers())
       if (Operation *made = makerOf(member);

@@ -1,8 +1,13 @@
-//===- Storage.h - Which value lives where ----------------------*- C++ -*-===//
+//===- Storage.h - Which values share memory ------------------ -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Part of `memory-plan`: decides, before commands are emitted, which values of
+// a function live in the same bytes, and which need a copy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,14 +23,14 @@
 
 namespace heddle::memory {
 
-/// One piece of memory of a function or step. Values that take over each
-/// other's place share one.
+/// A memory location of a function or step. Values that are computed in place
+/// of each other share one.
 struct Root {
   enum class Kind {
-    Argument, ///< Of the function: argument `index`.
-    Output,   ///< Of the function: the memory of its result `index`.
+    Argument, ///< Argument `index` of the function.
+    Output,   ///< The memory of result `index` of the function.
     State,    ///< The state or bucket `name`.
-    Slice,    ///< The part of root `index` that a number chooses.
+    Slice,    ///< The slice of root `index` that an index selects.
     Part,     ///< The bytes of root `index` from element `element` on.
     Frame,    ///< In the frame.
     Port,     ///< In the frame of a step: its `input` or `output`.
@@ -33,19 +38,21 @@ struct Root {
   int64_t index = 0;
   llvm::StringRef name;
   nn::PortAttr input, output;
-  mlir::Value number;   ///< Slice: of a micro-batch or slot, or null:
-  mlir::ArrayAttr axes; ///< of this rank along these axes.
-  int64_t element = 0;  ///< Part.
-  int64_t pitch = 0;    ///< Elements between begins of rows; 0: no gaps.
-  /// Frame: where the frame is.
+  /// For Slice: the index of a micro-batch or slot; null if `axes` select it.
+  mlir::Value number;
+  mlir::ArrayAttr axes; ///< For Slice: this rank's index along these axes.
+  int64_t element = 0;  ///< For Part.
+  /// The leading dimension, in elements; 0: rows have no padding.
+  int64_t pitch = 0;
+  /// For Frame: the kind of memory.
   nn::MemoryKind memory = nn::MemoryKind::Device;
   mlir::RankedTensorType type;
   mlir::Value value; ///< The first value that lives there.
 };
 
 /// Decides which values of a function or step live in the same bytes. The
-/// function's body is launches, calls, reads and writes of states; callees are
-/// done before their callers.
+/// function's body must consist of launches, calls, and reads and writes of
+/// states. Callees must be planned before their callers.
 class Storage {
 public:
   Storage(mlir::FunctionOpInterface function, const mlir::SymbolTable &symbols);
@@ -55,25 +62,25 @@ public:
   int64_t indexOf(mlir::Value value) { return rootIndex.lookup(value); }
   llvm::SmallVectorImpl<Root> &all() { return roots; }
 
-  /// Whether the value must be copied to where this operation wants it: a
-  /// state (nn.set), a port (nn.keep), the place of a result (nn.return,
-  /// operand `index`), or, when its state is written too early, out of it
-  /// (nn.get); or out of a slice that begins at no place for an operand.
+  /// Whether a value must be copied by this operation: into a state (nn.set), a
+  /// port (nn.keep) or the memory of a result (nn.return, operand `index`); out
+  /// of a state that is written while the value is still used (nn.get); or out
+  /// of a slice that is not aligned as an operand must be.
   bool needsCopy(mlir::Operation *op, unsigned index = 0) {
     return copies.contains({op, index});
   }
-  /// For nn.keep and for a step's result that needs one: its port.
+  /// The port of an nn.keep, or of a step's result that needs a copy.
   Root &portOf(mlir::Operation *op, unsigned index = 0) {
     return roots[ports.lookup({op, index})];
   }
-  /// The bytes between the members of a packed value, and behind them: first
-  /// element and number of elements of each gap.
+  /// The padding after members of a packed value, and at its end: first element
+  /// and number of elements of each.
   static llvm::SmallVector<std::pair<int64_t, int64_t>>
   paddingOf(nn::PackOp pack);
-  /// Whether what is sent lies in a slot of a state, which stays as it is until
-  /// the slot comes round again.
+  /// Whether a message is sent from a slot of a state, which stays unchanged
+  /// until the slot is reused.
   bool isSentFromSlot(dist::SendOp send);
-  /// For each result of a function, the argument whose place it takes, or -1.
+  /// By result of a function: the argument that it is tied to, or -1.
   llvm::SmallVector<int64_t> ties;
 
 private:
@@ -89,11 +96,11 @@ private:
   int64_t stateRoot(llvm::StringRef name);
   void addSlice(mlir::Value value, int64_t of, mlir::Value number,
                 mlir::ArrayAttr axes = {});
-  /// The result is a slice of root `of`, or where slices of its size begin at
-  /// no place for an operand, a copy of it.
+  /// Makes the result a slice of root `of`, or, if slices of that size are not
+  /// aligned as an operand must be, a copy of it.
   void assignSlice(mlir::Operation *op, int64_t of, mlir::Value number,
                    mlir::ArrayAttr axes = {});
-  /// Whether all equal parts of a whole begin where an operand may.
+  /// Whether all equal slices of a whole are aligned as an operand must be.
   bool isAligned(mlir::Type part) const {
     return dist::byteSize(llvm::cast<mlir::RankedTensorType>(part)) %
                operandAlignment ==
@@ -112,7 +119,8 @@ private:
   void forwardSet(nn::SetOp set);
   void keep(nn::KeepOp keep);
   void forwardReturn(nn::ReturnOp terminator);
-  /// The value, and those that take its place, or a place of that.
+  /// The value, and values that are computed in place of it, directly or in
+  /// several steps.
   llvm::SmallVector<mlir::Value> sharing(mlir::Value value);
   bool isStale(nn::GetOp get);
   bool outlives(nn::SetOp set);
@@ -121,7 +129,7 @@ private:
   bool readLater(nn::SetOp set, mlir::Operation *definition);
 
   mlir::FunctionOpInterface function;
-  const mlir::SymbolTable &symbols; ///< Of the model.
+  const mlir::SymbolTable &symbols; ///< The model's.
   int64_t operandAlignment;         ///< In bytes.
   llvm::SmallVector<Root> roots;
   llvm::DenseMap<mlir::Value, int64_t> rootIndex;
@@ -133,7 +141,7 @@ private:
   llvm::StringMap<int64_t> stateRoots;
 };
 
-/// The regions whose operations run when `op` does: loops and fragments.
+/// The regions that run when `op` does: those of loops and fragments.
 llvm::MutableArrayRef<mlir::Region> bodiesOf(mlir::Operation *op);
 
 } // namespace heddle::memory

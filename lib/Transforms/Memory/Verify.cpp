@@ -1,4 +1,4 @@
-//===- Verify.cpp - Checks the bytes of a plan ----------------------------===//
+//===- Verify.cpp - Verifies the offsets of a plan ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,6 +6,10 @@
 //
 // Reads the plan's text, nothing else. It shares with the planner what happens
 // before what (dialects/Plan/Lifetimes.h).
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `memory-verify`. It shares no code with `memory-plan`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,13 +34,13 @@ namespace heddle {
 
 namespace {
 
-/// Bytes [offset, offset + bytes) that are in use from command first to last,
-/// and from the run before up to command settled.
+/// Bytes [offset, offset + bytes) that are in use from command first to command
+/// last, and, by the run before, up to command settled.
 struct Region {
   Operation *op;
   int64_t offset, bytes, first, last;
   int64_t settled = -1;
-  bool followsCarried = false; ///< Nothing of a run before is in them then.
+  bool followsCarried = false; ///< By then nothing of the run before uses them.
 
   bool meets(const Region &other) const {
     return (first <= other.last && other.first <= last) || finds(other) ||
@@ -49,7 +53,7 @@ private:
   }
 };
 
-/// Where bytes end that may reach beyond every region.
+/// The end of a range of bytes, which may be beyond every region.
 uint64_t endOf(int64_t offset, int64_t bytes) {
   return static_cast<uint64_t>(offset) + static_cast<uint64_t>(bytes);
 }
@@ -99,7 +103,7 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
     return verifyScratch(program);
   }
 
-  /// A run of states ends inside the persistent region.
+  /// Checks that references to states end inside the persistent region.
   LogicalResult verifyStateRefs(const SymbolTable &symbols,
                                 planir::ProgramOp program) {
     auto verifyOne = [&](planir::StateRefOp reference) -> LogicalResult {
@@ -115,7 +119,7 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
     return verifyEach<planir::StateRefOp>(program, verifyOne);
   }
 
-  /// Sequences run others, never, through any of them, themselves.
+  /// Checks that sequences do not call themselves, directly or indirectly.
   LogicalResult verifyCalls(const SymbolTable &symbols,
                             planir::SequenceOp sequence,
                             DenseMap<Operation *, bool> &finished) {
@@ -145,7 +149,7 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
     return success();
   }
 
-  /// Files are the persistent region, cut between states at pages.
+  /// Checks that files divide the persistent region between states, at pages.
   LogicalResult verifyFiles(planir::ProgramOp program,
                             ArrayRef<Region> onFile) {
     plan::PerFile<int64_t> bytes = planir::fileBytesOf(program);
@@ -191,7 +195,8 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
     return success();
   }
 
-  /// Regions lie inside, are aligned, and do not overlap while in use.
+  /// Checks that regions lie inside of `size` bytes, are aligned, and do not
+  /// overlap while in use.
   LogicalResult verifyRegions(MutableArrayRef<Region> regions, int64_t size,
                               StringRef where) {
     llvm::sort(regions, [](const Region &a, const Region &b) {
@@ -251,7 +256,7 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
       for (const planir::Span &use : all)
         if (failed(verifyUse(buffer.getDefiningOp<planir::BufferOp>(), use)))
           return failure();
-    // In other memory a step has all of the arena for a frame.
+    // In other memory a step has the whole arena as its frame.
     auto program = cast<planir::ProgramOp>(sequence->getParentOp());
     for (MemoryKind kind : planir::memoryKinds) {
       int64_t size = kind == MemoryKind::Device
@@ -264,8 +269,8 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
     return success();
   }
 
-  /// Parts that kernels read or write are aligned as whole buffers are: kernels
-  /// count on it.
+  /// Checks that views which kernels access are aligned like buffers: kernels
+  /// rely on that.
   LogicalResult verifyViews(planir::SequenceOp sequence) {
     auto verifyOne = [](planir::ViewOp view) -> LogicalResult {
       int64_t width = dist::byteSize(getElementTypeOrSelf(view.getBuffer()));
@@ -280,13 +285,14 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
     return verifyEach<planir::ViewOp>(sequence, verifyOne);
   }
 
-  /// Up to which command the run before uses it; -1: it does not.
+  /// The command up to which the run before may use the buffer; -1 if it does
+  /// not.
   static int64_t settledOf(planir::BufferOp buffer) {
     return buffer.getSettled() ? static_cast<int64_t>(*buffer.getSettled())
                                : -1;
   }
 
-  /// What a command uses is live as long as it may run.
+  /// Checks that a buffer is live while a command that uses it may run.
   LogicalResult verifyUse(planir::BufferOp buffer, const planir::Span &use) {
     int64_t first = buffer.getFirst(), last = buffer.getLast();
     if (use.settled > settledOf(buffer))

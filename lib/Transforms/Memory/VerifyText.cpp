@@ -1,4 +1,4 @@
-//===- VerifyText.cpp - Whether a plan says what it must ------------------===//
+//===- VerifyText.cpp - Checks of a plan that need no offsets -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,7 +16,8 @@
 using namespace mlir;
 using namespace heddle;
 
-/// `like` says what the state is, and of which whole it is a part.
+/// Checks a state against `like`, which has the attributes of the original
+/// state.
 static LogicalResult verifyState(planir::StateOp state,
                                  const dist::Strategy &strategy) {
   DictionaryAttr like = state.getLike();
@@ -28,7 +29,7 @@ static LogicalResult verifyState(planir::StateOp state,
   auto part = cast<RankedTensorType>(state.getType());
   if (auto packed = like.getAs<nn::PackedAttr>("packed"))
     part = packed.getOf();
-  // A member of a split bucket is as whole as the other axes leave it.
+  // A member of a split bucket has the size that the other axes leave it.
   return dist::verifyPart(state, part, whole.getValue(), storage, segments,
                           strategy);
 }
@@ -45,7 +46,7 @@ static LogicalResult verifyFlat(planir::FlatOp flat,
          << elements << " elements";
 }
 
-/// What may stand in a sequence.
+/// Whether an operation may be in a sequence.
 static bool isKnown(Operation *op) {
   return isa<planir::CommandOpInterface, planir::BufferOp, planir::StateRefOp,
              planir::SliceOp, planir::ViewOp, planir::RankOp, planir::EndOp,
@@ -53,7 +54,7 @@ static bool isKnown(Operation *op) {
          (isa<arith::ConstantOp>(op) && op->getResult(0).getType().isIndex());
 }
 
-/// Whether the index is the same in every call, on every rank.
+/// Whether the index is the same in every call, and on every rank.
 static bool isFixed(Value index) {
   Operation *op = index.getDefiningOp();
   return op && !isa<planir::RankOp>(op) &&
@@ -113,7 +114,7 @@ memory::placeOf(const SymbolTable &symbols, planir::StateRefOp reference) {
   return {own.getMemory(), own.getOffset()};
 }
 
-/// Where the bytes of an operand are.
+/// The memory that an operand is in.
 static planir::MemoryKind memoryOf(const SymbolTable &symbols, Value operand) {
   Operation *root = planir::rootOf(operand).getDefiningOp();
   if (auto buffer = dyn_cast_or_null<planir::BufferOp>(root))
@@ -123,8 +124,8 @@ static planir::MemoryKind memoryOf(const SymbolTable &symbols, Value operand) {
   return planir::MemoryKind::Device;
 }
 
-/// Kernels, calls and communication use memory of the device, kernels on the
-/// host that of the host; copies reach all.
+/// Checks that kernels, calls and communication use the device's memory, and
+/// kernels on the host that of the host. Copies reach all kinds of memory.
 static LogicalResult verifyReach(const SymbolTable &symbols, Operation *op) {
   using planir::MemoryKind;
   if (!isa<planir::CommandOpInterface>(op) ||

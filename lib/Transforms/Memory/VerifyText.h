@@ -1,4 +1,4 @@
-//===- VerifyText.h - Whether a plan says what it must ----------*- C++ -*-===//
+//===- VerifyText.h - Checks of a plan that need no offsets --- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,13 +13,13 @@
 
 namespace heddle::memory {
 
-/// Where a state or flat tensor stands.
+/// The kind of memory and the offset of a state or flat tensor.
 std::pair<planir::MemoryKind, int64_t> placeOf(const mlir::SymbolTable &symbols,
                                                planir::StateRefOp reference);
 
-/// Checks what needs no knowledge of bytes: states and ports are parts of their
-/// wholes, sequences hold commands alone, there is one program of a kind, and
-/// commands can reach the memory that they use.
+/// Checks the rules of a plan that do not concern offsets: states and ports are
+/// shards of their whole types, sequences consist of commands, there is one
+/// program of a kind, and commands only access memory that they can reach.
 mlir::LogicalResult verifyText(planir::ProgramOp program);
 
 } // namespace heddle::memory

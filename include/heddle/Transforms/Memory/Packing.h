@@ -1,4 +1,4 @@
-//===- Packing.h - Offsets from lifetimes -----------------------*- C++ -*-===//
+//===- Packing.h - Packs buffers by their lifetimes ----------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,8 +16,8 @@
 
 namespace heddle::memory {
 
-/// The alignment of every buffer, in bytes: a CPU's cache line, or that of the
-/// memory that a GPU's driver allocates.
+/// The alignment of every buffer, in bytes: a CPU's cache line, or the
+/// alignment of memory that a GPU's driver allocates.
 inline int64_t alignmentFor(const dist::Strategy &strategy) {
   return factsOf(strategy.target).bufferAlignment;
 }
@@ -25,7 +25,7 @@ inline int64_t alignmentFor(const dist::Strategy &strategy) {
 inline int64_t operandAlignmentFor(const dist::Strategy &strategy) {
   return factsOf(strategy.target).operandAlignment;
 }
-/// What mmap gives.
+/// The size of a page of mmap, in bytes.
 inline constexpr int64_t pageBytes = 4096;
 
 inline int64_t alignTo(int64_t bytes, int64_t to) {
@@ -36,20 +36,21 @@ inline int64_t alignTo(int64_t bytes, int64_t to) {
 struct Interval {
   int64_t bytes = 0;
   int64_t first = 0, last = 0;
-  int64_t offset = 0;    ///< The result.
-  int64_t alignment = 1; ///< Of the offset, beside that of all.
-  /// They are in use up to here, too, as the run before has left them; -1: they
-  /// are not.
+  int64_t offset = 0; ///< The result of pack.
+  /// Alignment of the offset, in addition to that of all intervals.
+  int64_t alignment = 1;
+  /// The run before may have left the bytes in use up to this command, too; -1
+  /// if not.
   int64_t settled = -1;
-  /// Who uses them first has waited for all that is left so.
+  /// The first command that uses them has waited for everything that was left.
   bool followsCarried = false;
 };
 
-/// Gives every interval an offset, a multiple of `alignment` and of its own
-/// (one of the two is a multiple of the other), so that no two
-/// that are live together overlap; returns the size of the whole. Greedy by
-/// size, each at the lowest place that is free (Pisarchyk and Lee, arXiv
-/// 2001.03288, section 5).
+/// Assigns every interval an offset, a multiple of `alignment` and of its own
+/// alignment (one of them must be a multiple of the other), so that intervals
+/// that are live together do not overlap. Returns the total size. Greedy by
+/// size, each at the lowest free offset (Pisarchyk and Lee, arXiv 2001.03288,
+/// section 5).
 int64_t pack(llvm::MutableArrayRef<Interval> intervals, int64_t alignment);
 
 /// The most bytes that are live at one command: no packing can be smaller.

@@ -14,9 +14,9 @@
 
 namespace heddle {
 
-/// The bytes of parameters, of what is derived of them, of gradients and
-/// optimizer, as memory-plan lays them out of what the fuse phase leaves. They
-/// are alike however many activations are kept, and wherever these are.
+/// Returns the bytes of parameters, derived states, gradients and optimizer
+/// states, as memory-plan lays them out for a model after the fuse phase. They
+/// do not depend on which activations are saved, and where.
 plan::PerMemory<int64_t> modelStateBytes(nn::ModelOp model);
 
 } // namespace heddle
