@@ -33,58 +33,6 @@ inline constexpr std::array enumNames<RateSchedule> = {
     "",         "WarmupLR",   "WarmupDecayLR", "WarmupCosineLR",
     "OneCycle", "LRRangeTest"};
 
-/// The parameters of the schedules, sorted by name.
-enum class RateParameter {
-  CosMinRatio,
-  CycleFirstStairCount,
-  CycleFirstStepSize,
-  CycleMaxLr,
-  CycleMaxMom,
-  CycleMinLr,
-  CycleMinMom,
-  CycleMomentum,
-  CycleSecondStairCount,
-  CycleSecondStepSize,
-  DecayLrRate,
-  DecayMomRate,
-  DecayStepSize,
-  LrRangeTestMinLr,
-  LrRangeTestStaircase,
-  LrRangeTestStepRate,
-  LrRangeTestStepSize,
-  TotalNumSteps,
-  WarmupMaxLr,
-  WarmupMinLr,
-  WarmupMinRatio,
-  WarmupNumSteps,
-  WarmupType
-};
-template <>
-inline constexpr std::array enumNames<RateParameter> = {
-    "cos_min_ratio",
-    "cycle_first_stair_count",
-    "cycle_first_step_size",
-    "cycle_max_lr",
-    "cycle_max_mom",
-    "cycle_min_lr",
-    "cycle_min_mom",
-    "cycle_momentum",
-    "cycle_second_stair_count",
-    "cycle_second_step_size",
-    "decay_lr_rate",
-    "decay_mom_rate",
-    "decay_step_size",
-    "lr_range_test_min_lr",
-    "lr_range_test_staircase",
-    "lr_range_test_step_rate",
-    "lr_range_test_step_size",
-    "total_num_steps",
-    "warmup_max_lr",
-    "warmup_min_lr",
-    "warmup_min_ratio",
-    "warmup_num_steps",
-    "warmup_type"};
-
 /// How ds_config.json writes a parameter.
 enum class RateParameterKind {
   Number,
@@ -92,26 +40,51 @@ enum class RateParameterKind {
   Bool,       ///< true is 1, false is 0.
   WarmupType, ///< "log" is 0, "linear" is 1.
 };
+
+/// The parameters of the schedules, sorted by name: enumerator, name, kind.
+#define HEDDLE_RATE_PARAMETERS(X)                                              \
+  X(CosMinRatio, "cos_min_ratio", Number)                                      \
+  X(CycleFirstStairCount, "cycle_first_stair_count", Integer)                  \
+  X(CycleFirstStepSize, "cycle_first_step_size", Integer)                      \
+  X(CycleMaxLr, "cycle_max_lr", Number)                                        \
+  X(CycleMaxMom, "cycle_max_mom", Number)                                      \
+  X(CycleMinLr, "cycle_min_lr", Number)                                        \
+  X(CycleMinMom, "cycle_min_mom", Number)                                      \
+  X(CycleMomentum, "cycle_momentum", Bool)                                     \
+  X(CycleSecondStairCount, "cycle_second_stair_count", Integer)                \
+  X(CycleSecondStepSize, "cycle_second_step_size", Integer)                    \
+  X(DecayLrRate, "decay_lr_rate", Number)                                      \
+  X(DecayMomRate, "decay_mom_rate", Number)                                    \
+  X(DecayStepSize, "decay_step_size", Integer)                                 \
+  X(LrRangeTestMinLr, "lr_range_test_min_lr", Number)                          \
+  X(LrRangeTestStaircase, "lr_range_test_staircase", Bool)                     \
+  X(LrRangeTestStepRate, "lr_range_test_step_rate", Number)                    \
+  X(LrRangeTestStepSize, "lr_range_test_step_size", Integer)                   \
+  X(TotalNumSteps, "total_num_steps", Integer)                                 \
+  X(WarmupMaxLr, "warmup_max_lr", Number)                                      \
+  X(WarmupMinLr, "warmup_min_lr", Number)                                      \
+  X(WarmupMinRatio, "warmup_min_ratio", Number)                                \
+  X(WarmupNumSteps, "warmup_num_steps", Integer)                               \
+  X(WarmupType, "warmup_type", WarmupType)
+
+enum class RateParameter {
+#define X(PARAMETER, NAME, KIND) PARAMETER,
+  HEDDLE_RATE_PARAMETERS(X)
+#undef X
+};
+#define X(PARAMETER, NAME, KIND) NAME,
+template <>
+inline constexpr std::array enumNames<RateParameter> = {
+    HEDDLE_RATE_PARAMETERS(X)};
+#undef X
+
 constexpr RateParameterKind kindOf(RateParameter parameter) {
-  switch (parameter) {
-  case RateParameter::CycleFirstStairCount:
-  case RateParameter::CycleFirstStepSize:
-  case RateParameter::CycleSecondStairCount:
-  case RateParameter::CycleSecondStepSize:
-  case RateParameter::DecayStepSize:
-  case RateParameter::LrRangeTestStepSize:
-  case RateParameter::TotalNumSteps:
-  case RateParameter::WarmupNumSteps:
-    return RateParameterKind::Integer;
-  case RateParameter::CycleMomentum:
-  case RateParameter::LrRangeTestStaircase:
-    return RateParameterKind::Bool;
-  case RateParameter::WarmupType:
-    return RateParameterKind::WarmupType;
-  default:
-    return RateParameterKind::Number;
-  }
+#define X(PARAMETER, NAME, KIND) RateParameterKind::KIND,
+  constexpr RateParameterKind kinds[] = {HEDDLE_RATE_PARAMETERS(X)};
+#undef X
+  return kinds[size_t(parameter)];
 }
+#undef HEDDLE_RATE_PARAMETERS
 
 /// A schedule and the parameters that are given for it. Others have DeepSpeed's
 /// defaults.
