@@ -59,7 +59,7 @@ public:
   LogicalResult run();
 
 private:
-  int64_t pagesOfText(ArrayRef<nn::FuncOp> programs);
+  int64_t pagesOfSequence(ArrayRef<nn::FuncOp> programs);
   LogicalResult choosePages(ArrayRef<nn::FuncOp> programs);
   void rewriteProgram(nn::FuncOp program);
   const SmallVector<CacheShape> &rewriteLayer(nn::FuncOp layer);
@@ -131,7 +131,7 @@ SmallVector<CacheShape> CacheAdder::findCaches(nn::FuncOp function) {
 
 /// The pages that the longest sequence needs. If every layer has sliding-window
 /// attention, pages that all windows have left are used again.
-int64_t CacheAdder::pagesOfText(ArrayRef<nn::FuncOp> programs) {
+int64_t CacheAdder::pagesOfSequence(ArrayRef<nn::FuncOp> programs) {
   plan::CachePages sizes = {plan::cachePageTokens, /*window=*/0};
   bool seesAll = false;
   model.walk([&](nn::AttentionOp attention) {
@@ -155,17 +155,18 @@ LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
   for (const CacheShape &cache : findCaches(programs.front()))
     for (RankedTensorType type : typesOf(cache))
       pageBytes += type.getNumElements() * type.getElementTypeBitWidth() / 8;
-  int64_t ofText = pagesOfText(programs);
-  pages = given > 0                  ? given
-          : strategy.cacheBytes == 0 ? ofText * config::textsOfGroup(strategy)
-                                     : strategy.cacheBytes / pageBytes;
-  if (pages >= ofText)
+  int64_t ofSequence = pagesOfSequence(programs);
+  pages = given > 0 ? given
+          : strategy.cacheBytes == 0
+              ? ofSequence * config::textsOfGroup(strategy)
+              : strategy.cacheBytes / pageBytes;
+  if (pages >= ofSequence)
     return success();
   if (given > 0) {
     InFlightDiagnostic error = model.emitError("H0205: a cache of ")
                                << pages << " pages has no room for a text of "
                                << strategy.maxContext << " tokens, which needs "
-                               << ofText << " where no window lets them go";
+                               << ofSequence << " where no window lets them go";
     error.attachNote() << "help: use a draft whose windows are no larger than "
                           "its target's, or a larger --kv-cache";
     return error;
@@ -177,8 +178,8 @@ LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
                              << text(strategy.cacheBytes)
                              << " has no room for a text of "
                              << strategy.maxContext << " tokens, which needs "
-                             << text(ofText * pageBytes);
-  error.attachNote() << "help: give it --kv-cache " << ofText * pageBytes
+                             << text(ofSequence * pageBytes);
+  error.attachNote() << "help: give it --kv-cache " << ofSequence * pageBytes
                      << ", or a smaller --max-context";
   return error;
 }
