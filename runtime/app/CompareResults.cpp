@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The comparison of the verb `check`, for tensors with padding between rows.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/CompareResults.h"

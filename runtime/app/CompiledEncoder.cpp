@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Chooses the program for each batch of texts by estimated cost, distributes
+// texts over the groups of ranks, and gathers the embeddings on rank 0.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CompiledEncoder.h"

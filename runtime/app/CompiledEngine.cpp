@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Fills the inputs of prefill and decode programs with feeds, runs them, and
+// gathers logits on rank 0, which also tells the other ranks what to run.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CompiledEngine.h"

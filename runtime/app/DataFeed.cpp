@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Rows of files of tokens: parses --data, plans the mixture of several files,
+// shuffles, and resumes.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/DataFeed.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Targets, GPUs and offload directories of a rank.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Devices.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Checks the tensors of `--inputs` against the plan's ports, fills in defaults,
+// and counts labels.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/InputFile.h"

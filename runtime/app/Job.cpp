@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Loads a binary on all ranks, in an order that finds errors before memory is
+// mapped.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Job.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Allocates and fills the arguments of a kernel and of its simple counterpart,
+// runs both, and compares the results.
+//
 //===----------------------------------------------------------------------===//
 
 #include "KernelCheck.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The file format of saved memory, and the two ways to load it: mapping huge
+// pages, or reading with threads.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/MemoryImage.h"

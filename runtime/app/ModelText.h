@@ -5,6 +5,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Finds the tokenizer of a model, and its defaults for generation, in the
+// directory of the weights.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_APP_MODELTEXT_H

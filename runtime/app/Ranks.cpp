@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Connects the commands of a plan with the transport: collectives and messages
+// on host memory, or between devices (DeviceExchange).
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Ranks.h"

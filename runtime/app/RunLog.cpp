@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Log files that survive a full disk and a slow reader.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/RunLog.h"

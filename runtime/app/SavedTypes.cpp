@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Types of saved tensors: chosen by the loaded files, converted block by block,
+// with exact masters beside what is rounded.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/SavedTypes.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reads states from tensors of weight files, with slices, strides and quantized
+// codes, and writes them as tensors of all ranks.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/StateTensors.h"

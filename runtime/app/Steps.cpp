@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Inputs and results of training steps and evaluations.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Steps.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Three ways to generate: with a key-value cache, with a draft model, and
+// without a cache.
+//
 //===----------------------------------------------------------------------===//
 
 #include "TextGenerator.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Chooses between --data and --inputs, checks all tokens, and finds the
+// position of a resumed run.
+//
 //===----------------------------------------------------------------------===//
 
 #include "TrainData.h"

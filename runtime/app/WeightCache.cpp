@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Where cached weights are, under which key, and when they are stored.
+//
 //===----------------------------------------------------------------------===//
 
 #include "WeightCache.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Fills the states of a session: reads or initializes parameters, computes
+// casts and quantized layouts (WeightMaker), and resumes checkpoints.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Weights.h"

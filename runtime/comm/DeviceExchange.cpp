@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Creates the communicators of a plan's collectives and messages on all ranks
+// in one order, and enqueues the operations on streams.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/comm/DeviceExchange.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Exchange of texts, and of memory of several ranks with rank 0, on a
+// Transport.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/comm/Tags.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The protocol of the heartbeat: beats, alarms and goodbyes on connections to
+// rank 0.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/comm/Heartbeat.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The transport of ranks that are threads of one process, for tests, and of a
+// single rank.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/comm/Transport.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The handshake of ranks over TCP: rank 0 collects the addresses of all ranks
+// and sends them to everybody, and then each pair connects.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/comm/Rendezvous.h"

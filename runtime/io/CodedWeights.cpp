@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reads the formats of GPTQ and AWQ, unpacks int4 and int8 codes from 32-bit
+// words, and dequantizes them.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/CodedWeights.h"

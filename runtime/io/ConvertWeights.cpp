@@ -5,6 +5,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// `heddle checkpoint convert`: another element type, or another division into
+// files.
+//
 //===----------------------------------------------------------------------===//
 
 #include "NewDirectory.h"

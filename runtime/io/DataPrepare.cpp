@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// `heddle data prepare` and `heddle data check`: turns documents into files of
+// tokens, and reports statistics of such files.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/FileKind.h"

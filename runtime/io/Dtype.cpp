@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Properties of safetensors' element types, conversion of elements, and the
+// search for elements that are not finite.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/Diagnostic.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Heuristics on the first bytes of a file: magic numbers, share of control
+// characters, values of integers.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/FileKind.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Describes errors of CLI11 in Heddle's words, with suggestions for unknown
+// words.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/Flags.h"

@@ -5,6 +5,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Creates, allocates and checks offload files.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/OffloadFile.h"

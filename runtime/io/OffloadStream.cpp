@@ -5,6 +5,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Splits transfers into requests, keeps several in flight on a BlockQueue, and
+// orders transfers that overlap.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/OffloadStream.h"

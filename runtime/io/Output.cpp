@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Writes outputs atomically: temporary files, links, devices and pipes, logs,
+// and checks that no output overwrites an input.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CheckpointFormat.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Parses a safetensors header with all checks of the reference reader.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SafetensorsTypes.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Writes safetensors files in the order of the reference writer, from one
+// process or from all ranks.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SafetensorsTypes.h"

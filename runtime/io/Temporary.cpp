@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Temporary files and directories: names, locks, and removal also from a signal
+// handler.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/Temporary.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Recognizes and reads the formats of token files: llm.c, Megatron, integers
+// without header, text.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/TokenFile.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// BlockQueue on Linux's io_uring. Missing if liburing was not found at build
+// time.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/BlockQueue.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Opens a directory of weights: shards with or without an index, other names of
+// files, prefixes of PyTorch's wrappers.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CheckpointFormat.h"

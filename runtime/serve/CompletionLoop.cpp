@@ -5,6 +5,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Turns the scheduler's tokens into text for clients, with stop strings and
+// offsets of characters.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CompletionLoop.h"

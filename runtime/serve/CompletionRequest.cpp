@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Checks all fields of a request before anything is computed.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/serve/CompletionRequest.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Small helpers of the HTTP server for addresses and paths.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_RUNTIME_SERVE_HTTPADDRESS_H

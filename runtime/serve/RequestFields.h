@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reads the fields of a JSON request with range checks, for all services.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_RUNTIME_SERVE_REQUESTFIELDS_H

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Passes requests from the HTTP thread to the thread of the model;
+// CompletionLoop and EmbeddingLoop share it.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_SERVE_REQUESTINBOX_H

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Filters and samples tokens from logits.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/serve/Sampler.h"

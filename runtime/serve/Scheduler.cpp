@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Admission, preemption, page allocation and results of the scheduler. `step`
+// runs the phases in order.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/serve/Scheduler.h"

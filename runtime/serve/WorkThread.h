@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// A thread for work that takes time, such as tokenizing a long prompt, beside a
+// thread that must not wait.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_RUNTIME_SERVE_WORKTHREAD_H

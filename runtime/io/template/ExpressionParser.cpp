@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Compiles expressions of Jinja to functions of a scope.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Parser.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Jinja's filters, `value | filter(arguments)`, with the behavior of Jinja and
+// transformers.
+//
 //===----------------------------------------------------------------------===//
 
 #include "FindByName.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The lexer: tags, raw blocks, and Jinja's rules for white space around tags.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Lexer.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Compiles a chat template to functions: StatementParser.cpp handles tags,
+// ExpressionParser the expressions in them.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_IO_TEMPLATE_PARSER_H

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Compiles statements of Jinja: for, if, set, macro, call, filter, with and
+// others.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Parser.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Methods of Python's str for templates.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Methods.h"

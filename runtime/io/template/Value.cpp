@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Conversion of values to text and JSON, comparison, and element access.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Value.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Splits a text at added tokens, such as special tokens, before the other
+// stages of a tokenizer.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_IO_TOKENIZER_ADDEDTOKENS_H

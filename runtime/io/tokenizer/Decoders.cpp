@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The decoders of tokenizer.json.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Stages.h"

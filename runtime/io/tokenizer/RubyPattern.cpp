@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// A recursive-descent translator of regular expressions, from Oniguruma's Ruby
+// syntax to PCRE2's.
+//
 //===----------------------------------------------------------------------===//
 
 #include "RubyPattern.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reads names of special tokens as transformers does, with the defaults of its
+// tokenizer classes.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/TokenNames.h"

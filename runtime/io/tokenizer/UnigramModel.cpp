@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The model "Unigram" of tokenizer.json, as SentencePiece trains it.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Stages.h"

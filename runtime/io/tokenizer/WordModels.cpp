@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The models "WordPiece" and "WordLevel" of tokenizer.json, and the choice
+// between all models.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Stages.h"

@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Loads the states of a session, from weight files, from a checkpoint or at
+// random, and describes them as tensors of a checkpoint. Quantized and other
+// derived states are computed here.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_APP_WEIGHTS_H

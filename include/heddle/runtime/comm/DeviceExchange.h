@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Communication between devices by their own library, NCCL for GPUs, on
+// streams. Ranks uses it for the collectives and messages that it supports; the
+// host runs the rest.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_COMM_DEVICEEXCHANGE_H

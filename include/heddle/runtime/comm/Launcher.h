@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Detects which launcher started this process (torchrun, mpirun, srun or none),
+// and connects the ranks by MPI or TCP.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_COMM_LAUNCHER_H

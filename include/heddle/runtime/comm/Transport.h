@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The interface for messages between ranks on host memory, with implementations
+// for MPI, TCP, and ranks that are threads of one process. Collectives are
+// built on it.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_COMM_TRANSPORT_H

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Connects a rank to the others, checks that all run the same plan, and ends
+// the job in order or after an error. Ranks (runtime/app) owns it.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_COMM_WORLD_H

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Prepares a process for file I/O: standard streams, signals, mapped files. The
+// driver and the binaries call `prepareProcess` first.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_IO_PROCESS_H

@@ -5,6 +5,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The queue of waiting sequences: serves clients fairly, by the tokens that
+// each has received.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_SERVE_FAIRQUEUE_H

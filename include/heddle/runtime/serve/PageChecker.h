@@ -5,6 +5,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Debugging aid of the scheduler: verifies that sequences only read pages with
+// their own tokens.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_SERVE_PAGECHECKER_H

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// UTF-8 and properties of characters, for tokenizers and chat templates. Tables
+// come from utf8proc.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_IO_TOKENIZER_UNICODE_H
