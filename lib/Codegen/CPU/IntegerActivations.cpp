@@ -17,10 +17,13 @@ namespace heddle::cpu {
 
 using Values = LoopBuilder::Values;
 
-/// Longer groups are cut, so that one large element spoils few others.
+/// Groups longer than `longestBlock` are cut into blocks of `cutBlock`
+/// elements, because one large element makes the integers of its whole block
+/// less precise.
 static constexpr int64_t longestBlock = 256, cutBlock = 128;
 static constexpr float largestCode = 127;
-/// Smaller elements than 2 to this do not make the scale of codes smaller.
+/// The scale of int8 activations is computed as if the largest magnitude of a
+/// block were at least 2^leastExponent (nn.packed_linear).
 static constexpr int32_t leastExponent = -100;
 
 static int64_t blockLengthOf(const PackedGemmSpec &spec, int64_t groupLength) {
@@ -41,7 +44,7 @@ IntegerActivations::Layout::Layout(const PackedGemmSpec &spec)
 }
 
 int64_t IntegerActivations::Layout::bytes() const {
-  return 2 * beginsAt - scalesAt; // As many i32 as scales.
+  return 2 * beginsAt - scalesAt; // There are as many sums as scales.
 }
 
 IntegerActivations::IntegerActivations(LoopBuilder &builder,
@@ -64,7 +67,8 @@ Value IntegerActivations::splat(Value scalar, VectorType type) {
   return b.create<vector::BroadcastOp>(type, scalar);
 }
 
-/// Calls `body` for the vectors of a block, with how many elements each has.
+/// Emits a loop over the vectors of a block of `length` elements; `body` gets
+/// the index of a vector's first element and its number of elements.
 Values IntegerActivations::eachVector(
     int64_t length, ValueRange init,
     llvm::function_ref<Values(Value, int64_t, ValueRange)> body) {
@@ -89,8 +93,9 @@ Type IntegerActivations::integerType() const {
   return b.builder.getIntegerType(unpacker.elementBits);
 }
 
-/// Stores integers in the order in which factors have the codes of a word;
-/// those behind the end, to a whole word, are 0.
+/// Stores the integers of a vector in the order in which the weight unpacker
+/// has the codes of a word. Integers after the first `count`, up to a whole
+/// word, are 0.
 void IntegerActivations::storeIntegers(Value integers, Value to,
                                        int64_t count) {
   int64_t all = llvm::alignTo(count, unpacker.perWord);
@@ -108,7 +113,7 @@ void IntegerActivations::storeIntegers(Value integers, Value to,
   };
   if (unpacker.digits == 1)
     return store(integers, 0);
-  // A digit has a sign, so what is above the lowest one is rounded.
+  // Digits are signed, so the high digit is the rounded quotient.
   Value half = splat(integer(1 << (unpacker.digitBits - 1)), i32s);
   Value bits = splat(integer(unpacker.digitBits), i32s);
   Value above =
@@ -118,8 +123,8 @@ void IntegerActivations::storeIntegers(Value integers, Value to,
   store(above, layout.digitsAt);
 }
 
-/// The bits of the largest magnitude of a block: without their signs, bits of
-/// floats are in the order of their values.
+/// The bits of the largest magnitude of a block, as i32. Without the sign, the
+/// bits of f32 have the same order as the values.
 Value IntegerActivations::largestBits(Value from, int64_t length) {
   Value magnitude = splat(integer(0x7fffffff), i32s);
   auto body = [&](Value at, int64_t count, ValueRange carried) -> Values {
@@ -132,7 +137,8 @@ Value IntegerActivations::largestBits(Value from, int64_t length) {
                                        eachVector(length, zeros, body)[0]);
 }
 
-/// Between the biased exponents of what f32 can have as a scale.
+/// `largest` are the bits of the block's largest magnitude. Its exponent is
+/// raised to at least `activationBits`, so that the scale is a normal f32.
 IntegerActivations::Scaling
 IntegerActivations::powerOfTwoScaling(Value largest) {
   Type f32 = b.builder.getF32Type();
@@ -167,13 +173,14 @@ Value IntegerActivations::prepareBlock(Value from, Value to, Value first,
   Value largest = largestBits(from, length);
   Scaling scaling =
       spec.inputBlock > 0 ? int8Scaling(largest) : powerOfTwoScaling(largest);
-  // What is not finite makes the sums so.
+  // A block with an element that is not finite gets the scale NaN, so that its
+  // sums are NaN.
   Value isFinite = b.create<arith::CmpIOp>(arith::CmpIPredicate::slt, largest,
                                            integer(255 << 23));
   Value scale = b.create<arith::SelectOp>(
       isFinite, scaling.scale, real(std::numeric_limits<float>::quiet_NaN()));
 
-  // The sum with 1.5 * 2^23 is rounded to a whole number, in its lowest bits.
+  // Adding 1.5 * 2^23 rounds to an integer, which is then in the lowest bits.
   Value factors = splat(scaling.factor, f32s),
         rounding = splat(real(12582912), f32s);
   Value raised = splat(integer(0x4b400000), i32s);
@@ -195,7 +202,8 @@ Value IntegerActivations::prepareBlock(Value from, Value to, Value first,
   return b.create<arith::MulFOp>(b.create<arith::SIToFPOp>(f32, sum), scale);
 }
 
-/// The number of 32 bits of a block, `bytes` behind the begin of a row.
+/// The address of entry `block` of the table of 32-bit values that begins
+/// `bytes` after the beginning of the row.
 Value IntegerActivations::at(Value row, int64_t bytes, Value block) {
   return b.advance(b.advance(row, b.builder.getI8Type(), bytes),
                    b.builder.getI32Type(), block);

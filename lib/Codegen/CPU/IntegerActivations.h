@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Rounds rows of activations to integers, for products with int4 and int8
+// quantized weights on integer instructions (VNNI, AMX, pmaddwd).
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_CODEGEN_CPU_INTEGERACTIVATIONS_H
@@ -13,28 +16,35 @@
 
 namespace heddle::cpu {
 
-/// Rows of A as whole integers, for units that multiply these. A block of a row
-/// has a scale. Where rows are rounded to codes, it is what nn.packed_linear
-/// says. Elsewhere it is a power of two, by which the largest element becomes
-/// one of 14 bits; so a bf16 of 1/64 of that or more is kept as it is (13 bits
-/// and 1/32 for codes of 8 bits without VNNI). Sums of
-/// products of such integers and codes are exact in 32 bits: neither their
-/// order nor what is computed beside them changes a bit.
+/// Emits code that converts rows of A to integers. Each block of a row has its
+/// own scale:
+///  - int8 activations (`PackedGemmSpec::inputBlock` > 0): the scale that
+///    nn.packed_linear defines, by which the block's largest magnitude becomes
+///    127.
+///  - Otherwise a power of two, by which the block's largest magnitude becomes
+///  a
+///    number of 14 bits. So a bf16 whose magnitude is at least 1/64 of that is
+///    represented exactly. With int8 weights and without VNNI: 13 bits and
+///    1/32.
+/// Sums of products of these integers and weights' codes are exact in 32 bits,
+/// so the order of the sum cannot change the result.
 class IntegerActivations {
 public:
-  /// Where a prepared row has its parts: the integers, each an i16 or of one or
-  /// two digits of 8 bits, all first digits before the second ones; then the
-  /// scales of the blocks; then, in i32, where their sums begin. A block begins
-  /// where a group of B does, and has `blockLength` elements; the last one of a
-  /// group may be shorter.
+  /// The memory layout of a prepared row, with offsets in bytes:
+  ///  - the integers: i16, or digits of a split product, all low digits before
+  ///    all high digits (at `digitsAt`), each 8 bits;
+  ///  - at `scalesAt`, the scale of each block, f32;
+  ///  - at `beginsAt`, the initial value of each block's sums, i32.
+  /// Each group of B has whole blocks of `blockLength` elements, except that
+  /// the last block of a group may be shorter.
   struct Layout {
     explicit Layout(const PackedGemmSpec &spec);
     int64_t groups, groupLength, blockLength;
-    int64_t digitsAt, scalesAt, beginsAt; ///< In bytes; of the second digits.
+    int64_t digitsAt, scalesAt, beginsAt;
     int64_t blocksOfGroup() const {
       return (groupLength + blockLength - 1) / blockLength;
     }
-    /// Elements of the last block of a group.
+    /// The number of elements of the last block of a group.
     int64_t lastLength() const {
       return groupLength - (blocksOfGroup() - 1) * blockLength;
     }
@@ -46,25 +56,28 @@ public:
 
   const Layout layout;
 
-  /// Makes integers of a row; writes the sums of its groups if `groupSums` is
-  /// not null.
+  /// Converts the row at `from` and writes it to `to`. If `groupSums` is not
+  /// null, writes the sum of each group's elements there, in f32.
   void prepareRow(mlir::Value from, mlir::Value to, mlir::Value groupSums);
-  /// Where a row has the scale of a block, and what its sums begin with.
+  /// The addresses of the scale of a block, and of the initial value of its
+  /// sums.
   mlir::Value scaleAt(mlir::Value row, mlir::Value block) {
     return at(row, layout.scalesAt, block);
   }
   mlir::Value beginAt(mlir::Value row, mlir::Value block) {
     return at(row, layout.beginsAt, block);
   }
-  /// What the sums of a block's products begin with, in i32.
+  /// Loads the initial value of a block's sums from `begin`, as a vector of
+  /// i32.
   mlir::Value beginOfSums(mlir::Value begin);
-  /// `sum` + what the sums of a block stand for, in f32; `integers` has one for
-  /// each digit.
+  /// `sum` plus the sums of a block times its scale, in f32. `integers` has one
+  /// vector of i32 sums for each digit, `scale` is the address of the scale.
   mlir::Value addBlock(mlir::Value scale, mlir::ValueRange integers,
                        mlir::Value sum);
 
 private:
-  /// What the elements of a block are multiplied by, and then its integers.
+  /// Elements of a block times `factor` are rounded to integers; integers times
+  /// `scale` approximate the elements.
   struct Scaling {
     mlir::Value factor, scale;
   };
@@ -81,7 +94,7 @@ private:
           body);
   mlir::Value loadRow(mlir::Value from, mlir::Value at, int64_t count);
   void storeIntegers(mlir::Value integers, mlir::Value to, int64_t count);
-  /// Of a number in a prepared row.
+  /// The type of a digit or integer in a prepared row.
   mlir::Type integerType() const;
   mlir::Value integer(int32_t value);
   mlir::Value real(float value);

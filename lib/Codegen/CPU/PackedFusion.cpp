@@ -4,15 +4,19 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A kernel that begins with a norm makes each row, in scratch, where the
-// product would read it: every thread makes all rows, in the order of sums of a
-// kernel of the norm alone. Of rows that are results too, as a residual before
-// the norm, each is written by one thread.
+// Emits kernels of products with packed weights together with operations that
+// are fused before and after them.
 //
-// What works on heads, as a norm of each, a rotary embedding and the write of a
-// cache, reads columns that another vector has. It stands behind the thread's
-// columns of a product: threads share columns out in whole heads, and each
-// finds its own, just written, in its cache.
+// Prologue: if the kernel begins with a norm, every thread computes the norm of
+// all rows into its scratch, with the same bits as a separate kernel of the
+// norm. If such a row is also a result of the kernel, as the residual before
+// the norm, one thread writes it.
+//
+// Heads: operations on attention heads (norms of heads, rotary embeddings, the
+// write of the cache) read columns of other vectors, so they cannot be part of
+// the epilogue. They run after a thread has computed columns of a product.
+// Threads get whole heads, so a thread reads only columns that it has just
+// written, which are still in its cache.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,12 +35,12 @@ namespace heddle::cpu {
 
 namespace {
 
-/// An operation on heads: what it reads of the kernel's values, and its result.
+/// An operation on attention heads: the value that it reads and its result.
 struct HeadStage {
   Value input, output;
-  /// For what goes over each head as over a row; else null.
+  /// Emits a head like a row, for row-wise operations on heads; otherwise null.
   RowEmitter heads;
-  int64_t columns = 0; ///< Of a head.
+  int64_t columns = 0; ///< The number of columns of a head, with `heads`.
 };
 
 class PackedFusion {
@@ -76,13 +80,14 @@ private:
   LoopBuilder &b;
   ArrayRef<codegen::Product> products;
   PackedGemmSpec spec;
-  SmallVector<HeadStage> stages; ///< In order.
-  nn::CacheWriteOp write;        ///< Of what they and products make; or null.
-  /// The rows behind values of one more dimension, that of heads.
+  SmallVector<HeadStage> stages; ///< In the order of execution.
+  nn::CacheWriteOp write;        ///< The kernel's cache write, or null.
+  /// For values with a separate dimension of heads: the value [..., columns]
+  /// whose heads they are computed from.
   llvm::DenseMap<Value, Value> rowsOfHeads;
-  SmallVector<Value> rowResults; ///< Results that no product makes.
-  SmallVector<Output> outputs;   ///< What is made in tiles.
-  Value rowCopy; ///< In the thread's scratch: a row that a stage reads.
+  SmallVector<Value> rowResults; ///< Results of the prologue.
+  SmallVector<Output> outputs;   ///< Values computed by products' epilogues.
+  Value rowCopy; ///< Address in scratch of a copy of a row, for a stage.
 };
 
 } // namespace
@@ -91,8 +96,9 @@ private:
 // Heads
 //===----------------------------------------------------------------------===//
 
-/// Where a value stands that work on heads reads or makes: what is read once
-/// and is no result, where its reader's result will be.
+/// The address of `value`, which an operation on heads reads or computes. If it
+/// is no result of the kernel and has one reader, the reader's result is
+/// computed in place of it.
 Value PackedFusion::memoryOf(Value value) {
   if (Value known = k.pointerOf(value))
     return known;
@@ -111,8 +117,8 @@ Value PackedFusion::memoryOf(Value value) {
   return place;
 }
 
-/// The value of whole rows whose heads the operation works on; reported and
-/// null where there is none, or more than one.
+/// The value [..., columns] whose heads `op` reads. Reports an error and
+/// returns null if there is none, or more than one.
 Value PackedFusion::rowsReadBy(Operation *op) {
   Value found;
   for (Value operand : op->getOperands()) {
@@ -132,7 +138,8 @@ Value PackedFusion::rowsReadBy(Operation *op) {
   return found;
 }
 
-/// What goes over heads as rows: it is computed where its last result is made.
+/// Lowers a row-wise operation on heads. It is emitted as part of the HeadStage
+/// for the value that merges the heads again.
 LogicalResult PackedFusion::lowerHeads(Operation *op) {
   Value rows = rowsReadBy(op);
   FailureOr<SmallVector<Value>> results = failure();
@@ -143,7 +150,8 @@ LogicalResult PackedFusion::lowerHeads(Operation *op) {
   return success();
 }
 
-/// `output` has the elements of `heads`, each of which is made as a row.
+/// Adds the stage that computes `output`, which has the elements of `heads`,
+/// one head like one row after the other.
 LogicalResult PackedFusion::addNorm(Value heads, Value output) {
   auto type = cast<RankedTensorType>(heads.getType());
   Value rows = rowsOfHeads.lookup(heads);
@@ -223,9 +231,9 @@ void PackedFusion::reserveMemory() {
       memoryOf(operand);
 }
 
-/// Makes columns of rows, of what products have made of them. The
-/// results may stand where that is: of a head that is made as a row, an element
-/// is made of its own one and of sums.
+/// Emits a stage for columns `begin` to `end` of `count` rows from `first` on.
+/// The stage may compute in place, because each element depends only on the
+/// element with the same index and on sums over the head.
 void PackedFusion::emitStage(const HeadStage &stage, Value first, Value count,
                              Value begin, Value end) {
   if (!stage.heads)
@@ -245,8 +253,9 @@ void PackedFusion::emitStage(const HeadStage &stage, Value first, Value count,
   ev.unbind(stage.input);
 }
 
-/// The same of an operation that reads other columns of a head: of a copy of
-/// the row.
+/// Emits a stage whose elements depend on other columns of the head, as a
+/// rotary embedding. It reads a copy of the row, because it may compute in
+/// place.
 void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
                                Value begin, Value end) {
   TensorEvaluator &ev = k.evaluator;
@@ -269,7 +278,7 @@ void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
       return point;
     };
     ev.setMemory(stage.input, memoryOf(stage.input));
-    // Where the tensor would begin whose row the copy is.
+    // The address of row 0, if the copy were row `row` of a whole tensor.
     Value before = b.sub(b.constant(0), b.mul(row, type.getShape().back()));
     Value copied = b.advance(rowCopy, type.getElementType(), before);
     forVectors([&](Value column) {
@@ -286,7 +295,8 @@ void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
   });
 }
 
-/// What follows columns of these values that are made; null for nothing.
+/// Emits the stages that follow when columns of the outputs `made` have been
+/// computed; null if there are none.
 PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
   SmallVector<Value> values;
   for (const Output &output : made)
@@ -297,7 +307,7 @@ PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
       own.push_back(stage);
       values.push_back(stage.output);
     }
-  SmallVector<int64_t> cached; // Numbers among q, k and v.
+  SmallVector<int64_t> cached; // Indices of operands q, k and v of the write.
   if (write)
     for (auto [number, value] : llvm::enumerate(write.getQkv()))
       if (llvm::is_contained(values, value))
@@ -316,7 +326,7 @@ PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Finds the results that are made before the products.
+/// Finds the results of the kernel that the prologue computes.
 LogicalResult PackedFusion::findRowResults() {
   ArrayRef<int64_t> shape =
       cast<RankedTensorType>(products.front().a.getType()).getShape();
@@ -346,7 +356,8 @@ void PackedFusion::copyRow(Type type, int64_t columns, Value from, Value to) {
   });
 }
 
-/// Where the rows stand that are multiplied.
+/// An emitter for the address of a row of A, which runs the prologue if there
+/// is one.
 FailureOr<PackedRowFn> PackedFusion::rowsOf() {
   Value a = products.front().a;
   int64_t columns = spec.k;
@@ -381,8 +392,8 @@ FailureOr<PackedRowFn> PackedFusion::rowsOf() {
   });
 }
 
-/// What products and element-wise operations behind them make: results of the
-/// kernel, and what work on heads reads.
+/// Finds the values that products and their epilogues must store: results of
+/// the kernel, and values that operations on heads read.
 void PackedFusion::findOutputs() {
   auto isOfHeads = [&](Value value) {
     return llvm::any_of(
@@ -410,7 +421,7 @@ void PackedFusion::findOutputs() {
       add(value);
 }
 
-/// Sets the numbers of the products that a value is computed of.
+/// Sets in `found` the bits of the products that `value` depends on.
 void PackedFusion::collect(Value value, llvm::SmallBitVector &found) {
   for (auto [number, product] : llvm::enumerate(products))
     if (product.result() == value) {

@@ -22,16 +22,19 @@ namespace {
 
 constexpr int64_t panelWidth = plan::PackedWeight::panelWidth;
 constexpr int64_t wordBytes = 4, panelRowBytes = panelWidth * wordBytes;
-/// Of memory. A core that follows more reads each of them more slowly.
+/// The largest number of streams of memory that a thread reads. With more, a
+/// core reads all of them more slowly.
 constexpr int64_t mostStreams = 4;
-/// How many bytes ahead of what is read lines are fetched, of all streams
-/// together: what memory gives while one line is on its way.
+/// The distance of prefetches in bytes, for all streams together: about what
+/// memory delivers during the latency of one cache line.
 constexpr int64_t fetchAhead = 8192;
-/// Of a weight, what is worth to be taken for up to `fewRows` rows: its first
-/// lines are not fetched ahead. Twice as many rows take twice as long for them,
-/// so half of it is, and so on up to `mostTimes`.
+/// The smallest piece of a weight, in bytes, that a thread takes dynamically,
+/// for up to `fewRows` rows: its first lines are not prefetched, which must not
+/// cost much in comparison. With more rows a byte takes longer to multiply, so
+/// the piece is smaller in proportion, down to 1 / `mostTimes`.
 constexpr int64_t leastBytes = 1 << 18, fewRows = 4, mostTimes = 16;
-/// Registers of sums that leave enough for a second digit.
+/// The number of registers for sums with which products are split into digits:
+/// enough registers are left for the sums of the second digit.
 constexpr int64_t fewSums = 8;
 
 class PackedGemm {
@@ -55,8 +58,8 @@ public:
 private:
   using Values = LoopBuilder::Values;
 
-  /// Of `count` rows, how many share what is unpacked: their sums are in
-  /// registers.
+  /// The number of rows, out of `count`, that are computed together, so that
+  /// they share unpacked factors: as many as have room for sums in registers.
   int64_t chunkOf(int64_t count) const {
     int64_t most = std::max<int64_t>(sumVectors / sumsOfRow(), 1);
     return llvm::divideCeil(count, llvm::divideCeil(count, most));
@@ -64,7 +67,8 @@ private:
   int64_t numWeights() const {
     return static_cast<int64_t>(part->weights.size());
   }
-  /// Whether two sums of each element of all rows leave most registers free.
+  /// Whether all rows together need so few sums that a second sum for each
+  /// element leaves most registers free.
   bool hasFewSums() const {
     size_t weights = 1;
     for (const FusedProducts &each : parts)
@@ -72,12 +76,12 @@ private:
     int64_t elements = panelVectors * static_cast<int64_t>(weights) * spec.m;
     return 2 * elements <= fewSums;
   }
-  /// Of a row of a panel, in a tile.
+  /// The number of vectors of sums that a tile has for one row of a panel.
   int64_t sumsOfRow() const { return vectors * numWeights() * unpacker.digits; }
   static int64_t panelsOf(const FusedProducts &part) {
     return llvm::divideCeil(part.n, panelWidth);
   }
-  /// Of a part: what threads share out.
+  /// The units of work of `part` that are distributed over threads.
   int64_t unitsOf(const FusedProducts &part) const {
     return llvm::divideCeil(panelsOf(part), spec.panelsTogether);
   }
@@ -86,7 +90,7 @@ private:
       return bool(part.weights.front().zeros);
     });
   }
-  // Makes rows of A ready.
+  // Preparation of rows of A.
   void prepare(Value firstRow, Value count);
   void prepareRow(Value from, Value to);
   void sumGroups(Value row, Value sums);
@@ -121,16 +125,17 @@ private:
   PackedRowFn rowOf;
   Value scratchMemory;
   ArrayRef<FusedProducts> parts;
-  const FusedProducts *part = nullptr; ///< The one that is being emitted.
-  int64_t panelVectors; ///< In the words of a panel at one place of K.
-  int64_t firstVector = 0, vectors = 0; ///< Those of them that a tile has.
+  const FusedProducts *part = nullptr; ///< The products being emitted.
+  int64_t panelVectors; ///< The number of vectors in a row of a panel's words.
+  /// The range of these vectors that a tile computes.
+  int64_t firstVector = 0, vectors = 0;
   int64_t lanes, sumVectors;
   bool usesAmx;
   WeightUnpacker unpacker;
-  IntegerActivations activations; ///< Only where `unpacker.isInteger`.
+  IntegerActivations activations; ///< Used if `unpacker.isInteger`.
   PackedScratch scratch;
   PackedSums sums;
-  PackedGemmAmx amx; ///< Only where `usesAmx`.
+  PackedGemmAmx amx; ///< Used if `usesAmx`.
   VectorType f32s;
 };
 
@@ -140,8 +145,8 @@ private:
 // Rows of A
 //===----------------------------------------------------------------------===//
 
-/// Copies a row as f32 or, where two bf16 are multiplied at a time, as it is;
-/// what lies beyond K, to whole words of B, is zero.
+/// Copies a row from `from` to `to`, as f32, or as bf16 if pairs of bf16 are
+/// multiplied. Padding from K to whole words of B becomes zero.
 void PackedGemm::prepareRow(Value from, Value to) {
   Type kept = unpacker.dot ? b.builder.getBF16Type() : b.builder.getF32Type();
   auto type = VectorType::get(lanes, spec.aType);
@@ -162,7 +167,7 @@ void PackedGemm::prepareRow(Value from, Value to) {
          b.mask(b.constant(all - at), lanes));
 }
 
-/// The sum of each group of a row, which zeros are multiplied by.
+/// Computes the sum of each group of a row, by which zeros are multiplied.
 void PackedGemm::sumGroups(Value row, Value sums) {
   int64_t length = spec.k / spec.groups, full = length / lanes * lanes;
   Type kept = unpacker.dot ? b.builder.getBF16Type() : b.builder.getF32Type();
@@ -210,8 +215,8 @@ void PackedGemm::prepare(Value firstRow, Value count) {
 // Loops
 //===----------------------------------------------------------------------===//
 
-/// Rows `first` to `first` + `count` of the panels, which stay in a cache from
-/// one chunk of rows to the next.
+/// Computes rows `first` to `first` + `count` for the panels, one chunk of rows
+/// after the other. The panels stay in a cache between chunks.
 void PackedGemm::emitRows(Value first, int64_t count, ArrayRef<Value> panels) {
   int64_t rows = chunkOf(count), done = count / rows * rows;
   for (firstVector = 0; firstVector < panelVectors; firstVector += vectors) {
@@ -226,16 +231,17 @@ void PackedGemm::emitRows(Value first, int64_t count, ArrayRef<Value> panels) {
   }
 }
 
-/// Rows `first` to `first` + `count` of panels of the part.
+/// Computes rows `first` to `first` + `count` for panels `begin` to `end`.
 void PackedGemm::emitPanels(Value first, int64_t count, Value begin,
                             Value end) {
-  // Where all columns of a panel would leave registers for few rows, a tile has
-  // fewer: words and factors of two vectors are in registers beside the sums.
+  // If the sums of all columns of a panel do not fit in registers for all rows,
+  // a tile has fewer columns. Words and factors of two vectors need registers,
+  // too.
   vectors = panelVectors;
   if (sumsOfRow() * count > sumVectors)
     vectors = std::max<int64_t>(2 / numWeights(), 1);
-  // Few rows leave registers for several streams, whose sums do not wait for
-  // each other.
+  // With few rows there are registers for several streams, whose additions are
+  // independent.
   int64_t streams = 1, perStream = sumsOfRow() * chunkOf(count);
   while (streams * numWeights() < mostStreams &&
          streams * 2 * perStream <= sumVectors * 2 / 3)
@@ -244,8 +250,8 @@ void PackedGemm::emitPanels(Value first, int64_t count, Value begin,
             [&](ArrayRef<Value> panels) { emitRows(first, count, panels); });
 }
 
-/// Rows `first` to `first` + `count` of units `begin` to `end`: those of all
-/// parts are counted one after the other.
+/// Computes rows `first` to `first` + `count` for units `begin` to `end`. Units
+/// are numbered through all of `parts`.
 void PackedGemm::emitUnits(Value first, int64_t count, Value begin, Value end) {
   int64_t before = 0;
   for (const FusedProducts &each : parts) {
@@ -272,7 +278,8 @@ void PackedGemm::emitUnits(Value first, int64_t count, Value begin, Value end) {
   }
 }
 
-/// Units that take long enough to read, in as many streams as there may be.
+/// The smallest number of units that a thread takes dynamically: enough bytes
+/// to read, and enough panels for all streams.
 int64_t PackedGemm::leastUnits() const {
   int64_t panels = 0, bytes = 0, columns = 1;
   for (const FusedProducts &each : parts) {
@@ -322,13 +329,13 @@ void PackedGemm::emit(const LaunchThread &self) {
 // The micro-kernel
 //===----------------------------------------------------------------------===//
 
-/// Adds the products of word `word` of each stream.
+/// Adds the products with word `word` of each stream to `sums`.
 PackedGemm::Values PackedGemm::multiplyWord(ArrayRef<Value> sources, Value row,
                                             Value word, int64_t rows,
                                             ValueRange sums) {
   Values next(sums);
   auto type = VectorType::get(lanes, b.builder.getI32Type());
-  SmallVector<Value> prepared; // Of each stream's vectors.
+  SmallVector<Value> prepared; // The prepared words of all streams' vectors.
   int64_t ahead = fetchAhead / static_cast<int64_t>(sources.size());
   int64_t vectorBytes = lanes * wordBytes;
   for (Value source : sources) {
@@ -369,7 +376,7 @@ PackedGemm::Values PackedGemm::multiplyWord(ArrayRef<Value> sources, Value row,
   return next;
 }
 
-/// `sums` and those over `count` words from `begin` on.
+/// `sums` plus the products over `count` words from `begin` on.
 PackedGemm::Values PackedGemm::sumWords(ArrayRef<Value> sources, Value row,
                                         Value begin, int64_t count,
                                         int64_t rows, ValueRange sums) {
@@ -379,8 +386,8 @@ PackedGemm::Values PackedGemm::sumWords(ArrayRef<Value> sources, Value row,
                    });
 }
 
-/// `sums`, in f32, and those of a block of numbers whose words begin at
-/// `begin`.
+/// `sums`, in f32, plus the products over a block of integer activations. The
+/// block's first word is `begin`, its number of elements `length`.
 PackedGemm::Values PackedGemm::sumBlock(ArrayRef<Value> sources, Value row,
                                         Value block, Value begin,
                                         int64_t length, int64_t rows,
@@ -394,7 +401,7 @@ PackedGemm::Values PackedGemm::sumBlock(ArrayRef<Value> sources, Value row,
         activations.beginOfSums(activations.beginAt(ownRow(i), block)));
   while (whole.size() < sums.size())
     whole.push_back(whole[whole.size() - rows]);
-  // Of the other digits.
+  // The sums of the high digits begin with 0.
   whole.resize(sums.size() * unpacker.digits,
                b.zeros(VectorType::get(lanes, b.builder.getI32Type())));
   whole = sumWords(sources, row, begin,
@@ -409,7 +416,7 @@ PackedGemm::Values PackedGemm::sumBlock(ArrayRef<Value> sources, Value row,
   return next;
 }
 
-/// The sums over the words of a group of codes.
+/// The sums over group `group` of a quantized weight, before they are scaled.
 PackedGemm::Values PackedGemm::sumGroup(ArrayRef<Value> sources, Value row,
                                         Value group, int64_t rows) {
   int64_t perGroup = llvm::divideCeil(unpacker.count(), spec.groups);
@@ -451,8 +458,8 @@ PackedGemm::Values PackedGemm::scaleGroup(ValueRange sums, ValueRange totals,
   return next;
 }
 
-/// Makes the elements of `rows` rows from `firstRow` on and all columns of
-/// `panels`.
+/// The micro-kernel: computes the elements of `rows` rows from `firstRow` on in
+/// the vectors of `panels` from `firstVector` on.
 void PackedGemm::emitTile(Value firstRow, ArrayRef<Value> panels,
                           int64_t rows) {
   SmallVector<Value> sources;
@@ -460,7 +467,7 @@ void PackedGemm::emitTile(Value firstRow, ArrayRef<Value> panels,
     for (const PackedWeight &weight : part->weights)
       sources.push_back(bytes(weight.packedWords,
                               b.mul(panel, unpacker.count() * panelRowBytes)));
-  // Where the row stands among those that were made ready.
+  // The index of the row among the prepared rows.
   Value local = b.rem(firstRow, scratch.blockRows);
   Value row = sums.row(local);
   Values totals(sources.size() * vectors * rows, b.zeros(f32s));

@@ -4,11 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// C = A * B for few rows of A and a B that is packed as nn.packed_linear says,
-// or several such products of the same A.
-// B is read once, in several streams a thread, and unpacked in registers. The
-// sum that makes an element of C runs along K, in one order whatever the number
-// of rows and threads: a row's results are the same bits in every batch.
+// C = A * B for few rows of A and a packed or quantized B (nn.packed_linear),
+// or several such products of the same A. Each thread reads its part of B once,
+// in several streams, and unpacks it in registers. The sum over K has one order
+// for all numbers of rows and threads, so a row's result has the same bits in
+// every batch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,60 +21,61 @@
 
 namespace heddle::cpu {
 
-/// What products with a packed B and the same A share. All sizes are static.
+/// The properties that products of the same A share. All sizes are static.
 struct PackedGemmSpec {
   int64_t m = 0, k = 0;
   mlir::Type aType;     ///< f32 or bf16.
-  int64_t bits = 0;     ///< Of a value of B: 32, 16, 8, 4.
-  int64_t groups = 0;   ///< That K is cut into; 0: B is of floats.
-  mlir::Type scaleType; ///< Of scales and zeros; f32, bf16 or f16.
-  /// So many panels of a part, from its first on, are one thread's, but for the
-  /// last ones.
+  int64_t bits = 0;     ///< Bits of a value of B: 32, 16, 8 or 4.
+  int64_t groups = 0;   ///< Quantization groups along K; 0: B has floats.
+  mlir::Type scaleType; ///< Type of scales and zeros: f32, bf16 or f16.
+  /// Work is distributed in units of this many panels, because operations that
+  /// follow need whole attention heads.
   int64_t panelsTogether = 1;
-  /// Of a row of A, in each group, the elements that are rounded to codes of 8
-  /// bits with one scale; 0: rows are what they are.
+  /// The number of elements of A that share a scale if A is rounded to int8
+  /// (nn.packed_linear); 0: A is not rounded.
   int64_t inputBlock = 0;
-  int64_t products = 1; ///< At most so many make a part.
+  int64_t products = 1; ///< The largest number of products in FusedProducts.
 };
 
-/// Where a B stands. Each is an !llvm.ptr; `scales` and `zeros` may be null.
+/// The addresses (!llvm.ptr) of a packed or quantized weight; `scales` and
+/// `zeros` may be null.
 struct PackedWeight {
   mlir::Value packedWords, scales, zeros;
 };
 
-/// As EpilogueFn, of one vector of each product of a part.
+/// Like EpilogueFn, for one vector of sums of each of the fused products.
 using PackedEpilogueFn =
     std::function<mlir::Value(mlir::ValueRange sums, mlir::Value row,
                               mlir::Value column, mlir::Value mask)>;
 
-/// What is done with rows of C that a thread has made, as often as it has:
-/// `count` of them from `first` on, in columns `begin` to `end`, which may be
-/// none.
+/// Emits operations on elements of C that a thread has just computed: rows from
+/// `first` on, `count` of them, in columns `begin` to `end`. The range of
+/// columns may be empty.
 using PackedFinishFn = std::function<void(mlir::Value first, mlir::Value count,
                                           mlir::Value begin, mlir::Value end)>;
 
-/// The address of a row of A, of K elements; the code that is emitted may make
-/// them first.
+/// Emits the address of row `row` of A, of K elements; the code may compute the
+/// row first.
 using PackedRowFn = std::function<mlir::Value(mlir::Value row)>;
 
-/// Products whose elements are made together, since the epilogue makes one
-/// element of C of an element of each. Without an epilogue there is one
-/// product.
+/// Products that are computed together because the epilogue computes an element
+/// of C from one element of each, as in a gated MLP. Without an epilogue there
+/// is one product.
 struct FusedProducts {
-  int64_t n = 0; ///< Columns of each B, and of C.
+  int64_t n = 0; ///< The number of columns of each B and of C.
   llvm::SmallVector<PackedWeight, 2> weights;
   mlir::Type cType; ///< f32 or bf16.
-  mlir::Value c;    ///< An !llvm.ptr.
+  mlir::Value c;    ///< The address of C, an !llvm.ptr.
   PackedEpilogueFn epilogue;
   PackedFinishFn finish; ///< May be null.
 };
 
-/// Bytes of scratch that each thread needs.
+/// The bytes of scratch memory that each thread needs.
 int64_t packedGemmScratchBytes(const PackedGemmSpec &spec,
                                const CpuTarget &target);
 
-/// Emits what one thread does of all parts, as emitGemm does. `scratch` is of
-/// type !llvm.ptr.
+/// Emits the work of thread `self` for all of `parts`. `scratch` is the
+/// thread's scratch memory, an !llvm.ptr.
 void emitPackedGemm(LoopBuilder &builder, const PackedGemmSpec &spec,
                     const CpuTarget &target, PackedRowFn rowOf,
                     mlir::Value scratch, llvm::ArrayRef<FusedProducts> parts,

@@ -20,18 +20,21 @@ namespace {
 
 constexpr int64_t panelWidth = plan::PackedWeight::panelWidth;
 constexpr int64_t quadBytes = 4, panelRowBytes = panelWidth * quadBytes;
-/// Registers of sums, the first ones; tiles of A follow, then those of B.
+/// The number of tile registers for sums. Registers for A follow, then those
+/// for B.
 constexpr int64_t mostSums = 4;
-/// Tiles of a smaller part of K are not worth their loads.
+/// Tiles with fewer rows of B are slower than vectors, because of their loads.
 constexpr int64_t leastQuads = 8;
-/// Of numbers, which have the same sums on vectors: with more, the vectors'
-/// products take longer than the weight takes to come from memory.
+/// Integer activations with up to this many rows are multiplied on vectors,
+/// which give the same sums. With more rows, vectors need more time than memory
+/// needs to deliver the weight.
 constexpr int64_t mostRowsOnVectors = 4;
-/// Words of a panel, as pairs of bf16, that stay in the first cache.
+/// The number of words of a panel (pairs of bf16) that the first-level cache
+/// holds.
 constexpr int64_t wordsOfSlice = 128;
-/// What rows may take of the second cache, of 2 MiB where there is AMX.
+/// The bytes of the second-level cache for rows of A; CPUs with AMX have 2 MiB.
 constexpr int64_t residentBytes = 1 << 20;
-/// How many bytes ahead lines are fetched, of all panels together.
+/// The distance of prefetches in bytes, for all panels together.
 constexpr int64_t fetchAhead = 8192, lineBytes = 64;
 
 int64_t largestDivisor(int64_t number, int64_t most) {
@@ -41,7 +44,8 @@ int64_t largestDivisor(int64_t number, int64_t most) {
   return 1;
 }
 
-/// Words that blocks of numbers, or all of K, are multiples of.
+/// The number of packed words of which every block of integer activations, or
+/// all of K if there are no blocks, is a multiple.
 int64_t commonWords(const PackedGemmSpec &spec) {
   int64_t perWord = plan::PackedWeight::wordBits / spec.bits;
   if (spec.groups == 0)
@@ -53,19 +57,19 @@ int64_t commonWords(const PackedGemmSpec &spec) {
              : last;
 }
 
-/// Of a word.
+/// Groups of four bytes in tiles of B that a packed word gives: two for int4.
 int64_t quadsOf(const PackedGemmSpec &spec) { return spec.bits < 8 ? 2 : 1; }
 
-/// Of pairs of bf16, or of numbers of two digits.
+/// The bytes of a row of A as pairs of bf16, or as integers of two digits.
 int64_t rowBytesOf(const PackedGemmSpec &spec) { return spec.k * 2; }
 
-/// Tiles along K of so many pairs each.
+/// The number of tiles along K in a slice of pairs of bf16.
 int64_t stepsOfSlice(int64_t quads) {
   return std::max<int64_t>(wordsOfSlice / quads, 1);
 }
 
-/// Parts of K that are added one after the other: pieces of pairs, or groups of
-/// numbers, or the blocks of a single group.
+/// The number of units of K that are added one after the other: slices of pairs
+/// of bf16; groups of a quantized weight, or the blocks of its only group.
 int64_t unitsOf(const PackedGemmSpec &spec, int64_t quads) {
   if (spec.groups == 0)
     return llvm::divideCeil(commonWords(spec) / quads, stepsOfSlice(quads));
@@ -114,7 +118,7 @@ PackedGemmAmx::Layout::Layout(const PackedGemmSpec &spec, int64_t blockRows)
 
 int64_t PackedGemmAmx::rowsOfBlock(const PackedGemmSpec &spec) {
   if (spec.groups > 0)
-    return 128; // Their sums are in the first cache.
+    return 128; // The first-level cache holds the sums of these rows.
   return rowBytesOf(spec) * 512 <= residentBytes ? 512 : 256;
 }
 
@@ -215,7 +219,8 @@ void PackedGemmAmx::emit(const FusedProducts &made, Value first, int64_t count,
   rows = count;
   if (layout.isCut())
     return emitCuts(begin, end);
-  // One tile of A leaves registers for the sums of four tiles of B.
+  // With one tile of A there are registers for the sums of four tiles of B, so
+  // two panels are computed together.
   bool isNarrow = count <= AmxTiles::rows && digits() == 1;
   int64_t streams = isNarrow && made.weights.size() == 1 ? 2 : 1;
   totals = at(layout.totalsAt);
@@ -227,8 +232,9 @@ void PackedGemmAmx::emit(const FusedProducts &made, Value first, int64_t count,
   });
 }
 
-/// A cut of K at a time, of which rows stay in the second cache, for several
-/// panels, whose totals are kept meanwhile.
+/// Loops over cuts of K, for which the second-level cache holds all rows of A,
+/// and computes each cut for several panels. The totals of these panels are in
+/// scratch until the last cut.
 void PackedGemmAmx::emitCuts(Value begin, Value end) {
   auto panelBytes = vectors * static_cast<int64_t>(part->weights.size()) *
                     layout.columnBytes();
@@ -264,7 +270,7 @@ void PackedGemmAmx::setColumns(ArrayRef<Value> panels) {
   groupSums = isOneGroup() ? totals : at(layout.sumsAt);
 }
 
-/// Adds units `begin` to `end` of K to the totals.
+/// Adds the products over units `begin` to `end` of K to the totals.
 void PackedGemmAmx::addUnits(Value begin, Value end) {
   if (isOneGroup())
     return addBlocks(b.constant(0), begin, end);
@@ -278,7 +284,8 @@ void PackedGemmAmx::addUnits(Value begin, Value end) {
     addIntegers(lastOf(before(end), before(end)));
 }
 
-/// Products of pairs of bf16: sums stand in the totals between pieces of K.
+/// Adds the products over slice `index` of pairs of bf16. Tiles load the totals
+/// and store the new ones.
 void PackedGemmAmx::addPairs(Value index) {
   int64_t perSlice = stepsOfSlice(layout.quads);
   KSlice slice;
@@ -289,8 +296,9 @@ void PackedGemmAmx::addPairs(Value index) {
   emitRows(slice);
 }
 
-/// As PackedGemm::sumGroup: block by block, in the same order. Groups from
-/// `begin` on are added one after the other.
+/// Adds a group's products block by block, in the order of
+/// PackedGemm::sumGroup, which gives the same bits. `begin` is the first group
+/// of the caller's loop.
 void PackedGemmAmx::addGroup(Value group, Value begin) {
   int64_t blocks = activations.layout.blocksOfGroup();
   if (blocks == 1)
@@ -301,7 +309,7 @@ void PackedGemmAmx::addGroup(Value group, Value begin) {
   scaleGroup(group);
 }
 
-/// Of a group that has several.
+/// Adds blocks `begin` to `end` of a group that has several blocks.
 void PackedGemmAmx::addBlocks(Value group, Value begin, Value end) {
   const IntegerActivations::Layout &blocks = activations.layout;
   Value last = b.constant(blocks.blocksOfGroup() - 1);
@@ -314,8 +322,9 @@ void PackedGemmAmx::addBlocks(Value group, Value begin, Value end) {
   addIntegers(lastOf(group, b.add(first, before(end))));
 }
 
-/// Block `block` of a group; blocks, or groups of one, are added from `begin`
-/// on.
+/// Adds block `block` of a group. `begin` is the first block, or the first
+/// group if groups have one block, of the caller's loop: there no sums are
+/// pending.
 void PackedGemmAmx::addBlock(Value group, Value block, Value begin,
                              int64_t length) {
   const IntegerActivations::Layout &blocks = activations.layout;
@@ -336,7 +345,8 @@ void PackedGemmAmx::addBlock(Value group, Value block, Value begin,
   emitRows(slice);
 }
 
-/// Makes bytes of the codes of a block, larger than these by `codeOffset()`.
+/// Unpacks the int4 codes of a block to unsigned bytes: codes plus
+/// `WeightUnpacker::codeOffset`.
 void PackedGemmAmx::unpack(Value word, int64_t count) {
   for (auto [index, column] : llvm::enumerate(columns)) {
     Value to = unpackedAt(static_cast<int64_t>(index));
@@ -355,8 +365,8 @@ void PackedGemmAmx::unpack(Value word, int64_t count) {
   }
 }
 
-/// Tiles of rows, one after the other. While whole numbers of some are
-/// multiplied, the sums of those before them are added.
+/// Loops over row tiles. While tiles multiply integers for some rows, vector
+/// code adds the pending sums of the rows before.
 void PackedGemmAmx::emitRows(const KSlice &slice) {
   int64_t numTiles = llvm::divideCeil(rows, layout.tileRows);
   int64_t together = layout.tilesOfRows;
@@ -391,8 +401,8 @@ void PackedGemmAmx::emitRows(const KSlice &slice) {
                  });
 }
 
-/// All columns of some tiles of rows. `meanwhile` emits what is done while the
-/// first products are made.
+/// Computes all columns for `rowTiles` row tiles from `tile` on. `meanwhile`
+/// emits the vector code for the time of the first columns.
 void PackedGemmAmx::emitRowTiles(const KSlice &slice, Value tile,
                                  int64_t rowTiles, MeanwhileFn meanwhile) {
   int64_t most = columnsTogether(rowTiles);
@@ -421,8 +431,8 @@ Value PackedGemmAmx::ahead(Value pointer) {
   return b.advance(pointer, b.builder.getI8Type(), fetchAhead / numPanels);
 }
 
-/// Multiplies tiles `tile` on of the rows by `count` columns. The sums of
-/// tile of A `l` are in registers l * count on.
+/// Multiplies `rowTiles` row tiles from `tile` on by `count` columns. The sums
+/// of tile `l` of A are in the registers from l * count on.
 void PackedGemmAmx::multiply(const KSlice &slice, Value tile, int64_t rowTiles,
                              int64_t firstColumn, int64_t count,
                              MeanwhileFn meanwhile) {
@@ -436,7 +446,7 @@ void PackedGemmAmx::multiply(const KSlice &slice, Value tile, int64_t rowTiles,
       tiles.zero(static_cast<int>(sum));
     else
       tiles.load(static_cast<int>(sum), totalOf(sum), AmxTiles::rowBytes);
-  // Vectors have nothing to do with pairs, and with numbers in the last step.
+  // There is vector code to execute only with integers, in the last step.
   Value last = unpacker.isInteger ? before(slice.steps) : slice.steps;
   b.forLoop(b.constant(0), last, 1, [&](Value step) {
     multiplyStep(slice, tile, step, left, firstColumn, count, nullptr);
@@ -489,14 +499,15 @@ void PackedGemmAmx::multiplyStep(const KSlice &slice, Value tile, Value step,
   }
 }
 
-/// Whether rows are many enough to have fetched, when all have been multiplied
-/// by a slice, the next one: memory gives that while tiles are busy.
+/// Whether the next slice of the weight is prefetched while all rows are
+/// multiplied by this one. There must be enough rows that memory can deliver
+/// the slice in that time.
 bool PackedGemmAmx::prefetchesSlices() const {
   return !unpacker.isInteger && rows > layout.tileRows * layout.tilesOfRows;
 }
 
-/// Of the slice behind this one, the lines that a step of some tiles of rows
-/// fetches.
+/// Prefetches those cache lines of the next slice that belong to step `step` of
+/// row tile `tile`: all steps together prefetch the whole slice.
 void PackedGemmAmx::prefetchSlice(const KSlice &slice, Value tile, Value step) {
   int64_t together = layout.tilesOfRows;
   int64_t turns = llvm::divideCeil(rows, layout.tileRows * together);
@@ -513,7 +524,8 @@ void PackedGemmAmx::prefetchSlice(const KSlice &slice, Value tile, Value step) {
                     i8, i * lineBytes));
 }
 
-/// Fetches lines ahead, once for all rows.
+/// Prefetches cache lines of the weight, only while the first row tile is
+/// computed.
 void PackedGemmAmx::prefetchLines(Value from, Value tile) {
   b.ifThen(b.equal(tile, b.constant(0)), [&] {
     for (int64_t i = 0; i < layout.quads; ++i)

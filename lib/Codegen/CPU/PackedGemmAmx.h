@@ -4,12 +4,14 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A tile of B is read where a packed weight stands: its words are the pairs of
-// bf16, or four codes of 8 bits, that a tile has for a column. Codes of 4 bits
-// become bytes in scratch. Rows are whole numbers where weights are codes, as
-// on vectors, so the sums have the same bits there. Pairs of bf16 are summed in
-// the order of the tiles, which vectors do not have: all numbers of rows then
-// are on tiles.
+// PackedGemm on AMX tiles. A word of a packed weight, a pair of bf16 or four
+// int8 codes, is what an AMX tile needs for a column, so tiles of B are loaded
+// from the packed weight itself. int4 codes are unpacked to bytes in scratch.
+//
+// With quantized weights, activations are integers (IntegerActivations.h) and
+// sums are exact, so tiles and vectors give the same bits. Sums of pairs of
+// bf16 depend on the order that tiles use, so then tiles compute the products
+// for every number of rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,32 +24,36 @@
 
 namespace heddle::cpu {
 
+/// Emits the products of one block of rows with panels of packed weights.
 class PackedGemmAmx {
 public:
-  /// Whether tiles make the products. Where sums depend on that, it does not
-  /// depend on the number of rows.
+  /// Whether tiles compute the products. If the result's bits differ between
+  /// tiles and vectors, this does not depend on the number of rows.
   static bool isUsedFor(const PackedGemmSpec &spec, const CpuTarget &target);
-  /// Rows for which a weight is read from memory once.
+  /// The number of rows of a block. The weight is read from memory once for
+  /// each block.
   static int64_t rowsOfBlock(const PackedGemmSpec &spec);
-  /// Panels that are worth taking: where K is cut, all rows are read for them.
+  /// The smallest number of panels that a thread should take dynamically. If K
+  /// is cut, taking panels means loading all rows again.
   int64_t leastPanels() const { return layout.isCut() ? 8 : 1; }
 
-  /// Where the scratch of the tiles has what.
+  /// Sizes of tiles and loops, and the layout of the scratch memory that tiles
+  /// use, in bytes.
   struct Layout {
     Layout(const PackedGemmSpec &spec, int64_t blockRows);
-    int64_t quads;    ///< Rows of a tile of B: its words, or bytes by four.
-    int64_t tileRows; ///< Of a tile of A.
-    int64_t rows;     ///< Of A, in whole tiles.
-    int64_t columns;  ///< Tiles of B side by side, at most.
-    /// Parts of K, and how many of them make a cut, for which all rows stay in
-    /// the second cache.
+    int64_t quads;    ///< Rows of a tile of B: words, or groups of four bytes.
+    int64_t tileRows; ///< Rows of a tile of A.
+    int64_t rows;     ///< Rows of A in a block, rounded up to whole tiles.
+    int64_t columns;  ///< The largest number of tiles of B side by side.
+    /// The number of units that K has, and how many of them are a cut. The
+    /// second-level cache can hold all rows of A for a cut.
     int64_t units, unitsOfCut;
     int64_t steps;  ///< Tiles along K.
-    int64_t digits; ///< Tiles of A for the same rows and inputs.
-    int64_t left;   ///< Registers of A: for two tiles of rows, or two digits.
-    int64_t tilesOfRows;   ///< Of rows, that are multiplied together.
-    int64_t blocks;        ///< Of numbers, that a row has.
-    int64_t unpackedBytes; ///< Of one tile of B, in a block of numbers.
+    int64_t digits; ///< Digits of a split product; each has a tile of A.
+    int64_t left;   ///< Tile registers for A: two row tiles, or two digits.
+    int64_t tilesOfRows;   ///< Row tiles that are multiplied together.
+    int64_t blocks;        ///< Blocks of integer activations in a row.
+    int64_t unpackedBytes; ///< Bytes of a tile column of unpacked int4 codes.
     int64_t rowsAt = 0, scalesAt, beginsAt, totalsAt, sumsAt, wholeAt,
             unpackedAt, configAt, bytes;
     bool isCut() const { return unitsOfCut < units; }
@@ -59,36 +65,41 @@ public:
                 IntegerActivations &activations, PackedSums &sums,
                 const PackedScratch &scratch, mlir::Value memory);
 
+  /// Emits the configuration of the tile registers.
   void configure();
-  /// Copies a row that was made ready to where tiles read it as row `local`:
-  /// tiles that are multiplied together follow each other, and these along K.
+  /// Copies the prepared row at `row` into tiles of A, as row `local` of the
+  /// block. Tiles that are multiplied together are adjacent in memory, and
+  /// follow each other along K.
   void takeRow(mlir::Value row, mlir::Value local);
   void release() { tiles.release(); }
-  /// Makes `count` rows from `first` on, which were made ready, in panels
-  /// `begin` to `end` of the part.
+  /// Emits the products of `part` for `count` prepared rows from row `first`
+  /// on, and panels `begin` to `end`.
   void emit(const FusedProducts &part, mlir::Value first, int64_t count,
             mlir::Value begin, mlir::Value end);
 
 private:
-  /// A tile of B, over all of K: half of a panel's columns.
+  /// A column of tiles of B along K: half of the columns of a panel.
   struct WeightColumn {
     mlir::Value panel;
     const PackedWeight *weight;
-    int64_t vector;
-    mlir::Value packedWords; ///< Of the panel's half, from the first on.
+    int64_t vector;          ///< Which half of the panel: 0 or 1.
+    mlir::Value packedWords; ///< The address of the first packed words.
   };
-  /// Part of K: blocks of numbers, or what stays in the first cache.
+  /// A slice of K: a block of integer activations, or as many pairs of bf16 as
+  /// the first-level cache holds.
   struct KSlice {
-    /// The first word, the first tile along K, and how many of these.
+    /// The first packed word, the first tile along K, and the number of tiles.
     mlir::Value word, firstStep, steps;
-    // Of numbers:
-    mlir::Value group, block; ///< The block among all of a row's.
-    /// Whether sums of the block before it are pending, and their group.
+    // Only for integer activations:
+    mlir::Value group, block; ///< `block` counts all blocks of a row.
+    /// Whether sums of the previous block are pending, and that block's group.
     mlir::Value isPending, groupBefore;
   };
-  /// Emits a part of what is done while tiles are multiplied: of so many.
+  /// Emits part `part` of `parts` parts of vector code that the CPU executes
+  /// while it multiplies tiles.
   using MeanwhileFn = llvm::function_ref<void(int64_t part, int64_t parts)>;
-  /// Sums of whole numbers that wait until tiles are busy with the next ones.
+  /// Integer sums that were stored, but not yet scaled and added. Vector code
+  /// does that while tiles multiply the next block, rows or columns.
   struct PendingSums {
     mlir::Value group, block, tile;
     int64_t rowTiles = 0, firstColumn = 0, count = 0;
@@ -125,26 +136,30 @@ private:
   void finish();
 
   bool isUnpacked() const { return spec.bits < 8; }
-  /// Whether K is one group of several blocks, whose sums become the totals.
+  /// Whether K is one group of several blocks. The sums of the group are then
+  /// kept in the memory of the totals.
   bool isOneGroup() const {
     return unpacker.isInteger && spec.groups == 1 &&
            activations.layout.blocksOfGroup() > 1;
   }
   bool prefetchesSlices() const;
-  /// Of B, whose sums are in registers with those of tiles of rows.
+  /// The number of tile columns of B whose sums fit in the tile registers
+  /// together, for `rowTiles` row tiles.
   int64_t columnsTogether(int64_t rowTiles) const;
   mlir::Value before(mlir::Value index) { return b.sub(index, b.constant(1)); }
   int64_t digits() const { return layout.digits; }
-  /// Where tiles of A are that are multiplied together.
+  /// The address of the tiles of A, multiplied together, for row tile `tile`
+  /// and tile `step` along K.
   mlir::Value rowsAt(mlir::Value tile, mlir::Value step);
-  /// Of a row, 4 bytes of each block.
+  /// The address of a row's entry for a block, in the table of 32-bit values at
+  /// `offset`.
   mlir::Value ofBlock(int64_t offset, mlir::Value block, mlir::Value local);
   int64_t stepWords() const { return layout.quads / unpacker.steps(); }
   mlir::Value unpackedAt(int64_t column);
   mlir::Value ahead(mlir::Value pointer);
   void clear(mlir::Value sums);
   mlir::Value at(int64_t offset);
-  /// Row `local` of a tile of B's sums or totals.
+  /// The address of row `local` of the sums or totals of tile column `column`.
   mlir::Value sumAt(mlir::Value sums, int64_t column, mlir::Value local);
   mlir::Value load(mlir::VectorType type, mlir::Value pointer) {
     return b.load(type, pointer, 4);
@@ -162,11 +177,12 @@ private:
   AmxTiles tiles;
   mlir::Value memory;
   mlir::VectorType i32s, f32s;
-  const FusedProducts *part = nullptr; ///< What is being emitted.
+  const FusedProducts *part = nullptr; ///< The products being emitted.
   mlir::Value firstRow;
   int64_t rows = 0;
   llvm::SmallVector<WeightColumn, 4> columns;
-  mlir::Value totals, groupSums; ///< Of these columns, where they are emitted.
+  /// Addresses of the totals and of the sums of a group, for `columns`.
+  mlir::Value totals, groupSums;
 };
 
 } // namespace heddle::cpu

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Scaling and storing of the sums that AMX tiles compute.
+//
 //===----------------------------------------------------------------------===//
 
 #include "PackedGemmAmx.h"
@@ -14,7 +16,8 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// The sums of a block that wait when some tiles of rows have been multiplied.
+/// The sums of `block` that are pending after row tiles `tile` to `tile` +
+/// `rowTiles` were multiplied: those of the last columns.
 PackedGemmAmx::PendingSums PackedGemmAmx::lastColumns(Value group, Value block,
                                                       Value tile,
                                                       int64_t rowTiles) const {
@@ -24,7 +27,7 @@ PackedGemmAmx::PendingSums PackedGemmAmx::lastColumns(Value group, Value block,
   return {group, block, tile, rowTiles, first, numColumns - first};
 }
 
-/// When all tiles of rows have been.
+/// The sums of `block` that are pending after all row tiles were multiplied.
 PackedGemmAmx::PendingSums PackedGemmAmx::lastOf(Value group, Value block) {
   int64_t numTiles = llvm::divideCeil(rows, layout.tileRows);
   int64_t rest = numTiles % layout.tilesOfRows;
@@ -32,8 +35,9 @@ PackedGemmAmx::PendingSums PackedGemmAmx::lastOf(Value group, Value block) {
   return lastColumns(group, block, b.constant(numTiles - rowTiles), rowTiles);
 }
 
-/// Adds what whole numbers stand for to the sums of their group, or to the
-/// totals where the block is all of it: for a part of the rows.
+/// Scales pending integer sums and adds them to the sums of their group, or to
+/// the totals if the block is the whole group. Does so for part `part` of
+/// `parts` parts of the rows.
 void PackedGemmAmx::addIntegers(const PendingSums &pending, int64_t part,
                                 int64_t parts) {
   SmallVector<PackedSums::Scale> scales;
@@ -60,8 +64,8 @@ void PackedGemmAmx::addIntegers(const PendingSums &pending, int64_t part,
   }
 }
 
-/// Of a row of a tile: with `scales`, those of the columns in a group that is
-/// one block.
+/// Adds the pending sums of row `inTile` of a row tile. `scales` are those of
+/// the columns if the block is the whole group, otherwise empty.
 void PackedGemmAmx::addRow(const PendingSums &pending,
                            ArrayRef<PackedSums::Scale> scales, int64_t rowTile,
                            Value inTile) {
@@ -91,7 +95,8 @@ void PackedGemmAmx::addRow(const PendingSums &pending,
       added.back() =
           sums.scaled(scales[c], added.back(), local, pending.group, before);
   }
-  // Behind all loads: columns share the row's scale.
+  // Store after all loads, so that LLVM can load the row's scale once for all
+  // columns.
   for (auto [value, pointer] : llvm::zip_equal(added, to))
     b.store(value, pointer, 4);
 }

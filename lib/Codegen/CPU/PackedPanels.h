@@ -13,10 +13,11 @@
 
 namespace heddle::cpu {
 
-/// Shares panels `begin` to `end` out among `streams`, a power of two, and
-/// calls `body` with a panel of each. Those of a stream follow each other, so
-/// that fetching ahead is in vain at the end alone. What is left over has fewer
-/// streams.
+/// Emits a loop over panels `begin` to `end` of a packed weight that reads
+/// `streams` panels, a power of two, at the same time; `body` gets one panel of
+/// each stream. The panels of a stream are adjacent in memory, so that
+/// prefetches beyond a panel hit the next one. The rest of the panels is read
+/// with fewer streams.
 inline void
 forPanels(LoopBuilder &b, mlir::Value begin, mlir::Value end, int64_t streams,
           llvm::function_ref<void(llvm::ArrayRef<mlir::Value>)> body) {

@@ -24,12 +24,13 @@ PackedScratch::PackedScratch(const PackedGemmSpec &spec,
   bool usesAmx = PackedGemmAmx::isUsedFor(spec, target);
   bool isPairs = usesAmx && spec.groups == 0;
   int64_t perWord = plan::PackedWeight::wordBits / spec.bits;
-  // Of the widest form: f32, in whole words of B, or numbers.
+  // A prepared row is either f32 (or bf16 pairs) padded to whole words of B, or
+  // integers; the buffer fits the larger form.
   int64_t elements = llvm::alignTo(spec.k, std::max<int64_t>(perWord, 2));
   rowBytes = llvm::alignTo(elements * (isPairs ? 2 : 4), 64);
   if (spec.groups > 0)
     rowBytes = std::max(rowBytes, IntegerActivations::Layout(spec).bytes());
-  rowBytes |= 64; // Odd lines: rows do not meet in one set of a cache.
+  rowBytes |= 64; // An odd number of lines avoids conflicts in one cache set.
   blockRows = usesAmx ? PackedGemmAmx::rowsOfBlock(spec) : 64;
   int64_t rows = std::min(spec.m, blockRows);
   if (usesAmx)
@@ -52,7 +53,8 @@ Value PackedSums::groupSum(Value local, Value group) {
   return b.advance(at, b.builder.getF32Type(), group);
 }
 
-/// Of the scales or zeros of a panel's group, those of a vector, in f32.
+/// Loads the scales or zeros of a panel's group for vector `vector` of its
+/// columns, in f32.
 Value PackedSums::groupVector(Value pointer, Value panel, Value group,
                               int64_t vector) {
   Value row = b.add(b.mul(panel, spec.groups), group);

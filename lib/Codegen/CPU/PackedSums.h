@@ -13,17 +13,18 @@
 
 namespace heddle::cpu {
 
-/// Where a thread's scratch has what.
+/// The layout of a thread's scratch memory, in bytes.
 struct PackedScratch {
   PackedScratch(const PackedGemmSpec &spec, const CpuTarget &target);
 
-  int64_t blockRows;        ///< Of A, that are made ready at once.
-  int64_t rowBytes;         ///< Of a row that was made ready.
-  int64_t sumsAt, sumBytes; ///< Of the groups of a row.
+  int64_t blockRows;        ///< Rows of A that are prepared together.
+  int64_t rowBytes;         ///< Bytes of a prepared row.
+  int64_t sumsAt, sumBytes; ///< Sums of the groups of a row, and their size.
   int64_t tilesAt, bytes;
 };
 
-/// What becomes of a vector of sums, with vectors and with tiles alike.
+/// Dequantizes sums (applies scales and zeros), applies the epilogue and stores
+/// the result. The implementations with vectors and with AMX tiles share it.
 class PackedSums {
 public:
   PackedSums(LoopBuilder &builder, const PackedGemmSpec &spec,
@@ -31,23 +32,23 @@ public:
       : b(builder), spec(spec), scratch(scratch), memory(memory), lanes(lanes) {
   }
 
-  /// Row `local` of those that were made ready; there is one, for tiles.
+  /// The address of prepared row `local`. For tiles there is room for one row.
   mlir::Value row(mlir::Value local);
-  /// Where the sum of a group of such a row is.
+  /// The address of the sum of x over a group of row `local`.
   mlir::Value groupSum(mlir::Value local, mlir::Value group);
 
-  /// Of the columns of a vector, in f32.
+  /// The scales and negated zeros of a vector of columns, in f32.
   struct Scale {
     mlir::Value scale;
-    mlir::Value minusZero; ///< Null without zeros.
+    mlir::Value minusZero; ///< Null if the weight has no zeros.
   };
   Scale scaleOf(const PackedWeight &weight, mlir::Value panel,
                 mlir::Value group, int64_t vector);
   /// total + scale * (sum - zero * (sum of the group's x)).
   mlir::Value scaled(Scale scale, mlir::Value sum, mlir::Value local,
                      mlir::Value group, mlir::Value total);
-  /// Makes of a sum of each product of the part what the epilogue says, and
-  /// writes it.
+  /// Applies the epilogue to one vector of sums of each product, and stores the
+  /// result to C at (`row`, `column`).
   void store(const FusedProducts &part, mlir::ValueRange sums, mlir::Value row,
              mlir::Value column);
 

@@ -23,8 +23,9 @@ bool WeightUnpacker::usesIntegers(const PackedGemmSpec &spec,
   return spec.inputBlock > 0 || (spec.aType.isBF16() && isCode);
 }
 
-/// Without VNNI two products of codes of 8 bits and isInteger of 8 do not fit
-/// in 16.
+/// The width of a digit and a code in a factor. Without VNNI int8 codes need 16
+/// bits, because the sum of two products with int8 activations does not fit in
+/// 16 bits.
 static int64_t elementBitsOf(const PackedGemmSpec &spec,
                              const CpuTarget &target, bool inDigits) {
   bool isByte =
@@ -47,7 +48,8 @@ WeightUnpacker::WeightUnpacker(LoopBuilder &builder, const PackedGemmSpec &spec,
       f32s(VectorType::get(target.lanes(), builder.builder.getF32Type())) {
   if (spec.bits != 4 || !hasAvx512 || isInteger)
     return;
-  // A code is the index; bits above it are of other codes, and do not count.
+  // The table is indexed by an int4 code. The permute instructions ignore the
+  // bits above the index, which belong to other codes.
   auto valueOf = [](int64_t index) {
     return static_cast<double>(index % 16 < 8 ? index % 16 : index % 16 - 16);
   };
@@ -89,7 +91,7 @@ Value WeightUnpacker::shift(Value word, int64_t bits, bool left,
   return b.create<arith::ShRUIOp>(word, by);
 }
 
-/// Code `index` of each word, in f32.
+/// Unpacks int4 or int8 code `index` of each word by shifts, to f32.
 Value WeightUnpacker::unpackCode(Value word, int64_t index) {
   int64_t above =
       wordBits - spec.bits - plan::PackedWeight::bitOf(spec.bits, index);
@@ -99,7 +101,7 @@ Value WeightUnpacker::unpackCode(Value word, int64_t index) {
   return b.create<arith::SIToFPOp>(f32s, number);
 }
 
-/// Words with `code` in every `bits` of them.
+/// A vector of words that hold `code` in every field of `bits` bits.
 Value WeightUnpacker::replicateCode(int64_t code, int64_t bits) {
   int64_t word = 0;
   for (int64_t at = 0; at < wordBits; at += bits)
@@ -108,7 +110,8 @@ Value WeightUnpacker::replicateCode(int64_t code, int64_t bits) {
       wordType, b.builder.getI32IntegerAttr(static_cast<int32_t>(word))));
 }
 
-/// The codes at bits `bits` * `step` of the units of a word.
+/// Unpacks the codes that begin at bit `spec.bits` * `step` of every field of
+/// `elementBits` bits of a word. The other bits of the fields become zero.
 Value WeightUnpacker::unsignedCodes(Value word, int64_t step) {
   Value low = shift(word, spec.bits * step, /*left=*/false, /*isSigned=*/false);
   if (spec.bits == elementBits)
@@ -124,7 +127,8 @@ Value WeightUnpacker::lookUpCode(Value word, int64_t index) {
   return intrinsic("llvm.x86.avx512.permvar.sf.512", f32s, {table, at});
 }
 
-/// Both codes of a step are at the same place of a half word.
+/// Unpacks two int4 codes to a pair of bf16 with one table lookup. For this,
+/// packed weights have both codes at the same position of their half words.
 Value WeightUnpacker::lookUpCodePair(Value word, int64_t step) {
   Value at = shift(word, plan::PackedWeight::bitOf(spec.bits, 2 * step),
                    /*left=*/false, /*isSigned=*/false);
@@ -191,9 +195,9 @@ Value WeightUnpacker::multiplyPairs(Value factor, Value x) {
 }
 
 Value WeightUnpacker::multiplyAdd(Value x, Value factor, Value sum) {
-  if (isInteger && !hasVnni) // The first of the two has no signs.
+  if (isInteger && !hasVnni) // pmaddubs takes the unsigned operand first.
     return b.create<arith::AddIOp>(sum, multiplyPairs(factor, x));
-  if (isInteger && elementBits == 8) // Here too.
+  if (isInteger && elementBits == 8) // So does vpdpbusd.
     return intrinsic("llvm.x86.avx512.vpdpbusd.512", wordType,
                      {sum, factor, x});
   if (isInteger)

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Unpacks the packed words of nn.packed_linear's weight (int4, int8, bf16 or
+// f32) in vector registers and multiplies them.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_CODEGEN_CPU_WEIGHTUNPACKER_H
@@ -14,50 +17,54 @@
 
 namespace heddle::cpu {
 
-/// How words of 32 bits become factors of a product: vectors of f32, of pairs
-/// of bf16 where the target multiplies these, or of whole numbers.
+/// Emits code that unpacks packed words of 32 bits to factors: vectors of f32,
+/// of pairs of bf16 if the target has dot products of these, or of integers. A
+/// word gives several factors, one after the other along K.
 class WeightUnpacker {
 public:
-  /// Whether rows are whole numbers. Codes of 4 bits are multiplied as pairs of
-  /// bf16 where the target does that, but for AMX, which multiplies bytes.
+  /// Whether activations are converted to integers (IntegerActivations.h):
+  /// always for int8 activations, and for bf16 rows with an int8 weight. int4
+  /// weights with bf16 rows are multiplied as pairs of bf16 if the target has
+  /// dot products of bf16, except on AMX, which multiplies bytes.
   static bool usesIntegers(const PackedGemmSpec &spec, const CpuTarget &target);
 
-  /// With `inDigits`, whole numbers of 16 bits become two of 8, which take two
-  /// sums, but half as many factors.
+  /// With `inDigits`, an integer activation of 16 bits is split into two digits
+  /// of 8 bits. That needs two sums, but half as many factors.
   WeightUnpacker(LoopBuilder &builder, const PackedGemmSpec &spec,
                  const CpuTarget &target, bool inDigits);
 
-  /// Words of an output, over all of K.
+  /// The number of packed words of an output, over all of K.
   int64_t count() const { return (spec.k + perWord - 1) / perWord; }
-  /// Factors that a word gives, which follow each other along K.
+  /// The number of factors that a word gives.
   int64_t steps() const {
     return isInteger ? elementBits / spec.bits : dot ? perWord / 2 : perWord;
   }
-  /// With whole numbers, the inputs of a word in the order in which its factors
-  /// have them.
+  /// With integers, the inputs of a word in the order in which its factors hold
+  /// them.
   llvm::SmallVector<int64_t> orderOfInputs() const;
-  /// What is added to each code of a factor, so that it needs no sign.
+  /// The value that is added to each code of a factor, so that it is unsigned.
   int64_t codeOffset() const { return isInteger ? 1 << (spec.bits - 1) : 0; }
 
-  /// What `factor` takes of a vector of words.
+  /// The argument of `factor` for a vector of packed words.
   mlir::Value prepare(mlir::Value word);
-  /// Factor `step` of a vector of words. Codes are whole numbers.
+  /// Unpacks factor `step` of a vector of prepared words. It does not apply
+  /// scales and zeros.
   mlir::Value factor(mlir::Value prepared, int64_t step);
-  /// x * factor + sum in f32; x is a vector of f32 or of pairs of bf16 as i32.
-  /// With whole numbers the sum is in i32, and x has as many of them as a
-  /// factor has codes.
+  /// x * factor + sum in f32; x is a vector of f32, or of pairs of bf16 as i32.
+  /// With integers the sum is in i32, and x holds as many integers as the
+  /// factor holds codes.
   mlir::Value multiplyAdd(mlir::Value x, mlir::Value factor, mlir::Value sum);
 
-  bool isInteger; ///< Rows are whole numbers.
-  int64_t digits; ///< Of each, the lowest first; else 1.
-  int64_t
-      elementBits; ///< Bits that a digit has in a row, and a code in a factor.
-  /// Bits of the largest number of a block of a row. With a code of 8 bits,
-  /// products of 256 fit in 32. Without VNNI two products of a digit and a code
-  /// of 8 bits have to fit in 16.
+  bool isInteger; ///< Activations are integers.
+  int64_t digits; ///< Digits of a split product; 1: it is not split.
+  /// The width of a digit in a row, and of a code in a factor.
+  int64_t elementBits;
+  /// The width of the largest integer of a block. The sum of 256 products with
+  /// int8 codes must fit in 32 bits; without VNNI the sum of two products of a
+  /// digit and an int8 code must fit in 16 bits.
   int64_t activationBits;
-  int64_t digitBits; ///< A digit is worth 2 to this of the one before.
-  bool dot;          ///< A factor is of two bf16.
+  int64_t digitBits; ///< The high digit counts 2^digitBits.
+  bool dot;          ///< A factor holds pairs of bf16.
   int64_t perWord;
 
 private:
@@ -69,14 +76,14 @@ private:
   mlir::Value shift(mlir::Value word, int64_t bits, bool left, bool isSigned);
   mlir::Value intrinsic(llvm::StringRef name, mlir::Type type,
                         mlir::ValueRange operands);
-  /// factor * x in i32, added up within a word.
+  /// Multiplies factor and x and adds the products within each word, in i32.
   mlir::Value multiplyPairs(mlir::Value factor, mlir::Value x);
 
   LoopBuilder &b;
   const PackedGemmSpec &spec;
   bool hasAvx512, hasVnni;
   mlir::VectorType wordType, f32s;
-  mlir::Value table; ///< Of what codes of 4 bits are, where it can be one.
+  mlir::Value table; ///< Values of the int4 codes; null without AVX-512.
 };
 
 } // namespace heddle::cpu
