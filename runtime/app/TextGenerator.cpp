@@ -24,11 +24,11 @@ using namespace heddle::rt;
 /// Returns the first token that the next one sees. A sequence that exceeds the
 /// context continues with its last half: the start moves rarely, so that a
 /// cache stays valid for long.
-static int64_t firstSeen(int64_t tokens, int64_t window) {
-  if (tokens <= window)
+static int64_t firstSeen(int64_t tokens, int64_t context) {
+  if (tokens <= context)
     return 0;
-  int64_t step = std::max<int64_t>(window / 2, 1);
-  return (tokens - window + step - 1) / step * step;
+  int64_t step = std::max<int64_t>(context / 2, 1);
+  return (tokens - context + step - 1) / step * step;
 }
 
 /// Stands for the next token on a rank without logits, or with logits that are
@@ -86,7 +86,7 @@ private:
     auto end = tokens.begin() + std::min(tokens.size() - 1, known.size());
     size_t first = std::mismatch(tokens.begin(), end, known.begin()).first -
                    tokens.begin();
-    // With an attention window, a page that the next token sees may have been
+    // With an attention context, a page that the next token sees may have been
     // reused for later positions.
     plan::CachePages sizes = engine.limits().cachePages();
     int64_t most =
@@ -183,17 +183,17 @@ private:
 };
 
 /// Generates without a cache: computes the whole context for each token.
-class WindowGenerator : public TextGenerator {
+class UncachedGenerator : public TextGenerator {
 public:
-  WindowGenerator(Job &job, const SamplingOptions &sampling)
+  UncachedGenerator(Job &job, const SamplingOptions &sampling)
       : job(job), program(job.program(plan::ProgramKind::Generate)),
-        window(batchOf(job.plan(), plan::ProgramKind::Generate).seq),
+        context(batchOf(job.plan(), plan::ProgramKind::Generate).seq),
         inputs(job.session(), program),
         logits(program.output(plan::PortRole::Logits)), sampler(sampling) {}
 
   int32_t next(const std::vector<int32_t> &tokens) override {
     const int32_t *first =
-        tokens.data() + firstSeen(int64_t(tokens.size()), window);
+        tokens.data() + firstSeen(int64_t(tokens.size()), context);
     int64_t seen = tokens.data() + tokens.size() - first;
     inputs.fill([&](int64_t index, DataFeed::What) {
       return index < seen ? first[index] : 0;
@@ -217,7 +217,7 @@ private:
 
   Job &job;
   const LoadedProgram &program;
-  int64_t window;
+  int64_t context;
   BatchInputs inputs;
   const Value *logits; ///< Null on pipeline stages without logits.
   Sampler sampler;
@@ -233,5 +233,5 @@ heddle::rt::makeGenerator(Job &job, Job *draft,
     return std::make_unique<DraftedGenerator>(job, *draft, sampling);
   if (job.plan().findProgram(plan::ProgramKind::Prefill))
     return std::make_unique<CachedGenerator>(job, sampling);
-  return std::make_unique<WindowGenerator>(job, sampling);
+  return std::make_unique<UncachedGenerator>(job, sampling);
 }
