@@ -86,7 +86,7 @@ private:
     auto end = tokens.begin() + std::min(tokens.size() - 1, known.size());
     size_t first = std::mismatch(tokens.begin(), end, known.begin()).first -
                    tokens.begin();
-    // With an attention context, a page that the next token sees may have been
+    // With an attention window, a page that the next token sees may have been
     // reused for later positions.
     plan::CachePages sizes = engine.limits().cachePages();
     int64_t most =

@@ -1,4 +1,4 @@
-//===- OffloadStreamTest.cpp - Offload files and their transfers ---------===//
+//===- OffloadStreamTest.cpp - Offload files and their transfers ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
