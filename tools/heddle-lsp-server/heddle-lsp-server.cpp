@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Editors run it to get errors, completions and definitions in .mlir files of
+// Heddle.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Pipelines/Compile.h"

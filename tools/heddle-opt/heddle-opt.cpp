@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Runs passes on IR, as mlir-opt does. Tests of passes and users who inspect a
+// phase call it.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Pipelines/Compile.h"
@@ -17,7 +20,7 @@ int main(int argc, char **argv) {
   heddle::registerAllPasses();
   auto [input, output] = mlir::registerAndParseCLIOptions(
       argc, argv, "Heddle's pass driver\n", registry);
-  // The output is emptied before the input, which is mapped, has been read.
+  // Opening the output truncates it, while the input is still mapped.
   if (bool isSame = false; llvm::sys::fs::is_regular_file(input) &&
                            !llvm::sys::fs::equivalent(input, output, isSame) &&
                            isSame) {

@@ -1,4 +1,4 @@
-//===- CalibrationJob.cpp - Readies the calibration of a model ------------===//
+//===- CalibrationJob.cpp - Prepares the calibration of `heddle quantize` -===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,8 +16,8 @@
 using namespace heddle;
 using namespace heddle::driver;
 
-/// Tokens that are computed together: enough for products to be fast, few
-/// enough for their logits.
+/// Tokens of one run: enough to make products fast, few enough for the memory
+/// of their logits.
 static constexpr int64_t tokensOfRun = 1024;
 static constexpr int64_t defaultSeq = 512;
 
@@ -31,7 +31,7 @@ static config::ModelSpec readModel(const std::string &path) {
   return spec;
 }
 
-/// A name beside the output.
+/// The prefix of temporary files next to the output.
 static std::string stemOf(std::string output) {
   while (output.size() > 1 && output.back() == '/')
     output.pop_back();
@@ -66,10 +66,11 @@ std::string CalibrationJob::pathOf(const char *file) const {
   return directory.path() + "/" + file;
 }
 
-/// A token file of a text with the model's tokenizer, or the file itself.
+/// The path of a token file: `file` itself, or a new one with the tokens of the
+/// text in `file`.
 std::string CalibrationJob::tokensOf(const std::string &file,
                                      const char *as) const {
-  // Without a tokenizer text is read as bytes.
+  // Without a tokenizer, the tokens of a text are its bytes.
   if (!io::pathExists(spec.directory + "/tokenizer.json") ||
       !io::pathExists(file) ||
       !io::isText(*io::MappedFile::open(file, "H0340")))
@@ -82,7 +83,7 @@ std::string CalibrationJob::tokensOf(const std::string &file,
   return options.output;
 }
 
-/// The rows that a token file has; at least one.
+/// The number of rows in a token file; at least one.
 int64_t CalibrationJob::rowsIn(const std::string &file) const {
   io::TokenFile tokens = io::TokenFile::open(file, spec.vocabSize);
   tokens.requireSize(rowTokens + 1,
@@ -90,8 +91,8 @@ int64_t CalibrationJob::rowsIn(const std::string &file) const {
   return (tokens.size() - 1) / rowTokens;
 }
 
-/// What --eval-data names; else the rows behind those of the calibration, or
-/// these where there are no others.
+/// Chooses the text for the perplexity: --eval-data, or the rows after those of
+/// the calibration, or the calibration's rows if there are no others.
 void CalibrationJob::chooseEvaluated(const CalibrationFlags &flags) {
   auto whole = [&](int64_t rows) {
     rows = std::min(rows, flags.rows);

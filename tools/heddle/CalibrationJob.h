@@ -1,8 +1,11 @@
-//===- CalibrationJob.h - Readies the calibration of a model ----*- C++ -*-===//
+//===- CalibrationJob.h - Prepares a calibration ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Makes token files and a compiled binary for GPTQ's calibration and for the
+// perplexities before and after it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,33 +18,35 @@
 
 namespace heddle::driver {
 
-/// What `heddle quantize` was told of the texts.
+/// The flags of `heddle quantize` about texts.
 struct CalibrationFlags {
   std::string file;     ///< Token file or text; "": no calibration.
-  std::string evalFile; ///< For the perplexity; "": what `file` has left.
+  std::string evalFile; ///< For the perplexity; "": the rest of `file`.
   bool isThere() const { return !file.empty() || !evalFile.empty(); }
   int64_t rows = 128;
-  int64_t seq = 0; ///< Tokens of a row; 0: the model's, at most 512.
+  int64_t seq = 0; ///< Tokens of a row; 0: the model's limit, at most 512.
 };
 
-/// A calibration with what it needs: the token files, and a binary whose layers
-/// are split, under temporary names as long as this lives. Without a text to
-/// calibrate with, it has no rows, and is for perplexities alone.
+/// A calibration with its token files and a binary that returns the activations
+/// of each layer. The files are temporary, and removed by the destructor.
+/// Without a calibration text, it has no rows and only computes perplexities.
 class CalibrationJob {
 public:
-  /// Reads and checks the texts. `output` is what all is made for.
+  /// Reads and checks the texts. `output` is the directory that will be
+  /// written.
   CalibrationJob(const std::string &model, const CalibrationFlags &flags,
                  const std::string &output);
 
-  /// Compiles the model; the exit status of an error that was printed, or 0.
-  /// With `sequential` the stages of a layer have programs of their own.
+  /// Compiles the model. Returns the exit status of an error, which was
+  /// printed, or 0. With `sequential`, each stage of a layer is a program, so
+  /// that GPTQ can quantize the stages one after the other.
   int compile(bool sequential);
-  /// After `compile`.
+  /// Valid after `compile`.
   quantize::Calibration &calibration() { return *ready; }
 
-  /// What the perplexity is of.
+  /// The text of the perplexity.
   const quantize::CalibrationText &evaluated() const { return evaluation; }
-  /// `evalFile`, or which part of `file` it is, for people.
+  /// `evalFile`, or the rows of `file` that are used, for messages.
   const std::string &evaluatedName() const { return name; }
   int64_t seq() const { return rowTokens; }
 

@@ -1,4 +1,4 @@
-//===- ChooseMesh.cpp - --mesh auto of a binary that serves ---------------===//
+//===- ChooseMesh.cpp - --mesh auto for serving ---------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,13 +18,13 @@ using namespace heddle::driver;
 
 namespace {
 
-/// What a mesh comes to.
+/// A mesh, and its estimated times and memory.
 struct Candidate {
   int64_t data = 1, tensor = 1;
-  std::string why;            ///< Why it is not possible; empty: it is.
-  double seconds = 0;         ///< Of a token of one text.
-  double communication = 0;   ///< The part of these that ranks wait in.
-  double tokensPerSecond = 0; ///< Of --max-batch texts.
+  std::string why;          ///< Why it is impossible; empty if it is possible.
+  double seconds = 0;       ///< Per token, with one request.
+  double communication = 0; ///< The part of `seconds` that ranks wait.
+  double tokensPerSecond = 0; ///< With --max-batch requests.
   int64_t memory = 0;         ///< Bytes of a rank.
 
   std::string mesh() const {
@@ -32,7 +32,7 @@ struct Candidate {
            "tensor=" + std::to_string(tensor);
   }
 
-  /// The larger, the better.
+  /// A larger score is better.
   double score(Goal goal) const {
     return goal == Goal::Latency ? -seconds : tokensPerSecond;
   }
@@ -62,8 +62,8 @@ static void requireEnough(const config::Settings &settings,
          cluster.ranksLocation);
 }
 
-/// The program that computes a token of so many texts: the smallest that has a
-/// row for each.
+/// The program that computes one token for each of `texts` requests: the
+/// smallest with enough rows.
 static const plan::Program &decodeOf(const plan::Plan &plan, int64_t texts) {
   const plan::Program *best = nullptr;
   int64_t least = 0;
@@ -82,7 +82,7 @@ static const plan::Program &decodeOf(const plan::Plan &plan, int64_t texts) {
   return *best;
 }
 
-/// The draft, too, has the mesh of its target.
+/// The draft model gets the same mesh.
 static void setMesh(CompileJob &job, int64_t data, int64_t tensor) {
   for (config::ResolvedSettings *settings :
        {&job.settings, &job.draftSettings}) {
@@ -96,16 +96,16 @@ static void setMesh(CompileJob &job, int64_t data, int64_t tensor) {
   }
 }
 
-/// What ranks wait for beside their own computation of so many texts: the
-/// decision of rank 0, and the logits that it gets of the other groups' texts.
-/// Its messages are on their way at the same time, but share its link.
+/// Communication that does not depend on the model: rank 0 sends its scheduling
+/// decision, and receives the logits of other groups' requests. Both overlap,
+/// but share rank 0's link.
 static double secondsApart(const cost::ClusterCost &cost,
                            const plan::Plan &plan, int64_t texts) {
   const int64_t ranks = plan.mesh.ranks();
   const int64_t groups = plan::groupsOf(plan);
   if (ranks == 1)
     return 0;
-  // Most of what is said of a text are the numbers of its pages.
+  // The page table dominates the size of the decision.
   int64_t pages = plan.serving.maxContext / plan::cachePageTokens;
   double seconds =
       cost.secondsOf({"data", "tensor"}, "send", /*calls=*/1,
@@ -165,8 +165,8 @@ static void print(const std::vector<Candidate> &candidates,
   }
 }
 
-/// The meshes that may be best: tensor ranks are of one node, and a token of
-/// one text comes from one group.
+/// The meshes that may be best. Tensor ranks stay within a node, and one
+/// request is computed by one group of tensor ranks.
 static std::vector<Candidate>
 candidatesOf(const CompileJob &job, const config::Cluster &cluster, Goal goal) {
   std::vector<Candidate> candidates;
@@ -186,7 +186,7 @@ void driver::chooseMesh(CompileJob &job, const config::Cluster &cluster,
   requireEnough(job.settings.values, cluster, goal);
   std::vector<Candidate> candidates = candidatesOf(job, cluster, goal);
   const Candidate *best = nullptr;
-  // Of meshes that are alike the one with the fewest ranks.
+  // Among equal meshes, the one with the fewest ranks.
   auto isBetter = [&](const Candidate &a, const Candidate &b) {
     return std::pair(a.score(goal), -a.data * a.tensor) >
            std::pair(b.score(goal), -b.data * b.tensor);

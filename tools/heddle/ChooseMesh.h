@@ -1,8 +1,10 @@
-//===- ChooseMesh.h - --mesh auto of a binary that serves -------*- C++ -*-===//
+//===- ChooseMesh.h - --mesh auto for serving -------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Chooses data and tensor ranks for `heddle compile --serve --mesh auto`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,19 +16,18 @@
 
 namespace heddle::driver {
 
-/// What a mesh is chosen for.
+/// What to optimize.
 enum class Goal {
-  Latency,   ///< The least time between two tokens of one text.
-  Throughput ///< The most tokens a second of --max-batch texts.
+  Latency,   ///< The time between two tokens of one request.
+  Throughput ///< Tokens per second with --max-batch requests.
 };
 
-/// Plans `job`, with its draft, for each number of tensor ranks that divides a
-/// node of the cluster and, for throughput, for each number of groups of these
-/// that divides the cluster and --max-batch; takes the times of the model's
-/// programs `decode` from the cost model, and gives the settings the mesh that
-/// is best. Prints what each takes. Throws
-/// H0137 where the mode or the cluster does not say enough, and H0138 where no
-/// mesh is possible.
+/// Compiles plans of `job` and its draft for several meshes, and sets the best
+/// one in the settings. Tried are all numbers of tensor ranks that divide a
+/// node of the cluster; for throughput also all numbers of data groups that
+/// divide the cluster and --max-batch. Times of the `decode` programs come from
+/// the cost model, and are printed. Throws H0137 if the mode or the cluster
+/// file does not say enough, and H0138 if no mesh is possible.
 void chooseMesh(CompileJob &job, const config::Cluster &cluster, Goal goal);
 
 } // namespace heddle::driver

@@ -1,4 +1,4 @@
-//===- CommandAdvice.cpp - Words that compiled binaries take --------------===//
+//===- CommandAdvice.cpp - Advice on misplaced verbs and flags ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -20,9 +20,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A verb of compiled binaries, what such a binary is compiled with, and its
-/// flags; test/Driver/words.test compares these with a binary's help. Flags
-/// that verbs of `heddle` have too are not looked up here.
+/// A verb of compiled binaries, the flags with which to compile such a binary,
+/// and the verb's flags. test/Driver/words.test compares these with a binary's
+/// help. Flags that verbs of `heddle` share are not looked up here.
 struct BinaryVerb {
   const char *name;
   const char *mode;
@@ -105,7 +105,7 @@ bool driver::isProgram(const std::string &path) {
          std::string(magic, sizeof magic) == "\177ELF";
 }
 
-/// The words after a verb that `heddle` does not have; flags are not read.
+/// The words after an unknown verb, without flags.
 static std::vector<std::string> wordsAfter(const CLI::App &app,
                                            const std::string &verb) {
   std::vector<std::string> words = app.remaining();
@@ -115,7 +115,7 @@ static std::vector<std::string> wordsAfter(const CLI::App &app,
   return words;
 }
 
-/// Of `heddle serve model` and `heddle info binary`.
+/// Advice for `heddle serve model` and `heddle info binary`.
 static io::Advice adviseOnVerb(const CLI::App &app, const BinaryVerb &verb) {
   std::string model = "MODEL", name = verb.name;
   for (const std::string &word : wordsAfter(app, name)) {
@@ -136,14 +136,15 @@ static io::Advice adviseOnVerb(const CLI::App &app, const BinaryVerb &verb) {
               " -o job, then write ./job " + name};
 }
 
-/// What a word was given for, as the binary of `heddle compile -o BINARY`.
+/// The value of an option, for example the binary of `heddle compile -o
+/// BINARY`.
 static std::string given(const CLI::App &verb, const char *option,
                          const std::string &fallback) {
   const CLI::Option *found = verb.get_option_no_throw(option);
   return found && found->count() > 0 ? found->results().front() : fallback;
 }
 
-/// Of `heddle compile model --data tokens.bin`.
+/// Advice for `heddle compile model --data tokens.bin`.
 static std::optional<io::Advice> adviseOnFlag(const CLI::App &verb,
                                               const std::string &word,
                                               const std::string &value) {
@@ -166,8 +167,8 @@ static std::optional<io::Advice> adviseOnFlag(const CLI::App &verb,
                         (value.empty() ? "" : " " + io::shellWord(value))};
 }
 
-/// Of `heddle run -n 2 ./job train`: launchers of other tools are told how many
-/// ranks there are.
+/// Advice for `heddle run -n 2 ./job train`: other launchers take the number of
+/// ranks like this.
 static std::optional<io::Advice> adviseOnRanks(const CLI::App &verb,
                                                const std::string &word) {
   static const std::set<std::string> counts = {"-n",
@@ -189,7 +190,7 @@ static std::optional<io::Advice> adviseOnRanks(const CLI::App &verb,
                     "FILE; for other ranks compile with another --mesh"};
 }
 
-/// What verbs are called elsewhere.
+/// The verb of Heddle for a verb of other tools.
 static std::string verbFor(const std::string &word) {
   static const std::map<std::string, std::string> verbs = {
       {"build", "compile"},

@@ -1,8 +1,11 @@
-//===- CommandAdvice.h - Words that compiled binaries take ------*- C++ -*-===//
+//===- CommandAdvice.h - Advice on misplaced verbs and flags ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Finds out what the user wanted if a word of the command line is unknown,
+// often a verb or flag of a compiled binary.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,11 +18,12 @@ namespace heddle::driver {
 
 /// Whether a file is an ELF program, as compiled binaries are.
 bool isProgram(const std::string &path);
-/// As ./NAME where a shell would look for NAME elsewhere.
+/// `path` as ./NAME if a shell would search PATH for it.
 std::string asCommand(const std::string &path);
 
-/// What to do with a word that `heddle` does not take: a verb or a flag of a
-/// compiled binary, a verb by another name, or a model behind a flag.
+/// Advice on a word that `heddle` does not know: a verb or a flag of a compiled
+/// binary, another tool's name of a verb, or a model after a flag that takes
+/// none.
 std::optional<io::Advice> adviseOnDriver(const CLI::App &verb,
                                          const std::string &word,
                                          const std::string &value);

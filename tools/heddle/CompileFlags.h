@@ -1,8 +1,10 @@
-//===- CompileFlags.h - What verbs that compile read alike ------*- C++ -*-===//
+//===- CompileFlags.h - Flags that all compiling verbs share ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// For `heddle compile`, `fit` and `quantize`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,31 +16,32 @@
 
 namespace heddle::driver {
 
-/// The directory of compiled kernels where nobody names one, or "off".
+/// The default directory of compiled kernels, or "off".
 std::string defaultCache();
 
-/// Adds the flags of settings that a group has.
+/// Adds the flags of a group of settings to a verb.
 void addSettings(CLI::App &verb, const char *group, config::Flags &flags);
 
-/// The files that --config and --strategy name.
+/// The contents of the files that --config and --strategy name.
 struct SettingsFiles {
   config::SettingsFile dsConfig, strategy;
 
-  /// Settings of flags and files. What is wrong with them is in `problems`.
+  /// Merges settings of flags and files. `problems` of the result has the
+  /// errors.
   config::ResolvedSettings merge(const config::Flags &flags) const {
     return config::mergeSettings(flags, dsConfig, strategy);
   }
 };
 
-/// Reads them ("": none). Throws ConfigErrors for a strategy that cannot be
-/// read, H0101 for a ds_config.json that cannot be.
+/// Reads the files ("": none). Throws ConfigErrors for a bad strategy file,
+/// H0101 for a bad ds_config.json.
 SettingsFiles readSettingsFiles(const std::string &dsConfig,
                                 const std::string &strategy);
 
-/// Prints what the reader of a model warns of.
+/// Prints the warnings from reading a model.
 void warnOfModel(const config::ModelSpec &model);
 
-/// Tells the reader of a model what settings say of it.
+/// Passes the settings that concern reading a model to its reader.
 void tellReader(config::ModelRequest &request,
                 const config::Settings &settings);
 

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The side of the driver that sees MLIR: no exceptions are thrown or caught.
+// Runs a compilation with MLIR. This file and the others of HeddleDriverCompile
+// use MLIR, and neither throw nor catch exceptions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +35,7 @@ using namespace heddle::driver;
 // The job
 //===----------------------------------------------------------------------===//
 
-/// The prebuilt runtime stands beside this program.
+/// The prebuilt runtime is in the same directory as this program.
 static std::string findRuntime() {
   std::string self =
       llvm::sys::fs::getMainExecutable(nullptr, (void *)&findRuntime);
@@ -59,7 +60,8 @@ parseModule(mlir::MLIRContext &context, const CompileJob &job,
   return module;
 }
 
-/// The collectives that nobody chose are those of each target: NCCL's on GPUs.
+/// Removes the choice of collectives that the user has not made: each target
+/// makes its own, NCCL's on GPUs.
 static void leaveCollectivesOpen(mlir::ModuleOp module) {
   module.walk([](nn::ModelOp model) {
     dist::StrategyAttr strategy = model.getStrategyAttr();
@@ -69,7 +71,7 @@ static void leaveCollectivesOpen(mlir::ModuleOp module) {
   });
 }
 
-/// The module that the job begins with; null after an error.
+/// The module from which the job starts; null after an error.
 static mlir::OwningOpRef<mlir::ModuleOp>
 makeModule(mlir::MLIRContext &context, const CompileJob &job,
            DiagnosticPrinter &printer) {
@@ -103,7 +105,7 @@ static CompileOptions optionsOf(const CompileJob &job) {
   return options;
 }
 
-/// The module of the draft, which `options` then have; false after an error.
+/// Adds the draft's module to `options`; false after an error.
 static bool addDraft(mlir::MLIRContext &context, const CompileJob &job,
                      mlir::OwningOpRef<mlir::ModuleOp> &draft,
                      CompileOptions &options) {
@@ -118,7 +120,7 @@ PlannedJob driver::planJob(const CompileJob &job, const GoesOn &goesOn) {
   PlannedJob planned;
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
-  // Whoever plans many plans some at once.
+  // A search compiles several plans at a time, each on one thread.
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   DiagnosticPrinter printer(context, /*verbose=*/false);
   printer.errors = &planned.errors;
@@ -140,7 +142,7 @@ PlannedJob driver::planJob(const CompileJob &job, const GoesOn &goesOn) {
   return planned;
 }
 
-/// Of a job that failed.
+/// The result of a job that failed.
 static JobEnd endOf(const DiagnosticPrinter &printer) {
   return {printer.exitCode ? printer.exitCode : 1, printer.firstCode};
 }

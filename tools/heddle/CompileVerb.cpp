@@ -37,7 +37,7 @@ struct CompileFlags {
   bool dryRun = false;
   bool explain = false, explainAll = false, timing = false, verbose = false;
   bool shardingReasons = false, strictConfig = false;
-  bool chooses = false; ///< --mesh auto: what `optimize` says is the goal.
+  bool chooses = false; ///< --mesh auto; `optimize` has the goal.
   std::string optimize;
   config::Flags flags;
 };
@@ -177,7 +177,7 @@ void driver::warnOfModel(const config::ModelSpec &model) {
     std::cerr << "warning: " << warning << "\n";
 }
 
-/// Fills in what only the model can say.
+/// Completes the settings that depend on the model.
 static void settle(config::ResolvedSettings &settings,
                    const config::ModelSpec &model) {
   config::settleServing(settings, model);
@@ -204,8 +204,8 @@ static void readDraft(config::ModelRequest request, const CompileFlags &flags,
   settle(job.draftSettings, *job.draft);
 }
 
-/// Reads the model and its draft, and fills in what only they can say. The exit
-/// status of an error that was printed, or 0.
+/// Reads the model and its draft, and completes the settings that depend on
+/// them. Returns the exit status of an error, which was printed, or 0.
 static int readModel(const CompileFlags &flags, CompileJob &job) {
   if (!flags.draft.empty())
     config::requireDraftable(job.settings.values);
@@ -238,7 +238,7 @@ static int readModel(const CompileFlags &flags, CompileJob &job) {
   return 0;
 }
 
-/// --mesh auto is no mesh yet.
+/// Removes --mesh auto from the flags, since it is not a mesh.
 static void takeAutoMesh(CompileFlags &flags) {
   std::optional<std::string> &mesh = flags.flags["--mesh"];
   flags.chooses = mesh == "auto";
@@ -256,8 +256,8 @@ static void takeAutoMesh(CompileFlags &flags) {
          "add --cluster FILE, or name the axes, as --mesh tensor=2");
 }
 
-/// Checks the mesh against the cluster file, or chooses it by this; its rows,
-/// when there is one.
+/// Checks the mesh against the cluster file, or chooses it. Returns rows of the
+/// explanation if there is a cluster file.
 static std::vector<config::ExplainRow>
 readClusterFile(const CompileFlags &flags, CompileJob &job) {
   if (flags.cluster.empty())
@@ -278,7 +278,7 @@ static bool dumpsFiles(const CompileFlags &flags) {
   return !flags.dumpPhases.empty() && flags.dumpPhases != "-";
 }
 
-/// What will be written to must take it, before work is done.
+/// Checks that the outputs can be written, before the compilation.
 static void checkOutputs(const CompileFlags &flags) {
   std::error_code ignored;
   if (fs::is_directory(flags.output, ignored) || endsWith(flags.output, "/"))
@@ -288,7 +288,7 @@ static void checkOutputs(const CompileFlags &flags) {
   std::vector<std::string> names = phaseNames();
   auto first = std::find(names.begin(), names.end(), flags.startFrom);
   auto last = std::find(names.begin(), names.end(), flags.stopAfter);
-  // A dump of the first phase is written again, changed by flags.
+  // A dump of the first phase is written again if flags have changed it.
   bool isAll = first == names.begin() || first == names.end();
   if (dumpsFiles(flags))
     for (auto it = isAll ? names.begin() : first + 1;
@@ -308,7 +308,7 @@ static void checkOutputs(const CompileFlags &flags) {
     io::requireWritable(flags.dumpPhases);
 }
 
-/// Whether a rank that needs so many bytes needs more than the budgets.
+/// Whether a rank that needs these bytes exceeds the memory budgets.
 static bool isOverBudget(const config::Settings &settings,
                          const plan::PerMemory<int64_t> &bytes) {
   using plan::MemoryKind;
@@ -324,8 +324,8 @@ static bool isOverBudget(const config::Settings &settings,
          isOver(bytes[MemoryKind::File], settings.fileBudget);
 }
 
-/// The seconds of a step of what the flags and the change ask for; nothing if
-/// that is not possible, or needs more than the budgets.
+/// Seconds of a step with the flags and the change; nothing if they are invalid
+/// or exceed the budgets.
 static std::optional<double> costOf(const Change &change,
                                     const CompileFlags &flags,
                                     const SettingsFiles &files,
@@ -361,8 +361,8 @@ static std::optional<double> costOf(const Change &change,
   return seconds;
 }
 
-/// Says what to change so that the plan of the job fits its budgets; each
-/// proposal has a plan that does.
+/// Prints changes of flags with which the job's plan fits its memory budgets.
+/// Each of them was compiled to a plan that fits.
 static void helpForMemory(const CompileFlags &flags, const SettingsFiles &files,
                           const CompileJob &job) {
   if (!job.model) {
@@ -407,7 +407,7 @@ static int compileModel(CompileFlags flags) {
     return exitCode;
   for (const std::string &warning :
        {config::warnOfAuto(job.settings), config::warnOfTarget(job.settings),
-        isDump ? "" : config::warnOfMode(job.settings), // It has its own mode.
+        isDump ? "" : config::warnOfMode(job.settings), // A dump has its mode.
         job.model ? config::warnOfCodes(job.settings, *job.model) : "",
         job.draft ? config::warnOfCodes(job.draftSettings, *job.draft) : ""})
     if (!warning.empty())

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Prepares token files (`heddle data`), and verifies and converts checkpoints
+// (`heddle checkpoint`).
+//
 //===----------------------------------------------------------------------===//
 
 #include "Verbs.h"
@@ -100,7 +103,8 @@ void driver::addDataVerb(CLI::App &app, Action &action) {
 // heddle checkpoint
 //===----------------------------------------------------------------------===//
 
-/// Lists every file; the exit status is that of the first damage.
+/// Verifies every file and prints the results. Returns the exit status of the
+/// first damaged one.
 static int verifyCheckpoint(const std::string &path) {
   std::string problems;
   for (const io::CheckpointPart &part : io::verifyCheckpoint(path)) {

@@ -35,7 +35,7 @@ void DiagnosticPrinter::parse(llvm::function_ref<void()> read) {
   defaultCode = code;
 }
 
-/// Where the diagnostic points to in a file.
+/// The position in a file to which a diagnostic points.
 static SourceLocation toSourceLocation(mlir::Location location) {
   if (auto place = location->findInstanceOf<mlir::FileLineColLoc>())
     return {place.getFilename().str(), int64_t(place.getLine()),
@@ -43,13 +43,14 @@ static SourceLocation toSourceLocation(mlir::Location location) {
   return {};
 }
 
-/// The module path that a location names, or "".
+/// The path of the module in the model (`transformer.h.0`) that a location
+/// names, or "".
 static std::string modulePathOf(mlir::Location location) {
   auto name = location->findInstanceOf<mlir::NameLoc>();
   return name ? name.getName().str() : "";
 }
 
-/// `H0130: text` taken apart; the code is "" when there is none.
+/// Splits `H0130: text`; the code is "" if the message has none.
 static std::pair<std::string, std::string> splitCode(const std::string &text) {
   static const llvm::Regex pattern("^H[0-9]{4}: ");
   if (!pattern.match(text))
@@ -57,14 +58,14 @@ static std::pair<std::string, std::string> splitCode(const std::string &text) {
   return {text.substr(0, 5), text.substr(7)};
 }
 
-/// Whether an internal error says what is wrong with the module, not that the
-/// compiler itself is incomplete or failed at a file.
+/// Whether an internal error is about the user's module, rather than a missing
+/// feature or an input file.
 static bool isAboutModule(const heddle::Diagnostic &error) {
   return error.exitCode() == 1 && error.code != "H0903" &&
          error.code != "H0912";
 }
 
-/// A note, with the place that it is about.
+/// A note, with its position.
 static std::string describe(mlir::Diagnostic &note) {
   SourceLocation place = toSourceLocation(note.getLocation());
   std::string text = note.str();
@@ -74,7 +75,7 @@ static std::string describe(mlir::Diagnostic &note) {
   return text;
 }
 
-/// What to edit in a text that MLIR does not take.
+/// Advice on a syntax error in an .mlir file.
 static std::string helpForText(mlir::MLIRContext &context,
                                const std::string &message) {
   llvm::SmallVector<llvm::StringRef> found;

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Used while passes run on a user's model or dump.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_TOOLS_HEDDLE_DIAGNOSTICPRINTER_H
@@ -17,28 +19,27 @@
 
 namespace heddle::driver {
 
-/// Prints MLIR's diagnostics as Heddle's errors, and remembers the exit status
-/// of the first one.
+/// Prints MLIR's diagnostics as Heddle's errors, and keeps the exit status of
+/// the first one.
 class DiagnosticPrinter {
 public:
   DiagnosticPrinter(mlir::MLIRContext &context, bool verbose);
   ~DiagnosticPrinter();
 
-  /// The code of errors that do not begin with one.
+  /// The code of errors whose message has none.
   std::string defaultCode = "H0900";
-  /// Whether the module is the user's: that it breaks what a phase promises is
-  /// then no fault of the phase.
+  /// Whether the user wrote the module. Then a violated invariant is the user's
+  /// error, not an internal one.
   bool isUsersModule = false;
-  /// Takes the errors, unless it is null: nothing is printed then.
+  /// If not null, collects the errors instead of printing them.
   std::vector<heddle::Diagnostic> *errors = nullptr;
-  /// 0 when there was no error.
+  /// 0 without errors.
   int exitCode = 0;
-  std::string firstCode; ///< Of the first error, or "".
+  std::string firstCode; ///< Of the first error; empty without one.
 
-  /// Reads a file by `read`: errors without a code are about the file, and the
-  /// process ends with the first one, once it is printed. MLIR's parser may
-  /// write to freed memory when it gives up in a region of which a value is
-  /// used outside.
+  /// Reads a file by calling `read`. Errors without a code are about the file.
+  /// After the first one is printed, the process exits: MLIR's parser may write
+  /// to freed memory after an error in a region whose values are used outside.
   void parse(llvm::function_ref<void()> read);
 
 private:

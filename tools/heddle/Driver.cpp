@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Parses the command line with CLI11, and runs the verb.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CommandAdvice.h"
@@ -16,9 +18,9 @@
 using namespace heddle;
 using namespace heddle::driver;
 
-/// How many words are read here: those after the BINARY of `heddle run` and the
-/// COMMAND of `heddle emulate` are its own. All flags of these verbs take a
-/// value.
+/// The number of words that belong to `heddle`. The words after the BINARY of
+/// `heddle run` and the COMMAND of `heddle emulate` belong to the program that
+/// is started. All flags of these verbs take a value.
 static size_t countOwnWords(const std::vector<std::string> &words) {
   if (words.empty() || (words.front() != "run" && words.front() != "emulate"))
     return words.size();
@@ -31,7 +33,7 @@ static size_t countOwnWords(const std::vector<std::string> &words) {
   return words.size();
 }
 
-/// Reads the command line and runs the verb.
+/// Parses the command line and runs the verb.
 static int runVerb(int argc, char **argv) {
   CLI::App app("Heddle compiles a model and a parallelism plan into one native "
                "binary.",
@@ -57,8 +59,8 @@ static int runVerb(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
       return app.exit(error);
-    Diagnostic wrong = io::describeUsage(app, error, "H0113", "H0114",
-                                         adviseOnDriver);
+    Diagnostic wrong =
+        io::describeUsage(app, error, "H0113", "H0114", adviseOnDriver);
     std::cerr << wrong.format();
     return wrong.exitCode();
   } catch (const config::ConfigErrors &errors) {

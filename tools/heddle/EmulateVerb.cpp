@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Becomes a command for which libraries that stand in for NVIDIA's come first:
-// its GPU binaries run on machines without a GPU.
+// Executes a command with the emulated libcuda, libcublasLt and libnccl first
+// on LD_LIBRARY_PATH, so that GPU binaries run without a GPU.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +32,8 @@ struct EmulateFlags {
 
 } // namespace
 
-/// The folder of the libraries: beside this program, in a build tree as where
-/// it is installed.
+/// The directory of the emulated libraries, relative to this program: the same
+/// in a build tree and an installation.
 static fs::path findLibraries() {
   std::error_code error;
   fs::path self = fs::read_symlink("/proc/self/exe", error);
@@ -63,7 +63,7 @@ static void setVariable(const char *name, const std::string &value) {
     setVariable("HEDDLE_EMULATE_DEVICES", std::to_string(flags.devices));
   if (std::string wrong = rt::cuda::problemOfEnvironment(); !wrong.empty())
     fail("H0114", wrong, "unset it, or give it such a value");
-  // A `--` before the command is only for the eye.
+  // A `--` before the command is optional.
   bool isMarked = flags.command.front() == "--";
   std::vector<char *> words;
   for (size_t i = isMarked; i < flags.command.size(); ++i)

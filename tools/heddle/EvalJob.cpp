@@ -25,7 +25,7 @@ int driver::runEvalJob(const eval::EvalOptions &options) {
   printer.isUsersModule = true;
   if (!read.module)
     return printer.exitCode;
-  // Poison judges lifetimes by execution, whatever the checker thinks of them.
+  // With --poison, execution finds lifetime errors that the checker may miss.
   if (!options.poison && failed(takeIn(*read.module, read.done)))
     return printer.exitCode;
   printer.defaultCode = "H0371";

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The part of `heddle eval` that uses MLIR.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_TOOLS_HEDDLE_EVALJOB_H
@@ -13,8 +15,9 @@
 
 namespace heddle::driver {
 
-/// Reads the module, checks it as its phase's verifier does, and executes it;
-/// prints diagnostics and returns the exit status. Throws nothing.
+/// Reads a module, runs the verifier of its phase, and executes it with the
+/// reference interpreter. Prints diagnostics, and returns the exit status. Does
+/// not throw.
 int runEvalJob(const eval::EvalOptions &options);
 
 } // namespace heddle::driver

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reads the flags of `heddle eval`.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CommandAdvice.h"

@@ -1,4 +1,4 @@
-//===- ExplainBound.cpp - What a step is bound by -------------------------===//
+//===- ExplainBound.cpp - What bounds the time of a step ------------------===//
 //
 // WorkKind of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -28,7 +28,8 @@ StepBound::WorkKind &StepBound::kindOf(const std::string &name) {
   return kind;
 }
 
-/// A kind loses its time for good where the cluster does not say one.
+/// If the cluster file has no rate for one transfer, the sum of its kind is
+/// unknown.
 static void addTime(std::optional<double> &sum, bool isKnown, double seconds) {
   if (!isKnown)
     sum.reset();
@@ -36,7 +37,7 @@ static void addTime(std::optional<double> &sum, bool isKnown, double seconds) {
     *sum += seconds;
 }
 
-/// A disk is one device, whether it reads or writes.
+/// Reads and writes of a file share one disk.
 static std::string nameOfLink(plan::MemoryKind from, plan::MemoryKind to) {
   if (from == plan::MemoryKind::File || to == plan::MemoryKind::File)
     return "disk";

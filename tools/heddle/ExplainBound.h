@@ -1,8 +1,10 @@
-//===- ExplainBound.h - What a step is bound by -----------------*- C++ -*-===//
+//===- ExplainBound.h - What bounds the time of a step ----------*- C++ -*-===//
 //
 // WorkKind of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A roofline estimate that `heddle explain` prints.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,14 +16,16 @@
 
 namespace heddle::driver {
 
-/// What a rank does in a run of a program, each kind of work by itself: the one
-/// that takes longest bounds the run, however much of the rest goes on beside
-/// it. In seconds by the figures of a cluster; without one in bytes for each
-/// floating-point operation, which says at which rates work is the bound.
+/// The work of a rank in one run of a program, by kind: computation, and
+/// transfers over each link. Kinds overlap, so the one that takes longest
+/// bounds the run. With a cluster file, each kind has a time. Without one, it
+/// has bytes per floating-point operation, from which follows at which rates it
+/// would be the bound.
 class StepBound {
 public:
   StepBound() = default;
-  /// `cost` may be null. Of the plan's selected stage, that of the rank.
+  /// For the plan's selected stage, to which `rank` must belong. `cost` may be
+  /// null.
   StepBound(const plan::Plan &plan, const plan::Program &program, int64_t rank,
             const cost::ClusterCost *cost);
 
@@ -32,19 +36,20 @@ private:
   struct WorkKind {
     std::string name; ///< As `computation`, `device to host`, `disk`.
     double bytes = 0;
-    std::optional<double> seconds; ///< Nothing: the cluster does not say.
+    std::optional<double> seconds; ///< Nothing: the cluster file has no rate.
   };
   WorkKind &kindOf(const std::string &name);
   void addMoves(const plan::Plan &plan, const plan::Program &program,
                 const cost::SequenceTime &time);
-  /// The kind that takes longest of those with a time; null without one.
+  /// The kind that takes longest, among those with a time; null if none has
+  /// one.
   const WorkKind *longest() const;
   void printSeconds() const;
   void printRates() const;
 
-  const cost::ClusterCost *cost = nullptr; ///< Where it has times.
+  const cost::ClusterCost *cost = nullptr; ///< Null: without times.
   double flops = 0;
-  std::vector<WorkKind> kinds; ///< Computation first.
+  std::vector<WorkKind> kinds; ///< Computation is first.
 };
 
 } // namespace heddle::driver

@@ -1,4 +1,4 @@
-//===- ExplainCluster.cpp - A plan on its machines ------------------------===//
+//===- ExplainCluster.cpp - A plan on the machines of a cluster -----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

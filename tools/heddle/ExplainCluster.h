@@ -1,8 +1,10 @@
-//===- ExplainCluster.h - A plan on its machines ----------------*- C++ -*-===//
+//===- ExplainCluster.h - A plan on the machines of a cluster ---*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The parts of `heddle explain` that need a cluster file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,23 +16,23 @@
 
 namespace heddle::driver {
 
-/// The cluster in the file, or with "" the one that the plan was compiled with,
-/// or nothing. Throws as readCluster does, and H0227 when the plan has more
-/// ranks.
+/// The cluster in `file`; if "", the one in the plan, or nothing. Throws as
+/// readCluster does, and H0227 if the plan has more ranks than the cluster.
 std::optional<cost::Cluster> clusterOf(const plan::Plan &plan,
                                        const std::string &file);
 
-/// Which link each axis of the mesh uses, and which ranks are on which node.
+/// The link of each axis of the mesh, and the ranks of each node, as JSON.
 nlohmann::json clusterJson(const plan::Plan &plan,
                            const cost::Cluster &cluster);
 void printCluster(const plan::Plan &plan, const cost::Cluster &cluster);
 
-/// Why updates on the host have no time (see ClusterCost::isHostUnrated).
+/// A warning if updates on the host have no time (see
+/// ClusterCost::isHostUnrated).
 std::string warnOfHostUpdates(const cost::Cluster &cluster);
 
-/// The axes that a line of traffic names, `data,seq`.
+/// The axes of a line of traffic, such as `data,seq`.
 std::vector<std::string> axesOf(const rt::TrafficLine &line);
-/// What the exchanges of the line take; 0 when the link is not known.
+/// Seconds of the line's exchanges; 0 if the link's rate is unknown.
 double secondsOf(const rt::TrafficLine &line, const cost::ClusterCost &cost);
 
 } // namespace heddle::driver

@@ -1,4 +1,4 @@
-//===- ExplainKernels.cpp - Kernels of GPUs, one by one -------------------===//
+//===- ExplainKernels.cpp - The GPU kernels of a binary -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -25,14 +25,14 @@ using nlohmann::json;
 
 namespace {
 
-/// What a multiprocessor has.
+/// Limits of a multiprocessor.
 struct Multiprocessor {
   int64_t threads = 2048, blocks = 32, registers = 65536, sharedBytes = 0;
-  int64_t reservedBytes = 1024; ///< Of shared memory, by each block.
+  int64_t reservedBytes = 1024; ///< Shared memory that each block reserves.
 };
 
-/// Memory of zeros that takes room only where it is touched, as a GPU would
-/// have it: at multiples of 256.
+/// Zeroed memory that takes pages only where it is accessed. Allocations are
+/// aligned to 256, as on a GPU.
 class Zeros {
 public:
   explicit Zeros(int64_t bytes)
@@ -53,9 +53,9 @@ private:
   void *start;
 };
 
-/// What a kernel is given so that its blocks run: the numbers of `check`. Of
-/// long tensors only those of ids are drawn to their ends, for no kernel
-/// chooses what it accesses by other numbers.
+/// Operands with which a kernel's blocks can run: the random values of `check`.
+/// Long tensors are only filled if they hold ids, since a kernel computes
+/// addresses from no other values.
 class Operands {
 public:
   Operands(const plan::Kernel &kernel, const plan::PlainKernel &plain) {
@@ -108,7 +108,7 @@ static Multiprocessor multiprocessorOf(const std::string &target) {
   return one;
 }
 
-/// The share of a multiprocessor's threads that can be there at once.
+/// Occupancy: the share of a multiprocessor's threads that can be resident.
 static double occupancyOf(const Multiprocessor &one, int64_t threads,
                           int64_t registers, int64_t sharedBytes) {
   int64_t warps = (threads + emulator::warpSize - 1) / emulator::warpSize;
@@ -119,7 +119,7 @@ static double occupancyOf(const Multiprocessor &one, int64_t threads,
   return double(blocks * warps * emulator::warpSize) / double(one.threads);
 }
 
-/// What a launch does: counted as far as the budget goes, otherwise estimated.
+/// Counts of a launch: exact within the budget, otherwise estimated.
 static json countLaunch(const emulator::Module &module,
                         const plan::GridLaunch &launch,
                         const Operands &operands) {

@@ -1,8 +1,10 @@
-//===- ExplainKernels.h - Kernels of GPUs, one by one -----------*- C++ -*-===//
+//===- ExplainKernels.h - The GPU kernels of a binary -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Implements `heddle explain --kernels`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,12 +16,12 @@
 
 namespace heddle::driver {
 
-/// What is known of the launches of each kernel for a GPU: from the plan, from
-/// ptxas, computed from both, and counted in the machine that executes PTX.
-/// Throws H0384 when the binary holds none.
+/// Describes the launches of each GPU kernel: facts of the plan, registers from
+/// ptxas, occupancy, and counts of instructions and accesses from the PTX
+/// emulator. Throws H0384 if the binary has no GPU kernels.
 nlohmann::json describeLaunches(const rt::Binary &binary);
 
-/// The same as a table for people.
+/// Prints the same as a table.
 void printLaunches(const rt::Binary &binary);
 
 } // namespace heddle::driver

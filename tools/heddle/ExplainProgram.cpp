@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements `heddle explain --program NAME`.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ExplainProgram.h"
@@ -22,12 +24,12 @@ using nlohmann::json;
 
 namespace {
 
-/// What this machine does in a second; 0: not known.
+/// The measured rates of this machine; 0: unknown.
 struct Rates {
   int64_t threads = 0;
   double bytes = 0, flops = 0;
 
-  /// Of a launch at least.
+  /// A lower bound for a launch of the kernel.
   double secondsOf(const plan::Kernel &kernel) const {
     return std::max(kernel.bytes / bytes, kernel.flops / flops);
   }
@@ -61,7 +63,7 @@ static Rates measureRates(const plan::Plan &plan) {
   return rates;
 }
 
-/// Tokens that a run computes, of how many texts.
+/// The tokens that a run computes, and of how many requests.
 static std::pair<int64_t, int64_t> sizeOf(const plan::Program &program) {
   for (const plan::Port &port : program.inputs)
     if (port.role == plan::PortRole::Ids && !port.shape.empty()) {

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements `heddle explain --program NAME`.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_TOOLS_HEDDLE_EXPLAINPROGRAM_H
@@ -13,13 +15,14 @@
 
 namespace heddle::driver {
 
-/// What a program launches in a run, the bytes that the run must move, and how
-/// long it takes at least on this machine, where the plan is for its CPU: each
-/// launch as long as its bytes or its operations do at the rates measured now.
-/// Throws H0113 when the plan's selected stage has no program `name`.
+/// Describes a run of a program: its launches, the bytes that it must move,
+/// and, if the plan is for this machine's CPU, a lower bound of its time. The
+/// bound of a launch is its bytes or its operations at the rates that are
+/// measured now. Throws H0113 if the plan's selected stage has no program
+/// `name`.
 nlohmann::json describeProgram(const plan::Plan &plan, const std::string &name);
 
-/// The same for people.
+/// Prints the same.
 void printProgram(const plan::Plan &plan, const std::string &name);
 
 } // namespace heddle::driver

@@ -1,4 +1,4 @@
-//===- ExplainSchedule.cpp - What the stages do when ----------------------===//
+//===- ExplainSchedule.cpp - The pipeline schedule of a step --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,7 +16,7 @@ using namespace heddle;
 using namespace heddle::driver;
 using nlohmann::json;
 
-/// Floating-point operations of one run of a sequence.
+/// Floating-point operations of one run of a command sequence.
 static double flopsOf(const plan::Plan &plan, const plan::Stage &stage,
                       int64_t number) {
   double flops = 0;
@@ -37,7 +37,7 @@ static const plan::Program *trainingOf(const plan::Stage &stage) {
   return nullptr;
 }
 
-/// A stage's line of the schedule; nothing without a pipeline.
+/// The schedule line of a stage; nothing without a pipeline.
 static std::optional<StageLine> lineOf(const plan::Plan &plan,
                                        const plan::Stage &stage,
                                        const cost::ClusterCost *cost) {
@@ -103,13 +103,14 @@ void StepSchedule::usePlan(const plan::Plan &plan,
   double transfers = table.makespan - replayLines(atOnce).makespan;
   for (const plan::Stage *stage : all)
     if (const plan::Program *program = trainingOf(*stage)) {
-      // Behind the fragments stages add up what they hold together.
+      // After its fragments, a stage reduces gradients with other stages that
+      // share a parameter.
       double exchange =
           cost->transferSeconds(stage->sequences.at(program->sequence));
       cost::SequenceTime time = cost->timeOf(*stage, program->sequence);
       exposed.push_back(
           {time.exposed, transfers + exchange, time.exposedCopies});
-      // Beside the fragments, which the timetable has.
+      // The time that the fragments do not include.
       double rest = time.seconds + exchange;
       if (auto line = lineOf(plan, *stage, cost))
         rest -= line->seconds();
@@ -135,7 +136,7 @@ void StepSchedule::addTo(json &json) const {
   for (const Exposed &stage : exposed) {
     nlohmann::json one = {{"collectives", stage.collectives},
                           {"transfers", stage.transfers}};
-    if (from == "cluster") // Traces have no spans of the waits for copies.
+    if (from == "cluster") // Traces do not record waits for copies.
       one["copies"] = stage.copies;
     json["exposed"].push_back(std::move(one));
   }
@@ -145,7 +146,7 @@ std::string StepSchedule::formatTime(double time) const {
   return from == "flops" ? formatFlops(time) : formatSeconds(time);
 }
 
-/// A row for each stage: what its fragments take, and what it waits for.
+/// Prints a row for each stage: the times of its fragments and waits.
 void StepSchedule::printTimes() const {
   std::set<std::string> kinds;
   for (const StageLine &stage : stages)

@@ -1,8 +1,10 @@
-//===- ExplainSchedule.h - What the stages do when --------------*- C++ -*-===//
+//===- ExplainSchedule.h - The pipeline schedule of a step ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Prints when each stage computes, and how long it is idle.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,25 +16,24 @@
 
 namespace heddle::driver {
 
-/// A training step as its schedule orders it, with planned or measured times.
+/// The timeline of a training step, with estimated or measured times.
 class StepSchedule {
 public:
-  /// The times, and the order, of a run where `trace` names what it wrote (see
-  /// readTraces); else the times of a cluster, where `cost` has them; else the
-  /// floating-point operations of each fragment as its time.
+  /// With `trace`, the order and times come from the trace files of a run (see
+  /// readTraces). Otherwise times come from the cluster file if `cost` has
+  /// them, else from the floating-point operations of each fragment.
   StepSchedule(const plan::Plan &plan, const std::string &trace,
                const cost::ClusterCost *cost);
 
   /// Adds `schedule`, `schedule_lines`, `bubble`, `idle`, `fragment_times`,
-  /// `times_from` (flops, cluster, trace), and but for flops `exposed`.
+  /// `times_from` (flops, cluster, trace); unless it is flops, also `exposed`.
   void addTo(nlohmann::json &json) const;
   void print() const;
-  /// The seconds of a step by the times of a cluster; else 0.
+  /// Seconds of a step if times come from a cluster file; otherwise 0.
   double stepSeconds() const { return step; }
 
 private:
-  /// Seconds of a step in which a stage waits for one of these and does nothing
-  /// else.
+  /// Seconds of a step in which a stage computes nothing, by what it waits for.
   struct Exposed {
     double collectives = 0, transfers = 0, copies = 0;
   };
@@ -42,9 +43,9 @@ private:
   std::string formatTime(double time) const;
 
   std::string kind;              ///< As `1f1b`.
-  std::string from;              ///< Where times come from.
-  std::vector<StageLine> stages; ///< None without a pipeline.
-  std::vector<Exposed> exposed;  ///< Of each stage, also of a single one.
+  std::string from;              ///< Source of the times.
+  std::vector<StageLine> stages; ///< Empty without a pipeline.
+  std::vector<Exposed> exposed;  ///< For each stage, also if there is only one.
   Timetable table;
   double step = 0;
 };

@@ -1,4 +1,4 @@
-//===- ExplainText.cpp - Figures and tables for people --------------------===//
+//===- ExplainText.cpp - Numbers and tables as text -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,8 +1,10 @@
-//===- ExplainText.h - Figures and tables for people ------------*- C++ -*-===//
+//===- ExplainText.h - Numbers and tables as text ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Helpers of the verbs that print tables.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,19 +16,20 @@
 
 namespace heddle::driver {
 
-/// The value as printf's `format` writes it.
+/// Formats a value with printf's `format`.
 std::string formatNumber(const char *format, double value);
 /// As `3.10 GFLOP`.
 std::string formatFlops(double flops);
 /// As `1.25 ms`.
 std::string formatSeconds(double seconds);
 
-/// Characters in a line of standard output: what COLUMNS says, or the terminal;
-/// 80 where there is none.
+/// Columns of standard output: COLUMNS, or the terminal's width; 80 if there is
+/// neither.
 size_t terminalWidth();
 
 using TableRow = std::vector<std::string>;
-/// Prints rows in aligned columns: the first and the last to the left.
+/// Prints rows in aligned columns. The first and the last column are
+/// left-aligned.
 void printTable(const std::vector<TableRow> &rows);
 
 } // namespace heddle::driver

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads the plan of a compiled binary back out.
+// Reads the plan from a compiled binary, and prints its memory, kernels,
+// communication and schedule.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,19 +36,19 @@ static json meshOf(const plan::Mesh &mesh) {
   return sizes;
 }
 
-/// The program whose step the figures are about.
+/// The program whose step is described.
 static const plan::Program *mainProgram(const plan::Plan &plan) {
   if (const plan::Program *train = plan.findProgram(plan::ProgramKind::Train))
     return train;
   return plan.programs.empty() ? nullptr : &plan.programs.front();
 }
 
-/// Launches of a kernel per training step.
+/// Launches of a kernel in a training step.
 static int64_t callsOf(const plan::Plan &plan, size_t kernel) {
   return kernel < plan.kernelCalls.size() ? plan.kernelCalls[kernel] : 0;
 }
 
-/// What a rank sends in a step.
+/// Traffic that a rank sends in a step.
 static std::vector<rt::TrafficLine> trafficOf(const plan::Plan &plan,
                                               int64_t rank) {
   const plan::Program *program = mainProgram(plan);
@@ -55,7 +56,7 @@ static std::vector<rt::TrafficLine> trafficOf(const plan::Plan &plan,
                  : std::vector<rt::TrafficLine>();
 }
 
-/// What a rank copies between kinds of memory in a step.
+/// Bytes that a rank copies between kinds of memory in a step.
 static std::vector<rt::MoveLine> movesOf(const plan::Plan &plan) {
   const plan::Program *program = mainProgram(plan);
   return program ? rt::countMoves(plan, *program) : std::vector<rt::MoveLine>();
@@ -92,7 +93,7 @@ static json movesJson(const plan::Plan &plan) {
   return moves;
 }
 
-/// Model FLOPs of a step, over all ranks.
+/// Floating-point operations of a step, over all ranks.
 static double flopsPerStep(const plan::Plan &plan) {
   const plan::Program *program = mainProgram(plan);
   double flops = 0;
@@ -103,7 +104,8 @@ static double flopsPerStep(const plan::Plan &plan) {
   return flops;
 }
 
-/// A line for each kind and axes, and in it one for each reason.
+/// For each kind of communication and axes, the total, and within it each
+/// reason.
 static json communicationJson(const plan::Plan &plan, int64_t rank,
                               const cost::ClusterCost *cost) {
   std::vector<rt::TrafficLine> lines = trafficOf(plan, rank);
@@ -171,7 +173,7 @@ static json explainJson(const plan::Plan &plan, int64_t rank,
 }
 
 //===----------------------------------------------------------------------===//
-// For people
+// Text output
 //===----------------------------------------------------------------------===//
 
 /// `4 ranks: data 2, tensor 2`.
@@ -281,7 +283,8 @@ static std::string rolesOf(const rt::MoveLine &line) {
   return text;
 }
 
-/// What kernels hide of the copies, and how much memory that takes.
+/// Prints how much of the copies is hidden by kernels, and the memory that
+/// prefetching takes.
 static void printOverlap(const std::vector<rt::MoveLine> &lines) {
   std::vector<std::vector<std::string>> rows = {
       {"from", "to", "beside kernels", "under way at once"}};
@@ -323,7 +326,7 @@ static void printMoves(const plan::Plan &plan) {
   std::cout << "updates on the host: " << host.elements << " elements, "
             << each(host.toHost) << " bytes there and " << each(host.toDevice)
             << " back for each";
-  // What is there before an update does not cross for it.
+  // States that are in the update's memory anyway are not transferred for it.
   if (std::any_of(plan.states.begin(), plan.states.end(),
                   [](const plan::State &state) {
                     return state.role == plan::StateRole::Gradient &&
@@ -335,7 +338,7 @@ static void printMoves(const plan::Plan &plan) {
   std::cout << "\n";
 }
 
-/// More than one of its kind.
+/// The plural of a command's kind.
 static const char *pluralOf(const plan::Command &command) {
   using namespace plan::command;
   return command.visit([](const Launch &) { return "launches"; },
@@ -354,7 +357,8 @@ static const char *pluralOf(const plan::Command &command) {
                        [](const Flush &) { return "flushes"; });
 }
 
-/// What a stream does in a sequence, by kind: `12 launches, 2 calls`.
+/// Counts the commands of a stream in a sequence by kind: `12 launches, 2
+/// calls`.
 static std::string countCommands(const plan::Sequence &sequence,
                                  plan::Stream stream) {
   std::map<size_t, std::pair<int64_t, const char *>> kinds;
@@ -425,7 +429,8 @@ struct ExplainFlags {
 
 } // namespace
 
-/// The target that is asked for, or else the first, of a GPU if need be.
+/// The binary's part for the requested target; by default the first target, or
+/// a GPU's if the flags need one.
 static rt::Binary readTarget(const ExplainFlags &flags) {
   std::vector<rt::Binary> targets = rt::readTargets(flags.path);
   std::string names;
@@ -458,7 +463,7 @@ static int explainKernels(const ExplainFlags &flags) {
   return 0;
 }
 
-/// The plan of the model, or with --draft of its draft.
+/// The plan of the model, or with --draft of its draft model.
 static plan::Plan readPlan(const ExplainFlags &flags) {
   if (!flags.draft)
     return readTarget(flags).plan;

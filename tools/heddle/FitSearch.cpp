@@ -1,4 +1,4 @@
-//===- FitSearch.cpp - Which mixtures fit a cluster's memory --------------===//
+//===- FitSearch.cpp - Searches configurations that fit a cluster ---------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -37,7 +37,8 @@ bool FitSearch::hasMesh() const {
   return false;
 }
 
-/// Of the mesh that the user gives, else all; a larger one is refused.
+/// The ranks of the mesh that the user gives, otherwise all of the cluster.
+/// Throws if the mesh is larger than the cluster.
 int64_t FitSearch::ranks() const {
   if (!hasMesh())
     return cluster.ranks();
@@ -48,7 +49,7 @@ int64_t FitSearch::ranks() const {
   return ranks;
 }
 
-/// Whether the user says it; what follows from something else does not count.
+/// Whether the user has set it; derived values do not count.
 bool FitSearch::isGiven(const char *key) const {
   using Kind = config::Origin::Kind;
   auto origin = base.origins.find(key);
@@ -62,7 +63,7 @@ bool FitSearch::isGiven(const char *key) const {
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// The smaller of two limits, of which 0 is none.
+/// The smaller of two limits; 0 means no limit.
 static int64_t smaller(int64_t a, int64_t b) {
   return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
 }
@@ -74,12 +75,12 @@ void FitSearch::setLimits() {
   limits.file =
       smaller(base.values.fileBudget,
               cluster.files ? cluster.files->bytes / cluster.ranksPerNode : 0);
-  // A CPU's memory is the host's.
+  // On a CPU, device memory is host memory.
   if (!factsOf(base.values.target).hasDeviceMemory)
     limits.device = smaller(limits.device, limits.host);
 }
 
-/// Of the rank that needs most.
+/// Adds the memory of the rank that needs most.
 static void addMemory(const plan::Memory &memory, Mixture &mixture) {
   if (memory.peakBytes() > mixture.bytes.total())
     mixture.owners = memory.owners;
@@ -116,9 +117,9 @@ bool FitSearch::mayBe(Wanted wanted, const Bytes &bytes) const {
              : !nearest || needOf(bytes) < needOf(nearest->bytes);
 }
 
-/// The mixture that flags ask for; nothing where they ask for what is not
-/// possible, or for what is not wanted. `ofModel` says what is known of the
-/// bytes of parameters, gradients and optimizer, and gets them.
+/// Compiles the configuration that `flags` ask for. Returns nothing if it is
+/// impossible or not `wanted`. `ofModel` has the known bytes of parameters,
+/// gradients and optimizer (0: unknown), and receives them.
 std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
                                        Wanted wanted, Bytes &ofModel) {
   bool hasLimits = wanted == Wanted::Fitting;
@@ -137,7 +138,7 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
     refuse(error.diagnostic);
     return std::nullopt;
   }
-  // What is gathered ahead follows the room that there is.
+  // The prefetch budget follows from the free memory.
   config::Settings &settings = job.settings.values;
   settings.memoryBudget = hasLimits ? limits.device : 0;
   bool hasHost = factsOf(settings.target).hasDeviceMemory;
@@ -162,7 +163,7 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
   Mixture mixture;
   mixture.settings = job.settings.values;
   mixture.flags = flags;
-  // Those of this machine, where what fits need not run.
+  // The default is this machine's number, on which the job need not run.
   if (!isGiven("threads"))
     mixture.settings.threads = config::Settings().threads;
   for (const plan::Plan &plan : planned.plans) {
@@ -188,7 +189,8 @@ int64_t FitSearch::excess(const Bytes &bytes) const {
   return sum;
 }
 
-/// Those first that may need least: the others are known to need more soon.
+/// Configurations that may need the least come first: the others are soon known
+/// to need more.
 void FitSearch::findNearest() {
   std::stable_sort(least.begin(), least.end(),
                    [&](const auto &a, const auto &b) {
@@ -199,7 +201,7 @@ void FitSearch::findNearest() {
       nearest = std::move(mixture);
 }
 
-/// What the user says stays.
+/// Keeps the settings that the user has set.
 void FitSearch::findChange() {
   auto costOf = [&](const Change &change) -> std::optional<double> {
     bool isOpen = std::none_of(
@@ -219,7 +221,7 @@ void FitSearch::findChange() {
 // The search
 //===----------------------------------------------------------------------===//
 
-/// The one value that the user's settings say, as "", or all.
+/// The values to try: the user's if set (as ""), otherwise all.
 std::vector<std::string>
 FitSearch::choices(const char *key, std::vector<std::string> all) const {
   return isGiven(key) ? std::vector<std::string>{""} : std::move(all);
@@ -249,7 +251,7 @@ std::vector<FitSearch::Mesh> FitSearch::meshes() const {
   return all;
 }
 
-/// Nothing is split over one data rank.
+/// With one data rank, ZeRO changes nothing.
 std::vector<std::string> FitSearch::stages(const Mesh &mesh) const {
   if (mesh.data == 1)
     return {""};
@@ -270,7 +272,7 @@ bool FitSearch::isPlaced() const {
                      std::end(config::offloadedRoles), isSaid);
 }
 
-/// Beside the device's; a CPU's memory is the host's.
+/// Memories other than the device's. On a CPU, host memory is the device's.
 std::vector<std::string> FitSearch::otherMemories() const {
   std::vector<std::string> kinds;
   if (factsOf(base.values.target).hasDeviceMemory && limits.host > 0)
@@ -280,7 +282,8 @@ std::vector<std::string> FitSearch::otherMemories() const {
   return isPlaced() ? std::vector<std::string>() : kinds;
 }
 
-/// Where states are, the nearest first; and of each, what may update them.
+/// The placements of states, the nearest memory first; for each, whether the
+/// host updates the states.
 std::vector<FitSearch::Placement> FitSearch::placements() const {
   using config::MemoryKind;
   const std::vector<std::string> byHost = choices("host_updates", {"0", "1"});
@@ -296,8 +299,9 @@ std::vector<FitSearch::Placement> FitSearch::placements() const {
     std::string optimizer = "optimizer=" + kinds[i];
     std::string here = optimizer + ",gradients=device";
     all.push_back({{here}, updates});
-    // What each micro-batch reads or adds to is in the faster memory first.
-    // Which of both moves less, the precision and the micro-batches say.
+    // What each micro-batch reads or accumulates comes first in the faster
+    // memory. Precision and the number of micro-batches decide which of the two
+    // moves less.
     for (size_t j = 0; j <= i; ++j) {
       std::string gradients = optimizer + ",gradients=" + kinds[j];
       std::string parameters = ",parameters=" + kinds[j];
@@ -319,7 +323,7 @@ std::vector<std::string> FitSearch::microBatches(const Mesh &mesh) const {
   return all;
 }
 
-/// The flags and one more, unless it has no text.
+/// Adds a flag, unless its value is empty.
 static config::Flags with(config::Flags flags, const char *name,
                           const std::string &text) {
   if (!text.empty())
@@ -327,7 +331,7 @@ static config::Flags with(config::Flags flags, const char *name,
   return flags;
 }
 
-/// Whether two mixtures differ in nothing but the rows at a time.
+/// Whether two configurations differ only in the rows of a micro-batch.
 static bool areAlike(const Mixture &a, const Mixture &b) {
   config::Settings of = b.settings;
   of.microBatch = a.settings.microBatch;
@@ -357,7 +361,8 @@ bool FitSearch::add(const config::Flags &flags, Bytes &ofModel) {
   std::optional<Mixture> mixture = plan(flags, Wanted::Fitting, ofModel);
   if (!mixture)
     return false;
-  // More rows at a time are fewer launches, which no figure counts.
+  // Prefers larger micro-batches: they need fewer launches, whose cost the
+  // estimate does not include.
   auto like =
       std::find_if(fitting.begin(), fitting.end(), [&](const Mixture &other) {
         return areAlike(*mixture, other);
@@ -371,7 +376,7 @@ bool FitSearch::add(const config::Flags &flags, Bytes &ofModel) {
   return true;
 }
 
-/// With activations in that memory too.
+/// Offloads activations to that memory too.
 static config::Flags withActivations(config::Flags flags,
                                      const std::string &kind) {
   std::optional<std::string> &place = flags["--place"];
@@ -379,9 +384,9 @@ static config::Flags withActivations(config::Flags flags,
   return flags;
 }
 
-/// The least recomputation that fits, since what is computed again takes time;
-/// and where some is needed, activations elsewhere, which may take less.
-/// `ofModel`, of all of these, as `plan`.
+/// Finds the least recomputation that fits, since recomputation takes time. If
+/// some is needed, also tries to offload activations, which may take less time.
+/// `ofModel` is that of `plan`, for all of these.
 FitSearch::Room FitSearch::searchActivations(const config::Flags &flags,
                                              Bytes &ofModel) {
   std::vector<std::string> recomputes =
@@ -403,8 +408,9 @@ FitSearch::Room FitSearch::searchActivations(const config::Flags &flags,
   return hasRoom ? Room::Scarce : Room::None;
 }
 
-/// More rows at a time need more memory: the first that do not fit end it.
-/// Whether all fit with activations as they are.
+/// Tries micro-batches until one does not fit, since larger ones need more
+/// memory. Returns whether all fit without recomputation and offloading of
+/// activations.
 bool FitSearch::searchRows(const Mesh &mesh) {
   bool isFirst = true, isAmple = true;
   for (const std::string &rows : microBatches(mesh)) {
@@ -427,7 +433,8 @@ bool FitSearch::searchRows(const Mesh &mesh) {
   return isAmple;
 }
 
-/// Places that are farther are tried until one has room for everything else.
+/// Tries placements from near to far memory, until one has room for everything
+/// else.
 void FitSearch::searchPlaces(const Mesh &mesh) {
   for (const Placement &place : placements()) {
     bool isAmple = false;
@@ -441,8 +448,9 @@ void FitSearch::searchPlaces(const Mesh &mesh) {
   }
 }
 
-/// The fastest mixture that has states in the host's memory, with all of them
-/// in pinned memory: as many bytes, of which the system can page out none.
+/// Adds the fastest configuration with states in host memory once more, with
+/// these in pinned memory. It takes as many bytes, but the system cannot page
+/// them out.
 void FitSearch::addPinned() {
   using config::MemoryKind;
   const char *host = wordOf(MemoryKind::Host);
@@ -473,8 +481,8 @@ void FitSearch::merge(FitSearch part) {
         refusal.times;
 }
 
-/// Each mesh with each stage by itself, on all cores: what is found of one does
-/// not change what is tried of another.
+/// Searches each mesh and ZeRO stage independently, on all cores; what one
+/// finds does not change what another tries.
 void FitSearch::searchMeshes() {
   std::vector<Mesh> all;
   for (const Mesh &mesh : meshes())

@@ -1,8 +1,10 @@
-//===- FitSearch.h - Which mixtures fit a cluster's memory ------*- C++ -*-===//
+//===- FitSearch.h - Searches configurations that fit a cluster -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Used by `heddle fit`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,83 +22,84 @@
 
 namespace heddle::driver {
 
-/// A mixture of mesh, ZeRO, placement, micro-batch and recomputation, and what
-/// its plan needs.
+/// A configuration (mesh, ZeRO stage, offloading, micro-batch, recomputation),
+/// and what its plan needs.
 struct Mixture {
   config::Settings settings;
-  config::Flags flags; ///< That ask for it.
-  /// Of the rank that needs most of each kind, in bytes.
+  config::Flags flags; ///< The flags that ask for it.
+  /// Bytes of each kind of memory, of the rank that needs most of it.
   plan::PerMemory<int64_t> bytes;
   std::vector<plan::Owner> owners; ///< Of the rank that needs most.
-  double stepSeconds = 0;          ///< 0: the cluster says too little.
+  double stepSeconds = 0;          ///< 0: the cluster file has too few rates.
 };
 
-/// The bytes that a rank may have; 0: no limit.
+/// The memory of a rank in bytes; 0: no limit.
 struct MemoryLimits {
-  int64_t device = 0; ///< On x86-64 of device, host and pinned together.
-  int64_t host = 0;   ///< Of host and pinned.
+  int64_t device = 0; ///< On x86-64: device, host and pinned together.
+  int64_t host = 0;   ///< Host and pinned.
   int64_t file = 0;
 };
 
-/// Compiles mixtures up to their plans, or until their parameters, gradients
-/// and optimizer are known to need more than there is. Ranks are those of the
-/// cluster, all of them. What the user's settings say is kept; the rest is
-/// searched:
-///
-/// - the mesh over `data`, `tensor` and `pipe`, tensor ranks inside a node;
+/// Compiles configurations to plans, or until their parameters, gradients and
+/// optimizer are known to need too much memory. They use all ranks of the
+/// cluster. Settings that the user has set are kept; the search chooses the
+/// rest:
+/// - the mesh over `data`, `tensor` and `pipe`, with tensor ranks inside a
+///   node;
 /// - the ZeRO stage;
-/// - states of the optimizer, and with them gradients, and with these
-///   parameters, in the device's memory, the host's or on file, where the
-///   cluster or a budget has such and what is tried before needs recomputation
-///   or fewer rows at a time;
-/// - for states in the memory beside a GPU, whether its cores update them; and
-///   of what fits so, the fastest with these states in pinned memory;
+/// - the memory of the optimizer's states, with these of gradients, and with
+///   these of parameters: the device's, the host's or files, as the cluster
+///   file or a budget allows; a farther memory only if nearer ones need
+///   recomputation or a smaller micro-batch;
+/// - whether the host's cores update states that a GPU has in host memory; for
+///   the fastest of these, also whether the states are in pinned memory;
 /// - the micro-batch, from one row, doubled as long as it fits;
-/// - recomputation: the least that fits, since more takes longer;
-/// - where some is needed, less of it with activations in other memory.
+/// - recomputation: as little as fits, since it takes time;
+/// - if some is needed, less of it with offloaded activations.
 class FitSearch {
 public:
-  /// Reads and checks what flags say; throws a UserError where that is not
-  /// possible. Called for each mixture, with `given` and more.
+  /// Reads and checks flags; throws a UserError if they are impossible. Called
+  /// for each configuration, with `given` and more flags.
   using MakeJob = std::function<CompileJob(const config::Flags &flags)>;
   FitSearch(MakeJob makeJob, config::Flags given,
             const config::ResolvedSettings &base,
             const config::Cluster &cluster);
 
-  /// Throws H0113 where nothing says how much memory there is.
+  /// Throws H0113 if nothing states the size of the memory.
   void run();
 
   MemoryLimits limits;
-  std::vector<Mixture> fitting; ///< The fastest first; else the smallest.
-  /// The least that any mixture needs, where none fits.
+  /// Fastest first; without times, smallest first.
+  std::vector<Mixture> fitting;
+  /// The configuration that needs the least memory, if none fits.
   std::optional<Mixture> nearest;
-  /// Flags with which `nearest` fits; or "".
+  /// Flags with which `nearest` would fit, or "".
   std::string change;
   struct Counts {
     std::atomic<int64_t> compiled = 0, fitting = 0;
-    /// Mixtures whose parameters, gradients and optimizer alone do not fit:
-    /// they were not compiled to the end, or not at all.
+    /// Configurations that do not fit because of parameters, gradients and
+    /// optimizer alone. They were not compiled completely, or not at all.
     std::atomic<int64_t> tooLarge = 0;
   };
   const Counts &counts() const { return *found; }
-  bool isHostUnrated = false; ///< See ClusterCost, of any mixture.
-  /// An error of mixtures that are not possible.
+  bool isHostUnrated = false; ///< See ClusterCost; of any configuration.
+  /// An error of impossible configurations.
   struct Refusal {
     Diagnostic first;
     int64_t times = 0;
   };
-  /// Why mixtures are not possible, by what is said.
+  /// Errors of impossible configurations, by message.
   std::map<std::string, Refusal> impossible;
 
 private:
-  /// Flags that say a mesh, and its ranks along `data`.
+  /// Flags for a mesh, and its number of data ranks.
   struct Mesh {
     config::Flags flags;
     int64_t data;
   };
 
-  /// Flags that say where states are, of which each may be the fastest, and
-  /// which part of them the host updates.
+  /// Flags for the memory of states, any of which may be the fastest, and for
+  /// which of them the host updates.
   struct Placement {
     std::vector<std::string> places;
     std::vector<std::string> updates;
@@ -105,7 +108,7 @@ private:
   bool isGiven(const char *key) const;
   bool hasMesh() const;
   int64_t ranks() const;
-  /// Whether the user gives a flag of which a search makes its own.
+  /// Whether the user gives a flag that the search would choose.
   bool hasFlag(const char *name) const;
   std::vector<Mesh> meshes() const;
   std::vector<std::string> choices(const char *key,
@@ -115,10 +118,10 @@ private:
   std::vector<std::string> microBatches(const Mesh &mesh) const;
   bool isPlaced() const;
   std::vector<std::string> otherMemories() const;
-  /// What there is for activations: enough to keep all of them, only if some
-  /// are computed again or are elsewhere, or too little.
+  /// Room for activations: for all of them, only with recomputation or
+  /// offloading, or too little.
   enum class Room { None, Scarce, Ample };
-  /// Says on stderr how far a search is that takes long.
+  /// Prints the progress of a long search to stderr.
   void sayProgress();
   void searchMeshes();
   void merge(FitSearch part);
@@ -128,16 +131,17 @@ private:
   Room searchActivations(const config::Flags &flags, Bytes &ofModel);
   void refuse(const Diagnostic &error);
   enum class Wanted { Fitting, Nearest };
-  /// Whether a mixture may be what is wanted that has so many bytes, or more.
+  /// Whether a configuration that needs at least these bytes may be wanted.
   bool mayBe(Wanted wanted, const Bytes &bytes) const;
   std::optional<Mixture> plan(const config::Flags &flags, Wanted wanted,
                               Bytes &ofModel);
-  /// Adds the mixture if it fits; whether it does. `ofModel`: as `plan`.
+  /// Adds the configuration if it fits; returns whether it does. `ofModel`: see
+  /// `plan`.
   bool add(const config::Flags &flags, Bytes &ofModel);
   std::array<std::pair<int64_t, int64_t>, 3> boundsOf(const Bytes &bytes) const;
-  /// The bytes that are more than the limits, of all kinds of memory together.
+  /// The bytes above the limits, summed over all kinds of memory.
   int64_t excess(const Bytes &bytes) const;
-  /// The smaller, the nearer it is to what there is.
+  /// Compares how far configurations are from fitting; smaller is nearer.
   std::pair<int64_t, int64_t> needOf(const Bytes &bytes) const {
     return {excess(bytes), bytes.total()};
   }
@@ -152,19 +156,21 @@ private:
   const config::ResolvedSettings &base;
   const config::Cluster &cluster;
   int64_t batch;
-  /// Mixtures that may be `nearest`, and what their models need.
+  /// Configurations that may become `nearest`, and the known bytes of their
+  /// models.
   std::vector<std::pair<config::Flags, Bytes>> least;
 
-  /// What the searches of all meshes share.
+  /// Counts that the searches of all meshes share.
   struct Shared : Counts {
-    std::mutex mutex; ///< Of `lastSaid`.
+    std::mutex mutex; ///< Guards `lastSaid`.
     std::chrono::steady_clock::time_point lastSaid =
         std::chrono::steady_clock::now();
   };
   std::shared_ptr<Shared> found = std::make_shared<Shared>();
 };
 
-/// What two mixtures of one search differ in, as flags of `heddle compile`.
+/// The settings in which two configurations of a search may differ, as flags of
+/// `heddle compile`.
 std::string flagsOf(const config::Settings &settings);
 
 } // namespace heddle::driver

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Prints the configurations that fit a cluster, and writes the best as a
+// strategy file.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CompileFlags.h"
@@ -34,8 +37,8 @@ struct FitFlags {
 
 } // namespace
 
-/// Whether a search chooses a value for the setting, or has one of its own for
-/// the batch and the limits: a strategy then says it in any case.
+/// Whether a search may choose the setting, or has its own value for the batch
+/// and the limits. A strategy file then always states it.
 static bool isSearched(const config::SettingField &field) {
   for (const char *section : {"mesh", "batch"})
     if (field.section() == section)
@@ -49,8 +52,8 @@ static bool isSearched(const config::SettingField &field) {
   return false;
 }
 
-/// A strategy file of a mixture: what it chooses, and all that is not as it is
-/// when left out.
+/// The strategy file of a configuration: the values that the search chose, and
+/// all settings that differ from their defaults.
 static ordered_json strategyOf(const Mixture &mixture) {
   const config::Settings defaults;
   ordered_json strategy = ordered_json::object();
@@ -62,7 +65,7 @@ static ordered_json strategyOf(const Mixture &mixture) {
   return strategy;
 }
 
-/// The most that a rank has of each kind of memory, in bytes.
+/// The largest number of bytes that a rank has of each kind of memory.
 static ordered_json bytesOf(const Mixture &mixture) {
   ordered_json bytes = ordered_json::object();
   for (plan::MemoryKind kind : plan::memoryKinds)
@@ -71,8 +74,8 @@ static ordered_json bytesOf(const Mixture &mixture) {
   return bytes;
 }
 
-/// Keys of the cluster file that say how fast memories are, where what fits has
-/// such and the file has none: their sizes are those of a budget.
+/// Keys of rates that are missing in the cluster file for memories that
+/// configurations use. These memories only have a size, from a budget.
 static std::vector<const char *> unratedMoves(const FitSearch &search,
                                               const config::Cluster &cluster) {
   bool isOnFile = false, isOnHost = false;
@@ -152,7 +155,7 @@ static void printFitting(const FitSearch &search, bool isAll) {
               << " more: --all shows them\n";
 }
 
-/// That nothing fits, the owners of the bytes, and what to do about it.
+/// Fails with the owners of the bytes, and advice, if nothing fits.
 [[noreturn]] static void failWithNearest(const FitSearch &search,
                                          const config::Cluster &cluster) {
   Diagnostic wrong;
@@ -183,7 +186,7 @@ static void printFitting(const FitSearch &search, bool isAll) {
   throw UserError(wrong);
 }
 
-/// Whether a flag or a file says the setting.
+/// Whether a flag or a file sets the setting.
 static bool isSaid(const config::ResolvedSettings &settings, const char *key) {
   using Kind = config::Origin::Kind;
   auto found = settings.origins.find(key);
@@ -192,8 +195,8 @@ static bool isSaid(const config::ResolvedSettings &settings, const char *key) {
          found->second.kind != Kind::Derived;
 }
 
-/// Plans for GPUs, in bf16, where the cluster's ranks have memory of their own
-/// behind a link, and nothing says another target.
+/// Chooses a GPU as target, and bf16, if the cluster's ranks have memory of
+/// their own and nothing states another target.
 static void chooseGpu(config::Flags &flags,
                       const config::ResolvedSettings &base,
                       const config::Cluster &cluster) {
@@ -277,7 +280,7 @@ void driver::addFitVerb(CLI::App &app, Action &action) {
              "a cluster's memory");
   auto flags = std::make_shared<FitFlags>();
   flags->cache = defaultCache();
-  // No weight is read.
+  // No weights are read.
   flags->request.random = true;
   io::addFlag(*verb, "MODEL", flags->request.path, io::range::path(),
               "A Hugging Face directory, or a config file (.json)")

@@ -1,4 +1,4 @@
-//===- ForwardFile.cpp - An architecture that the user wrote --------------===//
+//===- ForwardFile.cpp - Reads a model that the user wrote as MLIR --------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,7 +16,7 @@
 using namespace heddle;
 using namespace heddle::driver;
 
-/// The one model of a module; null after an error.
+/// The only model of a module; null after an error.
 static nn::ModelOp findModel(mlir::ModuleOp module) {
   auto models = llvm::to_vector(module.getOps<nn::ModelOp>());
   if (models.size() != 1) {
@@ -41,7 +41,8 @@ static nn::ModelOp findModel(mlir::ModuleOp module) {
   return model;
 }
 
-/// What the text says of the model, before anything is known of its weights.
+/// Describes the model from the .mlir file, before anything is known of its
+/// weights.
 static config::ModelSpec describe(nn::ModelOp model, const std::string &path) {
   config::ModelSpec spec;
   spec.family = model.getFamily().str();

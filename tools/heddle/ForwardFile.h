@@ -1,8 +1,10 @@
-//===- ForwardFile.h - An architecture that the user wrote ------*- C++ -*-===//
+//===- ForwardFile.h - Reads a model that a user wrote as MLIR --*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// For `heddle compile model.mlir --weights DIR`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +18,7 @@
 namespace heddle::driver {
 
 /// Parses the job's .mlir file, whose model has a forward function and no
-/// programs, and gives it the weights and settings of the job. Null after an
-/// error.
+/// programs, and adds the job's weights and settings. Null after an error.
 mlir::OwningOpRef<mlir::ModuleOp> readForwardFile(mlir::MLIRContext &context,
                                                   const CompileJob &job);
 

@@ -1,4 +1,4 @@
-//===- Hostfile.cpp - Where the ranks of a job run ------------------------===//
+//===- Hostfile.cpp - Places the ranks of a job on hosts ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -64,7 +64,8 @@ std::vector<Host> driver::readHostfile(const std::string &path) {
 
 using Filter = std::map<std::string, std::set<int64_t>>;
 
-/// `h1@h2:0,2` as host to slots; an empty set means all of them.
+/// Parses `h1@h2:0,2` to a map from host to slots; an empty set means all
+/// slots.
 static Filter parseFilter(const std::string &flag, const std::string &filter,
                           const std::vector<Host> &hosts) {
   Filter result;
@@ -94,7 +95,7 @@ static Filter parseFilter(const std::string &flag, const std::string &filter,
   return result;
 }
 
-/// Whether the filter names the slot.
+/// Whether the filter contains the slot.
 static bool names(const Filter &filter, const Host &host, int64_t slot) {
   auto found = filter.find(host.name);
   return found != filter.end() &&

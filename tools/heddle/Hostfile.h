@@ -1,8 +1,10 @@
-//===- Hostfile.h - Where the ranks of a job run ----------------*- C++ -*-===//
+//===- Hostfile.h - Places the ranks of a job on hosts ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reads DeepSpeed's hostfiles and filters, for `heddle run`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,33 +20,33 @@ namespace heddle::driver {
 /// A line of a hostfile.
 struct Host {
   std::string name;
-  std::vector<int64_t> slots; ///< Those that may be used, ascending.
+  std::vector<int64_t> slots; ///< Usable slots, ascending.
 };
 
-/// Where one rank runs; its number is its place in the list.
+/// The host of a rank. Its index in the list is the rank.
 struct Placement {
   std::string host;
   int64_t localRank = 0, localSize = 1; ///< Among the ranks of its host.
   std::vector<int64_t> slots;           ///< Of all ranks of its host.
 };
 
-/// Reads lines `HOST slots=N`, as DeepSpeed's; `#` begins a comment. Throws
+/// Reads lines `HOST slots=N`, as DeepSpeed does; `#` begins a comment. Throws
 /// H0101 or H0122.
 std::vector<Host> readHostfile(const std::string &path);
 
-/// Keeps what `include` names and drops what `exclude` names, each as
-/// `h1@h2:0,2`: all slots of h1, two of h2; "" for no filter. The hosts' order
-/// stays. Throws H0122 for hosts and slots that are not there, or when none is
-/// left.
+/// Keeps the slots in `include` and removes those in `exclude`. Both have the
+/// form `h1@h2:0,2`, which is all slots of h1 and two of h2, or "" for no
+/// filter. The order of hosts stays. Throws H0122 for an unknown host or slot,
+/// or if no slot is left.
 void filterHosts(const std::string &include, const std::string &exclude,
                  std::vector<Host> &hosts);
 
-/// Fills the hosts with `ranks` ranks in order; 0: one for each slot. Throws
-/// H0220 when there are fewer slots.
+/// Assigns `ranks` ranks (0: one for each slot) to the hosts in order. Throws
+/// H0220 if there are too few slots.
 std::vector<Placement> placeRanks(const std::vector<Host> &hosts,
                                   int64_t ranks);
 
-/// Whether a hostfile's name means this machine.
+/// Whether a name in a hostfile means this machine.
 bool isThisMachine(const std::string &name);
 
 } // namespace heddle::driver

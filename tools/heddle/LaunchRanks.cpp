@@ -36,20 +36,22 @@ namespace fs = std::filesystem;
 using Variables = std::vector<std::pair<std::string, std::string>>;
 using Clock = std::chrono::steady_clock;
 
-/// How long ranks may take to notice that another failed, and to end after
-/// SIGTERM, before they are killed. Others have noticed a rank that stopped
-/// after some seven seconds (runtime/comm/Heartbeat.cpp): all end within ten.
+/// After a rank fails, the time that others have to notice it, and after
+/// SIGTERM to end, before they are killed. Ranks notice that another has
+/// stopped after about seven seconds (runtime/comm/Heartbeat.cpp), so all end
+/// within ten.
 static constexpr std::chrono::seconds graceToNotice(2), graceToEnd(5);
 
 //===----------------------------------------------------------------------===//
 // The environment
 //===----------------------------------------------------------------------===//
 
-/// Variables of other launchers, which a rank would take for its own.
+/// Variables of other launchers, by which a rank would find a wrong number of
+/// ranks.
 static constexpr const char *otherLaunchers[] = {
     "OMPI_COMM_WORLD_RANK", "PMI_RANK", "TORCHELASTIC_RUN_ID"};
 
-/// A port that nobody listens at on this machine; 29500 when none is told.
+/// A free port of this machine; 29500 if it cannot be found out.
 static int64_t freePort() {
   int64_t port = 29500;
   int handle = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -66,8 +68,8 @@ static int64_t freePort() {
   return port;
 }
 
-/// The variables that all ranks have in common: where they meet, and how many
-/// they are.
+/// The variables that all ranks share: the address of rank 0, and the number of
+/// ranks.
 static Variables commonVariables(const LaunchRequest &request) {
   bool allHere = std::all_of(
       request.ranks.begin(), request.ranks.end(),
@@ -101,8 +103,9 @@ static void addRankVariables(const Placement &placement, size_t rank,
                     {"CUDA_VISIBLE_DEVICES", slots}});
 }
 
-/// What DeepSpeed's launcher carries to other machines: variables of the
-/// communication libraries, and the lines of `.deepspeed_env` here or at home.
+/// Variables that DeepSpeed's launcher passes to other machines: those of the
+/// communication libraries, and the lines of `.deepspeed_env` in the working or
+/// home directory.
 static Variables carriedVariables() {
   Variables variables;
   auto add = [&](const std::string &line) {
@@ -137,8 +140,8 @@ static std::string quote(const std::string &text) {
 std::string driver::remoteCommand(const std::string &directory,
                                   const Variables &variables,
                                   const std::vector<std::string> &command) {
-  // The shell becomes the command, so that $$ is the command's. If the
-  // connection ends after a signal, that is no second one.
+  // The shell execs the command, so $$ is the command's id. If the connection
+  // ends after a signal, no second signal is sent.
   std::string script =
       "cd " + quote(directory) +
       " || exit; exec 3<&0; (n=; while read -r s; do kill -s \"$s\" $$; n=1; "
@@ -157,7 +160,7 @@ std::string driver::remoteCommand(const std::string &directory,
 
 namespace {
 
-/// A file descriptor that is closed in the end and by exec.
+/// A file descriptor that the destructor and exec close.
 class Handle {
 public:
   explicit Handle(int number = -1) : number(number) {}
@@ -189,14 +192,14 @@ struct Pipe {
   Handle read, write;
 };
 
-/// A rank's process, or the ssh that it is at the other end of.
+/// The process of a rank, or of the ssh that starts it.
 struct Process {
   pid_t id = -1;
   bool running = false;
-  bool stopped = false; ///< By a signal: it takes no other but SIGKILL.
+  bool stopped = false; ///< A signal stopped it: only SIGKILL ends it.
   bool isRemote = false;
-  Handle control; ///< Of a remote rank: takes names of signals.
-  Handle errors;  ///< Its stderr; rank 0 has ours.
+  Handle control; ///< Of a remote rank: its names of signals are written here.
+  Handle errors;  ///< Its stderr. Rank 0 inherits ours.
   std::string line;
 };
 
@@ -224,8 +227,8 @@ private:
   sigset_t caught, before;
   Handle signals;
   io::StopRequests requests;
-  int status = 0;   ///< Of the first that failed.
-  int nextStep = 0; ///< SIGTERM or SIGKILL, after a failure.
+  int status = 0;   ///< Exit status of the first rank that failed.
+  int nextStep = 0; ///< After a failure, the next signal: SIGTERM or SIGKILL.
   Clock::time_point deadline;
 };
 
@@ -245,7 +248,8 @@ Job::Job(const LaunchRequest &request) : request(request) {
   requests.setParent();
   sigprocmask(SIG_BLOCK, &caught, &before);
   signals = Handle(signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
-  // A rank that is gone does not read its signals.
+  // Without this, writing a signal's name to a rank that has ended would kill
+  // this process.
   signal(SIGPIPE, SIG_IGN);
   processes.resize(request.ranks.size());
 }
@@ -305,7 +309,8 @@ void Job::start(size_t rank, const Variables &common) {
 void Job::become(size_t rank, const std::vector<std::string> &command,
                  const Variables &variables, int input, int errors,
                  int failure) {
-  // Of its own group, a terminal's Ctrl-C comes through this process alone.
+  // In a separate process group, a terminal's Ctrl-C only reaches this process,
+  // which passes it on once.
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   signal(SIGPIPE, SIG_DFL);
@@ -333,7 +338,7 @@ void Job::become(size_t rank, const std::vector<std::string> &command,
 }
 
 //===----------------------------------------------------------------------===//
-// While it runs
+// Running
 //===----------------------------------------------------------------------===//
 
 void Job::sendAll(int signal) {
@@ -346,14 +351,14 @@ void Job::sendAll(int signal) {
       if (written == ssize_t(line.size()) && signal != SIGKILL)
         continue;
     }
-    // It may not have made its group yet.
+    // The process may not have made its group yet.
     if (kill(-process.id, signal) != 0)
       kill(process.id, signal);
   }
 }
 
-/// The exit status of a rank that ended. What kills a rank, but for the signals
-/// that are handed on, is a failure while running.
+/// The exit status of a rank. A rank that a signal killed has failed, unless
+/// the signal was passed on.
 int Job::statusOf(const Process &process, int state) const {
   if (WIFEXITED(state))
     return WEXITSTATUS(state);
@@ -404,7 +409,7 @@ void Job::readSignals() {
     int signal = int(information.ssi_signo);
     io::SignalSender sender = {information.ssi_code == SI_KERNEL,
                                pid_t(information.ssi_pid)};
-    // A rank ends at once when this process signals it again.
+    // A second signal makes the ranks end at once.
     if (signal == SIGCHLD)
       reap();
     else if (requests.judge(signal, sender) != io::StopRequests::Kind::Repeated)
@@ -444,7 +449,7 @@ void Job::escalate() {
   deadline = Clock::now() + graceToEnd;
 }
 
-/// Milliseconds until something is to be done; -1: only on an event.
+/// Milliseconds until the next deadline; -1: none.
 int Job::timeout() const {
   if (nextStep == 0)
     return -1;
@@ -463,7 +468,7 @@ int Job::run() {
   };
   while (anyRuns()) {
     std::vector<pollfd> events = {{signals.get(), POLLIN, 0}};
-    // A negative descriptor is passed over.
+    // poll ignores a negative descriptor.
     for (const Process &process : processes)
       events.push_back({process.errors.get(), POLLIN, 0});
     poll(events.data(), events.size(), timeout());
@@ -473,7 +478,8 @@ int Job::run() {
     readSignals();
     escalate();
   }
-  // What was written last; a pipe that others still hold is not waited for.
+  // Reads the rest of stderr, but does not wait if another process still has
+  // the pipe open.
   for (size_t rank = 0; rank < processes.size(); ++rank)
     if (processes[rank].errors.get() >= 0)
       forwardErrors(rank);

@@ -1,4 +1,4 @@
-//===- ModuleFile.cpp - A module that the user hands in -------------------===//
+//===- ModuleFile.cpp - Reads a dump --------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,7 +16,7 @@
 using namespace heddle;
 using namespace heddle::driver;
 
-/// What to start from so that `phase` runs.
+/// The phase to start from so that `phase` runs.
 static std::string startBefore(Phase phase) {
   if (phase == Phase::Import)
     return "the model";
@@ -24,8 +24,8 @@ static std::string startBefore(Phase phase) {
   return "a dump of the phase " + phaseName(before).str();
 }
 
-/// The operations that carry the strategy and the phase they were dumped after:
-/// one, or one for each pipeline stage.
+/// The operations with the strategy and the phase of the dump: one, or one for
+/// each pipeline stage.
 static llvm::SmallVector<mlir::Operation *> findRoots(mlir::ModuleOp module) {
   llvm::SmallVector<mlir::Operation *> roots;
   for (mlir::Operation &op : module.getOps())
@@ -35,7 +35,7 @@ static llvm::SmallVector<mlir::Operation *> findRoots(mlir::ModuleOp module) {
   return roots;
 }
 
-/// The models, or programs, of all stages come from one compilation.
+/// Checks that the models or programs of all stages come from one compilation.
 static mlir::LogicalResult checkAlike(llvm::ArrayRef<mlir::Operation *> roots) {
   for (mlir::Operation *root : roots.drop_front())
     for (llvm::StringRef name : {"phase", "strategy"})
@@ -98,7 +98,8 @@ static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
   return mlir::success();
 }
 
-/// Several targets need a dump that has nothing of one in it.
+/// Checks that a dump for several targets contains nothing that is specific to
+/// one.
 static mlir::LogicalResult checkTargets(mlir::Operation *root, Phase done,
                                         const CompileJob &job) {
   Phase first = *parsePhase(config::findSetting("target")->firstPhase);

@@ -1,8 +1,10 @@
-//===- ModuleFile.h - A module that the user hands in -----------*- C++ -*-===//
+//===- ModuleFile.h - Reads a dump ------------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// For `--start-from` and `heddle eval`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,20 +18,20 @@
 
 namespace heddle::driver {
 
-/// A module that the user handed in.
+/// A dump, which the user may have edited.
 struct UserModule {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< Null after an error.
-  /// What carries the strategy: one, or one for each pipeline stage.
+  /// The operations with the strategy: one, or one for each pipeline stage.
   llvm::SmallVector<mlir::Operation *> roots;
-  Phase done = Phase::Import; ///< The phase that it was dumped after.
+  Phase done = Phase::Import; ///< The phase after which it was dumped.
 };
 
 /// Reads and verifies an .mlir file.
 UserModule readUserModule(mlir::MLIRContext &context, const std::string &path);
 
-/// Parses the .mlir file of the job, checks that it was dumped after the phase
-/// that the job starts from, and gives its strategy the values of flags and
-/// files that no phase has used up yet. Null after an error.
+/// Parses the job's dump, checks that its phase is the one before the job's
+/// first, and updates its strategy with values of flags and files, unless an
+/// earlier phase has used the value. Null after an error.
 mlir::OwningOpRef<mlir::ModuleOp> readModuleFile(mlir::MLIRContext &context,
                                                  const CompileJob &job);
 

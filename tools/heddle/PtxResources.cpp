@@ -1,4 +1,4 @@
-//===- PtxResources.cpp - What ptxas says of a text -----------------------===//
+//===- PtxResources.cpp - Register counts from ptxas ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- PtxResources.h - What ptxas says of a text ---------------*- C++ -*-===//
+//===- PtxResources.h - Register counts from ptxas --------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,8 +15,8 @@
 
 namespace heddle::driver {
 
-/// The registers of a thread, for each function of a text of PTX; nothing where
-/// there is no ptxas, or it refuses the text.
+/// The registers of a thread for each function in a PTX module. Empty if ptxas
+/// is missing or rejects the module.
 std::map<std::string, int64_t> registersOf(const std::string &ptx,
                                            const std::string &chip);
 

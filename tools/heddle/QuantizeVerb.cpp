@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Quantizes a model's weights by rounding or GPTQ, and writes a model
+// directory.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CalibrationJob.h"
@@ -26,7 +29,7 @@ struct QuantizeFlags {
   std::string method = "rtn", bits = "4", report;
 };
 
-/// What the model makes of a text before and after.
+/// The perplexities before and after quantization.
 struct Perplexities {
   double before = 0, after = 0;
 };

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Starts the ranks of a binary as DeepSpeed's launcher would. One rank on this
-// machine is executed in place.
+// Starts the ranks of a binary, with a command line like that of DeepSpeed's
+// launcher. If there is only one rank, on this machine, its command replaces
+// this process.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,8 +36,8 @@ struct RunFlags {
 
 } // namespace
 
-/// The mesh of its plan; nothing for a program that carries none, as a script
-/// that starts the binary.
+/// The mesh of the binary's plan; nothing if the program has no plan, for
+/// example a script.
 static std::optional<plan::Mesh> meshOf(const std::string &binary) {
   try {
     return rt::readBinary(binary).plan.mesh;
@@ -47,8 +48,8 @@ static std::optional<plan::Mesh> meshOf(const std::string &binary) {
   return std::nullopt;
 }
 
-/// Warns of the first group along `axis` with ranks on two hosts: they speak
-/// with each other in every layer. `group` ranks in a row hold whole groups.
+/// Warns if a group of ranks along `axis` is on two hosts, since it
+/// communicates in every layer. A group is within `group` consecutive ranks.
 static void warnOfGroup(const plan::Mesh &mesh, const std::string &axis,
                         int64_t group, const std::vector<Placement> &ranks) {
   for (int64_t rank = 0; rank < int64_t(ranks.size()); ++rank) {
@@ -63,7 +64,7 @@ static void warnOfGroup(const plan::Mesh &mesh, const std::string &axis,
   }
 }
 
-/// Of axes that share out a layer's work on the same rows.
+/// Warns for the axes that communicate within a layer.
 static void warnOfGroups(const plan::Mesh &mesh,
                          const std::vector<Placement> &ranks) {
   int64_t group = 1;
@@ -75,9 +76,9 @@ static void warnOfGroups(const plan::Mesh &mesh,
   }
 }
 
-/// Ranks that are many more than the cores make each other wait so long that
-/// they are taken for dead, and may take the machine's memory. At a terminal,
-/// whoever sits there may want them all the same.
+/// Refuses many more ranks than cores: waiting ranks would be taken for dead,
+/// and the machine's memory might not suffice. On a terminal, the user may
+/// confirm.
 static void requireCores(const std::vector<Placement> &ranks) {
   constexpr int64_t mostRanksOfACore = 8;
   int64_t cores = rt::availableThreads();
@@ -107,7 +108,7 @@ static void requireCores(const std::vector<Placement> &ranks) {
        "give the path of a compiled binary");
 }
 
-/// Becomes the command; returns only by throwing.
+/// Replaces this process with the command. Returns only by throwing.
 [[noreturn]] static void become(const std::vector<std::string> &command) {
   std::vector<char *> words;
   for (const std::string &word : command)
@@ -121,7 +122,7 @@ static int runBinary(const RunFlags &flags) {
   LaunchRequest request;
   bool isBare = flags.binary.find('/') == std::string::npos;
   request.command = {(isBare ? "./" : "") + flags.binary};
-  // A `--` before its arguments is only for the eye.
+  // A `--` before the arguments is optional.
   bool isMarked = !flags.arguments.empty() && flags.arguments.front() == "--";
   request.command.insert(request.command.end(),
                          flags.arguments.begin() + isMarked,

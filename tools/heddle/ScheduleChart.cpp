@@ -1,4 +1,4 @@
-//===- ScheduleChart.cpp - When the stages of a pipeline do what ----------===//
+//===- ScheduleChart.cpp - Timeline of a pipeline schedule ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,7 +13,8 @@
 
 using namespace heddle;
 
-/// What the fragments of each chunk take; kinds that the stage lacks, nothing.
+/// Times of the fragments of each chunk; 0 for kinds that the stage does not
+/// have.
 static pipe::StageTimes timesOf(const driver::StageLine &stage,
                                 int64_t chunks) {
   using Kind = pipe::Action::Kind;
@@ -85,7 +86,7 @@ driver::Timetable driver::replayLines(const std::vector<StageLine> &stages) {
   for (size_t i = 0; i < stages.size(); ++i) {
     table.idle.push_back(replay.idleShare(i));
     auto &cells = table.stages.emplace_back();
-    // The optimizer, which ends the line, takes no time here.
+    // The last entry is the optimizer, which has no time here.
     for (size_t j = 0; j + 1 < schedule[i].size(); ++j) {
       double begin = replay.begins[i][j];
       cells.push_back(
@@ -95,8 +96,8 @@ driver::Timetable driver::replayLines(const std::vector<StageLine> &stages) {
   return table;
 }
 
-/// Columns of a chart per unit of time: such that every name fits, or if that
-/// is too wide that every fragment is seen.
+/// Columns per unit of time: enough for every fragment's name, or if that is
+/// too wide, for one column of each fragment.
 static double scaleOf(const driver::Timetable &table, int64_t width) {
   double longest = 0, shortest = table.makespan;
   size_t letters = 0;
@@ -105,7 +106,7 @@ static double scaleOf(const driver::Timetable &table, int64_t width) {
       longest = std::max(longest, cell.end - cell.begin);
       letters = std::max(letters, cell.name.size());
     }
-  // Fragments that are much shorter than others are not worth the width.
+  // Fragments much shorter than others would make the chart too wide.
   for (const auto &cells : table.stages)
     for (const driver::Timetable::Cell &cell : cells)
       if (cell.end - cell.begin >= longest / 6)

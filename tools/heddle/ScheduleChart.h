@@ -1,8 +1,11 @@
-//===- ScheduleChart.h - When the stages of a pipeline do what --*- C++ -*-===//
+//===- ScheduleChart.h - Timeline of a pipeline schedule --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Replays the schedules of all stages, and draws them as text for `heddle
+// explain`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +22,7 @@
 
 namespace heddle::driver {
 
-/// A fragment in a pipeline stage's line of the schedule.
+/// An entry of a stage's schedule line.
 struct LineEntry {
   plan::Fragment fragment; ///< Its kind and chunk.
   int64_t microBatch = 0;
@@ -28,39 +31,39 @@ struct LineEntry {
 /// Parses an entry as traces and schedules write it, such as `F3/1`.
 std::optional<LineEntry> readEntry(const std::string &word);
 
-/// A pipeline stage's line of the schedule, without the optimizer.
+/// The schedule line of a stage, without the optimizer.
 struct StageLine {
   std::vector<LineEntry> line;
-  /// How long each kind of fragment (`F`, `B/1`) takes, in any unit.
+  /// The time of each kind of fragment (`F`, `B/1`), in any unit.
   std::map<std::string, double> times;
-  /// From the end of a fragment until another stage has its result.
+  /// Time until another stage has the result of a fragment.
   double transfer = 0;
-  /// Of all fragments, one after the other.
+  /// The sum of the times of all fragments.
   double seconds() const;
   /// The line as schedules are written: `F0 F1 B0 B1`.
   std::string text() const;
 };
 
-/// The fragments of a step when each begins as early as it can.
+/// The fragments of a step, each at its earliest time.
 struct Timetable {
   struct Cell {
-    std::string name; ///< As the schedule writes it.
+    std::string name; ///< As in the schedule.
     double begin = 0, end = 0;
   };
   std::vector<std::vector<Cell>> stages;
-  std::vector<double> idle; ///< The share in which each stage does nothing.
+  std::vector<double> idle; ///< Share of the step in which each stage is idle.
   double makespan = 0;
 
-  /// The mean of `idle`: the bubble.
+  /// The bubble: the mean of `idle`.
   double meanIdle() const;
 };
 
-/// Replays the schedule; empty when the lines are none.
+/// Replays the schedule; empty if `stages` is empty.
 Timetable replayLines(const std::vector<StageLine> &stages);
 
-/// A row for each stage of at most `width` columns: a fragment's name, or its
-/// letter where it is short, `-` while it runs, `.` while the stage is idle.
-/// What does not fit is left out of the middle.
+/// A row for each stage, at most `width` columns wide: a fragment's name, or
+/// its letter if it is short, `-` while it runs, `.` while the stage is idle.
+/// If the chart is too wide, its middle is left out.
 std::vector<std::string> drawChart(const Timetable &table, int64_t width);
 
 } // namespace heddle::driver

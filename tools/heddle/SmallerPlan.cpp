@@ -1,4 +1,4 @@
-//===- SmallerPlan.cpp - What makes a plan need less memory ---------------===//
+//===- SmallerPlan.cpp - Searches flags that need less memory -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -33,8 +33,8 @@ config::Flags Change::on(config::Flags given) const {
   return given;
 }
 
-/// The places of `then`, also those in the device's memory of what is elsewhere
-/// in `now`: a file may say that.
+/// The value of --place for `then`. It also names states that only `now`
+/// offloads, since a file may ask for that.
 static std::string newOffloadsOf(const Settings &now, const Settings &then) {
   std::string text;
   for (const OffloadedRole &role : offloadedRoles) {
@@ -55,7 +55,7 @@ std::string driver::offloadsOf(const Settings &settings) {
   return newOffloadsOf(settings, settings);
 }
 
-/// The number without its smallest prime factor.
+/// The number divided by its smallest prime factor.
 static int64_t withoutFactor(int64_t number) {
   for (int64_t factor = 2; factor * factor <= number; ++factor)
     if (number % factor == 0)
@@ -82,18 +82,18 @@ static Change changeTo(const Settings &now, const Settings &then) {
   return change;
 }
 
-/// With so many rows at a time, of the same batch.
+/// Changes the rows of a micro-batch; the global batch stays.
 static void setRows(Settings &settings, int64_t rows) {
   settings.accumulate *= settings.microBatch / rows;
   settings.microBatch = rows;
 }
 
-/// Settings of which each needs less memory and more time than the one before:
-/// of those that fit, the first is the cheapest.
+/// Settings of which each needs less memory, and takes more time, than the one
+/// before. The first that fits is the cheapest.
 using Ladder = std::vector<Settings>;
 
-/// More and more in one other kind of memory: gradients before parameters, and
-/// the other way round.
+/// Ladders that offload more and more states to one kind of memory: with
+/// gradients before parameters, and the other way round.
 static std::vector<Ladder> placed(const Settings &from, MemoryKind away) {
   std::vector<Ladder> ladders;
   for (auto order : {std::array{0, 1, 2, 3}, std::array{0, 2, 1, 3}}) {
@@ -109,7 +109,8 @@ static std::vector<Ladder> placed(const Settings &from, MemoryKind away) {
   return ladders;
 }
 
-/// Less and less on file, first what is moved most often.
+/// A ladder that moves states from file to `to`, first those that are moved
+/// most often.
 static Ladder broughtBack(const Settings &from, MemoryKind to) {
   Ladder ladder;
   Settings next = from;
@@ -122,7 +123,7 @@ static Ladder broughtBack(const Settings &from, MemoryKind to) {
   return ladder;
 }
 
-/// Kinds of memory beside the device's, the nearest first.
+/// Kinds of memory other than the device's, the nearest first.
 static std::vector<MemoryKind> otherMemories(const Settings &settings) {
   if (factsOf(settings.target).hasDeviceMemory)
     return {MemoryKind::Host, MemoryKind::File};
@@ -137,7 +138,7 @@ static void add(std::vector<Ladder> &all, std::vector<Ladder> more) {
   std::move(more.begin(), more.end(), std::back_inserter(all));
 }
 
-/// Each changes one thing.
+/// Ladders that each change one thing.
 static std::vector<Ladder> singleChanges(const Settings &settings) {
   Ladder stages, rows, recomputes, activations;
   for (int64_t stage = settings.zero + 1; hasReplicas(settings) && stage <= 3;
@@ -163,7 +164,8 @@ static std::vector<Ladder> singleChanges(const Settings &settings) {
   return all;
 }
 
-/// All changes together, without and with states and activations elsewhere.
+/// Ladders that change everything, without and with offloading of states and
+/// activations.
 static std::vector<Ladder> allChanges(const Settings &settings) {
   Settings least = settings;
   least.zero = hasReplicas(settings) ? 3 : settings.zero;
@@ -175,7 +177,7 @@ static std::vector<Ladder> allChanges(const Settings &settings) {
   return all;
 }
 
-/// The same in bf16.
+/// The same ladders in bf16.
 static std::vector<Ladder> narrowed(const Settings &settings) {
   std::vector<Ladder> all = allChanges(settings);
   all.insert(all.begin(), {settings});
@@ -185,8 +187,8 @@ static std::vector<Ladder> narrowed(const Settings &settings) {
   return all;
 }
 
-/// Those of a binary that serves, the cheapest first: each by itself, then all
-/// that come before with the next.
+/// Changes for a binary that serves, the cheapest first: each by itself, then
+/// with all before it.
 static std::vector<Change> smallerServings(const Settings &settings) {
   std::vector<Change> all;
   Change fewest;
@@ -225,7 +227,7 @@ static std::vector<Change> smallerServings(const Settings &settings) {
 
 namespace {
 
-/// Asks for changes, of which none is asked for twice.
+/// Asks for the cost of changes, each only once.
 class Search {
 public:
   Search(const CostOf &costOf, std::chrono::nanoseconds time)
@@ -235,14 +237,14 @@ public:
     cutShort |= std::chrono::steady_clock::now() >= end;
     return cutShort;
   }
-  /// Whether it fits.
+  /// Whether the change fits.
   bool ask(const Change &change) {
     auto [entry, isNew] = known.try_emplace(change.text());
     if (isNew)
       entry->second = costOf(change);
     if (!entry->second)
       return false;
-    // What is as fast and comes first stays.
+    // Of equally fast changes, the first is kept.
     if (!hasFound() || *entry->second < seconds * (1 - 1e-9)) {
       best = change.text();
       seconds = *entry->second;
@@ -252,19 +254,19 @@ public:
   bool hasFound() const { return !best.empty(); }
 
   std::string best;
-  bool cutShort = false; ///< Whether there was no time for some.
+  bool cutShort = false; ///< Whether time ran out.
 
 private:
   const CostOf &costOf;
   std::chrono::steady_clock::time_point end;
-  double seconds = 0; ///< Of the best.
-  /// The settings as they are do not fit.
+  double seconds = 0; ///< Of the best change.
+  /// Without a change, the plan does not fit.
   std::map<std::string, std::optional<double>> known = {{"", std::nullopt}};
 };
 
 } // namespace
 
-/// The first of each ladder that fits. The cheapest of these.
+/// The cheapest of the first settings of each ladder that fit.
 static std::optional<Settings>
 climb(const Settings &now, const std::vector<Ladder> &ladders, Search &search) {
   std::optional<Settings> cheapest;
@@ -282,7 +284,7 @@ climb(const Settings &now, const std::vector<Ladder> &ladders, Search &search) {
   return cheapest;
 }
 
-/// Takes changes back, one after the other, as long as what is left fits.
+/// Undoes changes one by one, as long as the plan fits.
 static void takeBack(const Settings &now, Settings changed, Search &search) {
   auto without = [&](auto change) {
     Settings next = changed;
@@ -306,7 +308,7 @@ static void searchTrainings(const Settings &settings, Search &search) {
     return;
   if (auto found = climb(settings, allChanges(settings), search))
     return takeBack(settings, *found, search);
-  // It changes numbers.
+  // Last, since bf16 changes results.
   climb(settings, narrowed(settings), search);
   if (search.cutShort && !search.hasFound())
     search.ask(changeTo(settings, narrowed(settings).back().back()));

@@ -1,4 +1,4 @@
-//===- TraceFile.cpp - What a run measured --------------------------------===//
+//===- TraceFile.cpp - Reads the traces of a run --------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,14 +18,14 @@ using nlohmann::json;
 
 namespace {
 
-/// A fragment of one step of one rank, in microseconds.
+/// A fragment in one step of one rank; times are in microseconds.
 struct Fragment {
   std::string word; ///< As in the trace: `F3/1`.
   double begin = 0, end = 0;
   double waits = 0; ///< For other stages.
 };
 
-/// What the ranks of a stage have measured so far.
+/// Measurements of the ranks of a stage.
 struct Samples {
   std::map<std::string, std::vector<double>> fragments; ///< By kind.
   std::vector<double> collectives, transfers;           ///< Of each step.
@@ -42,7 +42,7 @@ double medianOf(std::vector<double> values) {
 
 } // namespace
 
-/// Adds the events of one step, in their order.
+/// Adds the events of one step, in order.
 static void addStep(const std::vector<const json *> &events, Samples &samples) {
   std::vector<Fragment> fragments;
   double collectives = 0, transfers = 0;

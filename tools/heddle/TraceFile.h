@@ -1,8 +1,10 @@
-//===- TraceFile.h - What a run measured ------------------------*- C++ -*-===//
+//===- TraceFile.h - Reads the traces of a run ------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// For `heddle explain --trace`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,19 +16,18 @@
 
 namespace heddle::driver {
 
-/// What the ranks of one pipeline stage measured; medians over ranks and steps.
+/// Measured times of a pipeline stage: medians over its ranks and steps.
 struct MeasuredStage {
-  /// The order of the fragments as it was recorded, empty where there are none,
-  /// and the seconds of each kind without its waits for other stages.
+  /// The recorded order of fragments (empty without a pipeline), and the
+  /// seconds of each kind, without waits for other stages.
   StageLine line;
-  /// Seconds of a step in which nothing is computed: in collectives, and for
+  /// Seconds of a step in which the stage only waits: for collectives, and for
   /// messages of other stages.
   double collectives = 0, transfers = 0;
 };
 
-/// Reads what `--trace path` of a run of the plan wrote: the files of all
-/// ranks. One entry for each stage. Throws H0388 for a file that is no such
-/// trace, or that of another plan.
+/// Reads the files of all ranks that `--trace path` wrote. Returns an entry for
+/// each stage. Throws H0388 if a file is not a trace, or is of another plan.
 std::vector<MeasuredStage> readTraces(const std::string &path,
                                       const plan::Plan &plan);
 

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Each verb has a file `NAMEVerb.cpp`, which adds its flags to the command
+// line.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_TOOLS_HEDDLE_VERBS_H
@@ -15,11 +18,12 @@
 
 namespace heddle::driver {
 
-/// What the chosen verb does once the command line has been read; returns the
-/// exit status and may throw UserError.
+/// Runs the chosen verb after the command line has been parsed. Returns the
+/// exit status; may throw UserError.
 using Action = std::function<int()>;
 
-/// Each adds one verb with its flags, and sets `action` when it is chosen.
+/// Each function adds a verb with its flags. If the user chooses the verb, it
+/// sets `action`.
 void addCompileVerb(CLI::App &app, Action &action);
 void addFitVerb(CLI::App &app, Action &action);
 void addExplainVerb(CLI::App &app, Action &action);
@@ -30,7 +34,7 @@ void addQuantizeVerb(CLI::App &app, Action &action);
 void addRunVerb(CLI::App &app, Action &action);
 void addEmulateVerb(CLI::App &app, Action &action);
 
-/// Reads the command line and runs the verb: the driver's main.
+/// Parses the command line and runs the verb; called by main.
 int runDriver(int argc, char **argv);
 
 } // namespace heddle::driver

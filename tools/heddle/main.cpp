@@ -1,4 +1,4 @@
-//===- main.cpp - The user's driver ---------------------------------------===//
+//===- main.cpp - The program `heddle` ------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
