@@ -22,8 +22,8 @@
 
 namespace heddle::driver {
 
-/// A configuration (mesh, ZeRO stage, offloading, micro-batch, recomputation),
-/// and what its plan needs.
+/// A configuration, which `heddle fit` calls a mixture (mesh, ZeRO stage,
+/// offloading, micro-batch, recomputation), and what its plan needs.
 struct Mixture {
   config::Settings settings;
   config::Flags flags; ///< The flags that ask for it.
