@@ -54,11 +54,11 @@ LogicalResult Lifetimes::endCarried() {
   return success();
 }
 
-std::optional<size_t> Lifetimes::placeOf(Stream stream) {
-  const Stream *found = llvm::find(besides, stream);
-  if (found == std::end(besides))
+std::optional<size_t> Lifetimes::indexOf(Stream stream) {
+  const Stream *found = llvm::find(asyncStreams, stream);
+  if (found == std::end(asyncStreams))
     return std::nullopt;
-  return found - std::begin(besides);
+  return found - std::begin(asyncStreams);
 }
 
 LogicalResult Lifetimes::walk(Block &block) {
@@ -67,11 +67,11 @@ LogicalResult Lifetimes::walk(Block &block) {
     if (auto command = dyn_cast<CommandOpInterface>(op))
       if (failed(walk(command, work)))
         return failure();
-  for (auto [stream, beside] : llvm::zip(besides, work)) {
-    if (beside.open.size() == beside.numCarried)
+  for (auto [stream, queue] : llvm::zip(asyncStreams, work)) {
+    if (queue.open.size() == queue.numCarried)
       continue;
     auto diagnostic =
-        beside.open[beside.numCarried]->emitError("H0924: is on the stream ")
+        queue.open[queue.numCarried]->emitError("H0924: is on the stream ")
         << stringifyStream(stream)
         << ", and compute does not wait for it before its block "
            "ends";
@@ -90,16 +90,16 @@ void Lifetimes::endAt(Operation *op, Operation *end, int64_t here) {
 
 Lifetimes::Clock Lifetimes::clockOf(Stream stream, const Work &work,
                                     int64_t here) const {
-  if (std::optional<size_t> place = placeOf(stream)) {
-    Clock clock = work[*place].clock;
-    clock.done[*place] = work[*place].issued;
+  if (std::optional<size_t> index = indexOf(stream)) {
+    Clock clock = work[*index].clock;
+    clock.done[*index] = work[*index].issued;
     if (stream == Stream::Copy)
       clock.settled = settledForCopy.size();
     return clock;
   }
   Clock clock{here, {}, settledAt.size()};
-  for (auto [done, beside] : llvm::zip(clock.done, work))
-    done = beside.issued - beside.open.size();
+  for (auto [done, queue] : llvm::zip(clock.done, work))
+    done = queue.issued - queue.open.size();
   return clock;
 }
 
@@ -137,9 +137,9 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
     return requireOneRun(op, /*again=*/true);
   } else if (auto waiting = dyn_cast<WaitOp>(op)) {
     return wait(waiting, here, work);
-  } else if (std::optional<size_t> place = placeOf(stream)) {
-    Beside &beside = work[*place];
-    if (beside.clock.begin < 0) {
+  } else if (std::optional<size_t> index = indexOf(stream)) {
+    AsyncQueue &queue = work[*index];
+    if (queue.clock.begin < 0) {
       auto diagnostic = op->emitError("H0924: is on the stream ")
                         << stringifyStream(stream)
                         << ", which waits for nothing of this block before it";
@@ -148,9 +148,9 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
                               << stringifyStream(stream) << " before it";
       return diagnostic;
     }
-    spans[op].first = beside.clock.begin;
-    ++beside.issued;
-    beside.open.push_back(op);
+    spans[op].first = queue.clock.begin;
+    ++queue.issued;
+    queue.open.push_back(op);
   }
   if (StringRef channel = command.getSendingChannel(); !channel.empty())
     sent[channel].push_back(op);
@@ -171,10 +171,9 @@ LogicalResult Lifetimes::carry(RecordOp op, Work &work) {
   if (*op.getCarried() != carried.size())
     return op.emitError("H0924: has the number ")
            << *op.getCarried() << ", where " << carried.size() << " is next";
-  Beside &beside = work[*placeOf(op.getStream())];
-  carried.emplace_back(beside.open.begin() + beside.numCarried,
-                       beside.open.end());
-  beside.numCarried = beside.open.size();
+  AsyncQueue &queue = work[*indexOf(op.getStream())];
+  carried.emplace_back(queue.open.begin() + queue.numCarried, queue.open.end());
+  queue.numCarried = queue.open.size();
   return requireOneRun(op, /*again=*/false);
 }
 
@@ -189,8 +188,8 @@ LogicalResult Lifetimes::wait(WaitOp op, int64_t here, Work &work) {
   if (start->getBlock() != op->getBlock())
     return op.emitError("H0924: waits for a point of another block");
   const Clock &point = found->second;
-  if (std::optional<size_t> place = placeOf(op.getStream())) {
-    Clock &clock = work[*place].clock;
+  if (std::optional<size_t> index = indexOf(op.getStream())) {
+    Clock &clock = work[*index].clock;
     clock.begin = std::max(clock.begin, point.begin);
     for (auto [done, known] : llvm::zip(clock.done, point.done))
       done = std::max(done, known);
@@ -199,11 +198,11 @@ LogicalResult Lifetimes::wait(WaitOp op, int64_t here, Work &work) {
     return success();
   }
   settle(settledAt, point.settled, here);
-  for (auto [beside, done] : llvm::zip(work, point.done))
-    while (!beside.open.empty() && beside.issued - beside.open.size() < done) {
-      endAt(beside.open.front(), op, here);
-      beside.open.pop_front();
-      beside.numCarried -= beside.numCarried > 0;
+  for (auto [queue, done] : llvm::zip(work, point.done))
+    while (!queue.open.empty() && queue.issued - queue.open.size() < done) {
+      endAt(queue.open.front(), op, here);
+      queue.open.pop_front();
+      queue.numCarried -= queue.numCarried > 0;
     }
   return success();
 }

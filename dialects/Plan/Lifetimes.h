@@ -70,28 +70,28 @@ public:
 
 private:
   /// The asynchronous streams without communication.
-  static constexpr planir::Stream besides[] = {
+  static constexpr planir::Stream asyncStreams[] = {
       planir::Stream::Copy, planir::Stream::Store, planir::Stream::Host};
-  static constexpr size_t numBesides = std::size(besides);
+  static constexpr size_t numAsyncStreams = std::size(asyncStreams);
 
   /// What is known to be done at a point of a stream.
   struct Clock {
     int64_t begin = -1; ///< The last point of `compute`, or -1.
-    /// The number of commands of each of `besides` in the block.
-    std::array<size_t, numBesides> done = {};
+    /// The number of commands of each of `asyncStreams` in the block.
+    std::array<size_t, numAsyncStreams> done = {};
     size_t settled = 0; ///< The number of points of the previous run.
   };
-  /// The work of one of `besides` in a block.
-  struct Beside {
+  /// The work of one of `asyncStreams` in a block.
+  struct AsyncQueue {
     Clock clock; ///< What the stream has waited for.
     size_t issued = 0;
     /// Commands that `compute` has not waited for.
     std::deque<mlir::Operation *> open;
     size_t numCarried = 0; ///< The first of them that are left to the next run.
   };
-  using Work = std::array<Beside, numBesides>;
-  /// The index of a stream in `besides`, or none.
-  static std::optional<size_t> placeOf(planir::Stream stream);
+  using Work = std::array<AsyncQueue, numAsyncStreams>;
+  /// The index of a stream in `asyncStreams`, or none.
+  static std::optional<size_t> indexOf(planir::Stream stream);
   /// The clock at a record, which is command number `here`.
   Clock clockOf(planir::Stream stream, const Work &work, int64_t here) const;
 

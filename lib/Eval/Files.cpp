@@ -86,7 +86,7 @@ bool eval::readWeights(const std::string &directory,
       if (bad >= 0)
         reader.failNonFinite(tensor.dtype, bad);
       if (weight.packed)
-        weight.codes = reader.codesFor(*weight.packed);
+        weight.codes = reader.scalesFor(*weight.packed);
     }
   });
 }

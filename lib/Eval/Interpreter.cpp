@@ -241,7 +241,7 @@ void Interpreter::setState(const std::string &name, const Tensor &value) {
 }
 
 void Interpreter::setWeight(const StateInfo &info, const Tensor &value,
-                            rt::GroupCodes codes) {
+                            rt::GroupScales codes) {
   if (info.packed.empty())
     return setState(info.name, value);
   const plan::PackedWeight &packed = info.packed[0];
@@ -249,7 +249,7 @@ void Interpreter::setWeight(const StateInfo &info, const Tensor &value,
   if (codes.empty() && rt::splitsGroups(packed, whole)) {
     std::vector<float> floats(value.floats().begin(), value.floats().end());
     codes.resize(whole.groups() * whole.outputs());
-    rt::codesOfOutputs(whole, floats.data(), 0, whole.outputs(), codes);
+    rt::scalesOfOutputs(whole, floats.data(), 0, whole.outputs(), codes);
   }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     auto runs = places[rank].find(info.name);
@@ -262,9 +262,9 @@ void Interpreter::setWeight(const StateInfo &info, const Tensor &value,
     for (const rt::ElementRange &run : runs->second)
       for (int64_t i = 0; i < run.count; ++i)
         part[run.local + i] = static_cast<float>(value.floats()[run.whole + i]);
-    rt::GroupCodes own;
+    rt::GroupScales own;
     if (!codes.empty())
-      own = rt::codesOfPart(codes, packed, whole, runs->second);
+      own = rt::scalesOfShard(codes, packed, whole, runs->second);
     std::vector<char> bytes(ranks[rank]->stored(info.name).numBytes());
     rt::packPanels(packed, part.data(), 0, packed.panels(), bytes.data(), own);
     ranks[rank]->store(info.name,

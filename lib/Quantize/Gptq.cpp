@@ -207,7 +207,7 @@ void Tile::setCodes(int64_t input, const std::vector<double> &group) {
     for (int64_t i = 0; i < length; ++i)
       column[i] = float(group[i * tile + o]);
     of.result.groupOf(input, first + o) =
-        rt::codeOf(column.data(), length, of.shape.bits, of.shape.even);
+        rt::scaleOf(column.data(), length, of.shape.bits, of.shape.even);
   }
 }
 

@@ -8,7 +8,7 @@
 
 #include "heddle/Quantize/QuantizeModel.h"
 #include "heddle/Import/ModelSpec.h"
-#include "heddle/Settings/CodeGroups.h"
+#include "heddle/Settings/QuantizeGroups.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include <fnmatch.h>
 #include <map>
@@ -73,7 +73,8 @@ CodedTensors::CodedTensors(const RoundedMatrix &matrix)
                 matrix.codes[input * shape.outputs + output] + middle);
   for (int64_t group = 0; group < shape.groups(); ++group)
     for (int64_t output = 0; output < shape.outputs; ++output) {
-      const rt::GroupCode &code = matrix.groups[group * shape.outputs + output];
+      const rt::GroupScale &code =
+          matrix.groups[group * shape.outputs + output];
       scales[group * shape.outputs + output] = io::floatToF16(code.scale);
       // Format 1 of GPTQ stores zero points less 1.
       zeros.set(group, output / perWord, output % perWord, bits,
@@ -179,7 +180,7 @@ std::string Quantizer::whatIsWrong(const CodeShape &shape) const {
 
 std::string Quantizer::whatDivides() const {
   const int64_t perWord = 32 / request.bits;
-  std::vector<config::CodedWeight> all;
+  std::vector<config::QuantizeCandidate> all;
   for (const io::TensorInfo &info : weights.tensors())
     if (auto found = chosen.find(info.name); found != chosen.end()) {
       CodeShape shape = shapeOf(info, found->second.outIn);
@@ -187,7 +188,7 @@ std::string Quantizer::whatDivides() const {
           {info.name, shape.inputs,
            shape.inputs % perWord == 0 && shape.outputs % perWord == 0});
     }
-  return config::flagsThatDivide(all, perWord, request.group);
+  return config::flagsToQuantize(all, perWord, request.group);
 }
 
 void Quantizer::check() const {

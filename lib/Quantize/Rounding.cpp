@@ -32,8 +32,8 @@ RoundedMatrix quantize::roundToNearest(const CodeShape &shape,
       for (int64_t first = 0; first < shape.inputs; first += length) {
         for (int64_t i = 0; i < length; ++i)
           group[i] = weight[(first + i) * outputs + o];
-        rt::GroupCode code =
-            rt::codeOf(group.data(), length, shape.bits, shape.even);
+        rt::GroupScale code =
+            rt::scaleOf(group.data(), length, shape.bits, shape.even);
         result.groupOf(first, o) = code;
         for (int64_t i = 0; i < length; ++i)
           result.codes[(first + i) * outputs + o] =

@@ -165,7 +165,7 @@ std::vector<SourceReader::CodedOutput> SourceReader::codedOutputs() const {
   return fits ? found : std::vector<CodedOutput>();
 }
 
-GroupCodes SourceReader::codesFor(const plan::PackedWeight &whole) const {
+GroupScales SourceReader::scalesFor(const plan::PackedWeight &whole) const {
   std::vector<CodedOutput> outputs = codedOutputs();
   std::map<const io::CodedMatrix *, io::CodeReader> readers;
   std::vector<const io::CodeReader *> readerOf; // Reader of each output.
@@ -179,12 +179,12 @@ GroupCodes SourceReader::codesFor(const plan::PackedWeight &whole) const {
         &readers.try_emplace(&matrix, matrix, weights).first->second);
   }
   int32_t middle = 1 << (whole.bits - 1);
-  GroupCodes codes;
+  GroupScales codes;
   for (int64_t group = 0; group < whole.groups(); ++group)
     for (size_t i = 0; i < outputs.size(); ++i)
       codes.push_back({readerOf[i]->scale(group, outputs[i].output),
                        readerOf[i]->zero(group, outputs[i].output) - middle});
-  auto hasZero = [](const GroupCode &code) { return code.zero != 0; };
+  auto hasZero = [](const GroupScale &code) { return code.zero != 0; };
   if (whole.even && std::any_of(codes.begin(), codes.end(), hasZero))
     return {};
   return codes;

@@ -255,8 +255,8 @@ private:
   void fill(const State &state, const SourceReader *reader,
             const std::vector<ElementRange> &wanted,
             std::vector<float> &values);
-  GroupCodes wholeCodes(const State &state, const SourceReader *reader,
-                        const plan::PackedWeight &whole);
+  GroupScales wholeCodes(const State &state, const SourceReader *reader,
+                         const plan::PackedWeight &whole);
 
   Job &job;
   UploadRing &ring;
@@ -264,7 +264,7 @@ private:
   std::vector<float> weight; ///< This rank's shard.
   /// Set if the files hold the weight in the plan's format, or if ranks share
   /// groups of inputs.
-  GroupCodes given;
+  GroupScales given;
   std::string name;
   std::vector<ElementRange> runs;
   std::set<std::string> rounded;
@@ -299,23 +299,23 @@ void WeightMaker::fill(const State &state, const SourceReader *reader,
 
 /// Returns the codes of a weight whose inputs are split over ranks although all
 /// inputs share a scale. The codes do not depend on the mesh.
-GroupCodes WeightMaker::wholeCodes(const State &state,
-                                   const SourceReader *reader,
-                                   const plan::PackedWeight &whole) {
+GroupScales WeightMaker::wholeCodes(const State &state,
+                                    const SourceReader *reader,
+                                    const plan::PackedWeight &whole) {
   std::vector<float> values(whole.inputs() * whole.outputs());
   fill(state, reader, {{0, 0, int64_t(values.size())}}, values);
-  GroupCodes codes(whole.groups() * whole.outputs());
+  GroupScales codes(whole.groups() * whole.outputs());
   struct Work {
     const plan::PackedWeight &whole;
     const float *values;
-    GroupCodes &codes;
+    GroupScales &codes;
   };
   Work work = {whole, values.data(), codes};
   auto share = [](const void *context, int64_t thread, int64_t threads) {
     const Work &work = *static_cast<const Work *>(context);
     int64_t outputs = work.whole.outputs();
-    codesOfOutputs(work.whole, work.values, outputs * thread / threads,
-                   outputs * (thread + 1) / threads, work.codes);
+    scalesOfOutputs(work.whole, work.values, outputs * thread / threads,
+                    outputs * (thread + 1) / threads, work.codes);
   };
   job.threadPool().run(share, &work);
   return codes;
@@ -344,13 +344,13 @@ void WeightMaker::readWeight(size_t index) {
   fill(state, from, runs, weight);
   plan::PackedWeight whole =
       wholeOf(packed, job.session().shard(index).wholeShape());
-  given = from ? from->codesFor(whole) : GroupCodes();
+  given = from ? from->scalesFor(whole) : GroupScales();
   if (given.empty() && packed.isQuantized() && from && from->hasCodes())
     rounded.insert(packed.name);
   if (given.empty() && splitsGroups(packed, whole))
     given = wholeCodes(state, from, whole);
   if (!given.empty())
-    given = codesOfPart(given, packed, whole, runs);
+    given = scalesOfShard(given, packed, whole, runs);
 }
 
 void WeightMaker::pack(size_t index) {
@@ -358,7 +358,7 @@ void WeightMaker::pack(size_t index) {
   struct Work {
     const plan::PackedWeight &packed;
     const float *weight;
-    const GroupCodes &given;
+    const GroupScales &given;
     void *to;
   };
   Session &session = job.session();

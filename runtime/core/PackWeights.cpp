@@ -22,15 +22,15 @@ static float roundToF16(float value) {
   return io::f16ToFloat(io::floatToF16(value));
 }
 
-GroupCode heddle::rt::codeOf(const float *values, int64_t count, int64_t bits,
-                             bool even) {
+GroupScale heddle::rt::scaleOf(const float *values, int64_t count, int64_t bits,
+                               bool even) {
   float least = 0, most = 0;
   for (int64_t i = 0; i < count; ++i) {
     least = std::min(least, values[i]);
     most = std::max(most, values[i]);
   }
   int32_t lowest = -(1 << (bits - 1)), highest = -lowest - 1;
-  GroupCode code;
+  GroupScale code;
   if (even) {
     // The lowest code (-8 for 4 bits) has no positive counterpart. With few
     // codes it should not be wasted: give it to the value of the largest
@@ -47,7 +47,7 @@ GroupCode heddle::rt::codeOf(const float *values, int64_t count, int64_t bits,
   return code;
 }
 
-int32_t heddle::rt::quantize(float value, GroupCode code, int64_t bits) {
+int32_t heddle::rt::quantize(float value, GroupScale code, int64_t bits) {
   if (code.scale == 0)
     return code.zero;
   int32_t lowest = -(1 << (bits - 1)), highest = -lowest - 1;
@@ -67,8 +67,9 @@ bool heddle::rt::splitsGroups(const PackedWeight &packed,
   return packed.isQuantized() && packed.groupLength() != whole.groupLength();
 }
 
-void heddle::rt::codesOfOutputs(const PackedWeight &whole, const float *weight,
-                                int64_t begin, int64_t end, GroupCodes &codes) {
+void heddle::rt::scalesOfOutputs(const PackedWeight &whole, const float *weight,
+                                 int64_t begin, int64_t end,
+                                 GroupScales &codes) {
   int64_t inputs = whole.inputs(), outputs = whole.outputs();
   int64_t length = whole.groupLength();
   std::vector<float> values(length);
@@ -80,15 +81,15 @@ void heddle::rt::codesOfOutputs(const PackedWeight &whole, const float *weight,
             weight[whole.transposed ? o * inputs + input : input * outputs + o];
       }
       codes[group * outputs + o] =
-          codeOf(values.data(), length, whole.bits, whole.even);
+          scaleOf(values.data(), length, whole.bits, whole.even);
     }
 }
 
-GroupCodes heddle::rt::codesOfPart(const GroupCodes &codes,
-                                   const PackedWeight &packed,
-                                   const PackedWeight &whole,
-                                   const std::vector<ElementRange> &runs) {
-  GroupCodes own(packed.groups() * packed.outputs());
+GroupScales heddle::rt::scalesOfShard(const GroupScales &codes,
+                                      const PackedWeight &packed,
+                                      const PackedWeight &whole,
+                                      const std::vector<ElementRange> &runs) {
+  GroupScales own(packed.groups() * packed.outputs());
   int64_t length = packed.groupLength();
   auto inputOf = [](const PackedWeight &of, int64_t element) {
     return of.transposed ? element % of.inputs() : element / of.outputs();
@@ -120,7 +121,7 @@ namespace {
 class Panel {
 public:
   Panel(const PackedWeight &packed, const float *weight, int64_t number,
-        const GroupCodes &given)
+        const GroupScales &given)
       : packed(packed), inputs(packed.inputs()),
         first(number * PackedWeight::panelWidth),
         count(std::min(PackedWeight::panelWidth, packed.outputs() - first)),
@@ -140,7 +141,7 @@ public:
   }
 
   void writeCodes(char *to) const {
-    forEachGroup([&](int64_t o, int64_t begin, GroupCode code) {
+    forEachGroup([&](int64_t o, int64_t begin, GroupScale code) {
       for (int64_t i = begin; i < begin + packed.groupLength(); ++i)
         setBits(to, o, i, quantize(values[o * inputs + i], code, packed.bits));
     });
@@ -148,7 +149,7 @@ public:
 
   /// Writes scales or zero points.
   void writeGroups(uint16_t *to) const {
-    forEachGroup([&](int64_t o, int64_t begin, GroupCode code) {
+    forEachGroup([&](int64_t o, int64_t begin, GroupScale code) {
       float value =
           packed.part == PackedPart::Scales ? code.scale : float(code.zero);
       to[begin / packed.groupLength() * PackedWeight::panelWidth + o] =
@@ -184,18 +185,18 @@ private:
         visit(o, begin, codeOfGroup(o, begin / length));
   }
 
-  GroupCode codeOfGroup(int64_t o, int64_t group) const {
+  GroupScale codeOfGroup(int64_t o, int64_t group) const {
     int64_t length = packed.groupLength();
     if (given.empty())
-      return codeOf(&values[o * inputs + group * length], length, packed.bits,
-                    packed.even);
+      return scaleOf(&values[o * inputs + group * length], length, packed.bits,
+                     packed.even);
     return o < count ? given[group * packed.outputs() + first + o]
-                     : GroupCode();
+                     : GroupScale();
   }
 
   const PackedWeight &packed;
   int64_t inputs, first, count;
-  const GroupCodes &given;
+  const GroupScales &given;
   std::vector<float> values; ///< Output by output.
 };
 
@@ -203,7 +204,7 @@ private:
 
 void heddle::rt::packPanels(const PackedWeight &packed, const float *weight,
                             int64_t begin, int64_t end, void *state,
-                            const GroupCodes &given) {
+                            const GroupScales &given) {
   for (int64_t number = begin; number < end; ++number) {
     Panel panel(packed, weight, number, given);
     if (packed.part != PackedPart::Words) {

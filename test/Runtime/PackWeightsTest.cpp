@@ -163,9 +163,9 @@ TEST(PackWeights, PartsHaveTheCodesOfTheWhole) {
     placement.whole = whole.shape;
     placement.segments = each.segments;
     std::vector<float> weight = randomWeight(48 * 34);
-    GroupCodes codes(whole.groups() * 34);
-    codesOfOutputs(whole, weight.data(), 0, 20, codes);
-    codesOfOutputs(whole, weight.data(), 20, 34, codes);
+    GroupScales codes(whole.groups() * 34);
+    scalesOfOutputs(whole, weight.data(), 0, 20, codes);
+    scalesOfOutputs(whole, weight.data(), 20, 34, codes);
     EXPECT_EQ(splitsGroups(part, whole),
               each.group == 0 && !each.inputs.empty());
     std::vector<uint32_t> words = wordsOf(whole, weight);
@@ -178,7 +178,7 @@ TEST(PackWeights, PartsHaveTheCodesOfTheWhole) {
       std::vector<uint32_t> ownWords(part.panels() * part.words() *
                                      PackedWeight::panelWidth);
       packPanels(part, own.data(), 0, part.panels(), ownWords.data(),
-                 codesOfPart(codes, part, whole, runs));
+                 scalesOfShard(codes, part, whole, runs));
       for (const rt::ElementRange &run : runs)
         for (int64_t i = 0; i < run.count; ++i) {
           auto at = [&](const PackedWeight &packed,
@@ -199,7 +199,7 @@ TEST(PackWeights, GroupsOfZerosAndTinyValues) {
   for (float value : {0.0f, 1e-12f}) {
     std::vector<float> values(32, value);
     for (bool even : {true, false}) {
-      GroupCode code = codeOf(values.data(), 32, 4, even);
+      GroupScale code = scaleOf(values.data(), 32, 4, even);
       float back = code.scale * float(quantize(value, code, 4) - code.zero);
       EXPECT_NEAR(back, value, 1e-11);
     }

@@ -47,7 +47,7 @@ struct FileWeight {
   /// How it is packed, of the whole weight; none: it is not.
   std::optional<plan::PackedWeight> packed;
   HostTensor tensor;    ///< With `dtype` and `shape`; gets the elements.
-  rt::GroupCodes codes; ///< Gets those of the files, see rt::SourceReader.
+  rt::GroupScales codes; ///< Gets those of the files, see rt::SourceReader.
 };
 
 /// Reads weights. `directory` is whatever `--weights` takes, `orders` are as

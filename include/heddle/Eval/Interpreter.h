@@ -64,7 +64,7 @@ private:
   /// Gives a state the whole weight that it is, or is made of: with its codes,
   /// or those that its values are rounded to.
   void setWeight(const StateInfo &info, const Tensor &value,
-                 rt::GroupCodes codes = {});
+                 rt::GroupScales codes = {});
   mlir::LogicalResult join(const ProgramName &program,
                            llvm::ArrayRef<TensorMap> given, TensorMap &outputs);
   const StateInfo &infoOf(const std::string &name) const;

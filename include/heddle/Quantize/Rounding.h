@@ -32,12 +32,12 @@ struct RoundedMatrix {
       : shape(shape), codes(shape.inputs * shape.outputs),
         groups(shape.groups() * shape.outputs) {}
 
-  rt::GroupCode &groupOf(int64_t input, int64_t output) {
+  rt::GroupScale &groupOf(int64_t input, int64_t output) {
     return groups[input / shape.length * shape.outputs + output];
   }
   /// The dequantized value of a code.
   float at(int64_t input, int64_t output) const {
-    const rt::GroupCode &group =
+    const rt::GroupScale &group =
         groups[input / shape.length * shape.outputs + output];
     return group.scale *
            float(codes[input * shape.outputs + output] - group.zero);
@@ -47,7 +47,7 @@ struct RoundedMatrix {
 
   CodeShape shape;
   std::vector<int8_t> codes;         ///< [inputs][outputs].
-  std::vector<rt::GroupCode> groups; ///< [groups][outputs].
+  std::vector<rt::GroupScale> groups; ///< [groups][outputs].
 };
 
 /// Rounds each value of `weight`, [inputs][outputs], to the nearest.

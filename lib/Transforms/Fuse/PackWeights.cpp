@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Settings/CodeGroups.h"
+#include "heddle/Settings/QuantizeGroups.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Fuse/Passes.h"
 #include "llvm/Support/GlobPattern.h"
@@ -120,7 +120,7 @@ void Packer::forEachWeight(Value value,
 
 /// Flags with which every product of the model can be packed.
 std::string Packer::whatDivides() {
-  std::vector<config::CodedWeight> weights;
+  std::vector<config::QuantizeCandidate> weights;
   model.walk([&](nn::LinearOp linear) {
     if (!isWeight(linear.getWeight()))
       return;
@@ -130,7 +130,7 @@ std::string Packer::whatDivides() {
         weights.push_back({state.getSymName().str(), inputs});
     });
   });
-  return config::flagsThatDivide(weights, 32 / bits, group);
+  return config::flagsToQuantize(weights, 32 / bits, group);
 }
 
 FailureOr<Form> Packer::formOf(nn::StateOp state, nn::LinearOp user) {

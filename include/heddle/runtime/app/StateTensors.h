@@ -53,7 +53,7 @@ public:
   /// Returns the files' quantized codes of a whole weight if they have the
   /// format in which the plan stores it, so that nothing is rounded again; else
   /// none.
-  GroupCodes codesFor(const plan::PackedWeight &whole) const;
+  GroupScales scalesFor(const plan::PackedWeight &whole) const;
   /// Whether some tensor of the state is quantized in the files.
   bool hasCodes() const;
 

@@ -21,7 +21,7 @@ namespace heddle::rt {
 
 /// Scale and zero point of a quantization group: w = scale (q - zero). The
 /// scale is a value of f16.
-struct GroupCode {
+struct GroupScale {
   float scale = 0;
   int32_t zero = 0;
 };
@@ -29,14 +29,14 @@ struct GroupCode {
 /// Scale and zero point of a group of `count` values. With `even`, quantization
 /// is symmetric: 8-bit codes go from -127 to 127; 4-bit codes use the full
 /// range, with the value of the largest magnitude at -8.
-GroupCode codeOf(const float *values, int64_t count, int64_t bits, bool even);
+GroupScale scaleOf(const float *values, int64_t count, int64_t bits, bool even);
 
 /// The code of a value, rounded to the nearest.
-int32_t quantize(float value, GroupCode code, int64_t bits);
+int32_t quantize(float value, GroupScale code, int64_t bits);
 
 /// Scales and zero points of all groups of a weight: for each group one after
 /// the other, those of all outputs.
-using GroupCodes = std::vector<GroupCode>;
+using GroupScales = std::vector<GroupScale>;
 
 /// `packed` for the whole weight with shape `shape`.
 plan::PackedWeight wholeOf(plan::PackedWeight packed,
@@ -49,23 +49,23 @@ bool splitsGroups(const plan::PackedWeight &packed,
 
 /// Computes scales and zero points for outputs `begin` to `end` of a whole
 /// weight. `codes` has groups() x outputs() elements, for all outputs.
-void codesOfOutputs(const plan::PackedWeight &whole, const float *weight,
-                    int64_t begin, int64_t end, GroupCodes &codes);
+void scalesOfOutputs(const plan::PackedWeight &whole, const float *weight,
+                     int64_t begin, int64_t end, GroupScales &codes);
 
 /// Selects the scales and zero points of a rank's part from those of the whole
 /// weight. `runs` are the elements of the part.
-GroupCodes codesOfPart(const GroupCodes &codes,
-                       const plan::PackedWeight &packed,
-                       const plan::PackedWeight &whole,
-                       const std::vector<ElementRange> &runs);
+GroupScales scalesOfShard(const GroupScales &codes,
+                          const plan::PackedWeight &packed,
+                          const plan::PackedWeight &whole,
+                          const std::vector<ElementRange> &runs);
 
 /// Packs panels `begin` to `end` of a derived state. `weight` has the shape
 /// `packed.shape`; `state` is the whole state: words in f32, bf16 or i32,
 /// scales and zeros in f16. Scales are taken from `given`, or computed with
-/// `codeOf` without it.
+/// `scaleOf` without it.
 void packPanels(const plan::PackedWeight &packed, const float *weight,
                 int64_t begin, int64_t end, void *state,
-                const GroupCodes &given = {});
+                const GroupScales &given = {});
 
 } // namespace heddle::rt
 

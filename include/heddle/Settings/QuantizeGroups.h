@@ -1,4 +1,4 @@
-//===- CodeGroups.h - Groups that share a scale -----------------*- C++ -*-===//
+//===- QuantizeGroups.h - Groups that share a scale -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_SETTINGS_CODEGROUPS_H
-#define HEDDLE_SETTINGS_CODEGROUPS_H
+#ifndef HEDDLE_SETTINGS_QUANTIZEGROUPS_H
+#define HEDDLE_SETTINGS_QUANTIZEGROUPS_H
 
 #include <algorithm>
 #include <cstdint>
@@ -36,7 +36,7 @@ inline std::string patternOfLayers(const std::string &name) {
 }
 
 /// A weight that the user wants quantized.
-struct CodedWeight {
+struct QuantizeCandidate {
   std::string name;
   int64_t inputs = 0;
   /// Whether there is a group with which it can be quantized.
@@ -50,12 +50,14 @@ struct CodedWeight {
 /// Flags with which all weights can be quantized, or as many as one group
 /// divides; the others are kept in 16 bits. A group is a multiple of `perWord`
 /// codes, which share a word. `asked` is the group that does not divide all.
-inline std::string flagsThatDivide(const std::vector<CodedWeight> &weights,
-                                   int64_t perWord, int64_t asked) {
+inline std::string
+flagsToQuantize(const std::vector<QuantizeCandidate> &weights, int64_t perWord,
+                int64_t asked) {
   auto leftBy = [&](int64_t group) {
-    return std::count_if(
-        weights.begin(), weights.end(),
-        [&](const CodedWeight &weight) { return !weight.isDividedBy(group); });
+    return std::count_if(weights.begin(), weights.end(),
+                         [&](const QuantizeCandidate &weight) {
+                           return !weight.isDividedBy(group);
+                         });
   };
   constexpr int64_t longest = 128;
   int64_t best = asked;
@@ -66,7 +68,7 @@ inline std::string flagsThatDivide(const std::vector<CodedWeight> &weights,
   if (best != asked)
     flags = "--quantize-group " + std::to_string(best);
   std::set<std::string> kept;
-  for (const CodedWeight &weight : weights)
+  for (const QuantizeCandidate &weight : weights)
     if (!weight.isDividedBy(best))
       kept.insert(patternOfLayers(weight.name));
   for (const std::string &pattern : kept)
@@ -76,4 +78,4 @@ inline std::string flagsThatDivide(const std::vector<CodedWeight> &weights,
 
 } // namespace heddle::config
 
-#endif // HEDDLE_SETTINGS_CODEGROUPS_H
+#endif // HEDDLE_SETTINGS_QUANTIZEGROUPS_H
