@@ -133,8 +133,8 @@ std::optional<io::Advice> rt::adviseOnBinary(const CLI::App &verb,
         "write heddle " + word +
             (takesBinary ? " " + io::nameOf(verb) : std::string())};
   }
-  // --access-log may have no value, so a word after it is only its value with
-  // `=`.
+  // The value of --access-log is optional, so only --access-log=FILE has one: a
+  // word after the flag is unknown.
   if (const CLI::Option *log = verb.get_option_no_throw("--access-log");
       log && log->count() > 0)
     return io::Advice{"", "write --access-log=" + io::shellWord(word)};

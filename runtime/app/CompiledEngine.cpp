@@ -29,7 +29,8 @@ using plan::PortRole;
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// Row lengths and token positions are inputs of every stage.
+/// Returns an input that every stage has: the lengths of rows, or the positions
+/// of tokens.
 static const Value &inputOf(const LoadedProgram &program, PortRole role) {
   const Value *input = program.input(role);
   if (!input)

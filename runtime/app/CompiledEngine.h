@@ -67,7 +67,8 @@ private:
             const std::vector<const Feed *> &feeds);
   void runOn(const LoadedProgram &program,
              const std::vector<const Feed *> &feeds);
-  /// Also writes the logits of the last token if they are wanted.
+  /// Computes a chunk of a prompt, and writes the logits of its last token if
+  /// they are wanted.
   void prefill(const Feed &feed, float *logits);
   void findSpeakers();
   /// Copies a row of a program's logits if this rank has them.

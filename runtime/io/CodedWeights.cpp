@@ -67,7 +67,8 @@ static const JsonValue *eitherOf(const JsonValue &said, const char *name,
   return found ? found : said.findNonNull(other);
 }
 
-/// `fallback` is the method if the configuration names none.
+/// Reads a quantization configuration. `fallback` is the method if it names
+/// none.
 static CodeFormat readFormat(const JsonValue &said, const char *fallback) {
   std::string method = textOf(said, "quant_method", fallback);
   if (method != "gptq" && method != "awq")

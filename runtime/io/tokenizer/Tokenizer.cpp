@@ -262,7 +262,7 @@ static bool endsInside(const std::string &text) {
 TextStream::TextStream(const Tokenizer &tokenizer,
                        const std::vector<int32_t> &before)
     : tokenizer(tokenizer) {
-  // Of a long text, the last tokens determine how the next one is written.
+  // Only the last tokens of a long text determine how the next one is written.
   constexpr size_t most = 64;
   shown = std::min(most, before.size());
   ids.assign(before.end() - int64_t(shown), before.end());

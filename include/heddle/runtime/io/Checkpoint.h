@@ -75,7 +75,7 @@ struct SavedStep {
 /// The data besides tensors with which a run continues from a checkpoint.
 struct CheckpointState {
   int64_t step = 0; ///< Steps that are done.
-  /// Steps among these that changed nothing, because no label counted.
+  /// Finished steps that changed nothing, because no label counted.
   /// Checkpoints of older versions have 0 here.
   int64_t skipped = 0;
   uint64_t seed = 0;

@@ -29,7 +29,7 @@ struct OffloadFolder {
   bool checks = false; ///< Checks what is read; see OffloadFile::verify.
 };
 
-/// Returns the directory that `directory` means: itself, or the default for "".
+/// Returns `directory`, or the default directory if it is empty.
 std::string offloadDirectory(const std::string &directory);
 
 /// Whether files in the directory would occupy main memory: the file system is
