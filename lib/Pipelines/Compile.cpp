@@ -1,4 +1,4 @@
-//===- Compile.cpp - Runs the phases --------------------------------------===//
+//===- Compile.cpp - Runs the phases of a compilation ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -24,8 +24,8 @@
 using namespace mlir;
 using namespace heddle;
 
-/// The operations that carry the strategy: nn.model, later plan.program; one
-/// for each pipeline stage from the pipe phase on.
+/// Returns the operations that carry the strategy: nn.model, later
+/// plan.program. From the pipe phase on there is one for each pipeline stage.
 static SmallVector<Operation *> rootsOf(ModuleOp module) {
   SmallVector<Operation *> roots;
   for (Operation &op : module.getOps())
@@ -72,8 +72,8 @@ static plan::PerMemory<int64_t> bytesOf(planir::ProgramOp program) {
   return bytes;
 }
 
-/// What a rank needs at least, as far as it is known: of each kind the bytes of
-/// the stage that has most.
+/// Returns the bytes that a rank needs at least, as far as they are known: for
+/// each kind of memory those of the stage that has most.
 static plan::PerMemory<int64_t> leastBytes(ModuleOp module) {
   plan::PerMemory<int64_t> most;
   for (Operation *root : rootsOf(module)) {
@@ -103,9 +103,10 @@ static LogicalResult verifyAllPorts(ModuleOp module) {
 LogicalResult heddle::takeIn(ModuleOp module, Phase phase) {
   PassManager pm(module.getContext(), ModuleOp::getOperationName());
   pm.addPass(createImportEraseDead());
-  // What phases have promised holds on, for the stages' models and for plans.
-  // A plan has its code in it, and may have been emitted before; nothing is
-  // made of it by the phases that prove it.
+  // The module must still have the properties that earlier phases established;
+  // after the pipe phase that concerns the models of stages, after the memory
+  // phase plans. A plan contains compiled code, and proving it changes nothing,
+  // so it is accepted after any phase from memory on.
   bool isPlan = phase >= Phase::Memory;
   Phase first = isPlan                 ? Phase::Kernels
                 : phase >= Phase::Pipe ? Phase::Pipe
@@ -121,11 +122,11 @@ LogicalResult heddle::takeIn(ModuleOp module, Phase phase) {
 
 namespace {
 
-/// A compilation: the phases that all targets have in common on one module, the
-/// others on one module for each target.
+/// A compilation. The phases before fuse run once, on one module. From fuse on
+/// there is one module for each target.
 class Compilation {
 public:
-  /// `suffix`: of the names of dumps.
+  /// `suffix` is appended to the names of dumps.
   Compilation(ModuleOp module, const CompileOptions &options,
               StringRef suffix = "")
       : options(options) {
@@ -134,15 +135,15 @@ public:
   }
 
   LogicalResult run(Phase start, Phase stop);
-  /// What was made for each target, after the last phase.
+  /// Returns the code for each target, after the last phase.
   std::vector<emit::Code> take() { return std::move(codes); }
 
 private:
   struct Track {
-    OwningOpRef<ModuleOp> owned; ///< Where it is not the caller's.
+    OwningOpRef<ModuleOp> owned; ///< The module, if it is not the caller's.
     ModuleOp module;
-    std::string suffix;              ///< Of the dumps' names.
-    std::vector<std::string> phases; ///< That have run.
+    std::string suffix;              ///< Suffix of the names of dumps.
+    std::vector<std::string> phases; ///< The phases that have run.
   };
   LogicalResult run(Phase phase, Track &track);
   void splitByTarget();
@@ -182,7 +183,8 @@ LogicalResult Compilation::run(Phase phase, Track &track) {
   auto begin = Clock::now();
   PassManager pm(track.module.getContext(), ModuleOp::getOperationName());
   buildPhase(phase, pm, options);
-  // Once a phase: a deep model takes longer to verify than most passes do.
+  // MLIR's verifier runs once a phase instead of after each pass: on a deep
+  // model it takes longer than most passes.
   pm.enableVerifier(false);
   if (failed(pm.run(track.module)) || failed(verify(track.module)))
     return failure();
@@ -236,14 +238,14 @@ static LogicalResult write(ModuleOp module, std::vector<emit::Code> &codes,
     if (auto wrong =
             emit::writeBinary(codes, options.runtimePath, options.output))
       return emitDiagnostic(*module.getContext(), *wrong);
-  // Such a binary is for the driver itself.
+  // Only the driver uses such a binary.
   if (options.splitLayers != LayerPrograms::None)
     return success();
   summarize(codes, options);
   return success();
 }
 
-/// Leaves the draft what the model does of the memory.
+/// Reduces the draft's memory budget by what the model uses.
 static void limitMemory(ModuleOp draft, const plan::Plan &plan) {
   for (Operation *root : rootsOf(draft)) {
     auto old = root->getAttrOfType<dist::StrategyAttr>("strategy");
@@ -258,14 +260,15 @@ static void limitMemory(ModuleOp draft, const plan::Plan &plan) {
   }
 }
 
-/// Compiles the draft of a model of which `codes` were made, and adds its own.
+/// Compiles the draft model, and appends its code to that of the model.
 static LogicalResult compileDraft(const CompileOptions &options, Phase stop,
                                   std::vector<emit::Code> &codes) {
   CompileOptions own = options;
-  // Where all guesses were right, it has not computed the last one.
+  // If all guesses were right, the draft has not yet computed the last of them,
+  // so it computes up to two tokens at once.
   own.guesses = 1;
   if (!codes.empty()) {
-    // Both caches are shared out page by page.
+    // The pages of both caches are assigned together.
     own.cachePages = codes.front().plan.serving.pages;
     limitMemory(own.draft, codes.front().plan);
   }

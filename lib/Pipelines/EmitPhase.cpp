@@ -1,4 +1,4 @@
-//===- EmitPhase.cpp - The last phase: the binary is written --------------===//
+//===- EmitPhase.cpp - The emit phase -------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -25,7 +25,8 @@ LogicalResult heddle::emitDiagnostic(MLIRContext &context,
   return diagnostic;
 }
 
-/// The code of a plan's kernels, in which those of the host are.
+/// Returns the code of a plan's kernels as one image, those for the host
+/// included.
 static FailureOr<std::string> imageOf(const emit::Parts &parts,
                                       const codegen::Target &target,
                                       planir::ProgramOp program) {
@@ -59,7 +60,7 @@ FailureOr<emit::Code> heddle::codeOf(ModuleOp module,
   FailureOr<emit::Parts> parts = emit::planFromModule(programs);
   if (failed(parts))
     return failure();
-  // A plan alone has kernels without code.
+  // If only the plan is wanted, its kernels have no code.
   FailureOr<std::string> image =
       options.makesCode() ? imageOf(*parts, **target, program) : std::string();
   if (failed(image))

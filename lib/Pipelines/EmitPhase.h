@@ -1,8 +1,13 @@
-//===- EmitPhase.h - The last phase: the binary is written ------*- C++ -*-===//
+//===- EmitPhase.h - The emit phase --------------------------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The last phase is no MLIR pipeline: it collects the plan, the objects of
+// kernels and what `explain` prints, from which the driver writes a binary.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,12 +20,12 @@
 
 namespace heddle {
 
-/// Emits what went wrong outside of the module, with a file, as an error.
+/// Emits a diagnostic about a file outside of the module as an error.
 mlir::LogicalResult emitDiagnostic(mlir::MLIRContext &context,
                                    const heddle::Diagnostic &wrong);
 
-/// What the module's program adds to a binary. `phases` are those that have run
-/// so far; `explain` shows them.
+/// Makes the plan and code of a module, as it is written to a binary. `phases`
+/// are the phases that have run, which `explain` prints.
 mlir::FailureOr<emit::Code> codeOf(mlir::ModuleOp module,
                                    const CompileOptions &options,
                                    std::vector<std::string> phases);

@@ -1,4 +1,4 @@
-//===- PhaseOrder.cpp - Which phase a dump is of --------------------------===//
+//===- PhaseOrder.cpp - Checks that phases run in order -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,12 +19,12 @@ InFlightDiagnostic heddle::emitOtherPhase(Location location,
                              << done << ", not after " << expected;
 }
 
-/// The phase before, whose dumps a phase takes.
+/// The phase before, whose dumps a phase accepts.
 static Phase before(Phase phase) {
   return static_cast<Phase>(static_cast<int>(phase) - 1);
 }
 
-/// The pipelines that lead from a dump to the end of a phase.
+/// The flags of heddle-opt that lead from a dump to the end of a phase.
 static std::string pipelinesBetween(Phase done, Phase last) {
   std::string flags;
   for (Phase phase : allPhases())
@@ -54,8 +54,9 @@ static LogicalResult refuseOtherPhase(Operation *root, llvm::StringRef done,
 
 namespace {
 
-/// Refuses a module that is not of the phase before this one. A module that
-/// names no phase was not dumped: passes say what they miss in it.
+/// Refuses a module that was dumped after another phase than the one before. A
+/// module without a phase was written by hand: then the passes report what they
+/// miss.
 struct CheckPhase : PassWrapper<CheckPhase, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CheckPhase)
   explicit CheckPhase(Phase phase) : phase(phase) {}
@@ -79,7 +80,7 @@ struct CheckPhase : PassWrapper<CheckPhase, OperationPass<ModuleOp>> {
   Phase phase;
 };
 
-/// Names the phase in the module that it leaves, as a dump does.
+/// Writes the phase into the module, as in a dump.
 struct NamePhase : PassWrapper<NamePhase, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NamePhase)
   explicit NamePhase(Phase phase) : phase(phase) {}

@@ -1,4 +1,4 @@
-//===- Registration.cpp - Dialects, passes and pipelines ------------------===//
+//===- Registration.cpp - Registers dialects, passes and targets ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -34,7 +34,7 @@
 using namespace mlir;
 using namespace heddle;
 
-/// Once, whichever thread comes first.
+/// Registers the targets once, from any thread.
 static void registerTargets() {
   static std::once_flag once;
   std::call_once(once, [] {

@@ -1,4 +1,4 @@
-//===- Summary.cpp - What a compilation says at its end -------------------===//
+//===- Summary.cpp - What the driver prints about a binary ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,12 +14,13 @@
 
 using namespace heddle;
 
-/// As `60.25 MiB (63172608 bytes)`.
+/// Prints bytes as `60.25 MiB (63172608 bytes)`.
 static std::string textOf(int64_t bytes) {
   return plan::formatBytes(bytes) + " (" + std::to_string(bytes) + " bytes)";
 }
 
-/// The memory of a rank. What is beside a GPU is not of its memory.
+/// Describes the memory of a rank, by kind. The memory beside a GPU's is listed
+/// separately.
 static std::string memoryOf(const plan::Plan &plan) {
   auto of = [&](plan::MemoryKind kind) { return plan.memory.peakBytes(kind); };
   int64_t onFile = of(plan::MemoryKind::File);
@@ -36,7 +37,7 @@ static std::string memoryOf(const plan::Plan &plan) {
   return text + (onFile > 0 ? ", " + textOf(onFile) + " on file" : "");
 }
 
-/// Bytes that a rank needs of the memory of its machine.
+/// Returns the bytes that a rank needs of its machine's memory.
 static int64_t machineBytesOf(const plan::Plan &plan,
                               const plan::Memory &memory) {
   if (plan.device == plan::DeviceKind::Cpu)

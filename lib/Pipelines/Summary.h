@@ -14,9 +14,10 @@
 
 namespace heddle {
 
-/// Prints a line for each plan: parameters, kernels and memory. Of a dry run
-/// also the owners of the memory. Warns of plans that are larger than this
-/// machine, if no cluster says on which machines they run.
+/// Prints a line for each plan, with parameters, kernels and memory; after a
+/// dry run also the owners of the memory. Warns of plans that need more memory
+/// than this machine has, unless a cluster file describes the machines that run
+/// them.
 void summarize(llvm::ArrayRef<emit::Code> codes, const CompileOptions &options);
 
 } // namespace heddle

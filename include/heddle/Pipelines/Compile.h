@@ -1,8 +1,13 @@
-//===- Compile.h - The phases in order --------------------------*- C++ -*-===//
+//===- Compile.h - Compiles a module to a binary -------------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The interface between the drivers (heddle, heddle-opt, tests) and the phases
+// of a compilation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,40 +44,45 @@ enum class Phase {
 
 /// Every phase, in order.
 llvm::ArrayRef<Phase> allPhases();
-/// As the command line and the dumps name it: `import`, `model`, ...
+/// The phase's name on the command line and in dumps: `import`, `model`, ...
 llvm::StringRef phaseName(Phase phase);
 std::optional<Phase> parsePhase(llvm::StringRef name);
 
-/// What the driver asks of `compile`, beside the strategy in the module.
+/// The options of `compile`, in addition to the strategy in the module.
 struct CompileOptions {
-  std::string output; ///< The binary; may be empty with `stopAfter`.
-  /// A second module, after import, whose model guesses tokens for the first
-  /// one's; or null. It goes through the same phases after it, and gets as many
-  /// pages of the cache.
+  std::string output; ///< Path of the binary; may be empty with `stopAfter`.
+  /// A second module, after import, with a draft model that guesses tokens for
+  /// the first one; or null. It runs through the same phases after the first
+  /// model, and its cache gets as many pages.
   mlir::ModuleOp draft;
-  int64_t guesses = 0; ///< Of the draft, for a text, that are checked at once.
-  int64_t cachePages = 0; ///< 0: as the strategy says.
-  /// Several: the binary holds code for each. One or none: the strategy says.
+  /// The number of the draft's guesses for a request that the model verifies at
+  /// once.
+  int64_t guesses = 0;
+  int64_t cachePages = 0; ///< Pages of the cache; 0: as the strategy says.
+  /// Targets. With several of them the binary has code for each. Without any
+  /// the strategy says the target.
   std::vector<config::Target> targets;
-  std::string dumpPhases;  ///< A directory for one file per phase; or empty.
-  std::string stopAfter;   ///< A phase's name; or empty: to the end.
-  std::string startFrom;   ///< The phase after which the module was dumped.
-  std::string cache;       ///< Directory of compiled kernels, "" for none.
-  std::string cluster;     ///< JSON for `explain`; "" for none.
-  std::string runtimePath; ///< The prebuilt runtime, `heddle-rt`.
+  std::string dumpPhases; ///< Directory for one dump per phase; may be empty.
+  std::string stopAfter;  ///< Name of the last phase; empty for all.
+  /// Name of the phase after which the module was dumped; may be empty.
+  std::string startFrom;
+  std::string cache;       ///< Directory of compiled kernels; may be empty.
+  std::string cluster;     ///< Cluster description, as JSON; may be empty.
+  std::string runtimePath; ///< Path of the prebuilt runtime, `heddle-rt`.
   bool timing = false;     ///< Print the seconds of each phase.
   bool verbose = false;
   bool shardingReasons = false; ///< Print why values are sharded as they are.
   LayerPrograms splitLayers = LayerPrograms::None;
-  /// Takes the plans, one for each target, in place of a binary. Kernels for
-  /// x86-64 then have no code.
+  /// If set, gets the plans, one for each target, and no binary is written.
+  /// Kernels for x86-64 are not compiled then.
   std::vector<plan::Plan> *plans = nullptr;
-  /// Writes no binary, and makes no code either: says what one would need.
+  /// Neither compiles kernels nor writes a binary, and prints what a binary
+  /// would need.
   bool dryRun = false;
   bool makesCode() const { return !plans && !dryRun; }
-  /// Asked, if given, with the bytes that a rank needs at least of each kind of
-  /// memory: after the fuse phase those of modelStateBytes, after the memory
-  /// phase all. If it says no, `compile` fails without an error.
+  /// If set, called after the fuse phase with modelStateBytes, and after the
+  /// memory phase with all bytes that a rank needs of each kind of memory. If
+  /// it returns false, `compile` fails without an error.
   std::function<bool(Phase phase, const plan::PerMemory<int64_t> &bytes)>
       goesOn;
 };
@@ -82,20 +92,20 @@ void registerAllDialects(mlir::DialectRegistry &registry);
 /// Registers every pass and the pipeline of every phase for heddle-opt.
 void registerAllPasses();
 
-/// Adds the passes that check what a phase leaves: after its own, and of a dump
-/// that is handed in.
+/// Adds the passes that verify the result of a phase. They run at the end of
+/// the phase, and on dumps that the user hands in.
 void buildPhaseVerifier(Phase phase, mlir::OpPassManager &pm);
-/// Adds the passes of one phase, ending in its verifier.
+/// Adds the passes of one phase, ending with its verifier.
 void buildPhase(Phase phase, mlir::OpPassManager &pm,
                 const CompileOptions &options);
 
-/// Takes in a module that the user handed in, dumped after `phase`: what
-/// nothing uses is erased, all that the phases after it rely on is checked.
+/// Prepares a module that the user handed in, dumped after `phase`: erases
+/// unused operations, and verifies everything that later phases rely on.
 mlir::LogicalResult takeIn(mlir::ModuleOp module, Phase phase);
 
-/// Runs the phases after `startFrom` (or after import) on the module, writes
-/// the dumps, and in the end the binary. Diagnostics go to the context's
-/// handler; a message may begin with its code, as "H0213: ...".
+/// Runs the phases after `startFrom` (or after import) on the module, and
+/// writes dumps and the binary. Diagnostics are emitted to the context's
+/// handler. A message may begin with its code, as in "H0213: ...".
 mlir::LogicalResult compile(mlir::ModuleOp module,
                             const CompileOptions &options);
 

@@ -1,4 +1,4 @@
-//===- LayerPrograms.h - Programs of single layers --------------*- C++ -*-===//
+//===- LayerPrograms.h - Programs of single layers ------------ -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,11 +13,13 @@
 
 namespace heddle {
 
-/// Programs of single layers, in place of those that train.
+/// Whether a compilation makes programs of single layers instead of training
+/// programs, for calibrated quantization.
 enum class LayerPrograms {
   None,
-  AtOnce,     ///< One gives what all products of a layer read.
-  Sequential, ///< One for the products that read one value, in their order.
+  AtOnce, ///< One program returns the inputs of all products of a layer.
+  /// A program for each group of products with the same input, in order.
+  Sequential,
 };
 
 } // namespace heddle

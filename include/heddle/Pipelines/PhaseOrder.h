@@ -1,4 +1,4 @@
-//===- PhaseOrder.h - Which phase a dump is of ------------------*- C++ -*-===//
+//===- PhaseOrder.h - Checks that phases run in order --------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,14 +14,15 @@
 
 namespace heddle {
 
-/// The error (H0113) of a module that is not of the phase that was expected.
-/// The operation is not printed with it: it may be a whole model.
+/// Emits the error for a module that was dumped after another phase than
+/// expected (H0113). It does not print the operation, which may be a whole
+/// model.
 mlir::InFlightDiagnostic emitOtherPhase(mlir::Location location,
                                         llvm::StringRef done,
                                         llvm::StringRef expected);
 
-/// The pipeline of a phase for heddle-opt: refuses the dump of another phase
-/// than the one before, and names the phase in what it leaves.
+/// Adds the pipeline of a phase for heddle-opt: it refuses a dump of another
+/// phase than the one before, and writes its phase into the module.
 void buildPhaseOfDump(Phase phase, mlir::OpPassManager &pm);
 
 } // namespace heddle

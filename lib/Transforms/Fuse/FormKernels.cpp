@@ -1,8 +1,14 @@
-//===- FormKernels.cpp - Puts every operation into exactly one kernel -----===//
+//===- FormKernels.cpp - Decides which operations share a kernel ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `fuse-form-kernels`: see Passes.td. Groups.h has the
+// rules for which operations may share a kernel; this file tries them, and
+// outlines the groups.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +31,7 @@ namespace heddle {
 
 namespace {
 
-/// Operations that one launch will do, in order.
+/// The operations of one kernel, in order.
 struct Group {
   SmallVector<Operation *> ops;
   bool contains(Operation *op) const { return llvm::is_contained(ops, op); }
@@ -59,7 +65,8 @@ struct FormKernels : heddle::impl::FuseFormKernelsBase<FormKernels> {
   }
 
 private:
-  /// Whether something outside of `group` uses a value of `from` before `to`.
+  /// Whether an operation outside of `group` uses a value of `from` before
+  /// `to`.
   static bool isUsedBefore(Operation *from, Operation *to, const Group &group) {
     return llvm::any_of(from->getUsers(), [&](Operation *user) {
       return user->getBlock() == to->getBlock() && !group.contains(user) &&
@@ -67,9 +74,8 @@ private:
     });
   }
 
-  /// Whether a state may get its value behind `op` as well: that is an
-  /// operation of a kernel, the end of what has begun before, or what another
-  /// state gives or gets.
+  /// Whether a write of a state may move past `op`: an operation of a kernel, a
+  /// pure operation, or an access to another state.
   bool mayPass(nn::SetOp set, Operation *op) {
     if (op->hasTrait<OpTrait::IsTerminator>())
       return false;
@@ -82,9 +88,9 @@ private:
            states->lookup<nn::StateOp>(other.getValue());
   }
 
-  /// States get their values as late as they may. Else they would keep apart
-  /// what plans that store these values elsewhere put into one kernel, and the
-  /// sums of the two would differ in their last bits.
+  /// Moves writes of states as late as possible. Otherwise they would separate
+  /// operations that share a kernel in plans which store these values in
+  /// another way, and sums of the two plans would differ in their last bits.
   void sinkSets(Block &block) {
     for (nn::SetOp set : llvm::to_vector(block.getOps<nn::SetOp>())) {
       Operation *next = set->getNextNode();
@@ -94,7 +100,7 @@ private:
     }
   }
 
-  /// Whether a sum may move to the end of a group behind it.
+  /// Whether a sum may move to the end of a group after it.
   static bool mayMove(Operation *sum, const Group &group) {
     Operation *last = group.ops.back();
     return llvm::all_of(sum->getUsers(), [&](Operation *user) {
@@ -103,7 +109,8 @@ private:
     });
   }
 
-  /// Why `op` may not join `group`, which may end behind it, or "".
+  /// Returns why `op` may not join `group`, which may end after it; empty if it
+  /// may.
   std::string refusal(Operation *op, const Group &group) {
     std::string why = fuse::refusal(op, group.ops, rules);
     if (!why.empty())
@@ -117,10 +124,10 @@ private:
     return isUsed ? "a value of the kernel is used in between" : "";
   }
 
-  /// The operations whose groups `op` might join: those that make its operands;
-  /// for a sum of rows, those that make or read what it sums, and products that
-  /// multiply it; for a product with a packed weight, what makes its rows, and
-  /// others of these rows.
+  /// The operations whose groups `op` might join: those that compute its
+  /// operands. For a sum of rows: those that compute or read these rows, and
+  /// products that multiply them. For a product with a packed weight: the one
+  /// that computes its rows, and other products of these rows.
   SmallVector<Operation *> neighborsOf(Operation *op) {
     SmallVector<Operation *> neighbors;
     if (sumsRows(op)) {
@@ -149,8 +156,8 @@ private:
     return neighbors;
   }
 
-  /// The latest of the groups that `op` might join and that takes it; if so
-  /// asked, of those that end behind it.
+  /// Returns the latest group that `op` may join, or null; with `endsBehind`
+  /// only among the groups that end after it.
   Group *findGroup(Operation *op, bool endsBehind = false) {
     Group *best = nullptr;
     for (Operation *neighbor : neighborsOf(op)) {
@@ -179,7 +186,7 @@ private:
     owner[op] = &group;
   }
 
-  /// Whether `op` could stand right behind `last`.
+  /// Whether `op` could move to directly after `last`.
   static bool isReadyBehind(Operation *op, Operation *last) {
     return llvm::all_of(op->getOperands(), [&](Value operand) {
       Operation *made = operand.getDefiningOp();
@@ -188,8 +195,8 @@ private:
     });
   }
 
-  /// The first group that ends before a sum of rows, has these rows, and takes
-  /// the sum if that moves up.
+  /// Returns the first group that ends before a sum of rows, has these rows,
+  /// and may take the sum.
   Group *findGroupBefore(Operation *sum) {
     Group *best = nullptr;
     for (Operation *neighbor : neighborsOf(sum)) {
@@ -206,8 +213,9 @@ private:
     return best;
   }
 
-  /// Sums of rows that became kernels of their own join groups behind them,
-  /// which read these rows anyway, or before them, which make or read them.
+  /// Lets sums of rows that became kernels by themselves join another group
+  /// that reads or computes these rows: one that ends later, otherwise one
+  /// before.
   void joinSums() {
     for (Group &alone : groups) {
       Operation *sum = alone.ops.front();
@@ -224,7 +232,8 @@ private:
     }
   }
 
-  /// Sums of vectors wait for the last one of them that they may wait for.
+  /// Moves sums of vectors to the last such sum before which their results are
+  /// not used.
   void joinVectorSums() {
     Group *last = nullptr;
     for (Group &alone : llvm::reverse(groups)) {
@@ -244,7 +253,7 @@ private:
     }
   }
 
-  /// The group that has all uses of the operation, or null.
+  /// Returns the group that contains all users of the operation, or null.
   Group *readerOf(Operation *op) {
     Group *reader = nullptr;
     for (Operation *user : op->getUsers()) {
@@ -256,8 +265,8 @@ private:
     return reader;
   }
 
-  /// Vectors that became kernels of their own, such as a norm's weight and 1,
-  /// join the one kernel that reads them.
+  /// Lets operations on vectors that became kernels by themselves join the one
+  /// kernel that reads them, for example the sum of 1 and a norm's weight.
   void joinVectors() {
     for (Group &alone : groups) {
       if (alone.ops.size() != 1 || !fuse::isOfColumns(alone.ops[0], rules))
@@ -297,7 +306,7 @@ private:
     return success();
   }
 
-  /// What a kernel does, and a number where that is a symbol already.
+  /// Names a kernel after its operations, with a number if that symbol exists.
   std::string nameFor(nn::ModelOp model, const Group &group) {
     std::string name, unique;
     for (Operation *op : group.ops)
@@ -310,7 +319,8 @@ private:
     return unique;
   }
 
-  /// Makes the kernel of a group, and a launch where its last operation stood.
+  /// Outlines a group into a kernel, and launches it in the place of its last
+  /// operation.
   void outline(nn::ModelOp model, Group &group) {
     llvm::SetVector<Value> inputs;
     SmallVector<Value> outputs;
@@ -339,7 +349,8 @@ private:
         }));
     planir::KernelOp kernel =
         createKernel(model, group, loc, inputs.getArrayRef(), outputs, tied);
-    // Nothing else is in its kernel: all that it reads comes from copies.
+    // An update on the host has a kernel of its own: copies separate it from
+    // other operations.
     auto update = dyn_cast<nn::UpdateOp>(group.ops.front());
     kernel.setOnHost(update && runsOnHost(update, *states));
     auto launch = builder.create<planir::LaunchOp>(
@@ -352,8 +363,8 @@ private:
     ++numKernels;
   }
 
-  /// The number of the input that is overwritten, or -1: it must come from
-  /// outside and be read by nothing after this launch.
+  /// Returns the input that an output may overwrite, or -1: it must be computed
+  /// outside of the group, and have no use after this launch.
   int64_t tieIndex(Value operand, const llvm::SetVector<Value> &inputs,
                    const Group &group) {
     auto found = llvm::find(inputs, operand);
@@ -365,7 +376,7 @@ private:
       if (!group.contains(user) && !(here && here->isBeforeInBlock(last)))
         return -1;
     }
-    // A part of what something else reads whole.
+    // Another operation reads the whole value of which the operand is a part.
     auto unpack = operand.getDefiningOp<nn::UnpackOp>();
     if (unpack && !unpack.getFlat().hasOneUse())
       return -1;
@@ -397,9 +408,10 @@ private:
   codegen::FusionRules rules;
   std::deque<Group> groups;
   DenseMap<Operation *, Group *> owner;
-  const SymbolTable *states = nullptr; ///< Of the model, but for kernels.
+  /// Symbol table of the model, made before kernels were added.
+  const SymbolTable *states = nullptr;
   llvm::StringMap<unsigned> kernels;
-  llvm::StringSet<> symbols; ///< Of the model, but for kernels.
+  llvm::StringSet<> symbols; ///< Names of the model's symbols without kernels.
 };
 
 } // namespace

@@ -1,8 +1,12 @@
-//===- GatherProducts.cpp - Products of the same rows, side by side -------===//
+//===- GatherProducts.cpp - Makes products of the same rows adjacent ------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `fuse-gather-products`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +41,8 @@ struct GatherProducts : heddle::impl::FuseGatherProductsBase<GatherProducts> {
   }
 
 private:
-  /// Moves each product behind the one before it that multiplies the same rows,
-  /// where what it reads besides is there.
+  /// Moves each product to after the previous product of the same rows, if its
+  /// other operands are computed before that.
   void gather(Block &block) {
     DenseMap<Value, Operation *> latest;
     for (Operation &op : llvm::make_early_inc_range(block)) {

@@ -1,4 +1,4 @@
-//===- Groups.cpp - What may be in one kernel -----------------------------===//
+//===- Groups.cpp - Rules for which operations share a kernel -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -57,7 +57,8 @@ nn::Generator fuse::generatorOf(ArrayRef<Operation *> members) {
   return *generatorOf(members.front());
 }
 
-/// Why a bias's gradient may not be summed by the product that is the weight's.
+/// Why the gradient of a bias may not be computed by the product that computes
+/// the gradient of the weight; empty if it may.
 static std::string refusalOfSum(nn::SumRowsOp sum,
                                 const codegen::FusionRules &rules) {
   if (!rules.sumsInProducts)
@@ -95,8 +96,8 @@ static ArrayRef<int64_t> domainOf(Operation *op) {
                             : cast<nn::PropertiesOpInterface>(op).getDomain();
 }
 
-/// Why a kernel over rows may not hold these operations, of which some sum the
-/// rows, or "".
+/// Why a row kernel may not contain these operations, of which some sum the
+/// rows; empty if it may.
 static std::string refusalOfSums(ArrayRef<Operation *> ops,
                                  const codegen::FusionRules &rules) {
   if (!rules.sumsInRows)
@@ -112,7 +113,7 @@ static std::string refusalOfSums(ArrayRef<Operation *> ops,
              : "there are too many sums of its columns";
 }
 
-/// Why a product may not be made beside another one.
+/// Why a product may not share a kernel with another one; empty if it may.
 static std::string refusalOfProduct(nn::PackedLinearOp op,
                                     nn::PackedLinearOp first,
                                     const codegen::FusionRules &rules) {
@@ -133,7 +134,7 @@ static std::string refusalOfProduct(nn::PackedLinearOp op,
   return isAlike ? "" : "its weight is packed in another way";
 }
 
-/// Whether the operation works on heads.
+/// Whether the operation works on attention heads.
 static bool isOnHeads(Operation *op) { return nn::headColumnsOf(op) > 0; }
 
 /// The first product with a packed weight among the operations, or null.
@@ -144,8 +145,8 @@ static nn::PackedLinearOp packedIn(ArrayRef<Operation *> members) {
   return {};
 }
 
-/// Why the operations, which go over rows, may not make the rows that a product
-/// multiplies, or "".
+/// Why row-wise operations may not share a kernel with the product that
+/// multiplies their rows; empty if they may.
 static std::string refusalOfPrologue(nn::PackedLinearOp product,
                                      ArrayRef<Operation *> members,
                                      const codegen::FusionRules &rules) {
@@ -161,7 +162,8 @@ static std::string refusalOfPrologue(nn::PackedLinearOp product,
   if (llvm::any_of(members, fuse::sumsRows) ||
       domainOf(members.front()) != shape)
     return "it goes over another shape";
-  // What is used elsewhere too becomes a result: whole rows, no statistics.
+  // A value that is used outside of the kernel becomes a result. That must be
+  // whole rows, not statistics.
   for (Operation *op : members)
     for (Value result : op->getResults())
       for (Operation *user : result.getUsers())
@@ -170,8 +172,8 @@ static std::string refusalOfPrologue(nn::PackedLinearOp product,
   return "";
 }
 
-/// Why an operation on heads may not stand behind a product and what is in its
-/// kernel already, or "".
+/// Why an operation on heads may not follow a product in its kernel; empty if
+/// it may.
 static std::string refusalOfHeads(Operation *op, nn::PackedLinearOp product,
                                   ArrayRef<Operation *> members,
                                   const codegen::FusionRules &rules) {
@@ -194,9 +196,9 @@ static std::string refusalOfHeads(Operation *op, nn::PackedLinearOp product,
   return "";
 }
 
-/// Why an element-wise operation may not stand behind a product, or "": it goes
-/// over the shape of all values of the kernel that it reads. What a product
-/// sums beside has a shape of its own.
+/// Why an element-wise operation may not follow a product in its kernel; empty
+/// if it may. It must have the shape of all values of the kernel that it reads.
+/// Column sums of a product have another shape.
 static std::string refusalOfEpilogue(Operation *op,
                                      ArrayRef<Operation *> members) {
   for (Value operand : op->getOperands()) {
@@ -211,7 +213,7 @@ static std::string refusalOfEpilogue(Operation *op,
   return "";
 }
 
-/// Why the operation may not stand in the kernel of a product, or "".
+/// Why an operation may not follow a product in its kernel; empty if it may.
 static std::string refusalBehindProduct(Operation *op,
                                         ArrayRef<Operation *> members,
                                         const codegen::FusionRules &rules) {
@@ -223,7 +225,8 @@ static std::string refusalBehindProduct(Operation *op,
   return refusalOfEpilogue(op, members);
 }
 
-/// Why the policy leaves the operation out of the kernel, or "".
+/// Why the fusion policy keeps the operation out of the kernel; empty if it
+/// does not.
 static std::string refusalOfPolicy(Operation *op, ArrayRef<Operation *> members,
                                    const codegen::FusionRules &rules) {
   if (rules.policy == config::Fusion::None)

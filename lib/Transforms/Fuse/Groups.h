@@ -1,8 +1,14 @@
-//===- Groups.h - What may be in one kernel ---------------------*- C++ -*-===//
+//===- Groups.h - Rules for which operations share a kernel --- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The fusion rules, used by `fuse-form-kernels` to form kernels and by
+// `fuse-verify` to check them. What differs between targets is in
+// codegen::FusionRules.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,46 +21,46 @@
 
 namespace heddle::fuse {
 
-/// Which generator makes the code of a kernel that begins with the operation;
-/// none: a kernel holds no such operation.
+/// Returns the code generator of a kernel that begins with the operation; none
+/// if no kernel contains such an operation.
 std::optional<nn::Generator> generatorOf(mlir::Operation *op);
 
-/// The same of a kernel of these operations: that of a product, if it has one.
+/// The same for a kernel of these operations: if there is a product, its
+/// generator.
 nn::Generator generatorOf(llvm::ArrayRef<mlir::Operation *> members);
 
-/// The rules of the target of the model's strategy, as far as its policy of
-/// fusion leaves them. Reports H0245 when this
-/// build has no such target.
+/// Returns the fusion rules of the model's target, restricted by the fusion
+/// policy of its strategy. Emits H0245 if this build has no such target.
 mlir::FailureOr<codegen::FusionRules> rulesOf(nn::ModelOp model);
 
-/// Whether an operation sums rows: those of its first operand, to one element
-/// for each column.
+/// Whether an operation sums the rows of its first operand, to one element for
+/// each column.
 bool sumsRows(mlir::Operation *op);
 
-/// Whether an operation adds a vector to another one: the sum of one row.
+/// Whether an operation adds one vector to another: a sum of one row.
 bool sumsVector(mlir::Operation *op);
 
-/// Whether an operation makes one element for each column, for row-wise
-/// operations alone: the kernel of these may make it again for each
-/// row. It then stands before all others there.
+/// Whether an operation computes one element for each column, and only row-wise
+/// operations use it. Their kernel may then compute it again for each row, as
+/// its first operation.
 bool isOfColumns(mlir::Operation *op, const codegen::FusionRules &rules);
 
-/// Why `op` may not stand in a kernel behind `members`, of which there is at
-/// least one, or "".
+/// Returns why `op` may not follow `members`, of which there is at least one,
+/// in a kernel; empty if it may.
 std::string refusal(mlir::Operation *op,
                     llvm::ArrayRef<mlir::Operation *> members,
                     const codegen::FusionRules &rules);
 
-/// Which result takes the place of which operand, where that is worth it (see
-/// nn::Tie).
+/// Returns by result the operand that it is computed in place of, where that
+/// saves memory or a copy (see nn::Tie).
 llvm::DenseMap<mlir::Value, mlir::Value> tiesOf(mlir::Operation *op);
 
-/// Checks that what a launch overwrites is read by nothing afterwards: it goes
-/// back to its state, or out of the function, as the result.
+/// Checks that nothing reads a value after a launch overwrote it: the result
+/// must be written to its state, or returned by the function.
 mlir::LogicalResult verifyTies(nn::ModelOp model);
 
-/// Checks that all launches agree on where a value's rows begin, and that only
-/// kernels make and read one that has gaps between them, as the rules allow.
+/// Checks that all launches agree on the leading dimension of a value, and that
+/// only kernels write and read a value with padding, as the rules allow.
 mlir::LogicalResult verifyPitches(nn::ModelOp model,
                                   const codegen::FusionRules &rules);
 

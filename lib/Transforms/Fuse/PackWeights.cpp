@@ -1,8 +1,13 @@
-//===- PackWeights.cpp - Packs the weights of products --------------------===//
+//===- PackWeights.cpp - Packs and quantizes weights for inference --------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `fuse-pack-weights`: see Passes.td. Here int4 and int8
+// weights of products are decided.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,14 +26,15 @@ namespace heddle {
 
 namespace {
 
-/// How the values of one weight are packed.
+/// The format of a packed weight: bits of a value, inputs that share a scale
+/// (0: all of an output), and whether it is symmetric.
 struct Form {
   int64_t bits = 32, group = 0;
   bool even = true;
 };
 
-/// What stands in the place of a weight: words, and for codes scales and maybe
-/// zeros.
+/// The values that replace a weight: packed values (words), and for codes their
+/// scales and perhaps zero points.
 using Parts = SmallVector<Value, 3>;
 
 class Packer {
@@ -70,14 +76,16 @@ private:
   bool even, roundsInputs;
   ArrayRef<llvm::GlobPattern> kept;
   llvm::StringSet<> written;
-  DenseMap<Operation *, SmallVector<nn::CallOp>> calls; ///< Of a function.
+  /// The calls of each function.
+  DenseMap<Operation *, SmallVector<nn::CallOp>> calls;
   std::map<std::pair<void *, bool>, Parts> packed;
   std::map<std::tuple<void *, int, bool>, nn::StateOp> derived;
 };
 
 } // namespace
 
-/// The parameter that `value` was read from, if nothing writes it.
+/// Returns the matrix parameter that `value` is read from, if nothing writes
+/// it; otherwise null.
 nn::StateOp Packer::weightOf(Value value) {
   auto get = value.getDefiningOp<nn::GetOp>();
   if (!get || get.getSlot() || written.contains(get.getState()))
@@ -88,8 +96,7 @@ nn::StateOp Packer::weightOf(Value value) {
   return isMatrix ? state : nn::StateOp();
 }
 
-/// Whether `value` is a parameter, in all calls of the function that it is an
-/// argument of.
+/// Whether `value` is a parameter; for a function's argument, in all calls.
 bool Packer::isWeight(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument)
@@ -118,7 +125,7 @@ void Packer::forEachWeight(Value value,
     forEachWeight(call.getArgOperands()[argument.getArgNumber()], visit);
 }
 
-/// Flags with which every product of the model can be packed.
+/// Returns flags with which every product of the model can be packed.
 std::string Packer::whatDivides() {
   std::vector<config::QuantizeCandidate> weights;
   model.walk([&](nn::LinearOp linear) {
@@ -152,7 +159,8 @@ FailureOr<Form> Packer::formOf(nn::StateOp state, nn::LinearOp user) {
   return failure();
 }
 
-/// Checks every parameter that `value` is: those of one product have one form.
+/// Checks every parameter that `value` is in the calls. They must have one
+/// format, since they share the product.
 LogicalResult Packer::check(Value value, nn::LinearOp user, Form &form,
                             nn::StateOp &first) {
   if (nn::StateOp state = weightOf(value)) {
@@ -190,7 +198,7 @@ nn::StateOp Packer::derive(nn::StateOp state, Form form, nn::PackedPart part,
                                        state.getTensorType(), form.bits,
                                        form.group, form.even, transposed);
   OpBuilder builder(context);
-  builder.setInsertionPoint(state); // Words first, then what goes with them.
+  builder.setInsertionPoint(state); // Words first, then scales and zero points.
   auto copy = cast<nn::StateOp>(builder.clone(*state));
   std::string name =
       (state.getSymName() + "." + stringifyPackedPart(part)).str();
@@ -207,7 +215,7 @@ nn::StateOp Packer::derive(nn::StateOp state, Form form, nn::PackedPart part,
   return known = copy;
 }
 
-/// What takes the place of `value` as the weight of `user`.
+/// Returns the values that replace `value` as the weight of `user`.
 Parts Packer::pack(Value value, nn::LinearOp user) {
   bool transposed = user.getTransposed();
   auto [found, isNew] =
@@ -248,8 +256,8 @@ Parts Packer::pack(Value value, nn::LinearOp user) {
   return packed[{value.getAsOpaquePointer(), transposed}] = parts;
 }
 
-/// The inputs whose codes share a scale: those of a group, and of a long one
-/// fewer, so that one large input spoils few others.
+/// The number of inputs that are quantized with one scale: a group, or less
+/// than a long group, so that one large input spoils few others.
 static int64_t inputBlockOf(int64_t groupLength, int64_t perWord) {
   constexpr int64_t longest = 256, cut = 128;
   return groupLength > longest ? cut : llvm::alignTo(groupLength, perWord);
@@ -279,7 +287,7 @@ void Packer::replace(nn::LinearOp linear) {
   ++numPacked;
 }
 
-/// Arguments, reads and parameters whose place is taken.
+/// Erases arguments, reads and parameters that were replaced.
 void Packer::eraseUnused() {
   bool changed = true;
   while (changed) {
@@ -345,7 +353,7 @@ struct PackWeights : heddle::impl::FusePackWeightsBase<PackWeights> {
   }
 
 private:
-  /// What the options say, or the strategy.
+  /// Takes the options from the strategy, unless the pass got them.
   void choose(const dist::Strategy &strategy) {
     if (bits >= 0)
       return;
@@ -382,10 +390,10 @@ private:
       llvm::Expected<llvm::GlobPattern> pattern =
           llvm::GlobPattern::create(text);
       if (!pattern) {
-        InFlightDiagnostic error =
-            model.emitError("H0145: \"")
-            << text << "\" of --keep-16bit is no pattern: "
-            << llvm::toString(pattern.takeError());
+        InFlightDiagnostic error = model.emitError("H0145: \"")
+                                   << text
+                                   << "\" of --keep-16bit is no pattern: "
+                                   << llvm::toString(pattern.takeError());
         error.attachNote() << "help: end what a bracket begins, as in "
                               "h.[0-3].*; [[] is a bracket itself";
         return error;

@@ -1,8 +1,13 @@
-//===- PitchRows.cpp - Rows that begin where memory is aligned ------------===//
+//===- PitchRows.cpp - Pads rows to aligned addresses ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `fuse-pitch-rows` (see Passes.td), and the part of
+// `fuse-verify` that checks leading dimensions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,8 +28,8 @@ namespace heddle {
 
 namespace {
 
-/// The tensors that a launch reads, then those that it makes, each with the
-/// number of its operand of the kernel.
+/// The tensors that a launch reads, then those that it computes, each with its
+/// operand number in the kernel.
 SmallVector<std::pair<Value, unsigned>> tensorsOf(planir::LaunchOp launch,
                                                   planir::KernelOp kernel) {
   SmallVector<std::pair<Value, unsigned>> tensors;
@@ -37,7 +42,8 @@ SmallVector<std::pair<Value, unsigned>> tensorsOf(planir::LaunchOp launch,
   return tensors;
 }
 
-/// Operands of a kernel that have one shape, each with the first such.
+/// The tensor operands of a kernel, each paired with the first operand that has
+/// the same shape.
 SmallVector<std::pair<unsigned, unsigned>>
 pairsOfOneShape(planir::KernelOp kernel) {
   SmallVector<std::pair<unsigned, unsigned>> pairs;
@@ -55,15 +61,14 @@ pairsOfOneShape(planir::KernelOp kernel) {
   return pairs;
 }
 
-/// Whether the value is made and read by kernels alone.
+/// Whether only kernels compute and read the value.
 bool isOfKernels(Value value) {
   return value.getDefiningOp<planir::LaunchOp>() &&
          llvm::all_of(value.getUsers(), llvm::IsaPred<planir::LaunchOp>);
 }
 
-/// Whether the kernel's code knows rows that have gaps between them. Of a
-/// kernel of rows all tensors have the same rows then: none is reshaped, nor a
-/// part of another one.
+/// Whether the kernel's generator supports padded rows. In a row kernel all
+/// tensors must have the same rows: none is reshaped, or a part of another one.
 bool takesPitches(planir::KernelOp kernel) {
   switch (kernel.getGenerator()) {
   case nn::Generator::Gemm:
@@ -78,16 +83,17 @@ bool takesPitches(planir::KernelOp kernel) {
   }
 }
 
-/// The pitches of one model. Values that are the same operand of a kernel, or
-/// take each other's place, have the same, and those of one shape in one kernel
-/// all have gaps or none, as its threads take the same columns of each: these
-/// are a class.
+/// Chooses the padded values of one model. Values are grouped into classes that
+/// are padded together: those that are the same operand of a kernel, or tied to
+/// each other, need the same leading dimension; those of one shape in one
+/// kernel must all be padded or all not, as its threads access the same columns
+/// of each.
 class RowPadder {
 public:
   RowPadder(nn::ModelOp model, int64_t alignment)
       : model(model), symbols(model), alignment(alignment) {}
 
-  /// Gives kernels their pitches; how many operands got one.
+  /// Gives kernels leading dimensions. Returns how many operands got one.
   unsigned run() {
     collect();
     llvm::BitVector areDense(members.size()), areMultiplied(members.size());
@@ -140,8 +146,8 @@ private:
       classes.join(a, b);
   }
 
-  /// The pitch that makes each of several rows begin where it should; 0 where
-  /// they do so anyway.
+  /// The leading dimension at which all rows are aligned; 0 if they are aligned
+  /// without padding.
   int64_t pitchOf(Value value) const {
     auto type = cast<RankedTensorType>(value.getType());
     if (type.getRank() < 2 || !isa<FloatType>(type.getElementType()))

@@ -1,8 +1,12 @@
-//===- SplitAttention.cpp - Keys of one token between threads -------------===//
+//===- SplitAttention.cpp - Splits the attention of one token -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `fuse-split-attention`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,8 +1,12 @@
-//===- SplitNorms.cpp - Gives long norms to all threads -------------------===//
+//===- SplitNorms.cpp - Splits norms into two launches --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `fuse-split-norms`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 

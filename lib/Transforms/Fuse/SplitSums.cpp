@@ -1,8 +1,12 @@
-//===- SplitSums.cpp - Sums of biases beside products ---------------------===//
+//===- SplitSums.cpp - Splits the accumulation of bias gradients ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `fuse-split-sums`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,12 +40,14 @@ struct SplitSums : heddle::impl::FuseSplitSumsBase<SplitSums> {
   }
 
 private:
-  /// In f32 both halves are rounded as the whole was.
+  /// In f32 the sum is rounded as before. In other types it would be rounded
+  /// twice.
   static bool staysExact(nn::SumRowsOp sum) {
     return getElementTypeOrSelf(sum.getOutput()).isF32();
   }
 
-  /// Whether a product beside it has the rows, as the gradient.
+  /// Whether a product of the same block computes a weight gradient from these
+  /// rows.
   static bool isMultiplied(nn::SumRowsOp sum) {
     return llvm::any_of(sum.getInput().getUsers(), [&](Operation *user) {
       auto product = dyn_cast<nn::LinearGradWeightOp>(user);

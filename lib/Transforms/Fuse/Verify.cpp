@@ -1,4 +1,4 @@
-//===- Verify.cpp - What the fuse phase promises --------------------------===//
+//===- Verify.cpp - Verifies the result of the fuse phase -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -22,8 +22,8 @@ namespace heddle {
 
 namespace {
 
-/// A result may take the place of an argument that it is a sum with, or a new
-/// value of.
+/// Whether a result may be computed in place of an argument: the operation
+/// declares that tie.
 bool mayTie(Operation *op, Value result, Value argument) {
   return llvm::any_of(cast<nn::PropertiesOpInterface>(op).getTies(),
                       [&](const nn::Tie &tie) {
@@ -31,7 +31,7 @@ bool mayTie(Operation *op, Value result, Value argument) {
                       });
 }
 
-/// The body is one that its generator makes code of.
+/// Checks that the generator of a kernel accepts its body.
 LogicalResult verifyKernel(planir::KernelOp kernel,
                            const codegen::FusionRules &rules) {
   Block &body = kernel.getBody().front();

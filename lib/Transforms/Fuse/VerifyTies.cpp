@@ -1,4 +1,4 @@
-//===- VerifyTies.cpp - What is overwritten is read no more ---------------===//
+//===- VerifyTies.cpp - Checks which values launches overwrite ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,7 +13,8 @@ using namespace heddle;
 
 namespace {
 
-/// Arguments that a function overwrites, with the result that is left there.
+/// The arguments that a function overwrites, with the result that it leaves
+/// there.
 using Ties = SmallVector<std::pair<unsigned, unsigned>>;
 
 class TiesVerifier {
@@ -31,7 +32,8 @@ public:
   }
 
 private:
-  /// Verifies a function once. No function calls, through others, itself.
+  /// Verifies a function once. No function calls itself, directly or
+  /// indirectly.
   LogicalResult visit(Operation *function, Region &body) {
     if (!tiesOfFunction.try_emplace(function).second)
       return success();
@@ -71,7 +73,8 @@ private:
     return op->emitError("H0907: overwrites its operand ") << operand << ", ";
   }
 
-  /// `result` takes the place of the operand, which nothing reads any more.
+  /// Checks a result that is computed in place of an operand: nothing reads the
+  /// operand afterwards.
   LogicalResult verify(Operation *op, unsigned number, Value result,
                        Operation *function, Ties &own) {
     Value operand = op->getOperand(number);
@@ -114,7 +117,8 @@ private:
     return refuse(op, number) << "the function's, and returns no result for it";
   }
 
-  /// Whether `last` is `first`, or what took its place, one after the other.
+  /// Whether `last` is `first`, or was computed in place of it in several
+  /// steps.
   bool leads(Value first, Value last) {
     while (last != first) {
       Operation *made = last.getDefiningOp();
@@ -131,9 +135,9 @@ private:
     return true;
   }
 
-  /// What was read from a state and overwritten goes back to the state, or the
-  /// state gets another value, as a sum over stages that share a parameter,
-  /// before anybody reads it again.
+  /// Checks that a state whose value was overwritten gets the result, or
+  /// another value, before anything reads it again. It gets another value if
+  /// stages that share a parameter add their gradients up.
   LogicalResult verifyState(Operation *op, unsigned number, nn::GetOp get) {
     for (Operation *next = op->getNextNode(); next;
          next = next->getNextNode()) {

@@ -50,7 +50,7 @@ planir::SequenceOp SequenceEmitter::emit() {
       SmallVector<Location>(inputs.size(), function.getLoc()));
   Operation *end = builder.create<planir::EndOp>(function.getLoc());
 
-  // Where arguments and results are.
+  // Map arguments and results to the sequence's arguments.
   unsigned next = step ? 0 : function.getNumArguments();
   SmallVector<Value> outputs;
   for (int64_t tie : storage.ties)
@@ -69,7 +69,7 @@ planir::SequenceOp SequenceEmitter::emit() {
       bufferOf(root);
   }
   builder.setInsertionPoint(end);
-  // Fetches come behind the stores that the run before has left.
+  // Fetches wait for the stores that the run before left.
   function->walk([&](dist::CarryOp carry) { numCarried = carry.getStores(); });
   if (numCarried > 0)
     builder.create<planir::SettleOp>(function.getLoc(), numCarried - 1,
@@ -78,7 +78,8 @@ planir::SequenceOp SequenceEmitter::emit() {
   return sequence;
 }
 
-/// Buffers and states stand at the top, in the order of their first use.
+/// Inserts at the top of the sequence: buffers and references to states are
+/// defined there, in the order of their first use.
 void SequenceEmitter::insertAtTop() {
   if (lastAtTop)
     builder.setInsertionPointAfter(lastAtTop);
