@@ -67,22 +67,19 @@ private:
 
   /// Starts to answer a request, on the server's thread, after `read`.
   void begin(const std::shared_ptr<ActiveRequest> &made,
-             const std::vector<std::vector<int32_t>> &prompts,
-             const std::string &client, const Reply &reply);
-  std::vector<std::vector<int32_t>>
-  promptsOf(const CompletionRequest &request) const;
-  void checkLength(const std::vector<int32_t> &prompt, const char *field) const;
+             const std::vector<Tokens> &prompts, const std::string &client,
+             const Reply &reply);
+  std::vector<Tokens> promptsOf(const CompletionRequest &request) const;
+  void checkLength(const Tokens &prompt, const char *field) const;
   std::vector<CompletionLoop::Submission>
-  sequencesOf(ActiveRequest &active,
-              const std::vector<std::vector<int32_t>> &prompts,
+  sequencesOf(ActiveRequest &active, const std::vector<Tokens> &prompts,
               const std::string &client);
 
   /// Processes an event of the loop, on the server's thread.
   void take(const SequenceEvent &event);
   void takeStreamed(ActiveRequest &active, const CompletionChoice &part);
   /// Starts choices with their prompts.
-  void echo(ActiveRequest &active,
-            const std::vector<std::vector<int32_t>> &prompts);
+  void echo(ActiveRequest &active, const std::vector<Tokens> &prompts);
   void finish(ActiveRequest &active);
   void fail(const std::shared_ptr<ActiveRequest> &active,
             const ApiError &error);
@@ -104,7 +101,7 @@ private:
 // Requests
 //===----------------------------------------------------------------------===//
 
-void CompletionService::checkLength(const std::vector<int32_t> &prompt,
+void CompletionService::checkLength(const Tokens &prompt,
                                     const char *field) const {
   if (int64_t(prompt.size()) >= longest())
     throw ApiError(400, "H0380",
@@ -121,7 +118,7 @@ static bool scoresPrompt(const CompletionRequest &request) {
   return request.echoes && (request.logprobs >= 0 || request.maxTokens == 0);
 }
 
-std::vector<std::vector<int32_t>>
+std::vector<Tokens>
 CompletionService::promptsOf(const CompletionRequest &request) const {
   if (!text.tokenizer && !request.stops.empty())
     throw ApiError(400, "H0380", "stop needs a tokenizer: there is none",
@@ -138,7 +135,7 @@ CompletionService::promptsOf(const CompletionRequest &request) const {
                    "echo with logprobs needs a binary that was compiled with "
                    "--mode serve",
                    "echo");
-  std::vector<std::vector<int32_t>> prompts;
+  std::vector<Tokens> prompts;
   if (request.isChat) {
     if (!text.chat || !text.tokenizer)
       throw ApiError(400, "H0380",
@@ -160,13 +157,13 @@ CompletionService::promptsOf(const CompletionRequest &request) const {
 /// the second, and so on.
 std::vector<CompletionLoop::Submission>
 CompletionService::sequencesOf(ActiveRequest &made,
-                               const std::vector<std::vector<int32_t>> &prompts,
+                               const std::vector<Tokens> &prompts,
                                const std::string &client) {
   const CompletionRequest &request = made.request;
   auto deadline = deadlineOf(request.timeout);
   uint64_t seed = request.seed.value_or(random());
   std::vector<CompletionLoop::Submission> asked;
-  for (const std::vector<int32_t> &prompt : prompts) {
+  for (const Tokens &prompt : prompts) {
     made.usage.promptTokens += prompt.size();
     for (int64_t text = 0; text < request.count; ++text) {
       SequenceRequest one;
@@ -198,15 +195,15 @@ ServiceFront::Answer CompletionService::read(const HttpRequest &http) {
   made->path = http.path;
   std::string client =
       made->request.user.empty() ? http.peer : "user " + made->request.user;
-  auto prompts = std::make_shared<const std::vector<std::vector<int32_t>>>(
-      promptsOf(made->request));
+  auto prompts =
+      std::make_shared<const std::vector<Tokens>>(promptsOf(made->request));
   return [this, made, prompts, client](const Reply &reply) {
     begin(made, *prompts, client, reply);
   };
 }
 
 void CompletionService::begin(const std::shared_ptr<ActiveRequest> &made,
-                              const std::vector<std::vector<int32_t>> &prompts,
+                              const std::vector<Tokens> &prompts,
                               const std::string &client, const Reply &reply) {
   const CompletionRequest &request = made->request;
   admit(request.model, int64_t(active.size()),
@@ -240,7 +237,7 @@ void CompletionService::begin(const std::shared_ptr<ActiveRequest> &made,
 }
 
 void CompletionService::echo(ActiveRequest &made,
-                             const std::vector<std::vector<int32_t>> &prompts) {
+                             const std::vector<Tokens> &prompts) {
   const CompletionRequest &request = made.request;
   for (CompletionChoice &text : made.texts) {
     size_t number = size_t(text.index / request.count);
