@@ -232,7 +232,8 @@ std::string Execution::describeCircle() const {
   auto waitsFor = [&](int64_t waiter) {
     return *needed(waiter, current(waiter)) % stages;
   };
-  // After as many steps as there are stages, the walk is on the circle.
+  // After as many steps as there are stages, the walk from waiter to waiter has
+  // reached the circle.
   for (int64_t step = 0; step < stages; ++step)
     stage = waitsFor(stage);
   int64_t first = stage;

@@ -119,7 +119,8 @@ private:
   /// Work that is left to the next run, by the number of its point.
   std::vector<llvm::SmallVector<mlir::Operation *>> carried;
   llvm::SmallVector<SettleOp> settles;
-  /// For each point the command at which a stream has waited for it.
+  /// For each point of the previous run, the command at which `compute` (or
+  /// `copy`) has waited for it.
   std::vector<int64_t> settledAt, settledForCopy;
 };
 

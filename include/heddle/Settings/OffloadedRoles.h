@@ -22,7 +22,8 @@ struct OffloadedRole {
   MemoryKind Settings::*place;
 };
 
-/// All of them, in the order in which `fit` offloads: the least traffic first.
+/// The roles, in the order in which `fit` offloads them: the least traffic
+/// first.
 inline constexpr OffloadedRole offloadedRoles[] = {
     {"optimizer", "place_optimizer", &Settings::placeOptimizer},
     {"gradients", "place_gradients", &Settings::placeGradients},

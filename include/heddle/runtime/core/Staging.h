@@ -31,7 +31,7 @@ public:
   Staging(Session &session, const LoadedProgram &program,
           const std::vector<const Value *> &results);
 
-  /// Where the host writes all of an input for the next run.
+  /// The buffer in which the host writes all of an input for the next run.
   template <typename T> T *at(const Value &input) const {
     const StagedValue *staged = find(input);
     return staged ? reinterpret_cast<T *>(host(*staged, turn))

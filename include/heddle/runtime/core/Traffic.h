@@ -53,7 +53,7 @@ struct MoveLine {
   plan::MemoryKind to = plan::MemoryKind::Device;
   int64_t copies = 0; ///< In one run of the program.
   int64_t bytes = 0;  ///< For files, whole blocks of `fileBlock`.
-  /// The part of each role of states that are copied from or to.
+  /// The bytes by the role of the state that is copied from or to.
   std::map<plan::StateRole, int64_t> bytesOf;
   /// The part that copies rows of tables of which each rank has a part. This is
   /// an upper bound: no rank reads rows of another rank's part.
