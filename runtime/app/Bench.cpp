@@ -102,14 +102,14 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   JobRate rate = measureJobRate(job, steps->program());
   StepClock clock(*steps, options.warmup);
   int64_t sentBefore = 0;
-  io::OffloadTraffic swapBefore;
+  io::OffloadTraffic trafficBefore;
   for (int64_t i = 0; i < options.warmup + options.steps; ++i) {
     fillTokens(*steps, i);
     ranks.exchange("");
     if (i == options.warmup) {
       sentBefore = ranks.bytesSent();
       job.device().synchronize();
-      swapBefore = job.device().offloadTraffic();
+      trafficBefore = job.device().offloadTraffic();
     }
     clock.run(options.kernels ? times.data() : nullptr);
     if (i >= options.warmup && options.kernels)
@@ -119,9 +119,9 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   int64_t sent = (ranks.bytesSent() - sentBefore) / options.steps;
   job.device().synchronize();
   io::OffloadTraffic swapped = job.device().offloadTraffic();
-  int64_t read = (swapped.readBytes - swapBefore.readBytes) / options.steps;
+  int64_t read = (swapped.readBytes - trafficBefore.readBytes) / options.steps;
   int64_t written =
-      (swapped.writtenBytes - swapBefore.writtenBytes) / options.steps;
+      (swapped.writtenBytes - trafficBefore.writtenBytes) / options.steps;
   // Measure the peak again: other programs may have used the cores the first
   // time.
   rate.keepBest(measureJobRate(job, steps->program()));
