@@ -156,16 +156,16 @@ private:
     return neighbors;
   }
 
-  /// Returns the latest group that `op` may join, or null; with `endsBehind`
+  /// Returns the latest group that `op` may join, or null; with `endsLater`
   /// only among the groups that end after it.
-  Group *findGroup(Operation *op, bool endsBehind = false) {
+  Group *findGroup(Operation *op, bool endsLater = false) {
     Group *best = nullptr;
     for (Operation *neighbor : neighborsOf(op)) {
       auto found = owner.find(neighbor);
       if (found == owner.end() || found->second->contains(op))
         continue;
       Group *group = found->second;
-      if (endsBehind && group->ops.back()->isBeforeInBlock(op))
+      if (endsLater && group->ops.back()->isBeforeInBlock(op))
         continue;
       std::string why = refusal(op, *group);
       if (!why.empty()) {
@@ -187,7 +187,7 @@ private:
   }
 
   /// Whether `op` could move to directly after `last`.
-  static bool isReadyBehind(Operation *op, Operation *last) {
+  static bool isReadyAfter(Operation *op, Operation *last) {
     return llvm::all_of(op->getOperands(), [&](Value operand) {
       Operation *made = operand.getDefiningOp();
       return !made || made->getBlock() != last->getBlock() || made == last ||
@@ -205,7 +205,7 @@ private:
         continue;
       Group *group = found->second;
       Operation *last = group->ops.back();
-      if (last->isBeforeInBlock(sum) && isReadyBehind(sum, last) &&
+      if (last->isBeforeInBlock(sum) && isReadyAfter(sum, last) &&
           fuse::refusal(sum, group->ops, rules).empty() &&
           (!best || last->isBeforeInBlock(best->ops.back())))
         best = group;
@@ -221,7 +221,7 @@ private:
       Operation *sum = alone.ops.front();
       if (!sumsRows(sum))
         continue;
-      Group *group = findGroup(sum, /*endsBehind=*/true);
+      Group *group = findGroup(sum, /*endsLater=*/true);
       if (!group)
         group = findGroupBefore(sum);
       if (!group)

@@ -214,9 +214,9 @@ static std::string refusalOfEpilogue(Operation *op,
 }
 
 /// Why an operation may not follow a product in its kernel; empty if it may.
-static std::string refusalBehindProduct(Operation *op,
-                                        ArrayRef<Operation *> members,
-                                        const codegen::FusionRules &rules) {
+static std::string refusalAfterProduct(Operation *op,
+                                       ArrayRef<Operation *> members,
+                                       const codegen::FusionRules &rules) {
   nn::PackedLinearOp packed = packedIn(members);
   if (packed && isOnHeads(op))
     return refusalOfHeads(op, packed, members, rules);
@@ -256,7 +256,7 @@ std::string fuse::refusal(Operation *op, ArrayRef<Operation *> members,
       return refusalOfPrologue(packed, members, rules);
   }
   if (generator == nn::Generator::Gemm)
-    return refusalBehindProduct(op, members, rules);
+    return refusalAfterProduct(op, members, rules);
   if (sumsVector(op) && llvm::all_of(members, sumsVector))
     return static_cast<int64_t>(members.size()) < rules.vectorSums
                ? ""

@@ -28,14 +28,14 @@ namespace {
 
 /// The format of a packed weight: bits of a value, inputs that share a scale
 /// (0: all of an output), and whether it is symmetric.
-struct Form {
+struct WeightFormat {
   int64_t bits = 32, group = 0;
   bool even = true;
 };
 
 /// The values that replace a weight: packed values (words), and for codes their
 /// scales and perhaps zero points.
-using Parts = SmallVector<Value, 3>;
+using PackedValues = SmallVector<Value, 3>;
 
 class Packer {
 public:
@@ -59,13 +59,13 @@ private:
   nn::StateOp weightOf(Value value);
   bool isWeight(Value value);
   bool isKept(nn::StateOp state);
-  FailureOr<Form> formOf(nn::StateOp state, nn::LinearOp user);
+  FailureOr<WeightFormat> formatOf(nn::StateOp state, nn::LinearOp user);
   void forEachWeight(Value value, llvm::function_ref<void(nn::StateOp)> visit);
   std::string whatDivides();
-  Parts pack(Value value, nn::LinearOp user);
-  nn::StateOp derive(nn::StateOp state, Form form, nn::PackedPart part,
-                     bool transposed);
-  LogicalResult check(Value value, nn::LinearOp user, Form &form,
+  PackedValues pack(Value value, nn::LinearOp user);
+  nn::StateOp derive(nn::StateOp state, WeightFormat format,
+                     nn::PackedPart part, bool transposed);
+  LogicalResult check(Value value, nn::LinearOp user, WeightFormat &format,
                       nn::StateOp &first);
   void replace(nn::LinearOp linear);
   void eraseUnused();
@@ -78,7 +78,7 @@ private:
   llvm::StringSet<> written;
   /// The calls of each function.
   DenseMap<Operation *, SmallVector<nn::CallOp>> calls;
-  std::map<std::pair<void *, bool>, Parts> packed;
+  std::map<std::pair<void *, bool>, PackedValues> packed;
   std::map<std::tuple<void *, int, bool>, nn::StateOp> derived;
 };
 
@@ -140,15 +140,15 @@ std::string Packer::whatDivides() {
   return config::flagsToQuantize(weights, 32 / bits, group);
 }
 
-FailureOr<Form> Packer::formOf(nn::StateOp state, nn::LinearOp user) {
-  Form form;
-  form.bits = state.getTensorType().getElementType().isF32() ? 32 : 16;
+FailureOr<WeightFormat> Packer::formatOf(nn::StateOp state, nn::LinearOp user) {
+  WeightFormat format;
+  format.bits = state.getTensorType().getElementType().isF32() ? 32 : 16;
   if (bits == 0 || isKept(state))
-    return form;
-  form = {bits, group, even};
+    return format;
+  format = {bits, group, even};
   int64_t inputs = state.getTensorType().getDimSize(user.getTransposed());
   if (group == 0 || inputs % group == 0)
-    return form;
+    return format;
   auto error = user.emitError("H0144: the weight \"")
                << state.getSymName() << "\" has " << inputs
                << " inputs here, which groups of " << group << " do not divide";
@@ -161,42 +161,42 @@ FailureOr<Form> Packer::formOf(nn::StateOp state, nn::LinearOp user) {
 
 /// Checks every parameter that `value` is in the calls. They must have one
 /// format, since they share the product.
-LogicalResult Packer::check(Value value, nn::LinearOp user, Form &form,
-                            nn::StateOp &first) {
+LogicalResult Packer::check(Value value, nn::LinearOp user,
+                            WeightFormat &format, nn::StateOp &first) {
   if (nn::StateOp state = weightOf(value)) {
-    FailureOr<Form> found = formOf(state, user);
+    FailureOr<WeightFormat> found = formatOf(state, user);
     if (failed(found))
       return failure();
-    if (first && found->bits != form.bits) {
+    if (first && found->bits != format.bits) {
       auto error = user.emitError("H0146: multiplies by \"")
-                   << first.getSymName() << "\" with " << form.bits
+                   << first.getSymName() << "\" with " << format.bits
                    << " bits and by \"" << state.getSymName() << "\" with "
                    << found->bits << ", but layers of one kind share it";
       error.attachNote() << "help: give --keep-16bit a pattern for all layers, "
                             "as *.mlp.down_proj.weight";
       return failure();
     }
-    form = *found;
+    format = *found;
     first = state;
     return success();
   }
   auto argument = cast<BlockArgument>(value);
   for (nn::CallOp call : calls[argument.getOwner()->getParentOp()])
-    if (failed(check(call.getArgOperands()[argument.getArgNumber()], user, form,
-                     first)))
+    if (failed(check(call.getArgOperands()[argument.getArgNumber()], user,
+                     format, first)))
       return failure();
   return success();
 }
 
-nn::StateOp Packer::derive(nn::StateOp state, Form form, nn::PackedPart part,
-                           bool transposed) {
+nn::StateOp Packer::derive(nn::StateOp state, WeightFormat format,
+                           nn::PackedPart part, bool transposed) {
   nn::StateOp &known = derived[{state, static_cast<int>(part), transposed}];
   if (known)
     return known;
   MLIRContext *context = model.getContext();
   auto attribute = nn::PackedAttr::get(context, part, state.getSymNameAttr(),
-                                       state.getTensorType(), form.bits,
-                                       form.group, form.even, transposed);
+                                       state.getTensorType(), format.bits,
+                                       format.group, format.even, transposed);
   OpBuilder builder(context);
   builder.setInsertionPoint(state); // Words first, then scales and zero points.
   auto copy = cast<nn::StateOp>(builder.clone(*state));
@@ -216,24 +216,24 @@ nn::StateOp Packer::derive(nn::StateOp state, Form form, nn::PackedPart part,
 }
 
 /// Returns the values that replace `value` as the weight of `user`.
-Parts Packer::pack(Value value, nn::LinearOp user) {
+PackedValues Packer::pack(Value value, nn::LinearOp user) {
   bool transposed = user.getTransposed();
   auto [found, isNew] =
       packed.try_emplace({value.getAsOpaquePointer(), transposed});
   if (!isNew)
     return found->second;
-  Parts parts;
+  PackedValues parts;
   OpBuilder builder(model.getContext());
   if (nn::StateOp state = weightOf(value)) {
-    Form form = *formOf(state, user);
+    WeightFormat format = *formatOf(state, user);
     SmallVector<nn::PackedPart> kinds = {nn::PackedPart::Words};
-    if (form.bits < 16)
+    if (format.bits < 16)
       kinds.push_back(nn::PackedPart::Scales);
-    if (form.bits < 16 && !form.even)
+    if (format.bits < 16 && !format.even)
       kinds.push_back(nn::PackedPart::Zeros);
     builder.setInsertionPointAfterValue(value);
     for (nn::PackedPart kind : kinds) {
-      nn::StateOp part = derive(state, form, kind, transposed);
+      nn::StateOp part = derive(state, format, kind, transposed);
       parts.push_back(builder.create<nn::GetOp>(value.getLoc(), part.getType(),
                                                 part.getSymName()));
     }
@@ -242,7 +242,8 @@ Parts Packer::pack(Value value, nn::LinearOp user) {
   auto argument = cast<BlockArgument>(value);
   auto function = cast<nn::FuncOp>(argument.getOwner()->getParentOp());
   for (nn::CallOp call : calls[function]) {
-    Parts given = pack(call.getArgOperands()[argument.getArgNumber()], user);
+    PackedValues given =
+        pack(call.getArgOperands()[argument.getArgNumber()], user);
     if (parts.empty())
       for (Value part : given) {
         unsigned at = function.getNumArguments();
@@ -264,7 +265,7 @@ static int64_t inputBlockOf(int64_t groupLength, int64_t perWord) {
 }
 
 void Packer::replace(nn::LinearOp linear) {
-  Parts parts = pack(linear.getWeight(), linear);
+  PackedValues parts = pack(linear.getWeight(), linear);
   OpBuilder builder(linear);
   bool hasCodes = parts.size() > 1;
   auto words = cast<RankedTensorType>(parts[0].getType());
@@ -331,9 +332,9 @@ LogicalResult Packer::run() {
       products.push_back(linear);
   });
   for (nn::LinearOp product : products) {
-    Form form;
+    WeightFormat format;
     nn::StateOp first;
-    if (failed(check(product.getWeight(), product, form, first)))
+    if (failed(check(product.getWeight(), product, format, first)))
       return failure();
   }
   for (nn::LinearOp product : products)

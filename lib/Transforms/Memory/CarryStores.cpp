@@ -56,7 +56,7 @@ private:
     });
     if (!last || isStage)
       return false;
-    if (!isBehindLayers(last))
+    if (!isAfterLayers(last))
       return false;
     auto loop = dyn_cast<nn::MicroBatchesOp>(last->getParentOp());
     if (loop ? loop.getCount() != 1 || loop->getParentOp() != step
@@ -78,7 +78,7 @@ private:
   }
 
   /// Whether no layer runs after a store, and nothing is fetched.
-  bool isBehindLayers(Operation *store) {
+  bool isAfterLayers(Operation *store) {
     for (Operation *op = store; op != step; op = op->getParentOp())
       for (Operation *next = op; (next = next->getNextNode());)
         if (next->walk([](Operation *inner) {

@@ -10,6 +10,7 @@
 #include "dialects/Dist/Parts.h"
 #include "dialects/NN/ProgramPorts.h"
 #include "dialects/Plan/Lifetimes.h"
+#include "heddle/Transforms/Common/VerifyPass.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -63,21 +64,20 @@ static bool isFixed(Value index) {
 
 static LogicalResult verifySequence(planir::SequenceOp sequence,
                                     const dist::Strategy &strategy) {
-  WalkResult walk = sequence.getBody().walk([&](Operation *op) {
+  auto verifyOne = [&](Operation *op) -> LogicalResult {
+    if (op == sequence)
+      return success();
     if (isa<arith::MulIOp>(op) && !isFixed(op->getOperand(0)) &&
-        !isFixed(op->getOperand(1))) {
-      op->emitError("H0913: multiplies two indices that change; one of them "
-                    "has to be a constant");
-      return WalkResult::interrupt();
-    }
+        !isFixed(op->getOperand(1)))
+      return op->emitError("H0913: multiplies two indices that change; one of "
+                           "them has to be a constant");
     bool nested = op->getParentOp() != sequence;
     if (isKnown(op) && !(nested && isa<planir::BufferOp>(op)))
-      return WalkResult::advance();
-    op->emitError("H0913: is no command of a plan")
-        << (nested && isKnown(op) ? " inside of another" : "");
-    return WalkResult::interrupt();
-  });
-  if (walk.wasInterrupted())
+      return success();
+    return op->emitError("H0913: is no command of a plan")
+           << (nested && isKnown(op) ? " inside of another" : "");
+  };
+  if (failed(verifyEach<Operation *>(sequence, verifyOne)))
     return failure();
   llvm::StringMap<planir::BufferOp> ports;
   for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
@@ -160,19 +160,16 @@ static LogicalResult verifyReach(const SymbolTable &symbols, Operation *op) {
 
 static LogicalResult verifyMemory(const SymbolTable &symbols,
                                   planir::SequenceOp sequence) {
-  WalkResult walk = sequence.walk([&](Operation *op) {
+  auto verifyOne = [&](Operation *op) -> LogicalResult {
     auto buffer = dyn_cast<planir::BufferOp>(op);
     if (buffer && buffer.getMemory() != planir::MemoryKind::Device &&
-        !sequence.getKind()) {
-      op->emitError("H0925: stands in ")
-          << stringifyMemoryKind(buffer.getMemory())
-          << " memory, where only a step program has a frame";
-      return WalkResult::interrupt();
-    }
-    return failed(verifyReach(symbols, op)) ? WalkResult::interrupt()
-                                            : WalkResult::advance();
-  });
-  return failure(walk.wasInterrupted());
+        !sequence.getKind())
+      return op->emitError("H0925: is in ")
+             << stringifyMemoryKind(buffer.getMemory())
+             << " memory, where only a step program has a frame";
+    return verifyReach(symbols, op);
+  };
+  return verifyEach<Operation *>(sequence, verifyOne);
 }
 
 LogicalResult memory::verifyText(planir::ProgramOp program) {

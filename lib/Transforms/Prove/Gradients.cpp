@@ -32,8 +32,8 @@ WrittenRanges without(const WrittenRanges &written, Range range) {
   WrittenRanges left;
   for (const WrittenRange &one : written) {
     Range before = {one.bytes.begin, std::min(one.bytes.end, range.begin)};
-    Range behind = {std::max(one.bytes.begin, range.end), one.bytes.end};
-    for (Range rest : {before, behind})
+    Range after = {std::max(one.bytes.begin, range.end), one.bytes.end};
+    for (Range rest : {before, after})
       if (rest.begin < rest.end)
         left.push_back({rest, one.origin});
   }
@@ -166,8 +166,9 @@ private:
       if (!sum.bytes.overlaps(from))
         continue;
       if (to.begin - from.begin != sum.state.begin - sum.bytes.begin)
-        return refuse(event.origin, "stores gradients of " + nameOf(sum.state) +
-                                        " elsewhere than they came from");
+        return refuse(event.origin,
+                      "stores gradients of " + nameOf(sum.state) +
+                          " at another place than they came from");
       sum.changed = without(sum.changed, from);
     }
     for (const WrittenRange &one : unread)

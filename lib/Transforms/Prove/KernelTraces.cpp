@@ -17,15 +17,15 @@ using namespace heddle::prove;
 /// The arguments of the kernel that a value of its body is computed from.
 static std::vector<int16_t> sourcesOf(Value value) {
   std::vector<int16_t> sources;
-  llvm::SetVector<Value> behind;
-  behind.insert(value);
-  for (size_t i = 0; i < behind.size(); ++i) {
-    Operation *made = behind[i].getDefiningOp();
+  llvm::SetVector<Value> reached;
+  reached.insert(value);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    Operation *made = reached[i].getDefiningOp();
     if (made)
-      behind.insert(made->operand_begin(), made->operand_end());
+      reached.insert(made->operand_begin(), made->operand_end());
     else
       sources.push_back(
-          static_cast<int16_t>(cast<BlockArgument>(behind[i]).getArgNumber()));
+          static_cast<int16_t>(cast<BlockArgument>(reached[i]).getArgNumber()));
   }
   return sources;
 }

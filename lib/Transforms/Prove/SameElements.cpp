@@ -268,17 +268,17 @@ private:
     ElementRanges ranges = elementsOf(access);
     const std::string &path = trace.paths[event.path];
     if (layer.empty() || !leadsTo(layer, layer.size(), path)) {
-      turns.clear();
+      readCounts.clear();
       layer = path;
     }
     // A command that computes a product by row tiles reads one tile after the
     // other, so its reads are counted.
-    int64_t turn = turns[{event.origin, access.operand}]++;
+    int64_t count = readCounts[{event.origin, access.operand}]++;
     if (ranges.empty())
       return true;
     std::string place = placeIn(path, ranges);
     const auto &[first, isNew] = reads.try_emplace(
-        std::tuple(event.origin, access.operand, turn), path, place);
+        std::tuple(event.origin, access.operand, count), path, place);
     const auto &[otherPath, otherPlace] = first->second;
     return otherPlace == place ||
            refuse(event, "reads " + place + " for " + path + " (operand " +
@@ -302,7 +302,7 @@ private:
   /// The path of the layer that runs, or of its first piece.
   std::string layer;
   /// By command and operand: how often this layer read it so far.
-  std::map<std::pair<int32_t, int16_t>, int64_t> turns;
+  std::map<std::pair<int32_t, int16_t>, int64_t> readCounts;
   /// By command, operand and count: the layer that read it first, and what it
   /// read.
   std::map<std::tuple<int32_t, int16_t, int64_t>,

@@ -62,7 +62,7 @@ public:
          llvm::make_early_inc_range(step.getBody().getOps<nn::UpdateOp>()))
       if (mayMove(update, /*inPart=*/true))
         for (nn::UpdateOp part :
-             cutter.cut(update, size, writtenBehind(update)))
+             cutter.cut(update, size, writtenAfterLoop(update)))
           if (mayMove(part))
             updates.push_back(part);
     if (!updates.empty())
@@ -159,7 +159,7 @@ private:
   }
 
   /// The states that operations between the loop and `op` write.
-  llvm::StringSet<> writtenBehind(Operation *op) {
+  llvm::StringSet<> writtenAfterLoop(Operation *op) {
     llvm::StringSet<> since;
     for (Operation *other = loop; other != op; other = other->getNextNode())
       if (auto set = dyn_cast<nn::SetOp>(other))
@@ -170,7 +170,7 @@ private:
   /// Whether an operation between the loop and `op` writes one of the states
   /// that `get` reads; with `all`, whether such operations write all of them.
   bool isRewritten(nn::GetOp get, Operation *op, bool all = false) {
-    llvm::StringSet<> since = writtenBehind(op);
+    llvm::StringSet<> since = writtenAfterLoop(op);
     auto isAmong = [&](StringRef state) { return since.contains(state); };
     SmallVector<StringRef> states = statesOf(symbols, get.getState());
     return all ? llvm::all_of(states, isAmong) : llvm::any_of(states, isAmong);
@@ -306,12 +306,12 @@ private:
   /// Moves an update, with the reads of its operands and the writes of its
   /// results, to after an operation of the loop. Returns the last operation
   /// that moved.
-  Operation *move(nn::UpdateOp update, Operation *behind) {
+  Operation *move(nn::UpdateOp update, Operation *last) {
     SmallVector<Operation *> writes = *spmd::writesOf(update);
     OpBuilder builder(update);
     auto put = [&](Operation *op) {
-      op->moveAfter(behind);
-      behind = op;
+      op->moveAfter(last);
+      last = op;
     };
     for (OpOperand &operand : update->getOpOperands()) {
       SmallVector<Operation *> read = readOf(operand.get());
@@ -322,7 +322,7 @@ private:
       IRMapping mapping;
       for (Operation *op : read)
         put(builder.clone(*op, mapping));
-      operand.set(behind->getResult(0));
+      operand.set(last->getResult(0));
       for (Operation *op : llvm::reverse(read))
         if (op->use_empty())
           op->erase();
@@ -330,7 +330,7 @@ private:
     put(update);
     for (Operation *op : writes)
       put(op);
-    return behind;
+    return last;
   }
 
   nn::StepOp step;

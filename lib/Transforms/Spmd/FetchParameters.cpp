@@ -100,7 +100,7 @@ private:
     Value ids = embedding.getIds(), part = embedding.getFirst();
     builder.setInsertionPoint(beginning(*embedding));
     for (Value read : {ids, part})
-      goBehind(read);
+      goAfter(read);
     auto fetch = builder.create<dist::FetchRowsOp>(
         loc, output, place.bucket.getSymName(), place.first,
         embedding.getTable().getType().getDimSize(0), ids, part,
@@ -118,7 +118,7 @@ private:
 
   /// Moves the insertion point to after the operation that computes `value`, if
   /// that is later in the block.
-  void goBehind(Value value) {
+  void goAfter(Value value) {
     Operation *made = value ? value.getDefiningOp() : nullptr;
     if (made && made->getBlock() == &block &&
         !made->isBeforeInBlock(&*builder.getInsertionPoint()))

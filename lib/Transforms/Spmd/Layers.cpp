@@ -11,8 +11,8 @@
 using namespace mlir;
 using namespace heddle;
 
-void heddle::spmd::flushBehindLayers(Block &block,
-                                     SmallVector<Operation *> stores) {
+void heddle::spmd::waitForStores(Block &block,
+                                 SmallVector<Operation *> stores) {
   OpBuilder builder(block.getParent());
   for (auto layer : llvm::make_early_inc_range(block.getOps<nn::CallOp>())) {
     auto isBefore = [&](Operation *store) {

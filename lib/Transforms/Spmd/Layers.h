@@ -25,8 +25,8 @@ inline nn::CallOp neighbour(mlir::Operation *op, bool before) {
 /// Inserts waits for the stores of a block. Each store is waited for after the
 /// layer that follows it, or at the end of the block: so it overlaps with that
 /// layer.
-void flushBehindLayers(mlir::Block &block,
-                       llvm::SmallVector<mlir::Operation *> stores);
+void waitForStores(mlir::Block &block,
+                   llvm::SmallVector<mlir::Operation *> stores);
 
 } // namespace heddle::spmd
 

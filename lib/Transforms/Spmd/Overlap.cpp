@@ -141,13 +141,13 @@ private:
     nn::CallOp next = neighbour(scatter, /*before=*/false);
     if (!scatter.getInput().getDefiningOp<nn::PackOp>() || !next)
       return;
-    SmallVector<Operation *> behind = usesOf(scatter.getOutput());
-    if (behind.empty())
+    SmallVector<Operation *> uses = usesOf(scatter.getOutput());
+    if (uses.empty())
       return;
     OpBuilder builder(scatter->getContext());
     builder.setInsertionPointAfter(next);
     Operation *last = waitFor(builder, scatter);
-    for (Operation *op : behind) {
+    for (Operation *op : uses) {
       op->moveAfter(last);
       last = op;
     }

@@ -123,7 +123,7 @@ public:
     }
   }
 
-  void flush() { flushBehindLayers(uses.block(), stores); }
+  void addWaits() { waitForStores(uses.block(), stores); }
 
   int64_t numStored = 0, numFetched = 0;
 
@@ -213,7 +213,7 @@ private:
         Streamer streamer(*block);
         streamer.moveValues(slots);
         streamer.moveSlots(placed);
-        streamer.flush();
+        streamer.addWaits();
         moved += streamer.numStored;
         numFetched += streamer.numFetched;
       }

@@ -37,7 +37,7 @@ namespace {
 struct GradientRange {
   nn::BucketOp bucket;
   int64_t first = 0, end = 0; ///< Elements of the bucket.
-  Value flat; ///< Holds them from element `lead` on.
+  Value flat;                 ///< Holds them from element `lead` on.
   int64_t lead = 0;
 };
 
@@ -70,7 +70,7 @@ public:
           set && offsets.count(set.getState()))
         sets.push_back(set);
     }
-    flushBehindLayers(block, stores);
+    waitForStores(block, stores);
   }
 
   int64_t numStored = 0, numFetched = 0;
@@ -374,7 +374,7 @@ private:
   bool isStep; ///< The block is outside of loops.
   OpBuilder builder;
   llvm::StringMap<Value> fetched; ///< By state: its fetched value.
-  SmallVector<nn::SetOp> sets; ///< Writes that are not stored yet.
+  SmallVector<nn::SetOp> sets;    ///< Writes that are not stored yet.
   /// The parts of incomplete pages, by bucket and page number.
   std::map<std::pair<StringRef, int64_t>, SmallVector<GradientRange>> edges;
   SmallVector<Operation *> stores; ///< Stores that nothing waits for yet.

@@ -187,7 +187,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     arena_bytes = #plan.bytes<device 4096, pinned 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @layer() attributes {frame_bytes = 0 : i64} {
-    // expected-error @+1 {{H0925: stands in pinned memory, where only a step program has a frame}}
+    // expected-error @+1 {{H0925: is in pinned memory, where only a step program has a frame}}
     %p = plan.buffer at 0 in pinned live [0, 0] owner "activations" : memref<16xf32>
     plan.fill %p : memref<16xf32>
     plan.end
