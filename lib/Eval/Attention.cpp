@@ -1,8 +1,10 @@
-//===- Attention.cpp - Attention, its gradient, rotary embedding *- C++ -*-===//
+//===- Attention.cpp - Attention and rotary embedding -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reference evaluations of these operations.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,11 +23,11 @@ namespace {
 // Attention
 //===----------------------------------------------------------------------===//
 
-/// One of q, k and v: where the vector of a batch row, position and head begins
-/// among the operands, packed side by side or not.
+/// One of q, k and v: the index of the vector of a batch row, position and head
+/// among the operands, which are packed in one tensor or separate.
 struct HeadView {
   const double *read = nullptr;
-  double *write = nullptr; ///< The gradient's, in attention_grad.
+  double *write = nullptr; ///< In attention_grad: the gradient's elements.
   int64_t length = 0;      ///< T
   int64_t rowSize = 0;     ///< Elements of one position of the operand.
   int64_t offset = 0;      ///< Of head 0 in such a row.
@@ -42,36 +44,37 @@ struct HeadView {
   }
 };
 
-/// What attention and its gradient have in common.
+/// What attention and its gradient share.
 struct AttentionShape {
   int64_t batch, length, heads, kvHeads, headDim;
-  double scale, softcap; ///< No cap: 0.
+  double scale, softcap; ///< 0: no softcap.
   bool causal;
   int64_t window;                  ///< 0: all keys up to the query.
-  llvm::ArrayRef<int64_t> lengths; ///< Of the rows; empty where all are whole.
+  llvm::ArrayRef<int64_t> lengths; ///< Of the rows; empty if all are full.
   HeadView q, k, v;
-  /// Of the whole sequence, and where queries and keys begin in it.
+  /// The length of the whole sequence, and the positions of this shard's first
+  /// query and key in it.
   int64_t wholeLength, firstQuery = 0, firstKey = 0;
   /// Over [B, heads, T, T] of whole sequences; none without dropout.
   std::optional<DropoutMask> mask;
 
   AttentionShape(nn::AttentionOpInterface op, const Inputs &in);
 
-  /// A query sees no keys from this one on.
+  /// The end of the keys that a query sees.
   int64_t visible(int64_t b, int64_t query) const {
     int64_t end = lengths.empty() ? wholeLength : lengths[b];
     if (causal)
       end = std::min(end, firstQuery + query + 1);
     return std::clamp<int64_t>(end - firstKey, 0, length);
   }
-  /// The first of them.
+  /// The first key that a query sees.
   int64_t firstVisible(int64_t query) const {
     return window ? std::max<int64_t>(
                         firstQuery + query - window + 1 - firstKey, 0)
                   : 0;
   }
   int64_t kvHead(int64_t head) const { return head / (heads / kvHeads); }
-  /// The score of a query and a key, scaled and capped.
+  /// The score of a query and a key, with scale and softcap.
   double score(int64_t b, int64_t head, int64_t query, int64_t key) const {
     const double *left = q.at(b, query, head);
     const double *right = k.at(b, key, kvHead(head));
@@ -81,12 +84,12 @@ struct AttentionShape {
     sum *= scale;
     return softcap > 0 ? softcap * std::tanh(sum / softcap) : sum;
   }
-  /// The derivative of a score by the one before the cap.
+  /// The derivative of the softcap at a score.
   double slope(double score) const {
     double share = softcap > 0 ? score / softcap : 0;
     return 1 - share * share;
   }
-  /// What dropout multiplies a probability by.
+  /// Dropout's factor of a probability.
   double dropFactor(int64_t b, int64_t head, int64_t query, int64_t key) const {
     int64_t row = (b * heads + head) * wholeLength + firstQuery + query;
     return mask ? mask->factor(row * wholeLength + firstKey + key) : 1;
@@ -167,16 +170,16 @@ LogicalResult evalAttention(nn::AttentionOp op, const Inputs &in,
   return success();
 }
 
-/// Adds what one query of one head contributes to the gradients of q, k and v.
-/// `forward` is its output.
+/// Adds the contributions of one query of one head to the gradients of q, k and
+/// v. `forward` is the query's output.
 void addQueryGradients(const AttentionShape &shape, int64_t b, int64_t head,
                        int64_t query, double lse, const double *grad,
                        const double *forward) {
   int64_t keys = shape.visible(b, query), kv = shape.kvHead(head);
   int64_t first = shape.firstVisible(query);
   std::vector<double> probabilities(keys), gradients(keys), slopes(keys);
-  // The gradient of softmax: ds = p * (dp - sum over keys of p * dp). The sum,
-  // over keys that are not here, too, is output * gradient.
+  // The gradient of softmax: ds = p * (dp - sum over keys of p * dp). The sum
+  // equals output * gradient, and so includes keys of other sequence shards.
   double weightedSum = 0;
   for (int64_t d = 0; d < shape.headDim; ++d)
     weightedSum += forward[d] * grad[d];
@@ -230,7 +233,7 @@ LogicalResult evalAttentionGrad(nn::AttentionGradOp op, const Inputs &in,
   return success();
 }
 
-/// Without overflow: relative to the larger one.
+/// log(exp(x) + exp(y)) without overflow: relative to the larger one.
 static double logAddExp(double x, double y) {
   double largest = std::max(x, y);
   return largest + std::log(std::exp(x - largest) + std::exp(y - largest));

@@ -1,8 +1,10 @@
-//===- Cache.cpp - Keys and values kept across runs -----------------------===//
+//===- Cache.cpp - The key-value cache ------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reference evaluations of the operations on a paged key-value cache.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +18,7 @@ namespace heddle::eval {
 
 namespace {
 
-/// The shapes of both operations, and where things stand in their tensors.
+/// The shapes that both operations share, and indices into their tensors.
 struct CacheView {
   template <typename OpT>
   CacheView(OpT op, const Inputs &in)
@@ -39,12 +41,12 @@ struct CacheView {
   bool isThere(int64_t row, int64_t token) const {
     return token < lengths[row];
   }
-  /// q, k or v of a token's head.
+  /// The vector q, k or v (0, 1, 2) of a token's head.
   const double *head(int64_t which, int64_t row, int64_t token,
                      int64_t head) const {
     return qkv[which] + (row * tokens + token) * strides[which] + head * dims;
   }
-  /// Where a feature of a position stands in keys, and in values.
+  /// The index of a feature of a position in the keys, and in the values.
   int64_t key(int64_t row, int64_t position, int64_t head, int64_t d) const {
     return (begin(row, position, head) + d) * pageTokens +
            position % pageTokens;
@@ -56,7 +58,7 @@ struct CacheView {
            d;
   }
 
-  /// Where the scale of its key, or of its value, stands.
+  /// The index of the scale of a position's key, or value.
   int64_t scale(int64_t row, int64_t position, int64_t head,
                 int64_t which) const {
     return (begin(row, position, head) / dims * 2 + which) * pageTokens +
@@ -75,8 +77,8 @@ private:
   }
 };
 
-/// Writes a head of a token as codes; gives their scale, a number of `kind`.
-/// `place` says where a feature's code stands.
+/// Writes a token's head as codes and returns their scale, which is rounded to
+/// `kind`. `place` maps a feature to its index.
 double writeCodes(const double *head, int64_t dims, ElementKind kind,
                   llvm::MutableArrayRef<int64_t> codes,
                   llvm::function_ref<int64_t(int64_t)> place) {
@@ -91,7 +93,7 @@ double writeCodes(const double *head, int64_t dims, ElementKind kind,
   return scale;
 }
 
-/// The numbers that a tensor of the cache holds; `which` is 0 for keys.
+/// The values in a tensor of the cache; `which` is 0 for keys, 1 for values.
 std::vector<double> numbersOf(const Tensor &cache, const Tensor *scales,
                               int64_t which) {
   if (!scales)
@@ -143,13 +145,13 @@ LogicalResult evalCacheWrite(nn::CacheWriteOp op, const Inputs &in,
   return success();
 }
 
-/// A query, and the keys that it sees.
+/// A query and the keys that it sees.
 struct Query {
   int64_t row, token, head;
-  int64_t first, count; ///< The first key, and the one behind the last.
+  int64_t first, count; ///< The keys [first, count).
 };
 
-/// Calls `body` with each query that is there and its number among all.
+/// Calls `body` with each query that exists, and its index among all.
 void forQueries(const CacheView &view, nn::MaskAttr mask,
                 llvm::function_ref<void(const Query &, int64_t)> body) {
   int64_t number = 0, window = mask.getWindow();
@@ -164,8 +166,8 @@ void forQueries(const CacheView &view, nn::MaskAttr mask,
       }
 }
 
-/// What the keys from `query.first` on are joined as: the sums of values, that
-/// of powers, and the largest score, in units of log 2.
+/// Combines the keys from `query.first` on to what ranks exchange: the weighted
+/// sum of values, the sum of powers, and the largest score, in units of log 2.
 void sumPart(nn::PagedAttentionOp op, const CacheView &view, const double *keys,
              const double *values, const Query &query, double *part) {
   double scale = op.getHeads().getScale().convertToDouble();

@@ -26,7 +26,7 @@ bool Collective::operator==(const Collective &other) const {
          alike(concat, other.concat);
 }
 
-/// The segments of a row; a row without any is one.
+/// The segments of a row; one segment if the layout has none.
 static std::vector<int64_t> segmentsOf(const PartLayout &layout,
                                        int64_t count) {
   if (layout.segments.empty())

@@ -1,8 +1,10 @@
-//===- Elementwise.cpp - Element-wise ops, embeddings, dropout --*- C++ -*-===//
+//===- Elementwise.cpp - Elementwise ops, embeddings, dropout ---*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reference evaluations of these operations.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,9 +24,8 @@ namespace {
 // Embeddings and positions
 //===----------------------------------------------------------------------===//
 
-/// Calls `body` with the position of each id and the row that it names of a
-/// table of `rows` rows: all there are, or those from `first` on; -1 for
-/// others.
+/// Calls `body` with the position of each id, and with the row of the table
+/// that it names, or -1 if the row is not in this shard of `rows` rows.
 template <typename OpT>
 void forRowsOfTable(
     OpT op, int64_t rows, const Inputs &in,
@@ -41,7 +42,7 @@ LogicalResult evalEmbedding(nn::EmbeddingOp op, const Inputs &in,
   const Tensor &table = in[op.getTable()];
   int64_t columns = table.columns();
   double *output = out.floats(op.getOutput());
-  // As in compiled code: what is no row of the whole table must show.
+  // An id outside of the whole table gives NaN, as in compiled code.
   double otherwise = op.getFirst() ? 0 : std::nan("");
   forRowsOfTable(op, table.rows(), in, [&](int64_t position, int64_t row) {
     for (int64_t c = 0; c < columns; ++c)
@@ -93,7 +94,7 @@ LogicalResult evalPositions(nn::PositionsOp op, const Inputs &in,
 }
 
 //===----------------------------------------------------------------------===//
-// Functions of one element
+// Elementwise functions
 //===----------------------------------------------------------------------===//
 
 LogicalResult evalMap(nn::MapOp op, const Inputs &in, Outputs &out) {
@@ -112,7 +113,7 @@ LogicalResult evalMap(nn::MapOp op, const Inputs &in, Outputs &out) {
   return success();
 }
 
-/// Fills the result with `function` of each element of the input.
+/// Applies `function` to each element of the input.
 template <typename OpT, typename Function>
 LogicalResult mapUnary(OpT op, const Inputs &in, Outputs &out,
                        Function function) {
@@ -123,7 +124,7 @@ LogicalResult mapUnary(OpT op, const Inputs &in, Outputs &out,
   return success();
 }
 
-/// Fills the result with `function(first, second)` of each pair of elements.
+/// Applies `function(first, second)` to each pair of elements.
 template <typename Function>
 LogicalResult mapBinary(Value first, Value second, Value result,
                         const Inputs &in, Outputs &out, Function function) {
@@ -169,11 +170,11 @@ LogicalResult evalDropout(nn::DropoutOp op, const Inputs &in, Outputs &out) {
 }
 
 //===----------------------------------------------------------------------===//
-// Parts of tensors
+// Slices of tensors
 //===----------------------------------------------------------------------===//
 
-/// Copies `count` positions of dimension `dim`, from `first` on in `from` and
-/// `at` on in `to`. Positions beyond the end are the last one.
+/// Copies `count` positions of dimension `dim`, from `first` of `from` to `at`
+/// of `to`. Positions after the end repeat the last one.
 void copyPositions(const Tensor &from, int64_t first, Tensor &to, int64_t at,
                    int64_t count, int64_t dim) {
   int64_t outer = 1, inner = 1;

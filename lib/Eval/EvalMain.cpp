@@ -1,4 +1,4 @@
-//===- EvalMain.cpp - The verb heddle eval ----------------------*- C++ -*-===//
+//===- EvalMain.cpp - The verb `heddle eval` --------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -24,7 +24,7 @@ using namespace mlir;
 
 namespace heddle::eval {
 
-/// The exit status of H0371, which the interpreter's own errors are.
+/// The exit status of H0371, the code of errors of the interpreter.
 static constexpr int cannotBeExecuted = 3;
 
 static int report(const Diagnostic &error) {
@@ -66,8 +66,8 @@ static bool readInputs(const std::string &path, TensorMap &inputs,
   return true;
 }
 
-/// False, with an error, for a tensor that no program takes. What programs
-/// there are not is said where they are run.
+/// Reports an error and returns false for a tensor that no program takes.
+/// Programs that do not exist are reported when they are run.
 static bool requireTaken(const EvalOptions &options,
                          const std::vector<ProgramName> &programs,
                          const Interpreter &interpreter, const TensorMap &given,
@@ -91,7 +91,7 @@ static bool requireTaken(const EvalOptions &options,
   return true;
 }
 
-/// The key of the port of that role, where it has no name of its own.
+/// The name of the port with that role, if it has no other name.
 static std::string keyOf(nn::PortRole role) {
   return stringifyPortRole(role).str();
 }
@@ -100,8 +100,8 @@ static Tensor rank0(double value) {
   return Tensor(ElementKind::F64, {}, std::vector<double>{value});
 }
 
-/// The inputs that follow from the strategy and the numbers of the step and of
-/// its update, counted from 1.
+/// Adds the inputs that follow from the strategy and the number of the step
+/// (from 1).
 static void addDerivedInputs(const dist::Strategy &strategy, uint64_t seed,
                              int64_t step, int64_t update, TensorMap &inputs) {
   std::string wrong;
@@ -115,7 +115,7 @@ static void addDerivedInputs(const dist::Strategy &strategy, uint64_t seed,
                            static_cast<int64_t>(seed >> 32), step - 1, 0});
 }
 
-/// `NAME@STEP` takes the place of `NAME` in its step.
+/// In step STEP, `NAME@STEP` replaces `NAME`.
 static void addGivenInputs(const TensorMap &given, int64_t step,
                            TensorMap &inputs) {
   for (const auto &[key, value] : given)
@@ -180,7 +180,8 @@ static bool writeOutputs(const EvalOptions &options,
 // The verb
 //===----------------------------------------------------------------------===//
 
-/// What is not finite first: "loss of step 2", say; "" if all is.
+/// Names the first result that is not finite, such as "loss of step 2"; "" if
+/// all are.
 static std::string firstNonfinite(const TensorMap &history, int64_t steps) {
   for (int64_t step = 1; step <= steps; ++step)
     for (auto [role, name] :
@@ -193,7 +194,7 @@ static std::string firstNonfinite(const TensorMap &history, int64_t steps) {
   return "";
 }
 
-/// The programs of the steps; the last one is that of all that follow.
+/// Parses the list of programs; the last one also runs in all further steps.
 static bool readPrograms(StringRef list, std::vector<ProgramName> &programs,
                          Diagnostic &error) {
   for (StringRef word : llvm::split(list, ',')) {
@@ -210,7 +211,7 @@ static bool readPrograms(StringRef list, std::vector<ProgramName> &programs,
   return true;
 }
 
-/// Runs the steps. What they gave is written in any case.
+/// Runs the steps. The results so far are written even after an error.
 static int runSteps(ModuleOp module, const EvalOptions &options,
                     Interpreter &interpreter) {
   Diagnostic error;
@@ -231,7 +232,7 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
     size_t number = std::min<size_t>(step, programs.size()) - 1;
     if (failed(interpreter.run(programs[number], inputs, outputs)))
       return cannotBeExecuted;
-    // Where no label counted nothing was updated.
+    // If no label counts, nothing was updated.
     auto weight = outputs.find(keyOf(nn::PortRole::LossWeight));
     if (weight == outputs.end() || weight->second.floats().front() != 0)
       ++updates;

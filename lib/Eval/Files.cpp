@@ -1,4 +1,4 @@
-//===- Files.cpp - What the interpreter reads and writes --------*- C++ -*-===//
+//===- Files.cpp - Files of the interpreter ---------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,7 +18,7 @@
 using namespace heddle;
 using namespace heddle::eval;
 
-/// Runs `body`; turns what it throws into a diagnostic.
+/// Runs `body`, and turns an exception into a diagnostic.
 template <typename Body> static bool guarded(Diagnostic &error, Body body) {
   try {
     body();

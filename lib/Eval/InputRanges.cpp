@@ -1,4 +1,4 @@
-//===- InputRanges.cpp - What numbers programs take -----------------------===//
+//===- InputRanges.cpp - Checks the range of integer inputs ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,13 +17,13 @@ namespace heddle::eval {
 
 namespace {
 
-/// Numbers from 0 on.
+/// Valid values are 0 to count - 1.
 struct IndexLimit {
   int64_t count;
   const char *noun, *help;
 };
 
-/// How many there are of what inputs name; none where the module does not say.
+/// The limits of integer inputs; none if the module does not state one.
 class InputLimits {
 public:
   InputLimits(ModuleOp module, const Interpreter &interpreter,
@@ -40,7 +40,7 @@ public:
     for (const auto &[name, value] : inputs)
       if (roleOf(name) == nn::PortRole::Ids && value.rank() > 0)
         tokens = std::max(tokens.value_or(0), value.shape().back());
-    // Texts in a cache have pages for so many.
+    // With a cache, a request has at most this many positions.
     bool isCached = llvm::any_of(inputs, [](const auto &input) {
       return roleOf(input.first) == nn::PortRole::Pages;
     });
@@ -95,7 +95,7 @@ private:
 
 } // namespace
 
-/// Of labels, one that does not count.
+/// The label of tokens that do not count.
 static constexpr int64_t noLabel = -100;
 
 bool checkRanges(ModuleOp module, const Interpreter &interpreter,

@@ -1,8 +1,10 @@
-//===- InputRanges.h - What numbers programs take ---------------*- C++ -*-===//
+//===- InputRanges.h - Checks the range of integer inputs -------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Called before a program runs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,9 +15,9 @@
 
 namespace heddle::eval {
 
-/// H0371 where an input of whole numbers has one that stands for nothing in the
-/// module's model, as an id that is no word: it would be the place of something
-/// outside a table.
+/// Reports H0371 if an integer input has a value that is out of range in the
+/// module's model, for example an id that is not in the vocabulary. It would
+/// index a table out of bounds.
 bool checkRanges(mlir::ModuleOp module, const Interpreter &interpreter,
                  const TensorMap &inputs, Diagnostic &error);
 

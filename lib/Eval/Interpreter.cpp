@@ -1,4 +1,4 @@
-//===- Interpreter.cpp - All ranks of a module, and the whole states -*- C++
+//===- Interpreter.cpp - Executes a module on all ranks -------------------===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
@@ -53,7 +53,7 @@ plan::Mesh Interpreter::meshOf(ModuleOp module) {
   mesh = dist::meshOf(strategyOf(sources[0]));
   if (isLocal)
     return mesh;
-  // A rank of each stage does what all of the stage do.
+  // One rank stands for all ranks of its stage.
   mesh = mesh.along(dist::AxisRole::Pipeline);
   for (plan::Mesh::Axis &axis : mesh.axes)
     if (axis.role == dist::AxisRole::Pipeline)
@@ -61,7 +61,8 @@ plan::Mesh Interpreter::meshOf(ModuleOp module) {
   return mesh;
 }
 
-/// The model or plan of a stage; null, with an error reported, without one.
+/// The model or plan of a stage. Reports an error and returns null if there is
+/// none.
 static Operation *sourceOf(ArrayRef<Operation *> sources, int64_t stage) {
   for (Operation *source : sources) {
     auto number = source->getAttrOfType<IntegerAttr>("stage");
@@ -211,12 +212,12 @@ const StateInfo &Interpreter::infoOf(const std::string &name) const {
 
 Tensor Interpreter::state(const std::string &name) const {
   const StateInfo &info = infoOf(name);
-  if (!info.packed.empty()) // Parts that are packed are parts of no whole.
+  if (!info.packed.empty()) // Packed shards have no position in a whole.
     for (size_t rank = 0; rank < ranks.size(); ++rank)
       if (places[rank].count(name))
         return ranks[rank]->stored(name);
   Tensor whole(info.kind, info.wholeShape());
-  // Of what several ranks store, the first one's counts.
+  // If several ranks store an element, the first rank's value counts.
   for (size_t rank = ranks.size(); rank-- > 0;) {
     auto runs = places[rank].find(name);
     if (runs == places[rank].end())
@@ -303,9 +304,9 @@ bool Interpreter::loadParameters(const std::string &directory,
   return true;
 }
 
-/// The state's first value where no weights are loaded.
+/// The initial value of a state without weights.
 static Tensor firstValue(const StateInfo &info, uint64_t seed) {
-  // Packed weights are made of floats, a cache of codes is one of integers.
+  // Packed weights are derived from floats; a cache of codes holds integers.
   bool isOfIntegers = info.packed.empty() && !isFloat(info.kind);
   Tensor value(isOfIntegers ? info.kind : ElementKind::F64, info.wholeShape());
   std::vector<float> floats =

@@ -1,4 +1,4 @@
-//===- KernelRunner.cpp - Runs compiled kernels on host memory --*- C++ -*-===//
+//===- KernelRunner.cpp - Calls compiled kernels on host memory -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -34,15 +34,15 @@ HostBuffer::HostBuffer(int64_t bytes) {
 }
 
 namespace {
-/// Objects for this CPU.
+/// Runs x86-64 objects.
 class ObjectRunner : public KernelRunner {
 public:
   static std::unique_ptr<ObjectRunner> create(Operation *symbolTable,
                                               int64_t threads);
 
-  /// Calls the kernel once for each thread, one after the other: threads do not
-  /// wait for each other in a kernel, so that the result is that of threads at
-  /// once.
+  /// Calls the kernel once for each thread, one call after the other. Threads
+  /// of a kernel do not wait for each other, so the result is the same as in
+  /// parallel.
   LogicalResult launch(planir::KernelOp kernel, ArrayRef<void *> refs,
                        ArrayRef<int64_t> scalars, char *scratch,
                        int64_t stride) override;
@@ -54,7 +54,7 @@ private:
   std::unique_ptr<llvm::orc::LLJIT> loader;
 };
 
-/// PTX, and objects of what runs on the host.
+/// Runs PTX in the emulator, and objects of kernels that run on the host.
 class MixedRunner : public KernelRunner {
 public:
   MixedRunner(std::unique_ptr<KernelRunner> gpu,
@@ -74,8 +74,8 @@ private:
 };
 } // namespace
 
-/// Whether this process can call the kernels of a model or plan that are not
-/// marked `onHost`. Those of a GPU are PTX, which the emulator executes.
+/// Whether this process can call the model's or plan's kernels that are not
+/// `onHost`. The emulator executes PTX instead.
 static bool runInProcess(Operation *symbolTable) {
   auto strategy = symbolTable->getAttrOfType<dist::StrategyAttr>("strategy");
   return !strategy || factsOf(strategy.getValue().target).kernelsRunOnHost;

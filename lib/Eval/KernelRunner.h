@@ -1,8 +1,10 @@
-//===- KernelRunner.h - Runs compiled kernels on host memory ----*- C++ -*-===//
+//===- KernelRunner.h - Calls compiled kernels on host memory ---*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Lets the interpreter execute modules from the `kernels` phase on.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +17,7 @@
 
 namespace heddle::eval {
 
-/// Zeroed memory, aligned as kernels want their operands.
+/// Zeroed memory, aligned as kernels require.
 class HostBuffer {
 public:
   explicit HostBuffer(int64_t bytes);
@@ -28,23 +30,23 @@ private:
   std::unique_ptr<char, Free> memory;
 };
 
-/// The compiled kernels of a module: its `plan.object`s, loaded as they are.
+/// The compiled kernels (`plan.object`s) of a module, loaded into this process.
 class KernelRunner {
 public:
-  /// Loads the objects of a model or plan; null, with an error reported, when
-  /// that fails. Those for a CPU run here as they are, on `threads` threads;
-  /// those for a GPU in the machine that executes PTX.
+  /// Loads the objects of a model or plan. CPU objects are called with
+  /// `threads` threads; PTX runs in the emulator. Reports an error and returns
+  /// null on failure.
   static std::unique_ptr<KernelRunner> create(mlir::Operation *symbolTable,
                                               int64_t threads);
   virtual ~KernelRunner() = default;
 
-  /// Runs the kernel. Its scratch memory has `stride` bytes for each of
-  /// `scratchUsers`.
+  /// Calls the kernel. `scratch` has `stride` bytes for each of `scratchUsers`
+  /// threads.
   virtual mlir::LogicalResult launch(planir::KernelOp kernel,
                                      llvm::ArrayRef<void *> refs,
                                      llvm::ArrayRef<int64_t> scalars,
                                      char *scratch, int64_t stride) = 0;
-  /// The same with scratch memory that is made for it.
+  /// The same with newly allocated scratch memory.
   mlir::LogicalResult launch(planir::KernelOp kernel,
                              llvm::ArrayRef<void *> refs,
                              llvm::ArrayRef<int64_t> scalars);

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reference evaluations of these operations.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Eval/ReferenceOps.h"
@@ -14,7 +16,7 @@ namespace heddle::eval {
 
 namespace {
 
-/// Element (i, o) of a weight in either layout.
+/// The index of element (i, o) of a weight in either layout.
 int64_t weightIndex(int64_t i, int64_t o, int64_t inputs, int64_t outputs,
                     bool transposed) {
   return transposed ? o * inputs + i : i * outputs + o;
@@ -40,7 +42,7 @@ LogicalResult evalLinear(nn::LinearOp op, const Inputs &in, Outputs &out) {
   return success();
 }
 
-/// A packed weight as it is in the operands.
+/// A quantized weight in its operands.
 struct PackedWeight {
   PackedWeight(nn::PackedLinearOp op, const Inputs &in)
       : words(in[op.getWeight()]), perWord(op.getPerWord()),
@@ -50,7 +52,7 @@ struct PackedWeight {
       groupLength = op.getInputs() / groups;
   }
 
-  /// The value of input i and output o: of codes, the code.
+  /// The dequantized value of input i and output o; for codes, the code.
   double value(int64_t i, int64_t o) const {
     constexpr int64_t width = nn::PackedLinearOp::panelWidth;
     int64_t word = (o / width * stride + i / perWord) * width + o % width;
@@ -73,8 +75,8 @@ struct PackedWeight {
   int64_t groups, groupLength = 1;
 };
 
-/// Rounds a row to codes of 8 bits times their scales, block by block of each
-/// group. Scales are of f32: they decide which code is the nearest.
+/// Rounds a row to 8-bit codes times scales, one for each block of a group.
+/// Scales are rounded to f32 first, since they decide which code is nearest.
 void roundRow(std::vector<double> &x, int64_t groups, int64_t block) {
   constexpr float most = 127, least = 0x1p-100F;
   auto inputs = static_cast<int64_t>(x.size()), length = inputs / groups;

@@ -1,8 +1,10 @@
-//===- Loss.cpp - Cross-entropy, sums, rows ---------------------*- C++ -*-===//
+//===- Loss.cpp - Cross-entropy and reductions ------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reference evaluations of the loss and of operations on rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +19,7 @@ namespace heddle::eval {
 
 namespace {
 
-/// The log-sum-exp; the lowest f32 of no scores.
+/// The log-sum-exp; the lowest f32 if there are no scores.
 double logSumExp(llvm::ArrayRef<double> scores) {
   double largest = std::numeric_limits<float>::lowest();
   for (double score : scores)
@@ -28,7 +30,7 @@ double logSumExp(llvm::ArrayRef<double> scores) {
   return scores.empty() ? largest : largest + std::log(sum);
 }
 
-/// The sum of the logits that are there, for each of `vocab`.
+/// This shard's part of the mean of all `vocab` logits.
 double share(llvm::ArrayRef<double> scores, int64_t vocab) {
   return std::accumulate(scores.begin(), scores.end(), 0.0) / double(vocab);
 }
@@ -54,11 +56,12 @@ LogicalResult evalCrossEntropy(nn::CrossEntropyOp op, const Inputs &in,
   return success();
 }
 
-/// Which columns of a larger tensor of logits a part has.
+/// The columns of the whole logits that a shard has.
 struct Columns {
   int64_t first, count;
 
-  /// Part of `vocab` columns that exist, `width` columns wide.
+  /// For a shard of `width` columns from `first` on, of which those below
+  /// `vocab` exist.
   Columns(int64_t first, int64_t width, int64_t vocab)
       : first(first),
         count(std::max<int64_t>(0, std::min(width, vocab - first))) {}

@@ -1,9 +1,11 @@
-//===- ModelCommunication.cpp - Collectives and messages on tensors -*- C++
+//===- ModelCommunication.cpp - Communication of ModelInterpreter ---------===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Collectives and messages on tensors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +19,7 @@ using heddle::plan::CollectiveKind;
 
 namespace heddle::eval {
 
-/// How dimension `dim` of a tensor is split.
+/// The layout of dimension `dim` of a tensor in parts.
 static plan::PartLayout layoutOf(Type type, int64_t dim,
                                  ArrayRef<int64_t> segments) {
   ArrayRef<int64_t> shape = cast<ShapedType>(type).getShape();
@@ -57,7 +59,7 @@ static Collective describe(Operation *op) {
         what.kind = CollectiveKind::AllToAll;
         int64_t split = exchange.getSplitDim(),
                 concat = exchange.getConcatDim();
-        // The segments are those of the features, the last dimension.
+        // Segments are those of the features, the last dimension.
         int64_t last = cast<ShapedType>(in).getRank() - 1;
         what.layout =
             layoutOf(in, split, split == last ? segments : ArrayRef<int64_t>());
@@ -88,8 +90,8 @@ LogicalResult ModelInterpreter::exchange(Operation *op, const Collective &what,
   return success();
 }
 
-/// Values have the shapes of the whole, one model per pipeline stage: only what
-/// is a partial sum over the stages has to be added up.
+/// While values have whole shapes, with one model for each pipeline stage, only
+/// partial sums over the stages have to be added.
 LogicalResult ModelInterpreter::runReshard(dist::ReshardOp reshard,
                                            const Tensor &input,
                                            Tensors &results) {
@@ -108,7 +110,7 @@ LogicalResult ModelInterpreter::runReshard(dist::ReshardOp reshard,
   return exchange(reshard, what, input, results);
 }
 
-/// Whoever does not wait for a value sees no number.
+/// The value of a result before its wait: NaN, or zeros for integers.
 static Tensor unknown(Type type) {
   Tensor value(type);
   if (isFloat(value.kind()))
@@ -150,8 +152,8 @@ LogicalResult ModelInterpreter::runSlice(dist::SliceOp slice,
   return success();
 }
 
-/// What dist.fetch_rows reads of a flat state; NaN for ids that are no rows. Of
-/// a part, which begins with `first`, zeros for them.
+/// The rows that dist.fetch_rows reads of a flat state; NaN for ids that are
+/// not rows. If the state is a shard, zeros for rows of other shards.
 static Tensor rowsOf(dist::FetchRowsOp fetch, const Tensor &flat,
                      const Tensor &ids, const Tensor *first) {
   Tensor chosen(fetch.getOutput().getType());
@@ -218,7 +220,7 @@ LogicalResult ModelInterpreter::runCommunication(Operation *op,
         writeState(store.getState(), whole, slot);
         return success();
       })
-      // Stores are done at once.
+      // The interpreter executes stores immediately.
       .Case<dist::FlushOp, dist::CarryOp, dist::SettleOp>(
           [&](Operation *) { return success(); })
       .Case([&](dist::WaitOp wait) -> LogicalResult {

@@ -1,4 +1,4 @@
-//===- ModelInterpreter.cpp - Executes functions and steps on tensors *- C++
+//===- ModelInterpreter.cpp - Executes functions and steps on tensors -----===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
@@ -27,7 +27,7 @@ static Tensor part(const Tensor &whole, int64_t index) {
   return whole.slice(index, 1).reshaped(whole.shape().drop_front());
 }
 
-/// Where the members of a bucket stand among its elements.
+/// Calls `visit` with each member of a bucket, and its offset and count.
 template <typename Visit>
 static void forEachMember(nn::BucketOp bucket, const SymbolTable &symbols,
                           Visit visit) {
@@ -52,7 +52,7 @@ static StateInfo describe(nn::StateOp op) {
   info.init = planir::initOf(op.getInitAttr());
   if (std::optional<nn::PackedAttr> packed = op.getPacked())
     info.packed.push_back(packed->toPlan());
-  // Before the spmd phase every type is that of the whole.
+  // Before the spmd phase, types are those of whole tensors.
   if (op.getWhole() && op.getStorage()) {
     info.placement = placementOf(cast<ShapedType>(*op.getWhole()),
                                  *op.getStorage(), op.getSegmentsAttr());
@@ -74,12 +74,12 @@ ModelInterpreter::ModelInterpreter(nn::ModelOp model, const Rank &rank,
       placeInParts(bucket);
 }
 
-/// A rank holds a run of the bucket's elements; its members have no places.
+/// A rank holds a range of a flat bucket, so its members have no shards.
 void ModelInterpreter::placeInParts(nn::BucketOp bucket) {
   stateValues[bucket.getSymName()] = Tensor(bucket.getType());
   std::vector<std::string> axes =
       planir::namesOf(cast<ArrayAttr>(bucket.getStorage()->getDims()[0]));
-  // The others split the members already.
+  // The other axes already split the members.
   llvm::erase_if(axes, [](const std::string &axis) {
     return !dist::holdsReplicas(StringRef(axis));
   });
@@ -179,7 +179,7 @@ LogicalResult ModelInterpreter::runLoop(nn::MicroBatchesOp loop,
   return success();
 }
 
-/// The values of an unpacked flat tensor, or the flat tensor of packed ones.
+/// Unpacks a flat tensor to values, or packs values to a flat tensor.
 static void runPack(Operation *op, ArrayRef<Tensor> args,
                     SmallVectorImpl<Tensor> &results) {
   bool packs = isa<nn::PackOp>(op);
@@ -298,7 +298,7 @@ LogicalResult ModelInterpreter::runLaunch(planir::LaunchOp launch,
 LogicalResult ModelInterpreter::runCompiled(planir::KernelOp kernel,
                                             ArrayRef<Tensor> args,
                                             Tensors &results) {
-  // In the order of the kernel's operands; a number has an empty one.
+  // In the order of the kernel's operands; scalars have an empty buffer.
   SmallVector<HostBuffer> buffers;
   SmallVector<int64_t> scalars;
   SmallVector<void *> refs;
@@ -373,8 +373,8 @@ DictionaryAttr ModelInterpreter::portsOf(const ProgramName &name) {
   return program ? program->ports : DictionaryAttr();
 }
 
-/// Adds the loss of a program that gives one for each label, and its weight:
-/// what train-build-steps writes, for the part of the batch that there is.
+/// Adds the loss of a program that computes one for each label, and the loss's
+/// weight, as train-build-steps does, for the given part of the batch.
 static void addLoss(ArrayAttr inputs, ArrayRef<Tensor> args,
                     ArrayRef<Tensor> losses,
                     SmallVectorImpl<PortValue> &given) {

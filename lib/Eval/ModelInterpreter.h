@@ -1,8 +1,11 @@
-//===- ModelInterpreter.h - Executes functions and steps on -----*- C++ -*-===//
+//===- ModelInterpreter.h - Executes functions and steps --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Interprets `nn` and `dist` operations on tensors, for modules up to the
+// `kernels` phase.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,11 +20,12 @@
 
 namespace heddle::eval {
 
-/// The interpreter of `nn.model`: every phase from import to kernels. A launch
-/// executes the kernel's body, or, from the kernels phase on, its object.
+/// Interprets an `nn.model`, from the import to the kernels phase. A launch
+/// executes the kernel's body, or from the kernels phase on its compiled
+/// object.
 class ModelInterpreter : public RankInterpreter {
 public:
-  /// `kernels` may be null where none is compiled.
+  /// `kernels` may be null if none is compiled.
   ModelInterpreter(nn::ModelOp model, const Rank &rank,
                    const InterpreterOptions &options,
                    std::shared_ptr<KernelRunner> kernels);
@@ -40,11 +44,12 @@ private:
   using Tensors = llvm::SmallVector<Tensor>;
   using Environment = llvm::DenseMap<mlir::Value, Tensor>;
 
-  /// A step program, or before there are any, the function it is made from.
+  /// A step program; before the train phase, the function that it will be made
+  /// from.
   struct Program {
     mlir::FunctionOpInterface function;
     mlir::ArrayAttr inputs, outputs;
-    mlir::DictionaryAttr ports; ///< Of a step whose ports are split.
+    mlir::DictionaryAttr ports; ///< For a step whose ports are split.
   };
   std::optional<Program> findProgram(const ProgramName &name);
 
@@ -71,7 +76,7 @@ private:
   void writeState(llvm::StringRef name, const Tensor &value,
                   const Tensor *slot);
 
-  /// Operations of the dist dialect.
+  /// Executes an operation of the dist dialect.
   mlir::LogicalResult runCommunication(mlir::Operation *op,
                                        llvm::ArrayRef<Tensor> args,
                                        Tensors &results);
@@ -79,7 +84,7 @@ private:
                                  Tensors &results);
   mlir::LogicalResult runCollective(mlir::Operation *op, const Tensor &input,
                                     Tensors &results);
-  /// Runs a collective from its start to its end.
+  /// Executes a collective from start to end.
   mlir::LogicalResult exchange(mlir::Operation *op, const Collective &what,
                                const Tensor &input, Tensors &results);
   mlir::LogicalResult runSlice(dist::SliceOp slice, const Tensor &input,
@@ -89,11 +94,12 @@ private:
   nn::ModelOp model;
   mlir::SymbolTable symbols;
   std::shared_ptr<KernelRunner> kernels;
-  llvm::StringMap<Tensor> stateValues; ///< Of states and of split buckets.
-  llvm::StringMap<std::string> flats;  ///< The split bucket a state lies in.
-  llvm::DenseMap<mlir::Value, int64_t> pending; ///< Collectives under way.
-  llvm::DenseMap<mlir::Value, Tensor> fetched;  ///< Before they are waited for.
-  TensorMap kept; ///< What nn.keep asked for in this run.
+  llvm::StringMap<Tensor> stateValues; ///< Of states and of flat buckets.
+  /// The flat bucket that contains a state.
+  llvm::StringMap<std::string> flats;
+  llvm::DenseMap<mlir::Value, int64_t> pending; ///< Collectives in flight.
+  llvm::DenseMap<mlir::Value, Tensor> fetched;  ///< Before their wait.
+  TensorMap kept; ///< Values that nn.keep selected in this run.
 };
 
 } // namespace heddle::eval

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reference evaluations of these operations.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Eval/ReferenceOps.h"

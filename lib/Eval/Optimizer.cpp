@@ -1,8 +1,10 @@
-//===- Optimizer.cpp - Norm, clipping, updates ------------------*- C++ -*-===//
+//===- Optimizer.cpp - Gradient norm, clipping, updates ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reference evaluations of these operations.
 //
 //===----------------------------------------------------------------------===//
 
@@ -77,8 +79,8 @@ LogicalResult evalAdvancePower(nn::AdvancePowerOp op, const Inputs &in,
   return success();
 }
 
-/// Calls `body` with each element of a run of a flat tensor that is in a
-/// segment, and the segment's number.
+/// Calls `body` with each element of a flat tensor's range that belongs to a
+/// segment, and with the segment's number.
 template <typename OpT>
 void forSegments(OpT op, const Inputs &in,
                  llvm::function_ref<void(int64_t, int64_t)> body) {

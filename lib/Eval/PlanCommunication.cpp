@@ -1,9 +1,11 @@
-//===- PlanCommunication.cpp - Collectives and messages on bytes -*- C++
+//===- PlanCommunication.cpp - Communication of PlanInterpreter -----------===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Collectives and messages on bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +36,7 @@ static Collective describe(planir::CollectiveOp op) {
 
 LogicalResult PlanInterpreter::runCollective(planir::CollectiveOp collective,
                                              Environment &values) {
-  // What it reads must not change until the wait, so that it may be read now.
+  // The source must not change until the wait, so it may be read now.
   Tensor input = readMemory(collective.getSource().getType(),
                             values.lookup(collective.getSource()).address);
   FailureOr<int64_t> ticket =
@@ -76,7 +78,8 @@ LogicalResult PlanInterpreter::runCommunication(Operation *op,
         return runCollective(collective, values);
       })
       .Case([&](planir::SendOp send) {
-        // Read when it is received: as late as the bytes must be unchanged.
+        // Read when the message is received, the latest time at which the bytes
+        // must be unchanged.
         Type type = send.getBuffer().getType();
         const char *memory = values.lookup(send.getBuffer()).address;
         rank.send(send, send.getAxis(), send.getDelta(), send.getChannel(),

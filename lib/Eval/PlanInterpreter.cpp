@@ -145,7 +145,8 @@ void PlanInterpreter::findLifetimes(planir::SequenceOp sequence) {
     if (buffer.getPort() || buffer.getLast() >= commands.size())
       continue;
     lifetimes[commands[buffer.getFirst()]].begin.push_back(buffer);
-    if (!buffer.getSettled()) // Else a store of the next run's begin reads it.
+    // Otherwise, a store at the start of the next run reads it.
+    if (!buffer.getSettled())
       lifetimes[commands[buffer.getLast()]].end.push_back(buffer);
   }
 }
@@ -175,7 +176,7 @@ std::pair<Type, char *> PlanInterpreter::placeOf(StringRef name) const {
 }
 
 Tensor PlanInterpreter::stored(const std::string &name) const {
-  (void)finishBeside(); // What copies does not fail.
+  (void)finishBeside(); // Copies cannot fail.
   auto [type, memory] = placeOf(name);
   return readMemory(type, memory);
 }
@@ -242,11 +243,11 @@ LogicalResult PlanInterpreter::runLaunch(planir::LaunchOp launch,
 }
 
 //===----------------------------------------------------------------------===//
-// The streams that copy, and that the host computes on
+// Streams for copies and host computation
 //===----------------------------------------------------------------------===//
 
-/// What the streams `copy` and `host` do they do as late as they may: bytes
-/// that somebody reads or gives away too early differ then.
+/// Work of the streams `copy` and `host` is executed as late as possible, so
+/// that bytes that are read or reused too early give a different result.
 LogicalResult PlanInterpreter::runOn(planir::Stream stream,
                                      std::function<void()> work) {
   if (stream == planir::Stream::Compute)
@@ -386,7 +387,7 @@ LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
         return success();
       })
       .Case([&](planir::SettleOp settle) {
-        // What copies waits too, as its dead bytes are poisoned at once.
+        // Copies wait too, since their dead bytes are poisoned immediately.
         if (settle.getStream() == planir::Stream::Compute || options.poison)
           return finishBeside(carried[settle.getNumber()]);
         return success();

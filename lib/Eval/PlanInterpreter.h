@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Interprets the commands of a plan on simulated memory, for modules from the
+// `memory` phase on.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_EVAL_PLANINTERPRETER_H
@@ -19,12 +22,12 @@
 
 namespace heddle::eval {
 
-/// The interpreter of `plan.program`: the phases memory, prove and emit. It
-/// knows nothing of the values that the bytes stand for: offsets and kernels
-/// alone decide what comes out.
+/// Interprets a `plan.program`, from the memory phase on. It knows buffers,
+/// offsets and kernels, but not the IR before them, so that a wrong plan gives
+/// wrong results.
 class PlanInterpreter : public RankInterpreter {
 public:
-  /// `kernels` may be null where none is compiled.
+  /// `kernels` may be null if none is compiled.
   static std::unique_ptr<PlanInterpreter>
   create(planir::ProgramOp program, const Rank &rank,
          const InterpreterOptions &options,
@@ -54,8 +57,8 @@ private:
                   std::shared_ptr<KernelRunner> kernels);
   bool mapStates();
   bool mapMemory();
-  /// Where a state is stored, and as what: its own place, or the part of a flat
-  /// tensor that it lies in.
+  /// The type and address of a state: its own memory, or a part of a flat
+  /// tensor.
   std::pair<mlir::Type, char *> placeOf(llvm::StringRef name) const;
   planir::SequenceOp findProgram(const ProgramName &name);
 
@@ -69,7 +72,7 @@ private:
                                 const Environment &values);
   mlir::LogicalResult runLoop(planir::LoopOp loop, char *frame,
                               Environment &values);
-  /// Commands that choose a place, or copy to one.
+  /// Executes commands that select an address, or copy to one.
   mlir::LogicalResult runPlace(mlir::Operation *op, char *frame,
                                Environment &values);
   mlir::LogicalResult runCall(planir::CallOp call, char *frame,
@@ -80,29 +83,29 @@ private:
   mlir::LogicalResult runCollective(planir::CollectiveOp collective,
                                     Environment &values);
   mlir::LogicalResult runWait(planir::WaitOp wait, const Environment &values);
-  /// The memory of `bytes` at `offset` of the frame; null, with an error at
-  /// `op`, when it leaves the arena of that memory.
+  /// The address of `bytes` at `offset` in the frame. Reports an error at `op`
+  /// and returns null if they are outside the arena of that memory.
   char *inFrame(mlir::Operation *op, planir::MemoryKind memory, char *frame,
                 int64_t offset, int64_t bytes);
-  /// The bytes of a buffer, checked alike; `frame` is the sequence's.
+  /// The address of a buffer, checked as in inFrame; `frame` is the sequence's.
   char *placeOf(planir::BufferOp buffer, char *frame);
-  /// The frame of the buffer's memory.
+  /// The frame in the buffer's kind of memory.
   char *frameOf(planir::BufferOp buffer, char *frame) const;
   char *deviceArena() const { return arena[plan::MemoryKind::Device].get(); }
-  /// The bytes of a state or of a flat tensor.
+  /// The address of a state or a flat tensor.
   template <typename StateOp> char *inPersistent(StateOp state) const {
     return persistent[planir::memoryOf(state.getMemory())].get() +
            state.getOffset();
   }
 
-  /// Does the work, or notes it for `finishBeside`.
+  /// Executes the work, or queues it for `finishBeside`.
   mlir::LogicalResult runOn(planir::Stream stream, std::function<void()> work);
-  /// Does what is left of the first `count` works of the streams `copy` and
-  /// `host`.
+  /// Executes the rest of the first `count` queued works of the streams `copy`
+  /// and `host`.
   mlir::LogicalResult
   finishBeside(int64_t count = std::numeric_limits<int64_t>::max()) const;
 
-  /// Which buffers begin and end to live at a command.
+  /// The buffers whose lifetimes begin and end at a command.
   struct Lifetimes {
     llvm::SmallVector<planir::BufferOp> begin, end;
   };
@@ -111,32 +114,32 @@ private:
   int64_t scratchBytes();
   void poisonScratch();
 
-  /// A collective under way.
+  /// A collective in flight.
   struct Pending {
-    mlir::Type type; ///< Of its target.
+    mlir::Type type; ///< Type of the target.
     char *target = nullptr;
   };
 
   planir::ProgramOp program;
   mlir::SymbolTable symbols;
   std::shared_ptr<KernelRunner> kernels;
-  /// Of each kind of memory, between pages that fault.
+  /// For each kind of memory, between inaccessible pages.
   plan::PerMemory<std::shared_ptr<char>> persistent, arena;
-  /// Of the streams `copy` and `host`, to do.
+  /// Queued work of the streams `copy` and `host`.
   mutable std::deque<std::function<void()>> beside;
-  mutable int64_t numBeside = 0; ///< What was done of it.
-  /// Points that the last run has left to the next one of its program: how much
-  /// is done there.
+  mutable int64_t numBeside = 0; ///< How much of it was executed.
+  /// Events that the last run of the program has recorded for the next: the
+  /// number of works before each.
   std::map<int64_t, int64_t> carried;
   planir::SequenceOp lastRun;
-  bool hasFailed = false;                                 ///< Some of it.
+  bool hasFailed = false; ///< Whether any work has failed.
   llvm::DenseMap<mlir::Operation *, Lifetimes> lifetimes; ///< By command.
-  llvm::DenseMap<int64_t, Pending> pending; ///< By what is waited for.
+  llvm::DenseMap<int64_t, Pending> pending; ///< By the handle to wait for.
 };
 
-/// The elements of a memref's or tensor's type that stand in memory.
+/// Reads a value of a memref's or tensor's type from memory.
 Tensor readMemory(mlir::Type type, const char *memory);
-/// Every byte of an element of ones: NaN in all float types.
+/// If all bytes of a float have this value, it is NaN in every format.
 inline constexpr int poisonByte = 0xff;
 
 } // namespace heddle::eval

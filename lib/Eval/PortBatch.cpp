@@ -1,4 +1,4 @@
-//===- PortBatch.cpp - Ports of programs that see a part of the batch -----===//
+//===- PortBatch.cpp - Splits a batch over runs and ranks -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -36,7 +36,7 @@ std::optional<Tensor> partOfInput(const Tensor &value,
   return value.reshaped({parts, wanted}).slice(part, 1).reshaped(shape);
 }
 
-/// The entry of a port in a program's `ports`, null when it is not split.
+/// The entry of a port in a program's `ports`; null if it is not split.
 static DictionaryAttr splitOf(DictionaryAttr ports, llvm::StringRef name) {
   return ports ? ports.getAs<DictionaryAttr>(name) : DictionaryAttr();
 }

@@ -1,4 +1,4 @@
-//===- PtxKernel.cpp - A kernel for GPUs, run without one -----------------===//
+//===- PtxKernel.cpp - Runs a GPU kernel in the emulator ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,7 +15,7 @@ using namespace llvm;
 
 namespace heddle::eval {
 
-/// Makes buffers known to the device. Those that overlap become one.
+/// Adds buffers as allocations of device memory. Those that overlap become one.
 static emulator::GlobalMemory
 memoryOf(std::vector<std::pair<char *, int64_t>> buffers) {
   llvm::sort(buffers);
@@ -36,7 +36,7 @@ memoryOf(std::vector<std::pair<char *, int64_t>> buffers) {
 
 std::string PtxKernel::run(ArrayRef<void *> refs, ArrayRef<int64_t> scalars,
                            char *scratch, emulator::Counters *counters) const {
-  // Numbers that were not written there before are NaN.
+  // Unwritten scratch memory is NaN.
   std::vector<uint64_t> own;
   if (!scratch)
     own.assign(divideCeil(scratchBytes, sizeof(uint64_t)), ~uint64_t(0));

@@ -1,4 +1,4 @@
-//===- PtxRunner.cpp - Runs kernels for GPUs on host memory ---------------===//
+//===- PtxRunner.cpp - Runs GPU kernels in the emulator -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -26,7 +26,7 @@ static emulator::Launch launchOf(planir::GridLaunchAttr attribute) {
   return launch;
 }
 
-/// A kernel without its module: its launches and what they are given.
+/// A kernel's launches and arguments, without its module.
 static PtxKernel kernelFrom(planir::KernelOp op) {
   PtxKernel kernel;
   for (auto launch : op.getLaunches()->getAsRange<planir::GridLaunchAttr>())

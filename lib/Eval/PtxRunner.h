@@ -1,4 +1,4 @@
-//===- PtxRunner.h - Runs kernels for GPUs on host memory -------*- C++ -*-===//
+//===- PtxRunner.h - Runs GPU kernels in the emulator -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,10 +15,10 @@
 
 namespace heddle::eval {
 
-/// The PTX of a module's kernels, in the machine that executes it.
+/// Runs the PTX of a module's kernels in the emulator.
 class PtxRunner : public KernelRunner {
 public:
-  /// Null, with an error reported, when a text is none that the machine knows.
+  /// Reports an error and returns null if the emulator refuses a kernel's PTX.
   static std::unique_ptr<PtxRunner> create(mlir::Operation *symbolTable);
 
   mlir::LogicalResult launch(planir::KernelOp kernel,
@@ -27,7 +27,7 @@ public:
                              int64_t stride) override;
 
 private:
-  /// A launch has the scratch memory as a whole.
+  /// One user: a launch gets the scratch memory as a whole.
   PtxRunner() : KernelRunner(/*users=*/1) {}
 
   llvm::StringMap<PtxKernel> kernels; ///< By the name of the plan.kernel.

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// What the interpreters of tensors and of bytes share.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Eval/RankInterpreter.h"

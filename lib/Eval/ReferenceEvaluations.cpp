@@ -1,4 +1,4 @@
-//===- ReferenceEvaluations.cpp - Registration of all evaluations *- C++
+//===- ReferenceEvaluations.cpp - Registers evaluations -------------------===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Evaluates them without walking the IR for each element.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_EVAL_SCALARPROGRAM_H
@@ -14,8 +16,8 @@
 
 namespace heddle::eval {
 
-/// A scalar function, as a list of operations on numbered values: arguments
-/// come first.
+/// A scalar function as a list of instructions. Values are numbered, arguments
+/// first.
 class ScalarProgram {
 public:
   explicit ScalarProgram(mlir::Block &body)
@@ -35,7 +37,7 @@ public:
     results = numbersOf(body.getTerminator()->getOperands());
   }
 
-  /// The results for arguments that `values` begins with.
+  /// The results; `values` starts with the arguments.
   llvm::SmallVector<double> run(llvm::SmallVector<double> values) const {
     llvm::SmallVector<double> operands;
     for (const Instruction &instruction : instructions) {

@@ -1,4 +1,4 @@
-//===- World.cpp - Ranks that are simulated in one process ------*- C++ -*-===//
+//===- World.cpp - Simulates ranks in one process ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,7 +14,8 @@ using namespace mlir;
 
 namespace heddle::eval {
 
-/// An operation, and what tells it from others of its kind.
+/// Describes an operation for messages, with what distinguishes it from others
+/// of its kind.
 static std::string describe(Operation *op) {
   std::string text = "'" + op->getName().getStringRef().str() + "'";
   for (const char *key : {"channel", "reason"})
@@ -157,11 +158,11 @@ FailureOr<Tensor> Rank::wait(int64_t ticket) {
 void World::progress() {
   for (int64_t rank = 0; rank < ranks.ranks(); ++rank)
     if (!aborted && runHead(rank))
-      rank = -1; // What comes next may be ready on any rank.
+      rank = -1; // Other ranks' collectives may be ready now.
 }
 
-/// Runs the collective that the rank has started first, if it is the first of
-/// all ranks of its group.
+/// Executes the collective that the rank has started first, if it is also the
+/// first of all ranks of its group.
 bool World::runHead(int64_t rank) {
   if (members[rank].started.empty())
     return false;

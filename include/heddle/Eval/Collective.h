@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Collectives of the reference interpreter, as functions from the inputs of all
+// ranks to their results.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_EVAL_COLLECTIVE_H
@@ -15,31 +18,31 @@
 
 namespace heddle::eval {
 
-/// One collective, as every rank of its group runs it.
+/// A collective; the same on every rank of its group.
 struct Collective {
   plan::CollectiveKind kind = plan::CollectiveKind::AllReduce;
   std::vector<std::string> axes;
-  /// Of the split buffer, as in plan::CollectiveShape.
+  /// The layout of the split buffer, as in plan::CollectiveShape.
   plan::PartLayout layout;
-  plan::PartLayout concat; ///< all_to_all: of the result.
-  /// What every contribution and every sum is rounded to; none: not at all.
+  plan::PartLayout concat; ///< For all_to_all: the result's layout.
+  /// The element kind to which inputs and sums are rounded; none: no rounding.
   std::optional<ElementKind> wire;
   std::vector<int64_t> shape; ///< Of the result.
 
   bool operator==(const Collective &other) const;
 };
 
-/// Where part `number` of `ranks` stands in a buffer of `count` elements, in
-/// the order of the part's own elements. `plan::splits` must hold.
+/// The indices, in a buffer of `count` elements, of the elements of part
+/// `number` of `ranks`, in the part's own order. `plan::splits` must hold.
 std::vector<int64_t> elementsOfPart(const plan::PartLayout &layout,
                                     int64_t count, int64_t ranks,
                                     int64_t number);
 
-/// Whether the collective can be run on inputs of so many elements.
+/// Whether the collective accepts inputs of this many elements.
 bool fits(const Collective &collective, int64_t inputElements, int64_t ranks);
 
-/// The results of all ranks of the group, from what each of them gives. Sums
-/// are made in double precision, in the order of the ranks.
+/// Computes the results of all ranks from their inputs. Sums are in double
+/// precision, in the order of ranks.
 llvm::SmallVector<Tensor> combine(const Collective &collective,
                                   llvm::ArrayRef<Tensor> inputs);
 

@@ -1,8 +1,10 @@
-//===- EvalMain.h - The verb heddle eval ------------------------*- C++ -*-===//
+//===- EvalMain.h - The verb `heddle eval` ----------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Called by tools/heddle/EvalJob.cpp with a verified module.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,13 +16,13 @@
 
 namespace heddle::eval {
 
-/// Executes a program of the module and prints its outputs. Input tensors are
-/// named by port; of `NAME@2` and `NAME` the second step takes the first that
-/// is there. Learning rate, bias corrections and random-number state come from
-/// the module's strategy unless they are among the inputs. The output file
-/// holds the outputs of the last step, `loss@1`, `loss@2` ... of all of them,
-/// and every state as `state.NAME`. Returns the exit status; what the context's
-/// handler was told of is not printed again.
+/// Executes programs of the module and prints their outputs. Input tensors are
+/// named after ports; the second step takes `NAME@2` or else `NAME`. Learning
+/// rate, bias corrections and the state of the random generator follow from the
+/// module's strategy, unless they are inputs. The output file gets the outputs
+/// of the last step, `loss@1`, `loss@2` ... of all steps, and every state as
+/// `state.NAME`. Returns the exit status. Errors that the context's handler has
+/// received are not printed again.
 int evalModule(mlir::ModuleOp module, const EvalOptions &options);
 
 } // namespace heddle::eval

@@ -1,4 +1,4 @@
-//===- EvalOptions.h - The flags of heddle eval -----------------*- C++ -*-===//
+//===- EvalOptions.h - The flags of `heddle eval` ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,16 +17,18 @@ namespace heddle::eval {
 
 /// The flags of `heddle eval`.
 struct EvalOptions {
-  std::string file;              ///< A module of any phase.
-  std::string inputs;            ///< A safetensors file, by the ports' names.
-  /// One, or some with commas in between, a step of each; then the last one's.
+  std::string file;   ///< A module after any phase.
+  std::string inputs; ///< A safetensors file; names are ports.
+  /// One or several programs, separated by commas. Each step runs the next one;
+  /// further steps repeat the last.
   std::string program = "train";
   int64_t steps = 1;
-  std::string weights;           ///< As a binary's --weights.
-  std::optional<uint64_t> seed;  ///< Random weights, and dropout.
-  std::string precision = "f32"; ///< f32: as the types say; f64: no rounding.
-  int64_t threads = 1;           ///< That compiled kernels run on.
-  bool poison = false;           ///< Make the dead bytes of a plan NaN.
+  std::string weights;          ///< As the --weights of a binary.
+  std::optional<uint64_t> seed; ///< For random weights and dropout.
+  /// f32: round as the IR's types say; f64: no rounding.
+  std::string precision = "f32";
+  int64_t threads = 1;           ///< For compiled kernels.
+  bool poison = false;           ///< Fill a plan's dead bytes with NaN.
   bool ranks = false;            ///< Simulate all ranks of the module.
   std::string output;            ///< A safetensors file.
 };

@@ -1,14 +1,12 @@
-//===- Files.h - What the interpreter reads and writes ----------*- C++ -*-===//
+//===- Files.h - Files of the interpreter -----------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//===----------------------------------------------------------------------===//
-
-// Readers and writers that throw, behind functions that do not, so that code
-// without exceptions can call them. No LLVM or MLIR header may be included
-// here.
+// Wraps readers and writers that throw in functions that do not, since the
+// interpreter is compiled without exceptions. This header must not include
+// headers of LLVM or MLIR.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,54 +24,58 @@
 
 namespace heddle::eval {
 
-/// A tensor in memory, as a safetensors file has it.
+/// A tensor in memory, with the element format of safetensors.
 struct HostTensor {
   std::string name;
-  std::string dtype; ///< As safetensors names it.
+  std::string dtype; ///< Its name in safetensors.
   std::vector<int64_t> shape;
   std::vector<char> bytes;
 };
 
-/// Reads every tensor of a safetensors file. False: `error` says why.
+/// Reads every tensor of a safetensors file. On failure, returns false and sets
+/// `error`.
 bool readTensors(const std::string &path, std::vector<HostTensor> &tensors,
                  Diagnostic &error);
 /// Writes a safetensors file.
 bool writeTensors(const std::string &path,
                   const std::vector<HostTensor> &tensors, Diagnostic &error);
 
-/// A weight in files.
+/// A weight to read from files.
 struct FileWeight {
-  std::vector<plan::WeightSlice> pieces; ///< Where it stands.
-  /// How it is packed, of the whole weight; none: it is not.
+  /// The tensors in files that it consists of.
+  std::vector<plan::WeightSlice> pieces;
+  /// How the whole weight is quantized or packed; none: it is not.
   std::optional<plan::PackedWeight> packed;
-  HostTensor tensor;    ///< With `dtype` and `shape`; gets the elements.
-  rt::GroupScales codes; ///< Gets those of the files, see rt::SourceReader.
+  HostTensor tensor; ///< `dtype` and `shape` are given; receives elements.
+  /// Receives codes of a quantized file; see rt::SourceReader.
+  rt::GroupScales codes;
 };
 
-/// Reads weights. `directory` is whatever `--weights` takes, `orders` are as
-/// rt::requireOrders takes them.
+/// Reads weights. `directory` is any value that `--weights` takes; `orders` is
+/// as for rt::requireOrders.
 bool readWeights(const std::string &directory,
                  const std::map<std::string, std::string> &orders,
                  std::vector<FileWeight> &weights, Diagnostic &error);
 
-/// The first value of a state of the shape `whole`, as the runtime makes it.
+/// The initial values of a state with the shape `whole`, equal to the
+/// runtime's.
 std::vector<float> initialValues(const plan::Init &init,
                                  const std::string &name,
                                  const std::vector<int64_t> &whole,
                                  uint64_t seed, int64_t count);
 
-/// Where the elements that a rank stores stand in the whole tensor; see
+/// The ranges of the whole tensor's elements that a rank stores; see
 /// rt::RankShard.
 bool partRuns(const plan::Placement &placement,
               const std::vector<int64_t> &shape, const plan::Mesh &mesh,
               int64_t rank, std::vector<rt::ElementRange> &runs,
               Diagnostic &error);
 
-/// Asks the system for the tile registers of AMX, if the CPU has them: compiled
-/// kernels may use them.
+/// Requests the AMX tile registers from the system if the CPU has them, since
+/// compiled kernels may use them.
 bool takeTiles(Diagnostic &error);
 
-/// Zeroed memory between pages that fault; null when it cannot be had.
+/// Allocates zeroed memory between inaccessible pages; null on failure.
 std::shared_ptr<char> mapGuarded(int64_t bytes, Diagnostic &error);
 
 } // namespace heddle::eval

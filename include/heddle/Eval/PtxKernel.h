@@ -1,8 +1,10 @@
-//===- PtxKernel.h - A kernel for GPUs, run without one ---------*- C++ -*-===//
+//===- PtxKernel.h - Runs a GPU kernel in the emulator ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Used by the interpreter and by tests of code generation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,19 +20,19 @@
 
 namespace heddle::eval {
 
-/// The launches of a plan.kernel, for the machine that executes PTX.
+/// The launches of a plan.kernel, for the PTX emulator.
 struct PtxKernel {
   std::shared_ptr<emulator::Module> module;
   std::vector<emulator::Launch> launches; ///< Without arguments.
   int64_t scratchBytes = 0;
-  /// Bytes behind each argument that is an address; none for a scalar. The
-  /// scratch memory is one of them.
+  /// The bytes of each argument that is an address, scratch memory included;
+  /// none for a scalar.
   std::vector<std::optional<int64_t>> arguments;
 
-  /// Runs all launches; returns what went wrong, or an empty string. `refs` are
-  /// the addresses of the buffers, which nothing beyond their sizes may touch.
-  /// Without `scratch` there is memory that nobody has written. Adds what the
-  /// launches did to `counters`.
+  /// Runs all launches. `refs` are the buffers' host addresses; an access
+  /// outside of a buffer is an error. If `scratch` is null, unwritten scratch
+  /// memory is allocated. Adds to `counters`. Returns an error message, or an
+  /// empty string.
   std::string run(llvm::ArrayRef<void *> refs, llvm::ArrayRef<int64_t> scalars,
                   char *scratch = nullptr,
                   emulator::Counters *counters = nullptr) const;

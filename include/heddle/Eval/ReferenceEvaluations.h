@@ -1,8 +1,12 @@
-//===- ReferenceEvaluations.h - Registration of all evaluations -*- C++ -*-===//
+//===- ReferenceEvaluations.h - Registers evaluations -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The interpreter computes `nn` operations through the interface
+// ReferenceEvalOpInterface. External models implement it, so that the dialect
+// does not depend on the interpreter.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,8 +19,7 @@ class DialectRegistry;
 
 namespace heddle::eval {
 
-/// Gives every computation of the nn dialect its reference evaluation, as an
-/// external model of ReferenceEvalOpInterface.
+/// Attaches the reference evaluations of all `nn` operations that compute.
 void registerReferenceEvaluations(mlir::DialectRegistry &registry);
 
 } // namespace heddle::eval

@@ -4,15 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//===----------------------------------------------------------------------===//
-
-// What the files that evaluate nn operations share. An evaluation is a function
-//
+// Shared by the files in lib/Eval that evaluate `nn` operations. An evaluation
+// is a function
 //   LogicalResult evaluate(nn::XOp op, const Inputs &in, Outputs &out);
-//
-// that reads operands as `in[op.getInput()]` and fills results, which come as
-// zeros, as `out[op.getOutput()]`. It computes in double precision; rounding to
-// the element type is the caller's.
+// that reads operands as `in[op.getInput()]` and fills results, which are zeros
+// at first, as `out[op.getOutput()]`. It computes in double precision. The
+// caller rounds to the element type.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,13 +22,13 @@
 
 namespace heddle::eval {
 
-/// The operands of one operation, by their values.
+/// The operands of an operation, indexed by their values.
 class Inputs {
 public:
   Inputs(mlir::Operation *op, llvm::ArrayRef<Tensor> operands)
       : op(op), operands(operands) {}
   const Tensor &operator[](mlir::Value value) const { return *find(value); }
-  /// The operand's tensor, or null when the operand is absent.
+  /// The operand's tensor; null if the optional operand is absent.
   const Tensor *find(mlir::Value value) const {
     if (!value)
       return nullptr;
@@ -40,22 +37,22 @@ public:
         return &operands[index];
     llvm_unreachable("not an operand of this operation");
   }
-  /// A float operand's elements.
+  /// The elements of a float operand.
   const double *floats(mlir::Value value) const {
     return (*this)[value].floats().data();
   }
-  /// The same for an optional operand, null when it is absent.
+  /// As `floats`; null if the optional operand is absent.
   const double *findFloats(mlir::Value value) const {
     const Tensor *tensor = find(value);
     return tensor ? tensor->floats().data() : nullptr;
   }
-  /// An integer operand's elements.
+  /// The elements of an integer operand.
   llvm::ArrayRef<int64_t> ints(mlir::Value value) const {
     return (*this)[value].ints();
   }
-  /// The value of a rank-0 or index operand.
+  /// The value of an operand of rank 0 or index type.
   int64_t integer(mlir::Value value) const { return ints(value).front(); }
-  /// The same for an optional operand, `missing` when it is absent.
+  /// As `integer`; `missing` if the optional operand is absent.
   int64_t integerOr(mlir::Value value, int64_t missing) const {
     return value ? integer(value) : missing;
   }
@@ -66,7 +63,7 @@ private:
   llvm::ArrayRef<Tensor> operands;
 };
 
-/// The results of one operation, zeros at first.
+/// The results of an operation, zeros at first.
 class Outputs {
 public:
   Outputs(mlir::Operation *op, llvm::SmallVectorImpl<Tensor> &results)
@@ -100,35 +97,37 @@ struct ReferenceEvalModel : nn::ReferenceEvalOpInterface::ExternalModel<
   }
 };
 
-/// Attaches `function` to its operation.
+/// Attaches the evaluation `function` to its operation.
 template <typename OpT,
           mlir::LogicalResult (*function)(OpT, const Inputs &, Outputs &)>
 void attachEvaluation(mlir::MLIRContext &context) {
   OpT::template attachInterface<ReferenceEvalModel<OpT, function>>(context);
 }
 
-/// Where the elements of a dropout's tensor stand in the whole tensor of the
-/// global batch. By default they are the only ones.
+/// The position of a dropout's tensor in the whole tensor of the global batch.
+/// By default, the tensor is the whole.
 struct DropoutPosition {
   int64_t microBatch = 0;
   int64_t count = 0; ///< Elements of this tensor.
-  /// The tensor is part `part` of `parts`, in pieces of `inner` elements.
+  /// The dimension is split into `parts` parts of which the tensor is number
+  /// `part`; a part is `inner` consecutive elements.
   struct Split {
     int64_t part = 0, parts = 1, inner = 1;
   };
-  /// Of each dimension that is split, from the outermost inwards.
+  /// An entry for each split dimension, outermost first.
   llvm::SmallVector<Split> splits;
 
   uint64_t elementAt(uint64_t index) const;
 };
 
-/// Which elements one dropout keeps (NN_DropoutOp says how that is drawn).
+/// The elements that a dropout keeps. NN_DropoutOp documents the random
+/// numbers.
 class DropoutMask {
 public:
-  /// `rng` holds seed (low, high), step, 0.
+  /// `rng` is the seed (low and high word), the step, and 0.
   DropoutMask(llvm::ArrayRef<int64_t> rng, uint32_t site, int64_t layer,
               const DropoutPosition &place, double p);
-  /// What an element is multiplied by: 0 or 1 / (1 - p).
+  /// The factor of an element: 0 or 1 / (1 - p).
   double factor(uint64_t element) const;
 
 private:
@@ -138,7 +137,7 @@ private:
   double keepFactor;
 };
 
-/// Attach the evaluations of one file's operations.
+/// Each attaches the evaluations of one file's operations.
 void attachElementwiseEvaluations(mlir::MLIRContext &context);
 void attachLinearEvaluations(mlir::MLIRContext &context);
 void attachNormEvaluations(mlir::MLIRContext &context);

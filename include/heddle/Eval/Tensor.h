@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The values of the reference interpreter.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_EVAL_TENSOR_H
@@ -18,44 +20,44 @@
 
 namespace heddle::eval {
 
-/// Element types, as the IR and safetensors files have them.
+/// Element types of the IR and of safetensors files.
 enum class ElementKind { F64, F32, BF16, F16, I8, I32, I64 };
 
-/// Whether the kind is held as doubles (else as 64-bit integers).
+/// Whether elements are held as doubles (otherwise as 64-bit integers).
 bool isFloat(ElementKind kind);
 /// Bytes of one element in memory.
 int64_t byteSize(ElementKind kind);
 /// The name that safetensors files use: F32, BF16, ...
 llvm::StringRef safetensorsName(ElementKind kind);
-/// The kind of that name, if it is one of ours.
+/// The kind with that name; none if the name is unknown.
 std::optional<ElementKind> parseElementKind(llvm::StringRef name);
-/// The kind of an MLIR element type; none for types that no port or state has.
+/// The kind of an MLIR element type; none for types that ports and states do
+/// not have.
 std::optional<ElementKind> kindOf(mlir::Type elementType);
 
-/// The nearest value of the kind, ties to even.
+/// Rounds to the kind, to nearest even.
 double roundTo(ElementKind kind, double value);
 
-/// A dense tensor in row-major order. Floats are held as doubles, whatever
-/// their kind; integers as int64. Copies share their elements until one of them
-/// is written.
+/// A dense tensor in row-major order. Elements are held as doubles or int64,
+/// whatever their kind. Copies share their elements until one is written.
 class Tensor {
 public:
   Tensor() = default;
   /// A tensor of zeros.
   Tensor(ElementKind kind, llvm::ArrayRef<int64_t> shape);
-  /// A tensor of zeros of a static type with an element type that `kindOf`
-  /// knows, or a rank-0 tensor for `index`.
+  /// A tensor of zeros with a static type whose element type `kindOf` knows; a
+  /// tensor of rank 0 for `index`.
   explicit Tensor(mlir::Type type);
-  /// A float tensor of these elements.
+  /// A float tensor with these elements.
   Tensor(ElementKind kind, llvm::ArrayRef<int64_t> shape,
          std::vector<double> values);
-  /// An integer tensor of these elements.
+  /// An integer tensor with these elements.
   Tensor(ElementKind kind, llvm::ArrayRef<int64_t> shape,
          std::vector<int64_t> values);
-  /// A rank-0 integer.
+  /// An integer tensor of rank 0.
   static Tensor scalar(int64_t value);
-  /// A tensor read from memory that holds its elements in the kind's format.
-  /// Rows begin `pitch` elements apart; 0: without gaps.
+  /// Reads a tensor from memory with elements in the kind's format. `pitch` is
+  /// the leading dimension in elements; 0: rows are contiguous.
   static Tensor fromBytes(ElementKind kind, llvm::ArrayRef<int64_t> shape,
                           const void *bytes, int64_t pitch = 0);
 
@@ -74,24 +76,23 @@ public:
   llvm::MutableArrayRef<double> mutableFloats();
   llvm::MutableArrayRef<int64_t> mutableInts();
 
-  /// The tensor with every element rounded to `kind`, and of that kind; between
-  /// floats and between integers only.
+  /// Rounds every element to `kind`. Both kinds are floats, or both integers.
   Tensor convertTo(ElementKind kind) const;
-  /// The same elements under another kind, without rounding.
+  /// The same elements with another kind, without rounding.
   Tensor withKind(ElementKind kind) const;
-  /// The same elements in another shape of equal size.
+  /// The same elements with another shape of equal size.
   Tensor reshaped(llvm::ArrayRef<int64_t> shape) const;
   /// Elements [first, first + count) of the outermost dimension.
   Tensor slice(int64_t first, int64_t count) const;
-  /// Makes elements [to, to + count) those of `source` from `from` on; either
-  /// both hold floats or none does.
+  /// Copies `count` elements of `source`, from index `from` on, to index `to`.
+  /// Both tensors hold floats, or both integers.
   void copyFrom(const Tensor &source, int64_t from, int64_t to, int64_t count);
-  /// Writes the elements in the format of their kind, rows `pitch` elements
-  /// apart, and nothing between them; 0: without gaps.
+  /// Writes the elements in the format of their kind. `pitch` is the leading
+  /// dimension in elements; padding is not written. 0: contiguous rows.
   void toBytes(void *bytes, int64_t pitch = 0) const;
 
 private:
-  /// Where an element stands in memory whose rows begin `pitch` apart.
+  /// The index of an element in memory with leading dimension `pitch`.
   int64_t placeOf(int64_t element, int64_t pitch) const {
     return pitch ? element / columns() * pitch + element % columns() : element;
   }

@@ -1,8 +1,10 @@
-//===- World.h - Ranks that are simulated in one process --------*- C++ -*-===//
+//===- World.h - Simulates ranks in one process -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The collectives and messages of the reference interpreter.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,22 +22,21 @@
 
 namespace heddle::eval {
 
-/// All ranks of a mesh. They take turns: each is a thread, and only one of them
-/// runs at a time, until it has to wait for another. So the order of everything
-/// is fixed, ranks share what is not made for threads, and a wait that nobody
-/// can end is seen at once.
+/// All ranks of a mesh. Each rank is a thread, but only one runs at a time,
+/// until it waits for another. So the order of execution is deterministic,
+/// ranks share data without synchronization, and a deadlock is detected at
+/// once.
 class World {
 public:
   explicit World(const plan::Mesh &mesh);
 
   const plan::Mesh &mesh() const { return ranks; }
-  /// Calls `body` for every rank and waits for all of them. What was sent must
-  /// be received before a rank is done. When the body of a rank fails, or ranks
-  /// wait for ever (which is reported), those that wait give up.
+  /// Calls `body` for every rank and waits for all. All messages must be
+  /// received before a rank ends. If a rank fails, or ranks deadlock (which is
+  /// reported), all waiting ranks give up.
   mlir::LogicalResult
   run(llvm::function_ref<mlir::LogicalResult(int64_t)> body);
-  /// After a failure: the first rank whose body failed for reasons of its own;
-  /// -1: none did.
+  /// After a failure: the first rank that failed by itself; -1: none did.
   int64_t failedRank() const { return firstFailed; }
 
 private:
@@ -45,7 +46,7 @@ private:
   struct Request {
     Collective what;
     mlir::Operation *op = nullptr;
-    Tensor value; ///< What it gives; when done, what it gets.
+    Tensor value; ///< The rank's input; when done, its result.
     bool done = false;
   };
   struct Message {
@@ -54,7 +55,7 @@ private:
   };
   struct Member {
     bool finished = false;
-    std::function<bool()> ready; ///< Null: it does not wait.
+    std::function<bool()> ready; ///< Null: the rank does not wait.
     mlir::Operation *at = nullptr;
     std::deque<std::shared_ptr<Request>> started; ///< Not done, in order.
     std::map<int64_t, std::shared_ptr<Request>> tickets;
@@ -63,7 +64,8 @@ private:
 
   void runRank(int64_t rank,
                llvm::function_ref<mlir::LogicalResult(int64_t)> body);
-  /// Gives the next rank that can go on its turn; false: all are finished.
+  /// Passes the turn to the next rank that can continue; false if all have
+  /// ended.
   bool giveTurn();
   void awaitTurn(int64_t rank);
   void endTurn();
@@ -71,7 +73,7 @@ private:
                             std::function<bool()> ready);
   void reportStandstill();
 
-  /// Runs the collectives that all members have started.
+  /// Executes the collectives that all members have started.
   void progress();
   bool runHead(int64_t rank);
   std::optional<Message> oldestSent(int64_t rank);
@@ -82,36 +84,36 @@ private:
   std::map<ChannelKey, std::deque<Message>> messages;
   int64_t nextTicket = 0, firstFailed = -1;
   bool aborted = false;
-  std::mutex mutex; ///< Guards `turn` alone: the rest belongs to who has it.
+  std::mutex mutex; ///< Guards `turn`; the turn guards everything else.
   std::condition_variable turnChanged;
   int64_t turn = -1, last = -1;
 };
 
-/// One rank's view of the world. But for what only asks, to be used within
-/// World::run, by the rank itself.
+/// One rank of a world. Its methods, except queries, must be called by the rank
+/// itself within World::run.
 class Rank {
 public:
   Rank(World &world, int64_t number) : world(&world), rank(number) {}
 
   int64_t number() const { return rank; }
   const plan::Mesh &mesh() const { return world->mesh(); }
-  /// This rank's number among those along the axes.
+  /// This rank's index among the ranks along the axes.
   int64_t coordinate(mlir::ArrayAttr axes) const;
 
-  /// Starts a collective; gives what to wait for. A rank's collectives are run
-  /// one after the other, in the order of their starts.
+  /// Starts a collective; returns a handle to wait for. Collectives of a rank
+  /// are executed in the order of their starts.
   mlir::FailureOr<int64_t> start(mlir::Operation *op, const Collective &what,
                                  const Tensor &input);
   mlir::FailureOr<Tensor> wait(int64_t ticket);
-  /// Sends to the rank `delta` further along the axis. `read` gives the value
-  /// when that is received.
+  /// Sends to the rank `delta` steps further along the axis. `read` returns the
+  /// value when it is received.
   void send(mlir::Operation *op, llvm::StringRef axis, int64_t delta,
             llvm::StringRef channel, std::function<Tensor()> read);
-  /// Waits for a value that fits into `type`.
+  /// Waits for a value that fits `type`.
   mlir::FailureOr<Tensor> receive(mlir::Operation *op, llvm::StringRef axis,
                                   int64_t delta, llvm::StringRef channel,
                                   mlir::ShapedType type);
-  /// Waits until at most `left` of the channel's sends are not received.
+  /// Waits until at most `left` messages of the channel are not received.
   mlir::LogicalResult flush(mlir::Operation *op, llvm::StringRef channel,
                             int64_t left);
 
