@@ -22,7 +22,7 @@ void AmxTiles::configure(Value config, ArrayRef<Shape> shapes) {
   };
   for (int64_t at = 0; at < configBytes; at += 8)
     put(at, b.builder.getI64Type(), 0);
-  put(0, i8, 1); // The palette with eight tiles of up to 1 KiB.
+  put(0, i8, 1); // Palette 1 has eight tiles of up to 1 KiB.
   for (int64_t tile = 0; tile < count; ++tile) {
     Shape shape = shapes.empty() ? Shape() : shapes[tile];
     put(16 + 2 * tile, i16, shape.rowBytes);

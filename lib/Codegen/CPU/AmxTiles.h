@@ -13,10 +13,10 @@
 
 namespace heddle::cpu {
 
-/// Emits instructions on the eight tile registers, each 16 rows of 64 bytes.
-/// Registers are named by number: no value of a tile type exists, so nothing
-/// can be copied or spilled. With `emulated` every instruction becomes a call
-/// to `heddle_amx_<name>`, which a test defines.
+/// Emits AMX instructions on the eight tile registers of 16 rows of 64 bytes.
+/// Registers are given by their numbers. There are no values of a tile type, so
+/// LLVM cannot copy or spill tiles. With `emulated` every instruction becomes a
+/// call of the function `heddle_amx_<name>`, which a test defines.
 class AmxTiles {
 public:
   AmxTiles(LoopBuilder &builder, bool emulated)
@@ -31,18 +31,22 @@ public:
   struct Shape {
     int64_t rows = AmxTiles::rows, rowBytes = AmxTiles::rowBytes;
   };
-  /// What two tiles hold that are multiplied.
+  /// The types of the elements of left and right tiles: pairs of bf16, int8 and
+  /// int8, or int8 and unsigned int8.
   enum class Kind { Pairs, Signed, SignedByUnsigned };
 
-  /// Sets up all tiles, with these shapes; without, each as large as can be.
-  /// `config` is memory for the configuration.
+  /// Configures all tile registers with `shapes`; without shapes, each with the
+  /// largest one. `config` is the address of `configBytes` bytes for the
+  /// configuration.
   void configure(mlir::Value config, llvm::ArrayRef<Shape> shapes = {});
   void release();
   void zero(int tile);
-  /// `strideBytes` from one row to the next.
+  /// Loads or stores a tile; `strideBytes` is the distance of its rows in
+  /// memory.
   void load(int tile, mlir::Value pointer, int64_t strideBytes);
   void store(int tile, mlir::Value pointer, int64_t strideBytes);
-  /// sum += left * right, on pairs of bf16, or on four bytes at a time.
+  /// sum += left * right, where each element of `sum` adds the products of
+  /// pairs of bf16, or of groups of four bytes.
   void multiplyAdd(int sum, int left, int right, Kind kind = Kind::Pairs);
 
 private:

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// For a block of queries and one block of keys after the other:
+// The forward pass of nn.attention. For a block of queries, and one block of
+// keys after the other:
 //
 //   S = K (scale log2(e) Q)^T       transposed scores, in units of log 2
 //   m' = max(m, column maxima of S), a = 2^(m - m')
@@ -27,7 +28,8 @@ namespace heddle::cpu {
 namespace {
 constexpr int64_t forwardKeyBlock = 120;
 
-/// Where the forward pass keeps what, in words of a thread's scratch.
+/// The layout of a thread's scratch memory in the forward pass, with offsets in
+/// words of 32 bits.
 struct ForwardScratch {
   explicit ForwardScratch(const AttentionBlocking &blocking) {
     keys = plan.take(blocking.keys * blocking.naturalRow());
@@ -108,8 +110,8 @@ void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
   if (spec.p > 0)
     prepareRandom(random);
 
-  // The unit of work is a block of queries of one head; a thread has adjacent
-  // ones, and packs keys and values when it meets another head of them.
+  // The unit of work is a block of queries of one head. A thread has adjacent
+  // units, and packs keys and values only if the head of keys changes.
   int64_t blocks = blocking.queryBlocks;
   auto [begin, end] = share(thread, threads, spec.heads * blocks);
   Value none = b.constant(-1);
@@ -117,7 +119,8 @@ void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
     Value pair = b.div(item, blocks);
     Value block = b.sub(item, b.mul(pair, blocks));
     if (spec.causal) {
-      // Short and long blocks take turns, so that threads get equal work.
+      // Alternate blocks with few and with many visible keys, so that threads
+      // get equal work.
       Value half = b.div(block, 2);
       Value isOdd = b.less(b.mul(half, 2), block);
       block = b.select(isOdd, b.sub(b.constant(blocks - 1), half), half);
@@ -210,8 +213,8 @@ void ForwardEmitter::softmax(Value firstQuery, const KeyRange &keys) {
   });
 }
 
-/// Replaces one column of vectors of scores by probabilities, and returns their
-/// sum before dropout.
+/// Replaces the scores of a vector of queries, for all keys of the block, by
+/// probabilities (not yet normalized) and returns their sum before dropout.
 Value ForwardEmitter::exponentials(const Panel &scores, const KeyRange &keys,
                                    Value maximum, Value query) {
   auto body = [&](Value row, ValueRange carried) -> Values {
@@ -227,7 +230,7 @@ Value ForwardEmitter::exponentials(const Panel &scores, const KeyRange &keys,
       return kept.empty() ? powers[r]
                           : b.select(kept[r], powers[r], splat(0.0));
     };
-    // Pairs of rows go where rows were that have been read already.
+    // Pairs of rows overwrite rows that have been read already.
     Panel target = rowsFrom(scores, pairsOf(row));
     for (int64_t r = 0; r < blocking.keyUnit; r += blocking.pairs) {
       Value pointer = vectorAt(target, r / blocking.pairs, 0);

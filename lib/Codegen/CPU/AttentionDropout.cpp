@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Philox4x32-10 (Salmon et al., SC11) over the tensor [B, H, T, T], as
-// nn.dropout draws it. A 32-bit word sits in a 64-bit lane whose upper half is
-// arbitrary: that is the form which the 32 x 32 -> 64 bit multiplication takes
-// and gives. One half of a vector's queries, the even ones, is drawn apart from
-// the other.
+// The random numbers of attention's dropout: Philox4x32-10 (Salmon et al.,
+// SC11) over the tensor of probabilities [B, H, T, T], with the indices that
+// nn.dropout defines. A 32-bit word is in a 64-bit lane whose upper half is
+// arbitrary, because the 32 x 32 -> 64 bit multiplication reads and writes this
+// form. So a vector has numbers for half of the queries only: even and odd
+// queries are computed separately.
 //
 //===----------------------------------------------------------------------===//
 
@@ -73,8 +74,8 @@ AttentionEmitter::PhiloxState AttentionEmitter::philox(Value block) {
   return state;
 }
 
-/// The indices of the even (parity 0) or odd queries' probabilities, when the
-/// first query's is `first`.
+/// The indices of the probabilities of the even (parity 0) or odd queries of a
+/// vector; `first` is the index for its first query.
 Value AttentionEmitter::indexVector(Value first, int64_t parity) {
   SmallVector<int64_t> offsets;
   for (int64_t lane = parity; lane < blocking.lanes; lane += 2)
@@ -95,7 +96,8 @@ LoopBuilder::Values AttentionEmitter::keep(Value firstProbability, Value query,
       PhiloxState state = philox(b.create<arith::ShRUIOp>(index, two));
       return Values(std::begin(state.counter), std::end(state.counter));
     }
-    // The four keys are in two blocks, at another place for each query.
+    // The four keys are in two Philox blocks, at an offset that differs between
+    // queries.
     Value block = b.create<arith::ShRUIOp>(index, two);
     PhiloxState states[2] = {
         philox(block), philox(b.add(block, wideConstant(b, wideType, 1)))};

@@ -15,13 +15,14 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// Rows of a tile that is `vectors` wide: as many as registers hold, and enough
-/// to hide the latency of multiply-add.
+/// The number of rows of a tile that is `vectors` vectors wide: as many as fit
+/// in registers, and enough to hide the latency of multiply-add.
 static int64_t tileRows(int64_t vectors, int64_t widest) {
   return 2 * vectors <= std::max<int64_t>(widest, 2) ? 12 : 6;
 }
 
-/// Cuts `vectors` into runs of at most `widest`, as equal as can be.
+/// Splits `vectors` vectors into groups of at most `widest`, as equal as
+/// possible.
 static SmallVector<ColumnGroup> columnGroups(int64_t vectors, int64_t widest) {
   int64_t count = llvm::divideCeil(vectors, widest);
   int64_t narrow = vectors / count, wideCount = vectors % count;
@@ -36,20 +37,22 @@ AttentionBlocking::AttentionBlocking(const AttentionSpec &spec,
                                      const CpuTarget &target,
                                      int64_t maxKeyBlock)
     : lanes(target.lanes()) {
-  // CPUs with AMX have vdpbf16ps at half the speed of multiply-add.
+  // On CPUs with AMX, vdpbf16ps has half the speed of multiply-add, so f32 is
+  // as fast and more precise.
   bool hasFastDot = target.hasBf16Dot && !target.hasAmx;
   pairs = hasFastDot && spec.elementType.isBF16() ? 2 : 1;
   widest = target.hasAvx512 ? 4 : 2;
   headVectors = llvm::divideCeil(spec.headDim, lanes);
-  // Small blocks compute fewer masked scores, but read keys more often.
+  // Smaller blocks of queries compute fewer masked scores, but read keys more
+  // often.
   int64_t maxQueries = spec.causal && spec.seq <= 1024 ? 32 : 64;
   queryVectors =
       std::min<int64_t>(llvm::divideCeil(spec.seq, lanes), maxQueries / lanes);
   queryBlocks = llvm::divideCeil(spec.seq, queries());
   headGroups = columnGroups(headVectors, widest);
   queryGroups = columnGroups(queryVectors, widest);
-  // Every tile of scores and of key rows must be whole, and so must be the
-  // four keys that share one block of random bits.
+  // Ranges of keys must consist of whole tiles and, with dropout, of whole
+  // groups of four keys, which share a block of random bits.
   int64_t narrowest =
       std::min(headGroups.back().vectors, queryGroups.back().vectors);
   keyUnit = spec.p > 0 ? 12 : tileRows(narrowest, widest);
@@ -312,7 +315,7 @@ Value AttentionEmitter::seen(Value query, Value key) {
     last = b.add(narrow(visible->ahead(query)), lane);
     if (spec.window)
       before = b.sub(last, narrow(b.constant(spec.window)));
-    if (visible->maySeeNoKey()) // Keys that are all before have an end, too.
+    if (visible->maySeeNoKey()) // The row may end before the query's position.
       last = b.create<arith::MinSIOp>(
           last, narrow(b.sub(visible->count(), b.constant(1))));
   } else {
@@ -332,10 +335,10 @@ Value AttentionEmitter::seen(Value query, Value key) {
 
 Value AttentionEmitter::costOfRow(Value batch) {
   Value keys = visible->countOf(lengthOf(batch));
-  // A query costs as much as some keys before it has met any.
+  // The fixed cost of a query, in keys.
   constexpr int64_t queryCost = 16;
   Value pairs = b.mul(keys, spec.seq);
-  if (spec.causal && !visible->firstQuery()) // The first queries see fewer.
+  if (spec.causal && !visible->firstQuery()) // The triangle is not computed.
     pairs = b.sub(pairs, b.div(b.mul(keys, keys), 2));
   return b.add(pairs, queryCost * spec.seq);
 }
@@ -353,8 +356,8 @@ std::pair<Value, Value> AttentionEmitter::share(Value thread, Value threads,
       b.forLoop(zero, batch, 1, zero, [&](Value row, ValueRange sum) -> Values {
         return {b.add(sum[0], costOfRow(row))};
       })[0];
-  // Items of the rows before the wanted cost is reached, and of the row where
-  // that is; none of those behind it.
+  // The number of items up to the cost `wanted`: all items of the rows before,
+  // and a part of the items of the row in which that cost is reached.
   auto itemsOf = [&](Value wanted) {
     return b.forLoop(
         zero, batch, 1, {wanted, zero},
@@ -391,7 +394,7 @@ Value AttentionEmitter::slopeOf(Value score) {
 }
 
 Value AttentionEmitter::greater(Value x, Value y) {
-  // The form that is one maxps.
+  // LLVM compiles this form to one maxps instruction.
   Value condition = b.create<arith::CmpFOp>(arith::CmpFPredicate::OGT, x, y);
   return b.select(condition, x, y);
 }

@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The common part of attention's forward pass (Attention.cpp) and gradient
+// (AttentionGrad.cpp): blocking, panels in scratch, products of panels, visible
+// keys, dropout.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_CODEGEN_CPU_ATTENTIONEMITTER_H
@@ -15,31 +19,32 @@
 
 namespace heddle::cpu {
 
-/// `count` runs of `vectors` adjacent vectors each, from vector `first` on.
+/// `count` adjacent groups of `vectors` vectors each, from vector `first` on.
 struct ColumnGroup {
   int64_t first, count, vectors;
 };
 
-/// How one attention is cut into blocks. Scores are kept transposed: a row is a
-/// key, the lanes of its vectors are queries.
+/// How one attention is cut into blocks. Scores are stored transposed: a row is
+/// a key, and the lanes of its vectors are queries.
 ///
-/// Factors of products are made of words of 32 bits: one f32, or two bf16 that
-/// are adjacent in the dimension which the product sums over. "Natural" panels
-/// keep the words of a row of a head together; "paired" ones have a row of
-/// words for two rows of elements. With f32 they are the same.
+/// The factors of products consist of words of 32 bits: one f32, or two bf16
+/// that are adjacent in the dimension that the product sums over. For products
+/// that sum over features, a "natural" panel has pairs of adjacent features of
+/// one row in a word. For products that sum over rows, a "paired" panel has the
+/// elements of two rows in a row of words. With f32 both are the same.
 struct AttentionBlocking {
   AttentionBlocking(const AttentionSpec &spec, const CpuTarget &target,
                     int64_t maxKeyBlock);
 
   int64_t lanes;
-  int64_t pairs;        ///< Elements in a word.
-  int64_t widest;       ///< Vectors in one row of a tile, at most.
-  int64_t headVectors;  ///< Vectors in one row of a head, the last one padded.
+  int64_t pairs;        ///< Elements in a word: 1 or 2.
+  int64_t widest;       ///< The largest number of vectors in a row of a tile.
+  int64_t headVectors;  ///< Vectors of a head's features, with padding.
   int64_t queryVectors; ///< Vectors in one row of scores.
-  int64_t queryBlocks;  ///< Blocks in the sequence.
-  int64_t keyUnit;      ///< Keys are counted in multiples of this,
-  int64_t keys;         ///< up to this many,
-  int64_t keyBlock;     ///< this many at a time.
+  int64_t queryBlocks;  ///< Blocks of queries in the sequence.
+  int64_t keyUnit;      ///< Ranges of keys begin and end at multiples of this.
+  int64_t keys;         ///< The number of keys, rounded up to `keyUnit`.
+  int64_t keyBlock;     ///< The number of keys in a block.
   llvm::SmallVector<ColumnGroup> headGroups, queryGroups;
 
   int64_t headRow() const { return headVectors * lanes; }
@@ -50,7 +55,7 @@ struct AttentionBlocking {
   int64_t scorePanel() const { return keyBlock * queries(); }
 };
 
-/// Hands out aligned offsets, in words, of a thread's scratch.
+/// Assigns aligned offsets, in words, in a thread's scratch memory.
 class ScratchPlan {
 public:
   int64_t take(int64_t words) {
@@ -64,7 +69,7 @@ private:
   int64_t size = 0;
 };
 
-/// Emits the parts that the forward pass and the gradient share.
+/// Emits the code that the forward pass and the gradient share.
 class AttentionEmitter {
 protected:
   using Values = LoopBuilder::Values;
@@ -72,16 +77,17 @@ protected:
   AttentionEmitter(LoopBuilder &b, const AttentionSpec &spec,
                    const AttentionBlocking &blocking, mlir::Value scratch);
 
-  /// The heads of one tensor [batch, seq, row], from some column on.
+  /// q, k or v in a tensor [batch, seq, row]: the address of its first element,
+  /// and the number of columns of the tensor's rows.
   struct Heads {
     mlir::Value pointer;
     int64_t row;
   };
-  /// q, k and v of the operands or results `tensors`.
+  /// q, k and v in the operands or results `tensors`, packed or separate.
   std::array<Heads, 3> splitHeads(mlir::ValueRange tensors);
-  /// A tensor [batch, seq, heads * headDim].
+  /// The heads of a tensor [batch, seq, heads * headDim].
   Heads queryHeads(mlir::Value tensor);
-  /// Where `row` of `head` begins.
+  /// The address of row `row` of head `head`.
   mlir::Value rowPointer(const Heads &heads, mlir::Value batch,
                          mlir::Value head, mlir::Value row);
 
@@ -99,38 +105,40 @@ protected:
   mlir::Value vectorAt(const Panel &panel, int64_t row, int64_t vector);
   mlir::Value loadVector(mlir::Value pointer);
   void storeVector(mlir::Value value, mlir::Value pointer);
-  /// Stores f32 lanes as elements of a natural panel.
+  /// Stores a vector of f32 as elements of a natural panel.
   void storeNatural(mlir::Value value, const Panel &panel, int64_t row,
                     int64_t vector);
-  /// Stores the f32 lanes of two rows as one row of a paired panel of bf16.
+  /// Stores vectors of f32 of two rows as one vector of words of a paired panel
+  /// of bf16.
   void storePaired(mlir::Value even, mlir::Value odd, mlir::Value pointer);
   mlir::Value loadSplat(mlir::Value pointer);
   mlir::Value splat(mlir::Value scalar, mlir::VectorType type);
   mlir::Value splat(double value);
 
-  /// Copies `rows` rows of a head from `source` on, with `stride` elements
-  /// between rows, to the first rows of the natural panel `to`, and makes the
-  /// others, up to `total`, zero.
+  /// Copies `rows` rows of a head, `stride` elements apart, from `source` to
+  /// the natural panel `to`, and fills further rows of the panel, up to
+  /// `total`, with zeros.
   void packRows(mlir::Value source, int64_t stride, mlir::Value rows,
                 mlir::Value total, const Panel &to);
-  /// Loads or stores vector `vector` of a row of a head.
+  /// Loads or stores vector `vector` of a head's row at `row`, as f32.
   mlir::Value loadHead(mlir::Value row, int64_t vector);
   void storeHead(mlir::Value value, mlir::Value row, int64_t vector);
-  /// Makes the paired panel `to` of `rows` rows of the natural panel `from`.
-  /// With f32 there is nothing to do.
+  /// Converts `rows` rows of the natural panel `from` to the paired panel `to`.
+  /// Emits nothing with f32.
   void pairRows(const Panel &from, mlir::Value rows, const Panel &to);
-  /// `to` = the transposition of `from`, a natural panel of queries, with f32
-  /// times `factor`.
+  /// Writes to `to` the transposed natural panel of queries `from`; with f32
+  /// its elements are multiplied by `factor`.
   void transposeQueries(const Panel &from, double factor, const Panel &to);
   void fill(const Panel &to, int64_t rows, double value);
 
-  /// Rows [begin, end) of a product; `fixed` >= 0 means rows [0, fixed), else
-  /// both bounds are multiples of `AttentionBlocking::keyUnit`.
+  /// The rows [begin, end) of a product, multiples of
+  /// `AttentionBlocking::keyUnit`; or the rows [0, fixed) if `fixed` >= 0.
   struct RowRange {
     mlir::Value begin, end;
     int64_t fixed = -1;
   };
-  /// One tile of a product: its first row and column and its size.
+  /// One tile of a product: its first row and column, its number of rows, and
+  /// its number of vectors of columns.
   struct Tile {
     mlir::Value row, column;
     int64_t rows, vectors;
@@ -141,17 +149,18 @@ protected:
   /// `right` at its first column. `depth`, in words, is a multiple of `unroll`.
   Values multiply(const Tile &tile, const Panel &left, const Panel &right,
                   mlir::Value depth, int64_t unroll, mlir::ValueRange init);
-  /// to += left * right over all tiles of the heads' columns.
+  /// to += left * right, for the rows `range` and all features of a head.
   void accumulate(const RowRange &range, const Panel &left, const Panel &right,
                   mlir::Value depth, int64_t unroll, const Panel &to);
-  /// Words of a head that products of queries and keys sum over.
+  /// The number of words that products of queries and keys sum over: the
+  /// features of a head with padding.
   mlir::Value headDepth();
-  /// Words in which `count` rows stand in a paired panel.
+  /// The number of rows of a paired panel for `count` rows of elements.
   mlir::Value pairsOf(mlir::Value count);
 
-  /// A block of keys from key `first` on: the block's keys in [lead, full) are
-  /// seen by all queries of a block, those below `end` by some. `lead` is null
-  /// for 0, which it is without a window.
+  /// A block of keys, from key `first` on. All queries of the block of queries
+  /// see the keys [lead, full) of the block; some of them see keys in [0, lead)
+  /// and [full, end), which need a mask. A null `lead` is 0: no window.
   struct KeyRange {
     mlir::Value first, lead, full, end;
   };
@@ -159,38 +168,42 @@ protected:
   /// see.
   void forKeyBlocks(mlir::Value firstQuery,
                     llvm::function_ref<void(const KeyRange &)> body);
-  /// Calls `body` for the tiles of scores of a block of keys, and says whether
-  /// some queries of the tile do not see some of its keys.
+  /// Calls `body` for the tiles of scores of a block of keys. `masked` is false
+  /// if all queries of the tile see all of its keys.
   void forScoreTiles(const KeyRange &range,
                      llvm::function_ref<void(const Tile &, bool masked)> body);
-  /// Lanes of the queries from `query` on that see `key`.
+  /// A mask over the vector of queries from `query` on: those that see `key`.
   mlir::Value seen(mlir::Value query, mlir::Value key);
 
   /// 2^t for t <= 0 or slightly above; zero below 2^-125.
   mlir::Value exp2(mlir::Value t);
   mlir::Value greater(mlir::Value x, mlir::Value y);
 
-  /// A score in units of log 2: with f32 queries are multiplied by the factor,
-  /// with bf16 the products themselves.
+  /// The score, in units of log 2, of a product of query and key. With f32 the
+  /// queries have already been multiplied by the scale, with bf16 the product
+  /// is multiplied here, because scaled queries would be rounded.
   mlir::Value scoreOf(mlir::Value product);
-  /// The derivative of a score by the one before the soft cap.
+  /// The derivative of the soft cap, from the score after it.
   mlir::Value slopeOf(mlir::Value score);
 
-  /// Where queries and keys begin in the whole sequence, and where lengths are.
+  /// Initializes `visible` and `lengths`.
   void prepareKeys(const AttentionKeys &keys);
-  /// Begins with a row of the batch.
+  /// Makes `visible` speak of row `batch` of the batch.
   void beginRow(mlir::Value batch) { visible->beginRow(lengthOf(batch)); }
-  /// The items of work from the first that is a thread's to the first that is
-  /// the next one's, of so many in each row of the batch: about equal work.
+  /// The begin and end of a thread's share of the items of work, of which each
+  /// row of the batch has `itemsOfRow`. Threads get about equal work, also if
+  /// rows have different lengths.
   std::pair<mlir::Value, mlir::Value>
   share(mlir::Value thread, mlir::Value threads, int64_t itemsOfRow);
-  /// The keys of the row up to a multiple of `AttentionBlocking::keyUnit`.
+  /// The number of keys of the row, rounded up to a multiple of
+  /// `AttentionBlocking::keyUnit`.
   mlir::Value paddedKeys();
   void prepareRandom(const AttentionRandom &random);
-  /// The index of the first probability of a head in the whole tensor.
+  /// The index of a head's first probability (see codegen::firstProbability).
   mlir::Value firstProbability(mlir::Value batch, mlir::Value head);
-  /// Which of the queries from `query` on keep their probability for the four
-  /// keys from `key` on, a multiple of four.
+  /// Masks over the vector of queries from `query` on, one for each of the four
+  /// keys from `key` (a multiple of four) on: the queries whose probability
+  /// dropout keeps.
   Values keep(mlir::Value firstProbability, mlir::Value query, mlir::Value key);
 
   codegen::IntBuilder integers() {
@@ -204,8 +217,8 @@ protected:
   const AttentionBlocking &blocking;
   mlir::Value scratch;
   mlir::FloatType f32;
-  mlir::VectorType vectorType; ///< f32 lanes.
-  /// In the row that has begun.
+  mlir::VectorType vectorType; ///< A vector of f32.
+  /// Which keys queries see, in the row of the last `beginRow`.
   std::optional<codegen::VisibleKeys> visible;
 
 private:
@@ -213,21 +226,22 @@ private:
   mlir::Value multiplyAdd(mlir::Value left, mlir::Value right, mlir::Value sum);
 
   struct PhiloxState {
-    mlir::Value counter[4]; ///< Vectors of i64, of which the low halves count.
+    mlir::Value counter[4]; ///< Vectors of i64; only the low halves are used.
   };
   PhiloxState philox(mlir::Value block);
   mlir::Value indexVector(mlir::Value first, int64_t parity);
-  /// What a row costs, in pairs of queries and keys.
+  /// The cost of a row of the batch, in pairs of queries and keys.
   mlir::Value costOfRow(mlir::Value batch);
-  /// Of a row of the batch; null where all are whole.
+  /// The length of a row of the batch; null if all rows are full.
   mlir::Value lengthOf(mlir::Value batch);
 
-  mlir::VectorType wideType; ///< i64, half as many lanes.
+  mlir::VectorType wideType; ///< A vector of i64 with half as many lanes.
   mlir::Value roundKeys[10][2], step, stream, microBatch, part;
-  mlir::Value lengths; ///< Null where all rows are whole.
+  mlir::Value lengths; ///< The rows' lengths; null if all rows are full.
 };
 
-/// Whether `spec`, with this many operands, is one that can be emitted.
+/// Whether `spec` with these operands (`operands` is 1 for packed q, k and v,
+/// otherwise 3) can be emitted.
 bool isValidAttention(const AttentionSpec &spec, size_t operands,
                       const AttentionRandom &random, const AttentionKeys &keys);
 

@@ -14,7 +14,8 @@ using namespace mlir;
 namespace heddle::cpu {
 
 namespace {
-/// Where the kernel's values stand in memory.
+/// Emits kernels of nn.attention and nn.attention_grad: finds the addresses of
+/// the kernel's values and calls the emitters of Attention.h.
 class AttentionFusion {
 public:
   explicit AttentionFusion(KernelEmitter &k) : k(k) {}
@@ -60,7 +61,7 @@ LogicalResult AttentionFusion::emitForward(nn::AttentionOp op) {
   if (!output)
     return op.emitError("its output must be yielded");
   k.scratchBytes = attentionScratchBytes(spec, k.target);
-  // Evaluation has no use for it: each thread writes it beside its scratch.
+  // Programs for evaluation do not use lse. It goes to the thread's scratch.
   if (!lse) {
     auto type = cast<RankedTensorType>(op.getLse().getType());
     lse = k.reserve(type.getNumElements() * int64_t(sizeof(float)));

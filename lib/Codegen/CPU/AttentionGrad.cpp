@@ -4,16 +4,18 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// For one head of keys and values, for each block of queries of its heads and
-// each block of keys, with transposed scores:
+// The gradient of nn.attention. For one head of keys and values, each block of
+// queries of the heads that read it, and each block of keys, with transposed
+// scores:
 //
 //   P  = 2^(K (scale log2(e) Q)^T - lse log2(e))
 //   dP = V dO^T
 //   dS = P (M dP - delta),  delta = row sums of O dO
 //   dV += (M P) dO,  dK += dS Q,  dQ += dS^T K
 //
-// where M is 1 without dropout, and dK and dQ are scaled at the end. With a
-// soft cap dS is multiplied by its slope, too.
+// M is the mask of dropout times 1 / (1 - p), or 1 without dropout. dK and dQ
+// are multiplied by the scale at the end. With a soft cap dS is also multiplied
+// by the cap's derivative.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,12 +29,13 @@ namespace heddle::cpu {
 namespace {
 constexpr int64_t gradKeyBlock = 96;
 
-/// Where the gradient keeps what, in words of a thread's scratch.
+/// The layout of a thread's scratch memory in the gradient, with offsets in
+/// words of 32 bits.
 struct GradScratch {
   GradScratch(const AttentionSpec &spec, const AttentionBlocking &blocking) {
     int64_t natural = blocking.naturalRow(), row = blocking.headRow();
     int64_t queryCount = blocking.queries();
-    // Paired panels, which are the natural ones with f32.
+    // Takes memory for a paired panel. With f32 it is the natural panel.
     auto take = [&](int64_t naturalOffset, int64_t words) {
       return blocking.pairs == 1 ? naturalOffset : plan.take(words / 2);
     };
@@ -65,7 +68,7 @@ struct GradScratch {
   int64_t lse, delta;
 };
 
-/// The tensors of the gradient.
+/// The operands and results of nn.attention_grad.
 struct GradOperands {
   Value grad, output, lse;
   ValueRange qkv, gradQkv;
@@ -215,8 +218,9 @@ void GradEmitter::loadQueries(Value batch, Value head, Value firstQuery,
   transposeQueries(gradOutput, 1.0, gradOutputTransposed);
 }
 
-/// lse in units of log 2, and delta. Both are zero for queries beyond the
-/// sequence, whose Q and dO are zero: they add nothing.
+/// Loads lse, in units of log 2, and computes delta. Both are zero for queries
+/// beyond the sequence, whose Q and dO are zero, so that they do not
+/// contribute.
 void GradEmitter::loadStatistics(Value batch, Value head, Value firstQuery,
                                  Value rows) {
   Value zero = b.constant(0);
@@ -246,7 +250,7 @@ void GradEmitter::loadStatistics(Value batch, Value head, Value firstQuery,
   });
 }
 
-/// M: 1 / (1 - p) where a probability is kept, otherwise zero.
+/// Computes M: 1 / (1 - p) where dropout keeps a probability, otherwise zero.
 void GradEmitter::dropoutFactors(Value firstQuery, const KeyRange &range) {
   Value zero = b.constant(0), end = b.constant(blocking.queries());
   b.forLoop(zero, range.end, 4, [&](Value row) {
@@ -287,7 +291,7 @@ void GradEmitter::probabilityTile(Value firstQuery, const KeyRange &range,
   }
 }
 
-/// Makes dS, and M P of P.
+/// Computes dS, and M P from P.
 void GradEmitter::gradScoreTiles(const KeyRange &range) {
   RowRange rows = {b.constant(0), range.end};
   forTiles(rows, blocking.queryGroups, [&](const Tile &tile) {
@@ -301,7 +305,7 @@ void GradEmitter::gradScoreTiles(const KeyRange &range) {
   });
 }
 
-/// One column of vectors of `gradScoreTiles`, from dP in `products`.
+/// Computes dS and M P for vector `vec` of a tile's columns; `products` is dP.
 void GradEmitter::gradScoreColumn(const Tile &tile, int64_t vec,
                                   const Values &products) {
   auto part = [&](const Panel &panel, Value column) {

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Panels of words in a thread's scratch memory, which attention's products
+// read: packing, pairing and transposing.
+//
 //===----------------------------------------------------------------------===//
 
 #include "AttentionEmitter.h"
@@ -60,7 +63,7 @@ Value AttentionEmitter::naturalAt(const Panel &panel, int64_t row,
 }
 
 void AttentionEmitter::storePaired(Value even, Value odd, Value pointer) {
-  // Shuffled as i16, which every target has.
+  // Shuffle as i16, which needs no bf16 instructions.
   auto narrow = [&](Value value) -> Value {
     if (value.getType() == vectorType)
       value =

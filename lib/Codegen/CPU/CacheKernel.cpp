@@ -17,13 +17,13 @@ namespace {
 class CacheWriteEmitter : public CacheEmitter {
 public:
   using CacheEmitter::CacheEmitter;
-  /// The thread's share of all heads of all tokens.
+  /// Emits the writes of the thread's share of all heads of all tokens.
   void emit();
   void emitColumns(int64_t tensor, Value first, Value count, Value begin,
                    Value end);
 
 private:
-  /// Their numbers among q, k and v.
+  /// The index of k or v among q, k and v.
   enum KeyOrValue : int64_t { OfKey = 1, OfValue = 2 };
   void write(KeyOrValue which, Value token, Value head);
   void copy(Value from, Value to, int64_t stride);
@@ -34,7 +34,7 @@ private:
 };
 } // namespace
 
-/// Copies the features of a head to places `stride` elements apart.
+/// Copies the features of a head to addresses `stride` elements apart.
 void CacheWriteEmitter::copy(Value from, Value to, int64_t stride) {
   b.forLoop(b.constant(0), b.constant(dims), 1, [&](Value d) {
     b.store(b.narrow(feature(from, d), cacheType),
@@ -42,7 +42,8 @@ void CacheWriteEmitter::copy(Value from, Value to, int64_t stride) {
   });
 }
 
-/// Writes the features of a head as codes, and their scale.
+/// Quantizes the features of a head to int8 codes, and writes these and their
+/// scale.
 void CacheWriteEmitter::encode(Value from, Value to, int64_t stride,
                                Value scale) {
   Value largest =
@@ -68,7 +69,7 @@ void CacheWriteEmitter::encode(Value from, Value to, int64_t stride,
   });
 }
 
-/// Writes the key or the value of a head of a token, if that is there.
+/// Writes the key or the value of a head of a token, if the token exists.
 void CacheWriteEmitter::write(KeyOrValue which, Value token, Value head) {
   b.ifThen(isThere(token), [&] {
     Value position = loadInt(positions, token);
@@ -97,8 +98,9 @@ void CacheWriteEmitter::emit() {
   });
 }
 
-/// The heads in columns `begin` to `end` of tensor number `tensor` of q, k and
-/// v, which may be all in one.
+/// Writes the heads in columns `begin` to `end` of operand number `tensor` of
+/// q, k and v. If one packed tensor holds q, k and v, its columns of q are
+/// skipped.
 void CacheWriteEmitter::emitColumns(int64_t tensor, Value first, Value count,
                                     Value begin, Value end) {
   for (KeyOrValue which : {OfKey, OfValue}) {

@@ -6,8 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Threads share the columns: each sum is made by one thread, in the order of
-// the rows, so it does not depend on their number.
+// Kernels of the generator `columns`: sums over rows, as the gradients of
+// biases and of norms' weights. Threads share the columns. One thread computes
+// each sum, in the order of the rows, so the result does not depend on the
+// number of threads.
 
 #include "KernelEmitter.h"
 
@@ -71,8 +73,8 @@ LogicalResult ColumnsGenerator::plan() {
   return success();
 }
 
-/// Sums of rows `begin` to `end`, from zero: reduction by reduction, vector by
-/// vector.
+/// The sums over rows `begin` to `end`, starting with zero, for each reduction
+/// and each vector of columns.
 SmallVector<Value> ColumnsGenerator::sumRows(Value begin, Value end,
                                              ArrayRef<Coordinate> at) {
   SmallVector<Value> init(reductions.size() * at.size(), neutral());
@@ -101,7 +103,8 @@ void ColumnsGenerator::emitColumns(Value column, int64_t vectors) {
   for (GenericOp reduction : reductions)
     for (const Coordinate &c : at)
       totals.push_back(ev.evaluateVector(reduction.getDpsInits()[0], {c}));
-  // Short sums first: rounding errors grow with their length.
+  // Sum blocks of rows first, then the sums of blocks: rounding errors grow
+  // with the length of a sum.
   constexpr int64_t block = 64;
   int64_t rows = 1;
   for (int64_t dim : rowDims)

@@ -88,9 +88,10 @@ void GemmEmitter::emit(Value a, Value bMatrix, Value cMatrix, Value scratch,
     amx.release();
 }
 
-/// Gives a thread its row blocks and panels. The threads form the grid whose
-/// largest part costs least: the multiplications of that part, and packing its
-/// rows and columns at about 32 multiplications for one packed element.
+/// The row blocks and panels of a thread. Threads form a grid of row parts and
+/// column parts, chosen so that the most expensive part costs least: its
+/// multiplications, and packing its rows and columns, where a packed element
+/// costs as much as about 32 multiplications.
 std::pair<GemmEmitter::Range, GemmEmitter::Range>
 GemmEmitter::partition(Value thread, Value threads) {
   constexpr int64_t packingCost = 32;
@@ -127,7 +128,8 @@ GemmEmitter::partition(Value thread, Value threads) {
           range(blocking.panels, columnPart, columnParts)};
 }
 
-/// Brings in the resident micro-panels of a block, then streams the others.
+/// Computes a block: packs the micro-panels of the resident operand, then
+/// streams the micro-panels of the other one.
 void GemmEmitter::emitBlock(Range stream, Range resident, KRange k,
                             Value isFirstK, Value isLastK) {
   if (!residentOperand().direct)
@@ -140,8 +142,9 @@ void GemmEmitter::emitBlock(Range stream, Range resident, KRange k,
   });
 }
 
-/// Brings in one streamed micro-panel and makes its tile with every resident
-/// one. Meanwhile the lines of the next streamed one are fetched.
+/// Packs one streamed micro-panel and computes its tile with every resident
+/// one. Meanwhile it prefetches the cache lines of the next streamed
+/// micro-panel.
 void GemmEmitter::emitStreamPanel(Value streamed, Range stream, Range resident,
                                   KRange k, Value isFirstK, Value isLastK) {
   MicroPanel moving = loadPanel(streamOperand(), streamed, k, streamBuffer);
@@ -174,7 +177,7 @@ Value GemmEmitter::residentPointer(Value index) {
                    b.mul(index, blocking.residentPanelBytes()));
 }
 
-/// First outer element of micro-panel `index`.
+/// The first outer element of micro-panel `index`.
 Value GemmEmitter::firstOuter(const GemmOperand &operand, Value index) {
   return &operand == &operandA ? firstRow(index) : b.mul(index, blocking.nr);
 }
@@ -186,8 +189,9 @@ Value GemmEmitter::firstRow(Value rowBlock) {
   return b.add(row, b.min(rowBlock, b.constant(blocking.rowExtra)));
 }
 
-/// Sums that wait for the next block of K have a tile each; otherwise one tile
-/// serves all.
+/// The address of a tile of sums. If K has several blocks, every tile of the
+/// current block of C has its own memory until the next block of K; otherwise
+/// all tiles use the same memory.
 Value GemmEmitter::tilePointer(Value streamIndex, Value residentIndex) {
   if (blocking.kBlocks == 1)
     return tiles;

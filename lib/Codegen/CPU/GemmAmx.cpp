@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A micro-kernel multiplies 32 rows of A by 32 columns of B: 2 x 2 tiles of
-// sums, two tiles of A and two of B. One step takes 32 values of K. B is packed
-// as for the dot product instruction. A is packed step by step, 32 rows of 64
-// bytes each, or read where it stands.
+// The AMX micro-kernel. It multiplies 32 rows of A by 32 columns of B: 2 x 2
+// tiles of sums, two tiles of A and two of B. One step takes 32 values of K. B
+// is packed as for the dot product instruction. A is packed step by step, 32
+// rows of 64 bytes each, or read in its own layout.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,9 +18,9 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// Values of K, and words, in one step.
+/// The number of values of K, and of words, in one step.
 static constexpr int64_t stepK = 32, stepWords = 16;
-/// Bytes of packed A in one step.
+/// The bytes of packed A in one step.
 static constexpr int64_t stepBytesA = 32 * AmxTiles::rowBytes;
 
 MicroPanel GemmEmitter::amxPanelA(Value rowBlock, KRange k, Value buffer) {
@@ -72,7 +72,7 @@ void GemmEmitter::emitAmxKernel(MicroPanel panelA, MicroPanel panelB,
     tiles.store(sums + i, sumPointer(i), tileStride);
 }
 
-/// Packs a row block of A whose stored rows run along K: they are copied.
+/// Packs a row block of A whose stored rows run along K, by copying rows.
 void GemmEmitter::packAmxRows(Value firstRow, KRange k, Value to) {
   Type i8 = b.builder.getI8Type(), bf16 = operandA.type;
   auto rowType = VectorType::get(stepK, bf16);
@@ -90,8 +90,8 @@ void GemmEmitter::packAmxRows(Value firstRow, KRange k, Value to) {
   });
 }
 
-/// Packs a row block of A whose stored rows run along M: squares of 16 words
-/// are transposed.
+/// Packs a row block of A whose stored rows run along M, by transposing squares
+/// of 16 words.
 void GemmEmitter::packAmxColumns(Value firstRow, KRange k, Value to) {
   Type i8 = b.builder.getI8Type(), bf16 = operandA.type;
   int64_t lanes = blocking.lanes;

@@ -18,18 +18,20 @@ using llvm::divideCeil;
 namespace heddle::cpu {
 
 namespace {
-/// K is cut so that a micro-panel of each operand and the block of resident
-/// ones stay in the caches.
+/// The largest number of words of K in a block, so that the caches hold a
+/// micro-panel of each operand and the block of resident micro-panels.
 constexpr int64_t maxWordsPerBlock = 768;
-/// On AMX the panels of one micro-kernel have to stay in the first level.
+/// The same with AMX, where the first-level cache must hold the panels of one
+/// micro-kernel.
 constexpr int64_t maxWordsPerBlockAmx = 256;
-/// Bytes of packed resident operand that are kept at once.
+/// The largest size in bytes of the packed block of the resident operand.
 constexpr int64_t maxResidentBytes = 1 << 20;
-/// Bytes of partial sums that are kept at once when K is cut.
+/// The largest size in bytes of the partial sums of a block, if K is cut.
 constexpr int64_t maxPartialBytes = 1 << 20;
 
-/// How many rows are few: for more of them packing B pays off, as a packed
-/// micro-kernel is faster. bench/README.md has the measurements.
+/// The largest number of rows that counts as few. With more rows, packing B
+/// costs less than the faster micro-kernel saves; bench/README.md has the
+/// measurements.
 int64_t mostFewRows(const GemmSpec &spec, const CpuTarget &target,
                     bool onTiles) {
   if (spec.transB || !target.hasAvx512)
@@ -37,9 +39,10 @@ int64_t mostFewRows(const GemmSpec &spec, const CpuTarget &target,
   return onTiles ? 6 : 8;
 }
 
-/// A may be read where it stands when its words are what the micro-kernel
-/// needs, and the rows of a block do not fall on the same cache sets.
-/// Tiles always read whole blocks of 32 rows and 32 values of K.
+/// Whether micro-kernels can read A in its own layout: its words must be those
+/// that the micro-kernel needs, and the rows of a block must not conflict in
+/// cache sets. With AMX there must also be whole blocks of 32 rows and 32
+/// values of K, because tiles are always loaded completely.
 bool canReadDirectly(const GemmSpec &spec, bool dot, bool amx, int64_t mr) {
   constexpr int64_t l1WayBytes = 4096, maxLinesPerSet = 8;
   if (amx && (spec.m % 32 != 0 || spec.k % 32 != 0))
@@ -55,9 +58,8 @@ bool canReadDirectly(const GemmSpec &spec, bool dot, bool amx, int64_t mr) {
 GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
   dot = target.hasBf16Dot && spec.aType.isBF16() && spec.bType.isBF16();
   lanes = target.lanes();
-  // 28 (12) accumulators, two vectors of B, and one or two for A's values fill
-  // the 32 (16) vector registers.
-  // AMX makes 2 x 2 tiles at a time.
+  // 28 sums, two vectors of B and one or two of A fill the 32 vector registers
+  // of AVX-512; with AVX2 there are 12 sums in 16 registers.
   int64_t mostSums = target.hasAvx512 ? 28 : 12;
   amx = dot && target.hasAmx;
   fewRows = spec.m <= mostFewRows(spec, target, amx);
@@ -75,12 +77,13 @@ GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
   kBlocks =
       fewRows ? 1
               : divideCeil(words, amx ? maxWordsPerBlockAmx : maxWordsPerBlock);
-  // A multiple of the vector length, so that only the last block has a tail.
+  // Blocks are multiples of the vector length, so that only the last one has a
+  // partial vector.
   int64_t blockWords = alignTo(divideCeil(words, kBlocks), lanes);
   kBlock = blockWords * perWord();
   kBlocks = divideCeil(spec.k, kBlock);
 
-  // Packing writes whole vectors: one more than the panel may be touched.
+  // Packing writes whole vectors, so it may write one vector after the panel.
   panelBytesA = alignTo((blockWords * mr + lanes) * 4, 64);
   panelBytesB = blockWords * nr * 4;
   tileBytes = alignTo(mr * nr * 4, 64);

@@ -13,46 +13,48 @@
 
 namespace heddle::cpu {
 
-/// How one product is cut into blocks and micro-kernels; all of it is static.
+/// How one product is cut into blocks and micro-kernels, as in BLIS (Van Zee
+/// and van de Geijn, ACM TOMS 2015). All sizes are static.
 ///
 /// C is cut into row blocks of up to `mr` rows and column panels of `nr`
-/// columns; one row block times one panel is a tile, made by one micro-kernel.
-/// The rows are spread evenly: the first `rowExtra` blocks have `rowBase` + 1
-/// rows, the others `rowBase`, so that no micro-kernel is much smaller than the
-/// registers allow. K is cut into `kBlocks` blocks of `kBlock`.
+/// columns. One micro-kernel computes one tile: a row block times a panel. The
+/// rows are spread evenly: the first `rowExtra` blocks have `rowBase` + 1 rows,
+/// the others `rowBase`, so that no micro-kernel is much smaller than the
+/// registers allow. K is cut into `kBlocks` blocks of `kBlock` values.
 ///
-/// One operand is resident: `residentBlock` micro-panels of it are packed and
-/// reused while the micro-panels of the other one are streamed past them.
+/// One operand is resident: `residentBlock` of its micro-panels are packed and
+/// stay in a cache while the micro-panels of the other operand are streamed.
 ///
-/// Few rows are one row block. Nothing would be reused, so B is read where it
-/// stands, and K is not cut.
+/// With few rows there is one row block. Packed panels of B would not be
+/// reused, so B is read in its own layout, and K is not cut.
 struct GemmBlocking {
   GemmBlocking(const GemmSpec &spec, const CpuTarget &target);
 
   bool fewRows;
-  bool dot;         ///< 32-bit words hold two bf16 that follow each other in K.
-  bool amx;         ///< The products are made by AMX tiles.
-  int64_t wordStep; ///< Words that one step of a micro-kernel takes.
+  bool dot;         ///< 32-bit words hold two bf16 that are adjacent along K.
+  bool amx;         ///< AMX tiles compute the products.
+  int64_t wordStep; ///< Words of K in one step of a micro-kernel.
   int64_t lanes;    ///< Words in one vector.
-  int64_t mr, nr;   ///< Largest micro-kernel.
+  int64_t mr, nr;   ///< Rows and columns of the largest micro-kernel.
   int64_t rowBlocks, rowBase, rowExtra;
   int64_t panels;
   int64_t kBlocks, kBlock;
   bool residentA;
-  bool directA; ///< A is read where it stands: it needs no packing.
+  bool directA; ///< A is read in its own layout, without packing.
   int64_t residentBlock;
   int64_t streamBlock; ///< Micro-panels streamed between two K blocks.
-  /// Panels of few rows, a power of two, that are read side by side: more of
-  /// each stored row, and sums that do not wait for each other.
+  /// With few rows: the number of panels, a power of two, that are computed
+  /// together. More panels read more of each stored row at a time, and have
+  /// more independent sums.
   int64_t panelsTogether = 1;
 
   // Layout of the scratch, in bytes.
   int64_t tileBytes, panelBytesA, panelBytesB;
   int64_t tilesAt = 0, residentAt, streamAt, scratchBytes;
 
-  /// Values of K in one packed word.
+  /// The number of values of K in one packed word.
   int64_t perWord() const { return dot ? 2 : 1; }
-  /// Bytes of a row of A that is copied for few rows.
+  /// With few rows: the bytes of a row of the copy of A.
   int64_t copiedRowBytes() const { return kBlock / perWord() * 4; }
   int64_t residentPanelBytes() const {
     return residentA ? panelBytesA : panelBytesB;

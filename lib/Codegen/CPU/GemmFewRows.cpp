@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Every element of B is multiplied by few rows, so packing it would be most of
-// the work. Words of columns are made in registers instead, from rows of B that
-// are interleaved two by two, or from squares that are transposed. K runs from
-// its first value to its last, as with packed panels: the sums have the same
+// Products with few rows of A. Packing B would be most of the work then, since
+// every element of B is used for few rows only. Instead, words of columns are
+// formed in registers, by interleaving two rows of B or by transposing squares.
+// The sum over K has the order of packed panels, so the results have the same
 // bits.
 //
 //===----------------------------------------------------------------------===//
@@ -19,13 +19,14 @@ using namespace mlir;
 namespace heddle::cpu {
 
 static constexpr int64_t lineBytes = 64;
-/// Of a B that is stored [K, N]: how many rows ahead lines are fetched.
+/// The prefetch distance, in rows, for a B that is stored [K, N].
 static constexpr int64_t rowsAhead = 8;
-/// Of a B that is stored [N, K], lines of the rows that come next are fetched,
-/// where these stay in the second cache; else lines so many bytes ahead.
+/// For a B that is stored [N, K], the next rows are prefetched if they have at
+/// most `mostBytesAhead` bytes, so that the second-level cache holds them.
+/// Otherwise the prefetch distance is `bytesAhead` bytes in the same row.
 static constexpr int64_t mostBytesAhead = 1 << 17, bytesAhead = 1 << 10;
 
-/// Makes all rows of the panels.
+/// Computes all rows of C for the panels.
 void GemmEmitter::emitFewRows(Range panels) {
   Value zero = b.constant(0);
   MicroPanel panelA =
@@ -48,7 +49,7 @@ void GemmEmitter::emitFewRows(Range panels) {
              [&] { emitPanels(b.constant(whole), 1, panelA); });
 }
 
-/// Copies rows of A that run along K, as words with zeros beyond K.
+/// Copies rows of A, stored along K, as words, with zeros after the end of K.
 void GemmEmitter::copyRowsOfA(Value to) {
   int64_t step = blocking.lanes * blocking.perWord();
   int64_t whole = spec.k / step * step;
@@ -70,7 +71,8 @@ void GemmEmitter::copyRowsOfA(Value to) {
   });
 }
 
-/// Makes all rows of `count` panels side by side. Each has a tile.
+/// Computes all rows for `count` adjacent panels, each with its own tile of
+/// sums.
 void GemmEmitter::emitPanels(Value panel, int64_t count, MicroPanel panelA) {
   Type i8 = b.builder.getI8Type();
   Value rowBlock = b.constant(0);
@@ -81,7 +83,7 @@ void GemmEmitter::emitPanels(Value panel, int64_t count, MicroPanel panelA) {
   };
   if (init)
     forTiles([&](Value own, Value tile) { beginTile(rowBlock, own, tile); });
-  // Row by row, the sums of all panels.
+  // The order of the sums: row by row, for each row those of all panels.
   SmallVector<Value> places;
   LoopBuilder::Values sums;
   for (int64_t row = 0; row < spec.m; ++row)
@@ -98,9 +100,10 @@ void GemmEmitter::emitPanels(Value panel, int64_t count, MicroPanel panelA) {
   forTiles([&](Value own, Value tile) { emitStore(rowBlock, own, tile); });
 }
 
-/// The words of a stored row of some panels; or of two, whose values are
-/// interleaved quarter by quarter. Then the first vector of a panel has the
-/// lower halves of all quarters of its row, and the second one the upper ones.
+/// Loads the words of a stored row for some panels; with pairs of bf16, of two
+/// rows whose values are interleaved within 128-bit quarters. Then the first
+/// vector of a panel holds the lower halves of all quarters of its row, and the
+/// second vector the upper halves.
 SmallVector<Value> GemmEmitter::loadRowsOfB(Value from, bool hasSecond,
                                             ArrayRef<Value> masks) {
   int64_t width = blocking.lanes * blocking.perWord();
@@ -113,7 +116,7 @@ SmallVector<Value> GemmEmitter::loadRowsOfB(Value from, bool hasSecond,
           loadWords(VectorType::get(width, operandB.type), at, mask));
       continue;
     }
-    // Integers: LLVM knows their shuffles.
+    // Shuffle as i16, because LLVM has efficient shuffles for integers only.
     auto type = VectorType::get(width, b.builder.getI16Type());
     Value above = b.load(type, at, 2, mask);
     Value below =
@@ -132,14 +135,15 @@ SmallVector<Value> GemmEmitter::loadRowsOfB(Value from, bool hasSecond,
   return words;
 }
 
-/// Adds what panels of a B that is stored [K, N] are multiplied to.
+/// Adds the products with panels of a B that is stored [K, N] to `sums`.
 LoopBuilder::Values GemmEmitter::sumRowsOfB(Value panel, int64_t count,
                                             MicroPanel panelA,
                                             LoopBuilder::Values sums) {
   Type type = operandB.type;
   Value zero = b.constant(0), column = firstOuter(operandB, panel);
   Value source = sourceOf(operandB, column, {zero, nullptr});
-  // Of what is loaded at a time: a vector of words, or pairs of two rows.
+  // The number of columns loaded at a time: a vector of words, or of pairs from
+  // two rows.
   int64_t width = blocking.lanes * blocking.perWord();
   SmallVector<Value> masks(count * blocking.nr / width);
   if (operandB.mayOverhang)
@@ -163,7 +167,8 @@ LoopBuilder::Values GemmEmitter::sumRowsOfB(Value panel, int64_t count,
     return multiplyWord(left, panelA.outerStride,
                         loadRowsOfB(from, hasSecond, masks), carried);
   };
-  // Halves of quarters are brought together, and taken apart again.
+  // `loadRowsOfB` has the columns of pairs in an order by quarters. Bring the
+  // sums into that order before the loop, and back after it.
   auto shufflePairs = [&](ArrayRef<int64_t> first, ArrayRef<int64_t> second) {
     for (size_t i = 0; blocking.dot && i < sums.size(); i += 2) {
       Value x = sums[i], y = sums[i + 1];
@@ -184,8 +189,9 @@ LoopBuilder::Values GemmEmitter::sumRowsOfB(Value panel, int64_t count,
   return sums;
 }
 
-/// The same of a panel of a B that is stored [N, K]: its vectors one after the
-/// other, as a square takes most registers.
+/// Adds the products with a panel of a B that is stored [N, K] to `sums`, one
+/// vector of columns after the other, because transposing a square needs most
+/// registers.
 LoopBuilder::Values GemmEmitter::sumColumnsOfB(Value panel, MicroPanel panelA,
                                                LoopBuilder::Values sums) {
   for (int64_t vector = 0; vector < 2; ++vector) {

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Emits kernels of one product (nn.linear, nn.linear_grad_weight) and its
+// epilogue.
+//
 //===----------------------------------------------------------------------===//
 
 #include "GemmEpilogue.h"
@@ -19,7 +22,7 @@ static Type elementType(Value value) {
 
 namespace {
 
-/// A kernel of one product.
+/// Emits a kernel of one product.
 class GemmFusion {
 public:
   GemmFusion(KernelEmitter &k, const codegen::Product &product)
@@ -33,8 +36,8 @@ private:
 
   KernelEmitter &k;
   const codegen::Product &product;
-  Value addend; ///< That of the product, if the generator does not add it.
-  Value start;  ///< What the sums begin with, or null.
+  Value addend; ///< The product's addend, if the epilogue must add it.
+  Value start;  ///< The tensor of initial sums, or null.
   GemmSpec spec;
 };
 
@@ -84,7 +87,7 @@ void GemmFusion::describe() {
     addend = {};
     return;
   }
-  // A sum that grows in place is the generator's own business.
+  // If the addend is the old value of the result, emitGemm adds it.
   if (addend && !product.addendIsRow && k.pointerOf(addend) == k.results[0] &&
       k.yields()[0] == product.result()) {
     spec.accumulate = true;

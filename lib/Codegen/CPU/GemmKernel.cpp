@@ -37,7 +37,7 @@ void GemmEmitter::emitTile(Value rowBlock, Value panel, MicroPanel panelA,
       [&] { kernel(blocking.rowBase + 1); }, [&] { kernel(blocking.rowBase); });
 }
 
-/// Fills a tile with what its sums begin with.
+/// Writes the initial sums to a tile.
 void GemmEmitter::beginTile(Value rowBlock, Value panel, Value tile) {
   if (init) {
     forVectors(rowBlock, panel, tile,
@@ -53,8 +53,8 @@ void GemmEmitter::beginTile(Value rowBlock, Value panel, Value tile) {
   });
 }
 
-/// All sums stay in registers while K runs. The first steps also fetch lines
-/// that will be packed next.
+/// Emits the loop over K for one tile, whose sums are in registers. Its first
+/// steps also prefetch the lines of the micro-panel that will be packed next.
 void GemmEmitter::emitMicroKernel(int64_t rows, MicroPanel panelA,
                                   MicroPanel panelB, Value kLength,
                                   const Prefetch &prefetch, Value tile) {
@@ -78,7 +78,7 @@ void GemmEmitter::emitMicroKernel(int64_t rows, MicroPanel panelA,
     b.store(sum, b.advance(tile, vectorType, static_cast<int64_t>(i)), 64);
 }
 
-/// Adds the product of one word of each outer element.
+/// Adds the products of word `word` of all outer elements to `sums`.
 LoopBuilder::Values GemmEmitter::multiplyStep(Value word, MicroPanel panelA,
                                               MicroPanel panelB,
                                               ValueRange sums) {
@@ -91,7 +91,8 @@ LoopBuilder::Values GemmEmitter::multiplyStep(Value word, MicroPanel panelA,
   return multiplyWord(left, panelA.outerStride, columns, sums);
 }
 
-/// The same, of one word of each row at `left` and some vectors of columns.
+/// Adds the products of the words at `left`, one for each row, and vectors of
+/// words for `columns` to `sums`.
 LoopBuilder::Values GemmEmitter::multiplyWord(Value left, int64_t outerStride,
                                               ArrayRef<Value> columns,
                                               ValueRange sums) {
@@ -122,7 +123,7 @@ Value GemmEmitter::multiplyAdd(Value left, Value right, Value sum) {
   return call.getResult(0);
 }
 
-/// Goes over the vectors of a tile that are in C.
+/// Calls `body` for each vector of a tile that is at least partly inside C.
 void GemmEmitter::forVectors(Value rowBlock, Value panel, Value tile,
                              VectorBody body) {
   int64_t lanes = blocking.lanes;

@@ -4,10 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A packed micro-panel holds, for one word of K after the other, the words of
-// `width` outer elements. A word is one f32, or two bf16 that follow each other
-// in K. What lies beyond K is zero; what lies beyond the outer dimension is
-// never stored in C and may be anything.
+// Packing of micro-panels. A packed micro-panel holds, for one word of K after
+// the other, the words of `width` outer elements. A word is one f32, or two
+// bf16 that are adjacent along K. Padding after the end of K is zero. Padding
+// after the end of the outer dimension is undefined, because its products are
+// not stored to C.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +18,7 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// The first element of a micro-panel where the operand stands.
+/// The address of the first element of a micro-panel in the operand itself.
 Value GemmEmitter::sourceOf(const GemmOperand &operand, Value outerBegin,
                             KRange k) {
   Value row = operand.kContiguous ? outerBegin : k.begin;
@@ -26,8 +27,8 @@ Value GemmEmitter::sourceOf(const GemmOperand &operand, Value outerBegin,
                    b.add(b.mul(row, operand.stride), column));
 }
 
-/// Micro-panel `index` of an operand, which is packed into `buffer` or read
-/// where it stands.
+/// Micro-panel `index` of an operand, either packed in `buffer` or in the
+/// operand itself.
 MicroPanel GemmEmitter::packedAt(const GemmOperand &operand, Value index,
                                  KRange k, Value buffer) {
   if (blocking.amx && &operand == &operandA)
@@ -49,7 +50,7 @@ MicroPanel GemmEmitter::loadPanel(const GemmOperand &operand, Value index,
 
 static constexpr int64_t lineBytes = 64;
 
-/// How many lines `prefetchStep` has to fetch for a whole micro-panel.
+/// The number of calls of `prefetchStep` for a whole micro-panel.
 Value GemmEmitter::prefetchSteps(const GemmOperand &operand, Value kLength) {
   if (operand.kContiguous)
     return b.mul(b.ceilDiv(kLength, lineBytes / operand.elementBytes()),
@@ -58,7 +59,7 @@ Value GemmEmitter::prefetchSteps(const GemmOperand &operand, Value kLength) {
                                          lineBytes));
 }
 
-/// Fetches one line of the micro-panel at `source`.
+/// Prefetches cache line number `step` of the micro-panel at `source`.
 void GemmEmitter::prefetchStep(const GemmOperand &operand, Value source,
                                Value step) {
   int64_t rowBytes = operand.stride * operand.elementBytes();
@@ -105,8 +106,8 @@ Value GemmEmitter::loadWords(Type type, Value pointer, Value mask) {
   return b.create<arith::ExtFOp>(vectorType, loaded);
 }
 
-/// Stored rows hold one value of K each: they are copied, or interleaved two by
-/// two.
+/// Packs an operand whose stored rows hold one value of K each, by copying
+/// rows, or by interleaving two rows for pairs of bf16.
 void GemmEmitter::packRowsOfK(const GemmOperand &operand, Value outerBegin,
                               KRange k, Value to) {
   int64_t lanes = blocking.lanes;
@@ -122,7 +123,7 @@ void GemmEmitter::packRowsOfK(const GemmOperand &operand, Value outerBegin,
   }
   Value source = sourceOf(operand, outerBegin, k);
 
-  // The last word may reach beyond K: those rows count as zero.
+  // The last word may contain a row after the end of K, which must be zero.
   bool tail = pairs && spec.k % (2 * blocking.wordStep) != 0;
   b.forLoop(b.constant(0), words(k.length), 1, [&](Value word) {
     Value row = b.mul(word, blocking.perWord());
@@ -146,8 +147,9 @@ void GemmEmitter::packRowsOfK(const GemmOperand &operand, Value outerBegin,
   });
 }
 
-/// Pointers to `count` stored rows from `outerBegin` + `first` on, at `kBegin`.
-/// Rows beyond the operand are replaced by its last one.
+/// The addresses, at `kBegin`, of `count` stored rows from `outerBegin` +
+/// `first` on. Rows after the end of the operand are replaced by its last row,
+/// so that loads stay inside.
 SmallVector<Value> GemmEmitter::rowPointers(const GemmOperand &operand,
                                             Value outerBegin, Value kBegin,
                                             int64_t first, int64_t count) {
@@ -166,7 +168,8 @@ SmallVector<Value> GemmEmitter::rowPointers(const GemmOperand &operand,
   return pointers;
 }
 
-/// Stored rows run along K: squares of `lanes` words are transposed.
+/// Packs an operand whose stored rows run along K, by transposing squares of
+/// `lanes` words.
 void GemmEmitter::packTransposed(const GemmOperand &operand, Value outerBegin,
                                  KRange k, Value to) {
   int64_t lanes = blocking.lanes;
@@ -195,8 +198,9 @@ void GemmEmitter::packTransposed(const GemmOperand &operand, Value outerBegin,
   }
 }
 
-/// The words of stored rows from `at` on, transposed: vector `i` has word `i`
-/// of each. `type` is a vector of `lanes` words of a row.
+/// Loads `lanes` words of each stored row, from `at` on, and transposes them:
+/// vector `i` of the result holds word `i` of each row. `type` is the type of
+/// the words of one row.
 SmallVector<Value> GemmEmitter::loadSquare(Type type, ArrayRef<Value> sources,
                                            Value at, Value mask) {
   Type element = getElementTypeOrSelf(type);
@@ -211,7 +215,8 @@ SmallVector<Value> GemmEmitter::loadSquare(Type type, ArrayRef<Value> sources,
   return transpose(std::move(rows));
 }
 
-/// Whole 128-bit quarters, numbered through x and y.
+/// A vector of those 128-bit quarters that `pick` names; quarters are numbered
+/// through x, then y.
 Value GemmEmitter::shuffleQuarters(Value x, Value y, ArrayRef<int64_t> pick) {
   SmallVector<int64_t> order;
   for (int64_t quarter : pick)
@@ -225,7 +230,8 @@ Value GemmEmitter::shuffleQuarters(Value x, Value y, ArrayRef<int64_t> pick) {
 /// instruction.
 SmallVector<Value> GemmEmitter::transpose(SmallVector<Value> rows) {
   int64_t lanes = blocking.lanes, quarters = lanes / 4;
-  // One shuffle for all quarters, made of four lanes of (a, b) for a quarter.
+  // A shuffle that does the same in all quarters: lanes 0 to 3 are those of x,
+  // 4 to 7 those of y.
   auto inQuarters = [&](Value x, Value y, ArrayRef<int64_t> pick) {
     SmallVector<int64_t> order;
     for (int64_t quarter = 0; quarter < quarters; ++quarter)
@@ -266,7 +272,7 @@ SmallVector<Value> GemmEmitter::transpose(SmallVector<Value> rows) {
   return columns;
 }
 
-/// Packed words of a block of K.
+/// The number of packed words in `kLength` values of K.
 Value GemmEmitter::words(Value kLength) {
   if (!blocking.dot)
     return kLength;

@@ -66,8 +66,9 @@ Value LoopBuilder::advance(Value pointer, Type type, int64_t index) {
                              ArrayRef<LLVM::GEPArg>(constant));
 }
 
-/// bf16 goes through i16, which every target knows: LLVM splits masked accesses
-/// of bf16, and calls functions to keep one of them from block to block.
+/// The type with which memory is accessed: i16 for bf16. LLVM splits masked
+/// accesses of bf16 vectors into single ones, and emits calls for bf16 values
+/// that live across basic blocks.
 static Type accessType(OpBuilder &builder, Type type) {
   if (!getElementTypeOrSelf(type).isBF16())
     return type;
@@ -130,7 +131,7 @@ Value LoopBuilder::zeros(VectorType type) {
   return create<arith::ConstantOp>(builder.getZeroAttr(type));
 }
 
-/// The type of `value` with other elements.
+/// The type of `value` with the element type `element`.
 static Type withElement(Value value, Type element) {
   if (auto vector = dyn_cast<VectorType>(value.getType()))
     return vector.clone(element);
@@ -157,8 +158,8 @@ void LoopBuilder::forLoop(Value begin, Value end, int64_t step, LoopBody body) {
 
 LoopBuilder::Values LoopBuilder::forLoop(Value begin, Value end, int64_t step,
                                          ValueRange init, CarriedBody body) {
-  // The loop is in place before its body is made, so that the body may look at
-  // what is around it.
+  // Create the loop before its body, because `body` may look at operations
+  // around the insertion point.
   auto loop = builder.create<scf::ForOp>(loc, begin, end, constant(step), init);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());

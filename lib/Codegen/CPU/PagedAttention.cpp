@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// For a query and one page of keys after the other, from the first that it sees
-// on:
+// nn.paged_attention with vectors. For a query and one page of keys after the
+// other, from the first page that it sees:
 //
 //   s = scale log2(e) sum over d of q[d] K[d, :]    a vector: one lane a key;
 //       codes: times their scales
@@ -37,7 +37,8 @@ public:
         powers(k.reserve(blockSize * powerRoom() * sizeof(float))) {}
 
 private:
-  /// Their sums are in registers.
+  /// The number of queries of a block: as many as have room for their sums in
+  /// registers.
   static int64_t sizeOfBlock(KernelEmitter &k, nn::PagedAttentionOp op) {
     int64_t vectors =
         llvm::divideCeil(op.getHeadDim(), k.evaluator.laneCount());
@@ -46,7 +47,7 @@ private:
   }
   void emitBlock(Value row, Value kvHead, Value first, Value part,
                  Value output) override;
-  /// What was loaded from the cache, as f32.
+  /// Converts values loaded from the cache, int8 codes or floats, to f32.
   Value numbers(Value loaded) {
     auto type = cast<VectorType>(loaded.getType());
     return scales ? b.create<arith::SIToFPOp>(type.clone(f32), loaded)
@@ -79,11 +80,11 @@ private:
 
   int64_t lanes, headVectors;
   VectorType headVector;
-  Value queryRows, powers; ///< In the thread's scratch, for each of a block.
+  Value queryRows, powers; ///< Addresses in scratch, for a block's queries.
 };
 } // namespace
 
-/// The query, times what its scores are multiplied by.
+/// Copies a query to scratch, multiplied by the factor of the scores.
 void PagedVectors::loadQuery(Value from, Value to) {
   b.forLoop(b.constant(0), b.constant(dims), 1, [&](Value d) {
     Value x = b.widen(b.load(type, b.advance(from, type, d), bytesOf(type)));
@@ -97,8 +98,9 @@ void PagedVectors::fetch(Value pointer, int64_t bytes) {
     b.prefetch(b.advance(pointer, b.builder.getI8Type(), line));
 }
 
-/// The scores of all keys of a page for each query, in units of log 2: four
-/// sums, each of every fourth feature, do not wait for each other.
+/// The scores of all keys of a page for each query, in units of log 2. Each is
+/// computed as four independent sums, each over every fourth feature, to hide
+/// the latency of additions.
 Values PagedVectors::scores(Page in, Page next) {
   constexpr int64_t chains = 4;
   auto loadType = VectorType::get(pageTokens, cacheType);
@@ -140,7 +142,8 @@ Values PagedVectors::scores(Page in, Page next) {
   return scores;
 }
 
-/// `sums` + the first `count` values of a page, each times its powers.
+/// `sums` plus the first `count` values of a page, each weighted with its power
+/// 2^(s - m).
 Values PagedVectors::weighted(Page in, Page next, Value count, Values sums) {
   auto loadType = VectorType::get(lanes, cacheType);
   return b.forLoop(
@@ -165,9 +168,10 @@ Values PagedVectors::weighted(Page in, Page next, Value count, Values sums) {
       });
 }
 
-/// What is carried from page to page: for each query m, l, and the vectors of
-/// O. `count` keys are seen by the query that sees most; to the others those
-/// that they do not see add zeros.
+/// Adds a page: takes and returns the values carried from page to page, for
+/// each query m, l and the vectors of O. `count` is the largest number of keys
+/// that a query of the block sees; for other queries, keys that they do not see
+/// add zeros.
 Values PagedVectors::addPage(Queries queries, Page in, Page next, Value number,
                              Value count, ValueRange carried) {
   Values all = scores(in, next), largest, totals, sums;
@@ -201,7 +205,7 @@ Values PagedVectors::addPage(Queries queries, Page in, Page next, Value number,
   return result;
 }
 
-/// What the pages of a part give each query of a block.
+/// The partial result over a part's pages for each query of a block.
 Values PagedVectors::sumPart(const QueryBlock &block, Queries queries,
                              Value part) {
   Values init;
@@ -211,15 +215,15 @@ Values PagedVectors::sumPart(const QueryBlock &block, Queries queries,
     init.append(headVectors, b.zeros(headVector));
   }
   Value end = endOfPages(block, part);
-  Values sums = b.forLoop(
-      firstPageOf(block, part), end, 1, init,
-      [&](Value number, ValueRange carried) {
-        Page next; // The tokens of a prompt find the pages in a cache.
-        if (tokens == 1)
-          next = pageAt(block, pageAhead(block, number, end));
-        return addPage(queries, pageAt(block, number), next, number,
-                       block.count, carried);
-      });
+  Values sums = b.forLoop(firstPageOf(block, part), end, 1, init,
+                          [&](Value number, ValueRange carried) {
+                            Page next; // Prompts find pages in the CPU's cache.
+                            if (tokens == 1)
+                              next =
+                                  pageAt(block, pageAhead(block, number, end));
+                            return addPage(queries, pageAt(block, number), next,
+                                           number, block.count, carried);
+                          });
   for (int64_t i = 0; i < blockSize; ++i) {
     Value &total = sums[i * (2 + headVectors) + 1];
     total = foldSum(total);
@@ -227,7 +231,7 @@ Values PagedVectors::sumPart(const QueryBlock &block, Queries queries,
   return sums;
 }
 
-/// The outputs of a block of queries.
+/// Computes and stores the outputs of a block of queries.
 void PagedVectors::attend(const QueryBlock &block, Queries queries,
                           Value output) {
   int64_t width = 2 + headVectors;
@@ -249,7 +253,7 @@ void PagedVectors::attend(const QueryBlock &block, Queries queries,
     });
 }
 
-/// What a part gives the queries that see some of it.
+/// Computes and stores the partial results of a block of queries over a part.
 void PagedVectors::attendPart(const QueryBlock &block, Queries queries,
                               Value part, Value output) {
   int64_t width = 2 + headVectors;

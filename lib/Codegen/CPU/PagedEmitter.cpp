@@ -68,7 +68,7 @@ Values PagedEmitter::alsoSees(ValueRange seen, const Query &query) {
 
 PagedEmitter::QueryBlock PagedEmitter::blockOf(Value row, Value kvHead,
                                                Value first, ValueRange seen) {
-  // Pages behind the windows may be somebody else's by now.
+  // Pages before the windows may already belong to another request.
   Value firstPage = b.div(largerOf(seen[1], b.constant(0)), pageTokens);
   return {row,     kvHead,    first,
           seen[0], firstPage, b.ceilDiv(seen[0], pageTokens)};
@@ -88,7 +88,8 @@ Value PagedEmitter::endOfPages(const QueryBlock &block, Value part) {
   return b.min(b.mul(b.add(part, 1), partPages), block.pageCount);
 }
 
-/// Where parts are shared, those that follow are of other threads.
+/// If threads share the parts of a row, the next parts belong to other threads,
+/// so the thread's next page is in a later part.
 Value PagedEmitter::pageAhead(const QueryBlock &block, Value page, Value end) {
   Value ahead = b.add(page, pagesAhead);
   if (inParts) {
@@ -121,7 +122,7 @@ Value PagedEmitter::masked(Value scores, Value number, Value count,
   return scores;
 }
 
-/// By halves: a chain of one lane after the other would take long.
+/// Combines halves of the vector, in log2(lanes) steps.
 Value PagedEmitter::fold(Value keys,
                          llvm::function_ref<Value(Value, Value)> combine) {
   for (int64_t half = pageTokens / 2; half > 0; half /= 2) {
@@ -177,10 +178,12 @@ void PagedEmitter::emit(Value output) {
     Value part = inParts ? b.sub(item, b.mul(number, pieces)) : Value();
     emitBlock(row, b.sub(place, b.mul(row, kv)), first, part, output);
   };
-  // Blocks of a head are taken together, whose keys stay in a cache.
+  // Threads take adjacent blocks of queries of a head, so that its keys stay in
+  // the CPU's cache.
   if (!inParts)
     return k.self.forTaken(b, items, emitItem);
-  // Adjacent parts of a row go to different threads, which know whose is next.
+  // Adjacent parts of a row go to different threads in a fixed order, so that a
+  // thread knows which page to prefetch.
   Value thread = k.self.thread, threads = k.self.threads;
   Value count =
       b.div(b.add(b.sub(b.constant(items - 1), thread), threads), threads);

@@ -4,17 +4,17 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// For up to 32 queries, the rows of two tiles, and one part of the keys after
-// the other:
+// nn.paged_attention with AMX tiles. For up to 32 queries, the rows of two
+// tiles, and one part of the keys after the other:
 //
 //   S = Q K                              tiles, for each page
-//   s = scale log2(e) S                  on vectors from here: a lane a key;
+//   s = scale log2(e) S                  vectors with a lane for each key
 //   s = cap log2(e) tanh(s scale / cap)  with a soft cap
 //   m = max s, p = 2^(s - m), l = sum p  over all pages of the part
 //   O = P V, where P is p in bf16        tiles, which sum over the pages
 //
 // A key that a query does not see adds exactly zero to its sums, and tiles sum
-// page by page: so a query has the same bits alone and among others.
+// page by page, so a query's result does not depend on other queries.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,13 +30,13 @@ namespace heddle::cpu {
 using Values = LoopBuilder::Values;
 
 namespace {
-/// Features of the keys that a tile has, in pairs; and that two tiles of values
-/// have together.
+/// The number of features in a tile of keys (16 rows of pairs), and in two
+/// tiles of values together.
 constexpr int64_t featuresOfTile = 2 * AmxTiles::rows;
 
 class PagedTiles : public PagedEmitter {
 public:
-  /// `count` queries of a row share keys.
+  /// `count` is the number of queries of a row that read the same head of keys.
   PagedTiles(KernelEmitter &k, nn::PagedAttentionOp op, int64_t count)
       : PagedEmitter(k, op, sizeOfBlock(count)), tiles(b, k.target.emulatesAmx),
         steps(llvm::divideCeil(dims, featuresOfTile)),
@@ -54,7 +54,8 @@ public:
   void emitAll(Value output);
 
 private:
-  /// Tiles have as many rows each.
+  /// The number of row tiles for `count` queries. All have the same number of
+  /// rows.
   static int64_t rowTilesFor(int64_t count) {
     return count > AmxTiles::rows ? 2 : 1;
   }
@@ -62,7 +63,7 @@ private:
     count = std::min(count, rowTilesFor(count) * AmxTiles::rows);
     return llvm::alignTo(count, rowTilesFor(count));
   }
-  /// Of sums there are as many as fit beside the others.
+  /// The number of tile registers for sums; the other four have fixed uses.
   static constexpr int64_t mostSums = 4;
   static constexpr int queryTile = 4, keyTile = 5, powerTile = 6, valueTile = 7;
 
@@ -82,7 +83,7 @@ private:
   Value ahead(const QueryBlock &block, Value number, Value end, bool ofKeys);
   void forQueries(const QueryBlock &block,
                   llvm::function_ref<void(Value index, const Query &query)>);
-  /// What the part gives a query: m, l, O.
+  /// Loads the partial result of a query: m, l, O.
   Values partOf(Value index);
 
   Value at(Value base, int64_t bytes, Value index) {
@@ -94,7 +95,8 @@ private:
   Value joinedAt(Value index) {
     return b.advance(joined, f32, b.mul(index, parts.size()));
   }
-  /// Of a query, what it sees no key from, and before.
+  /// The address of a query's end of visible keys (`which` 0) or first visible
+  /// key (`which` 1).
   Value boundAt(Value index, int64_t which) {
     return b.advance(bounds, b.builder.getI64Type(),
                      b.add(b.mul(index, 2), which));
@@ -106,20 +108,21 @@ private:
   int64_t pageBytes() const { return blockSize * AmxTiles::rowBytes; }
   int64_t valueRows() const { return pageTokens / 2; }
   int64_t valueBytes() const { return valueRows() * AmxTiles::rowBytes; }
-  /// Of a query, all tiles.
+  /// The bytes of O of one query, over all tiles.
   int64_t outputBytes() const { return steps * 2 * AmxTiles::rowBytes; }
 
   AmxTiles tiles;
-  int64_t steps;              ///< Tiles along a head.
+  int64_t steps;              ///< Tiles along the features of a head.
   int64_t rowTiles, tileRows; ///< Tiles of queries, and the rows of each.
-  // In the thread's scratch, for the queries of a block. Scores are page by
-  // page; powers take the place of the first half of them.
+  // Addresses in the thread's scratch, for the queries of a block. `scores` is
+  // stored page by page; powers in bf16 overwrite the first half of each page's
+  // scores.
   Value queryRows, keyTiles, valueTiles, scores, outputs, totals, joined,
       bounds, config;
 };
 } // namespace
 
-/// With zeros where a head has no more features.
+/// Copies a query to scratch, with zeros as padding of its features.
 void PagedTiles::copyQuery(const Query &query, Value index) {
   Value from = headOf(0, query.token, query.head);
   auto rowType = VectorType::get(featuresOfTile, type);
@@ -131,7 +134,7 @@ void PagedTiles::copyQuery(const Query &query, Value index) {
   }
 }
 
-/// The features of a tile from `first` on that there are; null for all.
+/// The mask of the features from `first` on that the head has; null for all.
 Value PagedTiles::maskOf(int64_t first) {
   int64_t left = dims - first;
   return left >= featuresOfTile ? Value()
@@ -161,8 +164,9 @@ PagedTiles::QueryBlock PagedTiles::boundsOf(Value row, Value kvHead,
   return blockOf(row, kvHead, first, seen);
 }
 
-/// The page to fetch while another one is packed; null where tokens of a prompt
-/// find it in a cache. All keys of a part are read before its values.
+/// The address to prefetch while page `number` is packed; null for prompts,
+/// whose tokens find pages in the CPU's cache. The order of reads is all keys
+/// of a part, then its values, so after the last key comes the first value.
 Value PagedTiles::ahead(const QueryBlock &block, Value number, Value end,
                         bool ofKeys) {
   if (tokens > 1)
@@ -178,8 +182,9 @@ Value PagedTiles::ahead(const QueryBlock &block, Value number, Value end,
                 : b.select(isOfPart, next.values, next.keys);
 }
 
-/// Two rows of a page are features of its keys, one row of a tile has pairs of
-/// them. Meanwhile a page is fetched, line by line.
+/// Packs a page's keys into tiles. Two rows of a page hold two features of all
+/// keys; one row of a tile holds pairs of them. Prefetches the page at `ahead`
+/// line by line.
 void PagedTiles::packKeys(Value from, Value ahead) {
   SmallVector<int64_t> order;
   for (int64_t key = 0; key < pageTokens; ++key)
@@ -201,10 +206,11 @@ void PagedTiles::packKeys(Value from, Value ahead) {
     pack(b.constant(pairs), b.mask(b.constant(pageTokens), 2 * pageTokens));
 }
 
-/// Two rows of a page are values, one row of a tile has pairs of these: of the
-/// features from 32 `unit` on, those whose number has bit 2 are in the second
-/// of two tiles, so that pairs are made within quarters of a vector. Behind the
-/// first `keys`, which may be null for all, pages may hold anything.
+/// Packs 32 features of a page's values, from feature 32 * `unit` on, into two
+/// tiles. Two rows of a page hold two values; one row of a tile holds pairs of
+/// their features. Features whose number has bit 2 set are in the second tile,
+/// because pairs can then be formed within 128-bit quarters of a vector. Values
+/// after the first `keys` (null: none) are undefined in memory and become zero.
 void PagedTiles::packValues(Value from, Value ahead, int64_t unit, int64_t to,
                             Value keys) {
   int64_t first = unit * featuresOfTile;
@@ -236,7 +242,7 @@ void PagedTiles::packValues(Value from, Value ahead, int64_t unit, int64_t to,
   }
 }
 
-/// The products of the queries with a page's keys.
+/// Computes the products of the queries with a page's keys.
 void PagedTiles::multiplyKeys(Value local) {
   for (int64_t r = 0; r < rowTiles; ++r)
     tiles.zero(static_cast<int>(r));
@@ -257,7 +263,8 @@ void PagedTiles::multiplyKeys(Value local) {
         AmxTiles::rowBytes);
 }
 
-/// What becomes of a query's products with the keys of pages `begin` to `end`.
+/// Computes scores and powers from a query's products with the keys of pages
+/// `begin` to `end`.
 void PagedTiles::takePowers(Value index, Value begin, Value end) {
   Value count =
       b.load(b.builder.getI64Type(), boundAt(index, 0), sizeof(int64_t));
@@ -295,7 +302,8 @@ void PagedTiles::takePowers(Value index, Value begin, Value end) {
   b.store(foldSum(total), totalAt(index, 1), sizeof(float));
 }
 
-/// The sums of values, for features from 32 `firstUnit` on.
+/// Computes the weighted sums of values for 32 * `count` features from feature
+/// 32 * `firstUnit` on.
 void PagedTiles::multiplyValues(const QueryBlock &block, Value begin, Value end,
                                 int64_t firstUnit, int64_t count) {
   int64_t columns = 2 * count;
@@ -334,7 +342,7 @@ void PagedTiles::multiplyValues(const QueryBlock &block, Value begin, Value end,
                   outputBytes());
 }
 
-/// What the pages of a part give the queries of a block.
+/// Computes the partial results over a part's pages for the queries of a block.
 void PagedTiles::sumPart(const QueryBlock &block, Value part) {
   Value begin = firstPageOf(block, part), end = endOfPages(block, part);
   b.forLoop(begin, end, 1, [&](Value number) {
@@ -360,7 +368,7 @@ Values PagedTiles::partOf(Value index) {
       return b.load(parts.headVector, at(row, tile * AmxTiles::rowBytes),
                     AmxTiles::rowBytes);
     };
-    // Four features of one tile and four of the other, by turns.
+    // Interleave the two tiles in groups of four features.
     SmallVector<int64_t> order;
     for (int64_t four = v % 2 * 8; four < v % 2 * 8 + 8; four += 4)
       for (int64_t tile = 0; tile < 2; ++tile)
@@ -409,7 +417,7 @@ void PagedTiles::emitBlock(Value row, Value kvHead, Value first, Value part,
 }
 
 void PagedTiles::emitAll(Value output) {
-  // Rows of tiles of keys behind the last feature stay as they are.
+  // Rows of key tiles after the last feature are zero for the whole kernel.
   Value zeros = b.zeros(VectorType::get(featuresOfTile, cacheType));
   for (int64_t row = dims / 2; row < steps * AmxTiles::rows; ++row)
     b.store(zeros, at(keyTiles, row * AmxTiles::rowBytes), AmxTiles::rowBytes);

@@ -14,8 +14,8 @@ namespace heddle::cpu {
 
 using linalg::GenericOp;
 
-/// Adds up vectors over `size` elements in f64: `add` is given the place of the
-/// first lane and what was summed so far.
+/// Emits a sum of vectors over `size` elements in f64. `add` gets the index of
+/// the first lane's element and the sum so far, and returns the new sum.
 static Value sumVectors(KernelEmitter &k, int64_t size,
                         llvm::function_ref<Value(Value, Value)> add) {
   LoopBuilder &b = k.b;
@@ -51,7 +51,7 @@ static void emitBlockSum(KernelEmitter &k, nn::SquareSumsOp op, Value block,
   ev.store(op.getOutput(), k.results[0], {{block}}, {sum});
 }
 
-/// Threads share the blocks.
+/// Emits nn.square_sums; threads share the blocks.
 LogicalResult emitBlockSumsKernel(KernelEmitter &k) {
   auto op = dyn_cast<nn::SquareSumsOp>(k.kernel.getBody().front().front());
   if (!op || k.yields().size() != 1 || k.yields()[0] != op.getOutput())
@@ -74,8 +74,8 @@ LogicalResult emitBlockSumsKernel(KernelEmitter &k) {
   return k.finish();
 }
 
-/// One thread makes the sums, which are short: long ones are made in two
-/// steps, sums of blocks (`block_sums`) and the sum of those.
+/// Emits sums to scalars on one thread. They are short: long sums are computed
+/// in two steps, by nn.square_sums and then the sum of its blocks.
 LogicalResult emitReduceKernel(KernelEmitter &k) {
   LoopBuilder &b = k.b;
   TensorEvaluator &ev = k.evaluator;
@@ -104,7 +104,8 @@ LogicalResult emitReduceKernel(KernelEmitter &k) {
       });
       ev.define(reduction.getResult(0), {}, {sum});
     }
-    // A result may take the place of what another one reads.
+    // Evaluate all results before storing any, because a result may overwrite a
+    // tensor that another one reads.
     SmallVector<Element> elements;
     for (Value yield : k.yields())
       elements.push_back(ev.evaluate(yield, {}));

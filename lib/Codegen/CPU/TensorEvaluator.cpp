@@ -85,8 +85,9 @@ TensorEvaluator::offsetOf(RankedTensorType type, const Point &at, bool oneRow) {
 }
 
 Element TensorEvaluator::gather(Type type, Value pointer, Value offsets) {
-  // No machine gathers 16 bits. LLVM then selects among what single loads give,
-  // and among bf16 values by calls.
+  // There is no instruction that gathers 16-bit elements. LLVM expands such a
+  // gather to single loads and selects; selects of bf16 values would become
+  // calls, so gather i16 instead.
   Type loaded = type.isBF16() ? Type(b.builder.getI16Type()) : type;
   auto pointers = LLVM::getFixedVectorType(pointer.getType(),
                                            static_cast<unsigned>(laneCount()));

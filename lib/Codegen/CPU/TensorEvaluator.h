@@ -20,8 +20,9 @@ using codegen::Element;
 using codegen::Point;
 using codegen::producingGenerics;
 
-/// The evaluator of elements over raw memory: coordinates are i64, lanes are
-/// those of the target's vectors, and a mask says which of them exist.
+/// The evaluator of elements for x86-64: tensors are in raw memory, coordinates
+/// are i64, lanes are those of the target's vectors, and a mask disables lanes
+/// beyond the end of a row.
 class TensorEvaluator : public codegen::ElementEvaluator {
 public:
   TensorEvaluator(LoopBuilder &b, const CpuTarget &target)
@@ -29,29 +30,32 @@ public:
                          target.lanes()),
         b(b) {}
 
-  /// `tensor` stands in memory at `pointer`. With `oneRow` only its last
-  /// dimension does: the row that is being worked on.
+  /// Reads `tensor` from memory at `pointer` from now on. With `oneRow` memory
+  /// holds only the row that is being computed: the last dimension.
   void setMemory(mlir::Value tensor, mlir::Value pointer, bool oneRow = false);
-  /// Lanes that exist; null when all do.
+  /// Sets the mask of enabled lanes; null: all.
   void setMask(mlir::Value newMask) { mask = newMask; }
 
-  /// Loads from `pointer`, laid out as `tensor` is.
+  /// Loads an element of `tensor` from `pointer` instead of its own memory.
   Element loadFrom(mlir::Value tensor, mlir::Value pointer, const Point &at) {
     return load(tensor, pointer, /*oneRow=*/false, at);
   }
-  /// Stores an element (uniform or vector) of `tensor`'s type at `pointer`.
+  /// Stores an element (uniform or vector) of `tensor` at `at` to the tensor's
+  /// memory at `pointer`.
   void store(mlir::Value tensor, mlir::Value pointer, const Point &at,
              Element element);
 
-  /// A point of row coordinates that together count rows: remembers that the
-  /// row number `row` is their row-major index, and splits it.
+  /// The coordinates of row number `row` in the dimensions `dims`. The
+  /// evaluator remembers `row` as their row-major index, so that no code
+  /// recomputes it.
   Point splitRow(mlir::Value row, llvm::ArrayRef<int64_t> dims);
 
 private:
   Element load(mlir::Value tensor, mlir::Value pointer, bool oneRow,
                const Point &at);
   Element gather(mlir::Type type, mlir::Value pointer, mlir::Value offsets);
-  /// Offset of lane 0, the distance of lanes, and extra offsets per lane.
+  /// The offset of lane 0, the distance of lanes, and an additional offset for
+  /// each lane (null: none), in elements.
   struct Offset {
     mlir::Value base;
     int64_t laneStride = 0;
@@ -62,7 +66,8 @@ private:
 
   LoopBuilder &b;
   mlir::Value mask;
-  /// (outer, size, inner) -> outer * size + inner, for known row numbers.
+  /// Maps (outer, size, inner) to a value that equals outer * size + inner, for
+  /// the row numbers given to `splitRow`.
   std::map<std::tuple<void *, int64_t, void *>, mlir::Value> linearized;
 };
 
