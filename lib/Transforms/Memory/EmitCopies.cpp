@@ -154,7 +154,7 @@ void SequenceEmitter::emitMove(dist::MoveOp move) {
     builder.create<planir::WaitOp>(loc, done, reader);
 }
 
-/// The host waits for what is moved there, nobody else.
+/// Only the host's stream waits for data that is moved to the host.
 void SequenceEmitter::emitWait(dist::WaitOp wait) {
   Value token = tokens.lookup(wait.getInput());
   llvm::erase_if(fetches,

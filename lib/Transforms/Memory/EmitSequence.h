@@ -77,7 +77,7 @@ private:
                     mlir::RankedTensorType part);
 
   mlir::FunctionOpInterface function;
-  const mlir::SymbolTable &symbols; ///< Of the model.
+  const mlir::SymbolTable &symbols; ///< The model's symbol table.
   Storage &storage;
   planir::ProgramOp program;
   bool library;

@@ -212,7 +212,7 @@ private:
           bucket.getLoc(), bucket.getSymName(), type, begin, last.getMemory(),
           *bucket.getElements(), builder.getArrayAttr(axes));
     }
-    // A bucket may be padded to equal parts.
+    // A bucket may be padded at its end, so that all ranks get equal parts.
     int64_t padded = begin + paddedBytes(type);
     if (padded > end)
       own(last, padded - end);
@@ -221,7 +221,8 @@ private:
   SymbolTable symbols;
   nn::ModelOp model;
   planir::ProgramOp program;
-  llvm::DenseSet<StringAttr> copied; ///< Parameters that have copies.
+  /// Parameters of which computation reads a copy in another precision.
+  llvm::DenseSet<StringAttr> copied;
   OpBuilder builder;
   DenseSet<Operation *> placed;
   MemoryMap map;

@@ -25,7 +25,8 @@ struct MemoryMap {
   plan::PerMemory<int64_t> persistentBytes;
   /// The part of the persistent region of each file.
   plan::PerFile<int64_t> fileBytes;
-  plan::PerMemory<int64_t> modelBytes; ///< See modelStateBytes.
+  /// The bytes that modelStateBytes returns.
+  plan::PerMemory<int64_t> modelBytes;
   std::map<std::string, int64_t> owners;
   std::map<std::string, int64_t> arenaOwners;
 };

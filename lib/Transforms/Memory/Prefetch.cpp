@@ -215,7 +215,7 @@ private:
 
   const SymbolTable &symbols;
   SmallVector<TileFetches> tiles;
-  llvm::SmallPtrSet<Operation *, 16> moved; ///< Their fetches.
+  llvm::SmallPtrSet<Operation *, 16> moved; ///< All fetches of `tiles`.
   /// The operations that do not move, in order. (MLIR's order of a block would
   /// be computed anew after each move.)
   std::vector<Operation *> staying;
@@ -434,7 +434,8 @@ private:
   /// Fetches of state tiles, which do not move here.
   llvm::SmallPtrSet<Operation *, 16> ofUpdates;
   SmallVector<LayerFetches> groups;
-  llvm::DenseMap<Operation *, size_t> moved; ///< Their fetches.
+  /// By fetch: the index of its group.
+  llvm::DenseMap<Operation *, size_t> moved;
   RangeOverlaps overlap;
 };
 

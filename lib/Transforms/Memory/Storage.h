@@ -32,7 +32,7 @@ struct Root {
     State,    ///< The state or bucket `name`.
     Slice,    ///< The slice of root `index` that an index selects.
     Part,     ///< The bytes of root `index` from element `element` on.
-    Frame,    ///< In the frame.
+    Frame,    ///< Bytes of the frame.
     Port,     ///< In the frame of a step: its `input` or `output`.
   } kind = Kind::Frame;
   int64_t index = 0;
@@ -129,8 +129,8 @@ private:
   bool readLater(nn::SetOp set, mlir::Operation *definition);
 
   mlir::FunctionOpInterface function;
-  const mlir::SymbolTable &symbols; ///< The model's.
-  int64_t operandAlignment;         ///< In bytes.
+  const mlir::SymbolTable &symbols; ///< The model's symbol table.
+  int64_t operandAlignment; ///< The alignment that kernels need, in bytes.
   llvm::SmallVector<Root> roots;
   llvm::DenseMap<mlir::Value, int64_t> rootIndex;
   llvm::StringMap<llvm::SmallVector<llvm::StringRef>> members;

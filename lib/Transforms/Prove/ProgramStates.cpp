@@ -97,7 +97,7 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
       states.push_back(std::move(state));
       continue;
     }
-    // Its bytes lie in those of the flat tensor.
+    // A member's bytes lie in those of its flat tensor.
     State &flat = flats[*op.getFlat()];
     flat.axes |= state.axes;
     flat.lasts |= state.lasts;

@@ -467,7 +467,8 @@ private:
   }
 
   const Trace &trace;
-  std::vector<std::vector<CommandRange>> commandRanges; ///< By body.
+  /// By body: its ranges of commands.
+  std::vector<std::vector<CommandRange>> commandRanges;
   /// By token: the operation in flight, or its state.
   std::vector<int64_t> tokens;
   std::deque<Operation> operations;
@@ -479,9 +480,10 @@ private:
   std::array<Clock, numStreams> known = {}; ///< By stream.
   /// Operations whose bytes are in use, by stream.
   std::deque<int64_t> ofStream[numStreams];
-  std::map<int32_t, Clock> points; ///< By token.
-  std::set<int32_t> left;          ///< Tokens that the next run waits for.
-  int64_t mostLeft = 0; ///< The number of operations of the run before.
+  /// By token: the recorded point, as a vector clock.
+  std::map<int32_t, Clock> points;
+  std::set<int32_t> left; ///< Tokens that the next run waits for.
+  int64_t mostLeft = 0;   ///< The number of operations of the run before.
   std::optional<Fault> fault;
 };
 

@@ -127,7 +127,8 @@ struct Exchange {
   }
 };
 
-/// Executes the trace of one stage.
+/// Executes the trace of one stage, and tracks which values are equal on which
+/// ranks.
 class Stage {
 public:
   using Memories = std::array<Memory, 2>; ///< By space.

@@ -68,8 +68,9 @@ private:
     /// The communication of each body.
     std::vector<std::vector<const Event *>> bodies;
     size_t run = 0, next = 0; ///< The next event to execute.
-    std::deque<Queued> queue; ///< Collectives that are not done.
-    std::deque<Queued> out;   ///< Sends in flight; here `group` is the channel.
+    /// Collectives of this rank that are not done, the oldest first.
+    std::deque<Queued> queue;
+    std::deque<Queued> out; ///< Sends in flight; here `group` is the channel.
     int64_t started = 0, finished = 0;
     /// By token: how many collectives were started when it was, it included.
     std::vector<int64_t> tokens;
@@ -226,7 +227,7 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // Why nothing goes on
+  // Finding the cycle of waiting ranks
   //===--------------------------------------------------------------------===//
 
   Waiting blocker(const Waiting &waiting) {

@@ -138,7 +138,7 @@ private:
       if (target->space == Space::Arena && source->space == Space::Arena)
         return carry(event, to, from);
     }
-    // The last operand that it reads is the table.
+    // `source` is the table: the last operand that the event reads.
     if (event.kind == Event::Kind::CopyRows &&
         !isStored(event, Trace::rangeOf(*source, run)))
       return false;

@@ -92,7 +92,7 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // Which updates are there early
+  // Which updates can move
   //===--------------------------------------------------------------------===//
 
   /// The operations that read a state, and take this rank's part of it, to make
@@ -198,7 +198,7 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // Where they go
+  // Moving updates
   //===--------------------------------------------------------------------===//
 
   /// Gives the last micro-batch a loop of its own, to which `loop` points from

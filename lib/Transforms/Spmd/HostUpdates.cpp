@@ -50,8 +50,8 @@ nn::SetOp fileTargetOf(Value value, const SymbolTable &symbols) {
 /// results.
 struct HostUpdate {
   nn::UpdateOp op;
-  SmallVector<SmallVector<Value>> parts;   ///< By operand.
-  SmallVector<SmallVector<Value>> results; ///< By result.
+  SmallVector<SmallVector<Value>> parts;   ///< By operand: its tiles.
+  SmallVector<SmallVector<Value>> results; ///< By result: its tiles.
 };
 
 /// One tile of an update.
@@ -280,7 +280,7 @@ private:
   std::deque<StateTile> tiles;
   std::deque<SmallVector<Return>> returns; ///< By tile, the oldest first.
   DenseMap<Value, Value> numbers; ///< Scalars, with their copies on the host.
-  bool stored = false; ///< Something was stored on file.
+  bool stored = false;            ///< Something was stored on file.
 };
 
 struct HostUpdates : heddle::impl::SpmdHostUpdatesBase<HostUpdates> {

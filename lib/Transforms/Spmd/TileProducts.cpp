@@ -89,7 +89,7 @@ public:
 
 private:
   //===--------------------------------------------------------------------===//
-  // Bringing tiles
+  // Transferring tiles
   //===--------------------------------------------------------------------===//
 
   /// The place where the transfer of a tile for `layer` starts: before the call
@@ -165,7 +165,7 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // Computing with them
+  // Computing with tiles
   //===--------------------------------------------------------------------===//
 
   /// Slices the features of a value that correspond to a tile's rows.

@@ -133,7 +133,7 @@ struct Message {
 };
 
 struct Kernel {
-  std::string code; ///< Equal for equal code.
+  std::string code; ///< Identifies the code: equal for kernels with equal code.
   /// By written operand: the operands that its value is computed from.
   std::map<int16_t, std::vector<int16_t>> sources;
   /// Operands that say where in a cache tokens are stored, with the input that
@@ -237,7 +237,7 @@ Trace unroll(const Trace &trace);
 /// Why a plan is refused.
 struct Fault {
   enum class Kind {
-    Extent, ///< An operand leaves its buffer.
+    Extent, ///< An operand accesses bytes outside of its buffer.
     /// Bytes are read that were not written, or were written for another
     /// buffer.
     Flow,
@@ -246,8 +246,8 @@ struct Fault {
     Race,
     Waits,       ///< A communication is not waited for, or not started.
     Collectives, ///< Members of a group do not run the same collectives.
-    Messages,    ///< What is sent is not what is received.
-    Deadlock,    ///< Ranks wait for each other.
+    Messages,    ///< A message is not received as it is sent.
+    Deadlock,    ///< Ranks wait for each other in a cycle.
   } kind = Kind::Flow;
   std::string text;
   /// An event that is part of the fault: index of the trace, and `origin`.
