@@ -1,10 +1,8 @@
-//===- EmitPhase.h - The emit phase --------------------------- -*- C++ -*-===//
+//===- EmitPhase.h - The emit phase -----------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // The last phase is no MLIR pipeline: it collects the plan, the objects of
 // kernels and what `explain` prints, from which the driver writes a binary.

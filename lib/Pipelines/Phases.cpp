@@ -69,8 +69,8 @@ void heddle::buildPhaseVerifier(Phase phase, OpPassManager &pm) {
     pm.addPass(createKernelsVerify());
     return;
   case Phase::Memory:
-    // Reads only the plan, and shares no code with the planner: an error in
-    // `memory-plan` cannot hide here.
+    // Reads only the plan, not what the planner knew: an error in `memory-plan`
+    // cannot hide here.
     pm.addNestedPass<planir::ProgramOp>(createMemoryVerify());
     return;
   case Phase::Prove:

@@ -1,10 +1,8 @@
-//===- Compile.h - Compiles a module to a binary -------------- -*- C++ -*-===//
+//===- Compile.h - Compiles a module to a binary ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // The interface between the drivers (heddle, heddle-opt, tests) and the phases
 // of a compilation.

@@ -1,10 +1,11 @@
-//===- LayerPrograms.h - Programs of single layers ------------ -*- C++ -*-===//
+//===- LayerPrograms.h - Programs of single layers --------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What `heddle quantize` asks of a compilation. It includes nothing of MLIR.
+// An option of compilations by `heddle quantize`. This header includes no MLIR
+// header, so that the driver need not either.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- PhaseOrder.h - Checks that phases run in order --------- -*- C++ -*-===//
+//===- PhaseOrder.h - Checks that phases run in order -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

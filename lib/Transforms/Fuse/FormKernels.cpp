@@ -4,8 +4,6 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//===----------------------------------------------------------------------===//
-//
 // Implements the pass `fuse-form-kernels`: see Passes.td. Groups.h has the
 // rules for which operations may share a kernel; this file tries them, and
 // outlines the groups.

@@ -1,10 +1,8 @@
-//===- Groups.h - Rules for which operations share a kernel --- -*- C++ -*-===//
+//===- Groups.h - Rules for which operations share a kernel -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // The fusion rules, used by `fuse-form-kernels` to form kernels and by
 // `fuse-verify` to check them. What differs between targets is in

@@ -4,8 +4,6 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//===----------------------------------------------------------------------===//
-//
 // Implements the pass `fuse-pack-weights`: see Passes.td. Here int4 and int8
 // weights of products are decided.
 //

@@ -1,10 +1,8 @@
-//===- CarryStores.h - Leaves last stores to the next run ----- -*- C++ -*-===//
+//===- CarryStores.h - Leaves last stores to the next run -------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // Used by `memory-plan`: a step that ends with stores to files need not wait
 // for them.

@@ -1,4 +1,4 @@
-//===- Collectives.h - Collectives as the plan describes them - -*- C++ -*-===//
+//===- Collectives.h - Collectives as the plan describes them ---*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

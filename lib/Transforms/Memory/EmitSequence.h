@@ -1,10 +1,8 @@
-//===- EmitSequence.h - Emits command sequences --------------- -*- C++ -*-===//
+//===- EmitSequence.h - Emits command sequences -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // Second step of `memory-plan`: after Storage has decided which values share
 // memory, SequenceEmitter makes the commands of a function. Frame then assigns

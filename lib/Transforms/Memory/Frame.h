@@ -1,10 +1,8 @@
-//===- Frame.h - The bytes of a command sequence -------------- -*- C++ -*-===//
+//===- Frame.h - The bytes of a command sequence ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // Third step of `memory-plan`: finds the lifetimes of buffers, and assigns
 // offsets.

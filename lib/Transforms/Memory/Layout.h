@@ -1,10 +1,8 @@
-//===- Layout.h - Offsets of states in memory ----------------- -*- C++ -*-===//
+//===- Layout.h - Offsets of states in memory -------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // First step of `memory-plan`: assigns the persistent region to states.
 //

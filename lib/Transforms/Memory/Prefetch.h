@@ -1,10 +1,8 @@
-//===- Prefetch.h - Starts fetches early ---------------------- -*- C++ -*-===//
+//===- Prefetch.h - Starts fetches early ------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // Used by `memory-plan`, which knows how many bytes a step needs: fetches move
 // ahead of their use as long as the step fits the memory budget.

@@ -1,4 +1,4 @@
-//===- Search.h - Binary search for what fits ----------------- -*- C++ -*-===//
+//===- Search.h - Binary search for what fits -------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

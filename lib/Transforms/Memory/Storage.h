@@ -1,10 +1,8 @@
-//===- Storage.h - Which values share memory ------------------ -*- C++ -*-===//
+//===- Storage.h - Which values share memory --------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // Part of `memory-plan`: decides, before commands are emitted, which values of
 // a function live in the same bytes, and which need a copy.

@@ -4,12 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads the plan's text, nothing else. It shares with the planner what happens
-// before what (dialects/Plan/Lifetimes.h).
-//
-//===----------------------------------------------------------------------===//
-//
-// Implements the pass `memory-verify`. It shares no code with `memory-plan`.
+// Implements the pass `memory-verify`: see Passes.td. It reads the plan alone,
+// and shares with `memory-plan` only the order in which commands run
+// (dialects/Plan/Lifetimes.h).
 //
 //===----------------------------------------------------------------------===//
 

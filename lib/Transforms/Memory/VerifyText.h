@@ -1,4 +1,4 @@
-//===- VerifyText.h - Checks of a plan that need no offsets --- -*- C++ -*-===//
+//===- VerifyText.h - Checks of a plan that need no offsets -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

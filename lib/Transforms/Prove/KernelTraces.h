@@ -1,4 +1,4 @@
-//===- KernelTraces.h - What traces need to know of kernels --- -*- C++ -*-===//
+//===- KernelTraces.h - What traces need to know of kernels -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

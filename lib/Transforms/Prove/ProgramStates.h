@@ -1,4 +1,4 @@
-//===- ProgramStates.h - States of a plan, for traces --------- -*- C++ -*-===//
+//===- ProgramStates.h - States of a plan, for traces -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,10 +1,8 @@
-//===- Simulation.h - Simulates the communication of ranks ---- -*- C++ -*-===//
+//===- Simulation.h - Simulates the communication of ranks ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // Used by `checkAgreement`: it matches the participants' collectives and
 // messages, then executes them to find deadlocks.

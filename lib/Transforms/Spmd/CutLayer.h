@@ -1,10 +1,8 @@
-//===- CutLayer.h - Splits a layer at some operations --------- -*- C++ -*-===//
+//===- CutLayer.h - Splits a layer at some operations -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // Used by `spmd-tile-products`, which computes a layer's products by row tiles
 // in the caller and needs the rest of the layer as functions.

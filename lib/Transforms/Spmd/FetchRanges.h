@@ -1,10 +1,8 @@
-//===- FetchRanges.h - States that are fetched together ------- -*- C++ -*-===//
+//===- FetchRanges.h - States that are fetched together ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // Used by the passes that move offloaded parameters and gradients: they know
 // states by their offsets in buckets, and merge adjacent ones into one

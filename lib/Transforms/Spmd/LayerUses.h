@@ -1,10 +1,8 @@
-//===- LayerUses.h - Which layers use an activation ----------- -*- C++ -*-===//
+//===- LayerUses.h - Which layers use an activation -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // Used by the passes that split or offload saved activations: it tells which
 // values the backward pass uses many layers after they were computed.

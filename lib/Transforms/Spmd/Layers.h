@@ -1,4 +1,4 @@
-//===- Layers.h - Calls of layers in a block ------------------ -*- C++ -*-===//
+//===- Layers.h - Calls of layers in a block --------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- MicroBatches.h - Splits loops over micro-batches ------- -*- C++ -*-===//
+//===- MicroBatches.h - Splits loops over micro-batches ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Reshard.h - Lowers reshards to collectives ------------- -*- C++ -*-===//
+//===- Reshard.h - Lowers reshards to collectives ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Slices.h - Slices and concatenations of values --------- -*- C++ -*-===//
+//===- Slices.h - Slices and concatenations of values -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -4,8 +4,6 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//===----------------------------------------------------------------------===//
-//
 // Implements the pass `spmd-start-gradients`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//

@@ -1,10 +1,8 @@
-//===- StateTiles.h - Sizes of the tiles of states ------------ -*- C++ -*-===//
+//===- StateTiles.h - Sizes of the tiles of states --------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // The passes that move offloaded states choose the size of a tile here, so that
 // a step's updates have a bounded number of commands and of bytes in device

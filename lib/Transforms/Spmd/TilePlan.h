@@ -1,10 +1,8 @@
-//===- TilePlan.h - Which weights are computed by row tiles --- -*- C++ -*-===//
+//===- TilePlan.h - Which weights are computed by row tiles -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // Analysis of `spmd-tile-products`: it finds the products of a layer whose
 // weights the strategy tiles, and the rows of each tile.
@@ -29,7 +27,7 @@ struct RowTile {
 /// The row tiles of a weight or of a weight's gradient.
 struct Tiling {
   mlir::RankedTensorType type; ///< The type of the weight that products read.
-  int64_t ranks = 1; ///< The number of ranks that it is split over.
+  int64_t ranks = 1;           ///< The number of ranks that it is split over.
   llvm::SmallVector<RowTile> tiles;
 
   int64_t width() const { return type.getDimSize(1); }
@@ -46,7 +44,7 @@ struct Tiling {
 struct Weight : Tiling {
   std::string parameter;
   nn::BucketOp bucket;
-  int64_t first = 0; ///< Its first element in the flat state.
+  int64_t first = 0;        ///< Its first element in the flat state.
   dist::AllGatherOp gather; ///< Null if the rank has the whole weight.
   bool isOffloaded = false; ///< It is fetched from the host's memory or a file.
 };

@@ -4,8 +4,6 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//===----------------------------------------------------------------------===//
-//
 // Implements the pass `spmd-tile-products`: see Passes.td. A row tile of a
 // weight that ranks all-gather consists of the same rows of every rank's shard.
 // So shards stay as they are, and a gathered tile has as many ranges of rows as

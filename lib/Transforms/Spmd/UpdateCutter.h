@@ -1,10 +1,8 @@
-//===- UpdateCutter.h - Splits updates of buckets ------------- -*- C++ -*-===//
+//===- UpdateCutter.h - Splits updates of buckets ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
 //
 // Used where only some parameters of a bucket can be updated early, or by the
 // host.

@@ -1,4 +1,4 @@
-//===- Packing.h - Packs buffers by their lifetimes ----------- -*- C++ -*-===//
+//===- Packing.h - Packs buffers by their lifetimes -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

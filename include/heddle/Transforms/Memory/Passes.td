@@ -56,9 +56,9 @@ def MemoryPlan : Pass<"memory-plan", "::mlir::ModuleOp"> {
 def MemoryVerify : Pass<"memory-verify", "::heddle::planir::ProgramOp"> {
   let summary = "Checks the plan's bytes, from the plan alone.";
   let description = [{
-    Shares no code with `memory-plan`. In every command sequence, each buffer lies in the
-    frame, begins at a multiple of 64 bytes, and shares no byte with a buffer or a
-    callee's frame that is live at the same command. Every command uses a buffer only
+    Reads the plan alone, so that an error in `memory-plan` cannot hide. In every command
+    sequence, each buffer lies in the frame, begins at a multiple of 64 bytes, and shares
+    no byte with a buffer or a callee's frame that is live at the same command. Every command uses a buffer only
     while it is live. States lie in the persistent region and do not overlap. Frames and
     scratch memory fit into the arena.
   }];

@@ -39,7 +39,7 @@ def ProveCommunication : Pass<"prove-communication", "::mlir::ModuleOp"> {
       micro-batch.
     - Ranks wait for each other in a cycle. A send is assumed to end no earlier than its
       receive, and on GPUs no earlier than the rank's sends before it.
-    - A command touches memory that a communication under way uses, or nothing waits for
+    - A command touches memory that a communication in flight uses, or nothing waits for
       a communication.
     - Parameters, losses or norms could differ between ranks that hold the same ones.
     - A program that serves has a collective along `data`. The groups of ranks along

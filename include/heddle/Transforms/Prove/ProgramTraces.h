@@ -1,4 +1,4 @@
-//===- ProgramTraces.h - Makes traces from plans -------------- -*- C++ -*-===//
+//===- ProgramTraces.h - Makes traces from plans ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

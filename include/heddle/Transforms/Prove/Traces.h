@@ -1,14 +1,8 @@
-//===- Traces.h - What ranks do in a step, command by command - -*- C++ -*-===//
+//===- Traces.h - What ranks do in a step, command by command ---*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-// The checks of the prove phase. They see the commands of every rank, or of one
-// rank of every pipeline stage, and nothing of the compiler that made them: no
-// MLIR header may be included here. ProgramTraces.h makes the traces.
-//
-//===----------------------------------------------------------------------===//
 //
 // The data that the checks of the prove phase work on, and the checks. A trace
 // lists the commands of one rank. The checks get the traces of every rank, or
