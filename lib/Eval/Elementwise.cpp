@@ -217,11 +217,11 @@ LogicalResult evalConcat(nn::ConcatOp op, const Inputs &in, Outputs &out) {
 } // namespace
 
 uint64_t DropoutPosition::elementAt(uint64_t index) const {
-  uint64_t whole = count, behind = 1;
+  uint64_t whole = count, inside = 1;
   for (const Split &split : llvm::reverse(splits)) {
-    uint64_t inner = split.inner * behind;
+    uint64_t inner = split.inner * inside;
     index = (index / inner * split.parts + split.part) * inner + index % inner;
-    behind *= split.parts;
+    inside *= split.parts;
     whole *= split.parts;
   }
   return static_cast<uint64_t>(microBatch) * whole + index;

@@ -53,7 +53,7 @@ plan::Mesh Interpreter::meshOf(ModuleOp module) {
   mesh = dist::meshOf(strategyOf(sources[0]));
   if (isLocal)
     return mesh;
-  // One rank stands for all ranks of its stage.
+  // One rank represents all ranks of its stage.
   mesh = mesh.along(dist::AxisRole::Pipeline);
   for (plan::Mesh::Axis &axis : mesh.axes)
     if (axis.role == dist::AxisRole::Pipeline)

@@ -115,7 +115,7 @@ void CalibrationJob::chooseEvaluated(const CalibrationFlags &flags) {
     evaluation = text;
     return;
   }
-  name = "the rows behind those of the calibration";
+  name = "the rows after those of the calibration";
   evaluation = {pathOf("evaluation.bin"), rows};
   std::vector<int32_t> ids(rows * rowTokens + 1);
   tokens.read(text.rows * rowTokens, int64_t(ids.size()), spec.vocabSize,

@@ -70,7 +70,7 @@ static void setVariable(const char *name, const std::string &value) {
     words.push_back(const_cast<char *>(flags.command[i].c_str()));
   if (words.empty())
     fail("H0113", "heddle emulate: there is no command",
-         "give one behind --, as heddle emulate -- ./gpt2 info");
+         "give one after --, as heddle emulate -- ./gpt2 info");
   words.push_back(nullptr);
   execvp(words[0], words.data());
   fail("H0425",
