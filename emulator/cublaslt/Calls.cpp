@@ -226,8 +226,8 @@ struct Queued {
         {reinterpret_cast<cuda::DevicePointer>(address), bytes, writes, {}});
     return int(accesses.size()) - 1;
   }
-  char *place(int number) const {
-    return number < 0 ? nullptr : accesses[number].place;
+  char *bufferOf(int number) const {
+    return number < 0 ? nullptr : accesses[number].data;
   }
 };
 } // namespace
@@ -236,12 +236,12 @@ static void run(void *data) {
   const Queued &queued = *static_cast<Queued *>(data);
   // The product leaves undefined bytes in the workspace.
   if (queued.workspace >= 0)
-    std::memset(queued.place(queued.workspace), 0xff,
+    std::memset(queued.bufferOf(queued.workspace), 0xff,
                 queued.accesses[queued.workspace].bytes);
   multiply(queued.product,
-           {queued.place(0), queued.place(1), queued.place(queued.c),
-            queued.place(queued.bias), queued.place(2),
-            queued.place(queued.aux)},
+           {queued.bufferOf(0), queued.bufferOf(1), queued.bufferOf(queued.c),
+            queued.bufferOf(queued.bias), queued.bufferOf(2),
+            queued.bufferOf(queued.aux)},
            queued.alpha, queued.beta);
 }
 

@@ -25,13 +25,13 @@ constexpr int64_t panelRows = 32, blockColumns = 4;
 
 /// A column-major matrix in memory.
 struct Matrix {
-  const char *place;
+  const char *data;
   DataType type;
   int64_t leading;
 
   float at(int64_t row, int64_t column) const {
     const char *element =
-        place + (column * leading + row) * (type == BF16 ? 2 : 4);
+        data + (column * leading + row) * (type == BF16 ? 2 : 4);
     uint32_t bits = 0;
     if (type == BF16) {
       std::memcpy(reinterpret_cast<char *>(&bits) + 2, element, 2);
@@ -45,9 +45,9 @@ struct Matrix {
 };
 } // namespace
 
-static void store(char *place, DataType type, int64_t index, float value) {
+static void store(char *data, DataType type, int64_t index, float value) {
   if (type == F32) {
-    std::memcpy(place + index * 4, &value, 4);
+    std::memcpy(data + index * 4, &value, 4);
     return;
   }
   // Round to nearest even.
@@ -56,7 +56,7 @@ static void store(char *place, DataType type, int64_t index, float value) {
   uint16_t half = std::isnan(value)
                       ? uint16_t(bits >> 16 | 64)
                       : uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-  std::memcpy(place + index * 2, &half, 2);
+  std::memcpy(data + index * 2, &half, 2);
 }
 
 /// Rounds to 10 bits of mantissa, to nearest, ties away from zero.
@@ -136,9 +136,9 @@ private:
       other.join();
   }
 
-  float factor(const LayoutData &layout, const char *place, Operation how,
+  float factor(const LayoutData &layout, const char *data, Operation how,
                int64_t row, int64_t column) const {
-    Matrix matrix{place, layout.type, layout.leading};
+    Matrix matrix{data, layout.type, layout.leading};
     float value = how == AsIs ? matrix.at(row, column) : matrix.at(column, row);
     return product.desc.compute == Compute32FFastTf32 ? toTf32(value) : value;
   }

@@ -56,9 +56,9 @@ DevicePointer Memory::allocate(size_t bytes, bool onHost) {
   made.bytes = bytes;
   made.onHost = onHost;
   made.data = map(bytes, PROT_READ | PROT_WRITE);
-  made.place = made.data.start;
-  char *start = made.place;
-  if (!onHost && made.place) {
+  made.contents = made.data.start;
+  char *start = made.contents;
+  if (!onHost && made.contents) {
     made.reserved = map(bytes + page, PROT_NONE);
     start = made.reserved.start;
     start += start ? alignment : 0;
@@ -67,7 +67,7 @@ DevicePointer Memory::allocate(size_t bytes, bool onHost) {
     unmap(made);
     return 0;
   }
-  std::memset(made.place, 0xff, bytes);
+  std::memset(made.contents, 0xff, bytes);
   made.name = (onHost ? "pinned memory " : "allocation ") +
               std::to_string(++this->made);
   used += onHost ? 0 : bytes;
@@ -101,7 +101,7 @@ char *Memory::at(DevicePointer address, size_t bytes) const {
   const auto *found = find(address);
   if (!found || bytes > found->second.bytes - (address - found->first))
     return nullptr;
-  return found->second.place + (address - found->first);
+  return found->second.contents + (address - found->first);
 }
 
 bool Memory::isOnGpu(DevicePointer address) const {
@@ -112,5 +112,5 @@ bool Memory::isOnGpu(DevicePointer address) const {
 void Memory::tellMachine() {
   known = {};
   for (const auto &[address, allocation] : all)
-    known.add(allocation.name, address, allocation.place, allocation.bytes);
+    known.add(allocation.name, address, allocation.contents, allocation.bytes);
 }

@@ -55,7 +55,7 @@ private:
   struct Allocation {
     size_t bytes = 0;
     bool onHost = false;
-    char *place = nullptr; ///< The bytes.
+    char *contents = nullptr; ///< The bytes.
     Mapping data, reserved;
     std::string name;
   };

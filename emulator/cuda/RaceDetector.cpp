@@ -52,16 +52,16 @@ void RaceDetector::read(emulator::ByteRange range, const Command &command,
                         const CompletedCommand &mark) {
   split(range.end);
   auto at = split(range.first);
-  for (uint64_t place = range.first; place < range.end;) {
-    if (at == segments.end() || at->first > place) {
+  for (uint64_t address = range.first; address < range.end;) {
+    if (at == segments.end() || at->first > address) {
       // No command has accessed these bytes yet.
       uint64_t next = at == segments.end() ? range.end : at->first;
       Segment fresh;
       fresh.end = std::min(range.end, next);
-      at = segments.emplace_hint(at, place, std::move(fresh));
+      at = segments.emplace_hint(at, address, std::move(fresh));
     }
     Segment &segment = at->second;
-    require(segment.writer, "wrote", place, command, "reads");
+    require(segment.writer, "wrote", address, command, "reads");
     auto same = std::find_if(segment.readers.begin(), segment.readers.end(),
                              [&](const CompletedCommand &other) {
                                return other.stream == mark.stream;
@@ -70,7 +70,7 @@ void RaceDetector::read(emulator::ByteRange range, const Command &command,
       segment.readers.push_back(mark);
     else
       *same = mark;
-    place = segment.end;
+    address = segment.end;
     ++at;
   }
 }

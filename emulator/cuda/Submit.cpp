@@ -64,8 +64,8 @@ static bool findPlaces(const ContextData &context, const EmulatedWork &work,
       continue;
     if (!context.memory.isOnGpu(access->address))
       return false;
-    access->place = context.memory.at(access->address, access->bytes);
-    if (!access->place)
+    access->data = context.memory.at(access->address, access->bytes);
+    if (!access->data)
       return false;
     (access->writes ? touched.writes : touched.reads)
         .push_back({access->address, access->address + access->bytes});

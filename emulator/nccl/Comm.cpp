@@ -130,12 +130,13 @@ void Exchange::meet(const std::string &name) {
   auto deadline = std::chrono::steady_clock::now() + patience;
   auto isLate = [&] { return std::chrono::steady_clock::now() > deadline; };
   int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  auto [place, placeBytes] = addressOf(name, self);
+  auto [address, addressBytes] = addressOf(name, self);
   auto give = [&](Result result) {
     close(listener);
     throw result;
   };
-  if (bind(listener, reinterpret_cast<sockaddr *>(&place), placeBytes) != 0 ||
+  if (bind(listener, reinterpret_cast<sockaddr *>(&address), addressBytes) !=
+          0 ||
       listen(listener, size()) != 0)
     give(SystemError);
   for (int other = 0; other < self; ++other) {

@@ -237,7 +237,7 @@ void Batch::begin() {
       isRead |= !read.writes && read.address < write.address + write.bytes &&
                 write.address < read.address + read.bytes;
     if (!isRead && write.bytes > 0)
-      std::memset(write.place, 0xff, write.bytes);
+      std::memset(write.data, 0xff, write.bytes);
   }
 }
 

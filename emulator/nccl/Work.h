@@ -74,8 +74,8 @@ private:
   std::vector<size_t> expected() const;
   /// How many messages it sends to each rank.
   std::vector<size_t> sends() const;
-  const char *sourceOf(size_t call) const { return accesses[2 * call].place; }
-  char *targetOf(size_t call) const { return accesses[2 * call + 1].place; }
+  const char *sourceOf(size_t call) const { return accesses[2 * call].data; }
+  char *targetOf(size_t call) const { return accesses[2 * call + 1].data; }
   void send(const Call &call, const char *from);
   void reduce(const Call &call, const char *own, char *to);
   void gather(const Call &call, const char *own, char *to);

@@ -241,7 +241,7 @@ void landArrival(Cluster &cluster, const AsyncArrival &arrival) {
     cluster.current = &warp;
     warp.current = arrival.op;
     warp.fail("an arrival at the mbarrier at " +
-                  cluster.shared.place(arrival.barrier) +
+                  cluster.shared.describeByte(arrival.barrier) +
                   ", which expects none in this phase",
               uint32_t(1) << arrival.lane);
   }

@@ -100,10 +100,10 @@ template <> struct BitsOfSize<2> { using Type = uint16_t; };
 template <> struct BitsOfSize<4> { using Type = uint32_t; };
 template <> struct BitsOfSize<8> { using Type = uint64_t; };
 
-/// Atomically replaces *place by F of it; returns the old value.
-template <class T, class F> T update(char *place, T a, T b) {
+/// Atomically replaces *address by F of it; returns the old value.
+template <class T, class F> T update(char *address, T a, T b) {
   using Bits = typename BitsOfSize<sizeof(T)>::Type;
-  auto *bits = reinterpret_cast<Bits *>(place);
+  auto *bits = reinterpret_cast<Bits *>(address);
   Bits before = __atomic_load_n(bits, __ATOMIC_RELAXED);
   while (true) {
     T old;

@@ -413,11 +413,11 @@ void wait(Warp &warp, const Op &op) {
 
 /// Decodes an address, puts its offset into `offsets`, and returns whether its
 /// row has 32 bits.
-bool takeAddress(Decode &d, size_t index, int place, int64_t &offsets) {
+bool takeAddress(Decode &d, size_t index, int slot, int64_t &offsets) {
   int bits = d.address(index);
   if (d.op.imm < 0 || d.op.imm >> offsetBits)
     d.fail("an offset of " + std::to_string(d.op.imm) + " bytes");
-  offsets |= d.op.imm << (offsetBits * place);
+  offsets |= d.op.imm << (offsetBits * slot);
   return bits == 32;
 }
 

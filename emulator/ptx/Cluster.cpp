@@ -130,7 +130,7 @@ static std::string describeAwaited(const Warp &warp) {
     return "registers; " + std::to_string(warp.block->freeRegisters) +
            " of its block are free";
   const Mbarrier &barrier = warp.cluster->barriersInMemory[warp.awaited];
-  return "the mbarrier at " + warp.cluster->shared.place(warp.awaited) +
+  return "the mbarrier at " + warp.cluster->shared.describeByte(warp.awaited) +
          ", phase " + std::to_string(barrier.phase) + ": " +
          std::to_string(barrier.pending) + " of " +
          std::to_string(barrier.expected) + " arrivals and " +

@@ -124,7 +124,7 @@ private:
   void startWarp(Warp &warp);
   void drawOrder();
   /// The coordinates of block number `index` in a grid of size `of`, x first.
-  static Dim3 placeOf(int64_t index, const Dim3 &of) {
+  static Dim3 coordinatesOf(int64_t index, const Dim3 &of) {
     return {index % of.x, index / of.x % of.y, index / (of.x * of.y)};
   }
   void noteRace(std::vector<TouchedRange> &ranges);
@@ -202,7 +202,8 @@ void LaunchRunner::prepare(Worker &worker, std::vector<uint64_t> &registers) {
 void LaunchRunner::startCluster(Worker &worker, int64_t index) {
   Cluster &cluster = worker.cluster;
   const Dim3 &size = cluster.size, &grid = launch.grid;
-  Dim3 at = placeOf(index, {grid.x / size.x, grid.y / size.y, grid.z / size.z});
+  Dim3 at =
+      coordinatesOf(index, {grid.x / size.x, grid.y / size.y, grid.z / size.z});
   cluster.shared.reset(cluster.sharedStride,
                        static_cast<int>(cluster.blocks.size()),
                        static_cast<int>(cluster.blocks.front().warps.size()),
@@ -219,7 +220,7 @@ void LaunchRunner::startCluster(Worker &worker, int64_t index) {
   if (options.order)
     cluster.draw = Draw(*options.order, static_cast<uint64_t>(index));
   for (Block &block : cluster.blocks) {
-    Dim3 in = placeOf(block.rank, size);
+    Dim3 in = coordinatesOf(block.rank, size);
     block.at = {at.x * size.x + in.x, at.y * size.y + in.y,
                 at.z * size.z + in.z};
     startBlock(block, index);
@@ -383,18 +384,18 @@ void LaunchRunner::noteMeeting(const TouchedRange &first,
                                const TouchedRange &second,
                                const std::string &what,
                                const std::string &verb) {
-  auto place = [&](const TouchedRange &range) {
+  auto describe = [&](const TouchedRange &range) {
     return describeLocation(program.locations[range.by.op], setup.files);
   };
   auto name = [&](const TouchedRange &range) {
-    Dim3 at = placeOf(range.block, launch.grid);
+    Dim3 at = coordinatesOf(range.block, launch.grid);
     return "block (" + std::to_string(at.x) + ", " + std::to_string(at.y) +
            ", " + std::to_string(at.z) + ")";
   };
-  message = "kernel " + program.name + ", " + place(first) + ", " +
+  message = "kernel " + program.name + ", " + describe(first) + ", " +
             program.locations[first.by.op].opcode + ": " + what + name(first) +
             " " + verb + " what " + name(second) + " " +
-            verbOf(second.by.kind) + ", " + place(second) + ": " +
+            verbOf(second.by.kind) + ", " + describe(second) + ": " +
             setup.memory.describe(std::max(first.first, second.first));
 }
 

@@ -47,7 +47,8 @@ Mbarrier &find(Warp &warp, int64_t offset, int lane) {
   auto &known = warp.cluster->barriersInMemory;
   auto found = known.find(offset);
   if (found == known.end())
-    warp.fail("there is no mbarrier at " + warp.cluster->shared.place(offset),
+    warp.fail("there is no mbarrier at " +
+                  warp.cluster->shared.describeByte(offset),
               uint32_t(1) << lane);
   return found->second;
 }
@@ -67,7 +68,7 @@ void init(Warp &warp, const Op &op) {
                 uint32_t(1) << lane);
     Cluster &cluster = *warp.cluster;
     if (cluster.barriersInMemory.count(offset))
-      warp.fail(cluster.shared.place(offset) + " is an mbarrier already",
+      warp.fail(cluster.shared.describeByte(offset) + " is an mbarrier already",
                 uint32_t(1) << lane);
     check(warp, cluster.shared.beginBarrier(offset, warp.member(lane)), lane);
     Mbarrier &made = cluster.barriersInMemory[offset];
@@ -113,8 +114,9 @@ void arrive(Warp &warp, const Op &op) {
       changeBytes(warp, barrier, given[lane], lane);
     if (count < 1 || count > barrier.pending)
       warp.fail(std::to_string(count) + " arrivals at the mbarrier at " +
-                    warp.cluster->shared.place(offset) + "; it expects " +
-                    std::to_string(barrier.pending) + " more in this phase",
+                    warp.cluster->shared.describeByte(offset) +
+                    "; it expects " + std::to_string(barrier.pending) +
+                    " more in this phase",
                 uint32_t(1) << lane);
     if (op.flags & StaysOpen && count == barrier.pending)
       warp.fail("the last arrival of a phase must not be noComplete",

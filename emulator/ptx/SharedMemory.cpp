@@ -43,7 +43,7 @@ void SharedMemory::reset(int64_t ofBlock, int blocks, int warps,
   touches.assign(blocks > 1 ? size_t(blocks) * numWarps : 0, 0);
 }
 
-std::string SharedMemory::place(int64_t offset) const {
+std::string SharedMemory::describeByte(int64_t offset) const {
   std::string result =
       "byte " + std::to_string(offset % bytesOfBlock) + " of shared memory";
   if (numBlocks() > 1)
@@ -55,7 +55,7 @@ std::string SharedMemory::place(int64_t offset) const {
 std::string SharedMemory::race(const char *what, int thread, const char *with,
                                int other, int64_t offset) const {
   return std::string(what) + " by " + describe(thread) + " races with " + with +
-         " by " + describe(other) + " at " + place(offset);
+         " by " + describe(other) + " at " + describeByte(offset);
 }
 
 std::string SharedMemory::describe(int thread) const {
@@ -95,11 +95,11 @@ std::string SharedMemory::each(int64_t offset, int64_t size, F f) {
 std::string SharedMemory::checkContents(const Shadow &shadow,
                                         int64_t at) const {
   if (shadow.writeTime >= start && shadow.isBarrier)
-    return "access of " + place(at) + ", which is an mbarrier's";
+    return "access of " + describeByte(at) + ", which is an mbarrier's";
   if (shadow.writeTime < start)
-    return "read of " + place(at) + ", which nobody has written";
+    return "read of " + describeByte(at) + ", which nobody has written";
   if (shadow.isPending)
-    return "read of " + place(at) +
+    return "read of " + describeByte(at) +
            " before the wait for the asynchronous copy of " +
            describe(shadow.writer);
   return {};
@@ -139,7 +139,7 @@ std::string SharedMemory::writeShadow(Shadow &shadow, int64_t at, int thread,
     shadow.pendingReads = 0;
   if (shadow.pendingReads)
     return "write by " + describe(thread) +
-           " races with an asynchronous read under way at " + place(at);
+           " races with an asynchronous read under way at " + describeByte(at);
   if (isWritten && shadow.isPending)
     return race("write", thread, "a copy under way", shadow.writer, at);
   if (isWritten && !isSame &&
@@ -154,7 +154,7 @@ std::string SharedMemory::writeShadow(Shadow &shadow, int64_t at, int thread,
   if (isRead && shadow.hasOthers && shadow.reader == thread &&
       shadow.readTime == now)
     return "write by " + describe(thread) +
-           " races with reads of several threads at " + place(at);
+           " races with reads of several threads at " + describeByte(at);
   shadow.writer = static_cast<uint16_t>(thread);
   shadow.writeTime = now;
   shadow.isGeneric = true;
@@ -233,7 +233,7 @@ std::string SharedMemory::checkFenced(const Shadow &shadow, int64_t at,
   if (!shadow.isGeneric || isFenced(thread / 32, shadow.writer / 32,
                                     shadow.writeTime, FenceOf::Shared))
     return {};
-  return "asynchronous read of " + place(at) + ", which " +
+  return "asynchronous read of " + describeByte(at) + ", which " +
          describe(shadow.writer) +
          " wrote, without fence.proxy.async in between";
 }

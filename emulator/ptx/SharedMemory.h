@@ -114,7 +114,7 @@ public:
   std::string endBlock(int block);
 
   /// Describes a byte: "byte 12 of shared memory".
-  std::string place(int64_t offset) const;
+  std::string describeByte(int64_t offset) const;
 
 private:
   /// The shadow of a byte or of a word of four bytes. Times are those of the

@@ -246,7 +246,7 @@ struct Worker {
 };
 
 /// Describes a location: "line 12 (file.py:3)".
-std::string describeLocation(const OpLocation &place,
+std::string describeLocation(const OpLocation &location,
                              const std::map<int64_t, std::string> &files);
 /// Describes the lanes of a mask: "threads 0-3, 7".
 std::string describeThreads(const Warp &warp, uint32_t lanes);

@@ -156,13 +156,13 @@ LogicalResult evalCast(nn::CastOp op, const Inputs &in, Outputs &out) {
 LogicalResult evalDropout(nn::DropoutOp op, const Inputs &in, Outputs &out) {
   const double *input = in.floats(op.getInput());
   Tensor &output = out[op.getOutput()];
-  DropoutPosition place = {
+  DropoutPosition position = {
       in.integer(op.getMicroBatch()), output.numElements(), {}};
   for (auto [number, part] : llvm::enumerate(op.getPart()))
-    place.splits.push_back(
+    position.splits.push_back(
         {in.integer(part), (*op.getParts())[number], (*op.getInner())[number]});
   DropoutMask mask(in.ints(op.getRng()), static_cast<uint32_t>(op.getSite()),
-                   in.integer(op.getLayer()), place,
+                   in.integer(op.getLayer()), position,
                    op.getP().convertToDouble());
   for (auto [index, value] : llvm::enumerate(output.mutableFloats()))
     value = input[index] * mask.factor(index);
@@ -228,16 +228,17 @@ uint64_t DropoutPosition::elementAt(uint64_t index) const {
 }
 
 DropoutMask::DropoutMask(llvm::ArrayRef<int64_t> rng, uint32_t site,
-                         int64_t layer, const DropoutPosition &place, double p)
+                         int64_t layer, const DropoutPosition &position,
+                         double p)
     : key(static_cast<uint32_t>(rng[0]) |
           static_cast<uint64_t>(static_cast<uint32_t>(rng[1])) << 32),
       step(static_cast<uint32_t>(rng[2])),
       stream(site + static_cast<uint32_t>(layer) * 0x9E3779B9u),
       threshold(static_cast<uint32_t>(std::floor(p * 4294967296.0))),
-      place(place), keepFactor(1 / (1 - p)) {}
+      position(position), keepFactor(1 / (1 - p)) {}
 
 double DropoutMask::factor(uint64_t element) const {
-  uint64_t index = place.elementAt(element);
+  uint64_t index = position.elementAt(element);
   uint32_t word = rt::philox(key, index / 4, step, stream)[index % 4];
   return word >= threshold ? keepFactor : 0;
 }

@@ -114,7 +114,7 @@ Interpreter::create(ModuleOp module, const InterpreterOptions &options) {
 }
 
 bool Interpreter::addRank(std::unique_ptr<RankInterpreter> rank) {
-  Places own;
+  StoredRanges own;
   for (const StateInfo &info : rank->states()) {
     Diagnostic error;
     if (!partRuns(info.placement, info.partShape(), world.mesh(), ranks.size(),
@@ -127,7 +127,7 @@ bool Interpreter::addRank(std::unique_ptr<RankInterpreter> rank) {
         }))
       stateInfos.push_back(info);
   }
-  places.push_back(std::move(own));
+  storedRanges.push_back(std::move(own));
   ranks.push_back(std::move(rank));
   return true;
 }
@@ -214,13 +214,13 @@ Tensor Interpreter::state(const std::string &name) const {
   const StateInfo &info = infoOf(name);
   if (!info.packed.empty()) // Packed shards have no position in a whole.
     for (size_t rank = 0; rank < ranks.size(); ++rank)
-      if (places[rank].count(name))
+      if (storedRanges[rank].count(name))
         return ranks[rank]->stored(name);
   Tensor whole(info.kind, info.wholeShape());
   // If several ranks store an element, the first rank's value counts.
   for (size_t rank = ranks.size(); rank-- > 0;) {
-    auto runs = places[rank].find(name);
-    if (runs == places[rank].end())
+    auto runs = storedRanges[rank].find(name);
+    if (runs == storedRanges[rank].end())
       continue;
     Tensor part = ranks[rank]->stored(name);
     for (const rt::ElementRange &run : runs->second)
@@ -231,8 +231,8 @@ Tensor Interpreter::state(const std::string &name) const {
 
 void Interpreter::setState(const std::string &name, const Tensor &value) {
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    auto runs = places[rank].find(name);
-    if (runs == places[rank].end())
+    auto runs = storedRanges[rank].find(name);
+    if (runs == storedRanges[rank].end())
       continue;
     Tensor part = ranks[rank]->stored(name);
     for (const rt::ElementRange &run : runs->second)
@@ -253,8 +253,8 @@ void Interpreter::setWeight(const StateInfo &info, const Tensor &value,
     rt::scalesOfOutputs(whole, floats.data(), 0, whole.outputs(), codes);
   }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    auto runs = places[rank].find(info.name);
-    if (runs == places[rank].end())
+    auto runs = storedRanges[rank].find(info.name);
+    if (runs == storedRanges[rank].end())
       continue;
     int64_t count = 1;
     for (int64_t extent : info.partShape())

@@ -71,11 +71,11 @@ ModelInterpreter::ModelInterpreter(nn::ModelOp model, const Rank &rank,
   }
   for (auto bucket : model.getOps<nn::BucketOp>())
     if (bucket.getElements())
-      placeInParts(bucket);
+      placeShards(bucket);
 }
 
 /// A rank holds a range of a flat bucket, so its members have no shards.
-void ModelInterpreter::placeInParts(nn::BucketOp bucket) {
+void ModelInterpreter::placeShards(nn::BucketOp bucket) {
   stateValues[bucket.getSymName()] = Tensor(bucket.getType());
   std::vector<std::string> axes =
       planir::namesOf(cast<ArrayAttr>(bucket.getStorage()->getDims()[0]));

@@ -71,7 +71,7 @@ private:
   void keep(const std::string &name, const Tensor &value);
   Tensor round(const Tensor &value, mlir::Type type) const;
 
-  void placeInParts(nn::BucketOp bucket);
+  void placeShards(nn::BucketOp bucket);
   Tensor readState(llvm::StringRef name, const Tensor *slot);
   void writeState(llvm::StringRef name, const Tensor &value,
                   const Tensor *slot);

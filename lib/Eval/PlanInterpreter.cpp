@@ -167,7 +167,7 @@ void PlanInterpreter::poisonScratch() {
               scratchBytes());
 }
 
-std::pair<Type, char *> PlanInterpreter::placeOf(StringRef name) const {
+std::pair<Type, char *> PlanInterpreter::stateMemory(StringRef name) const {
   auto state = symbols.lookup<planir::StateOp>(name);
   if (!state.getFlat())
     return {state.getType(), inPersistent(state)};
@@ -176,13 +176,13 @@ std::pair<Type, char *> PlanInterpreter::placeOf(StringRef name) const {
 }
 
 Tensor PlanInterpreter::stored(const std::string &name) const {
-  (void)finishBeside(); // Copies cannot fail.
-  auto [type, memory] = placeOf(name);
+  (void)finishDeferred(); // Copies cannot fail.
+  auto [type, memory] = stateMemory(name);
   return readMemory(type, memory);
 }
 
 void PlanInterpreter::store(const std::string &name, const Tensor &value) {
-  auto [type, memory] = placeOf(name);
+  auto [type, memory] = stateMemory(name);
   value.convertTo(*kindOf(cast<ShapedType>(type).getElementType()))
       .toBytes(memory);
 }
@@ -208,7 +208,7 @@ char *PlanInterpreter::inFrame(Operation *op, planir::MemoryKind memory,
   return nullptr;
 }
 
-char *PlanInterpreter::placeOf(planir::BufferOp buffer, char *frame) {
+char *PlanInterpreter::bufferAddress(planir::BufferOp buffer, char *frame) {
   return inFrame(buffer, buffer.getMemory(), frameOf(buffer, frame),
                  buffer.getOffset(), dist::byteSize(buffer.getType()));
 }
@@ -253,14 +253,14 @@ LogicalResult PlanInterpreter::runOn(planir::Stream stream,
   if (stream == planir::Stream::Compute)
     work();
   else
-    beside.push_back(std::move(work));
+    deferred.push_back(std::move(work));
   return success(!hasFailed);
 }
 
-LogicalResult PlanInterpreter::finishBeside(int64_t count) const {
-  for (; numBeside < count && !beside.empty(); ++numBeside) {
-    beside.front()();
-    beside.pop_front();
+LogicalResult PlanInterpreter::finishDeferred(int64_t count) const {
+  for (; numDeferred < count && !deferred.empty(); ++numDeferred) {
+    deferred.front()();
+    deferred.pop_front();
   }
   return success(!hasFailed);
 }
@@ -291,12 +291,12 @@ LogicalResult PlanInterpreter::runCall(planir::CallOp call, char *frame,
   return runSequence(sequence, args, inner);
 }
 
-LogicalResult PlanInterpreter::runPlace(Operation *op, char *frame,
-                                        Environment &values) {
+LogicalResult PlanInterpreter::runAddressing(Operation *op, char *frame,
+                                             Environment &values) {
   auto addressOf = [&](Value buffer) { return values.lookup(buffer).address; };
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](planir::BufferOp buffer) {
-        char *address = placeOf(buffer, frame);
+        char *address = bufferAddress(buffer, frame);
         values[buffer.getBuffer()] = Operand{address, 0};
         return success(address != nullptr);
       })
@@ -380,7 +380,7 @@ LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
       })
       .Case([&](planir::LaunchOp launch) { return runLaunch(launch, values); })
       .Case([&](planir::RecordOp record) {
-        int64_t point = numBeside + static_cast<int64_t>(beside.size());
+        int64_t point = numDeferred + static_cast<int64_t>(deferred.size());
         values[record.getToken()] = Operand{nullptr, point};
         if (record.getCarried())
           carried[*record.getCarried()] = point;
@@ -389,14 +389,14 @@ LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
       .Case([&](planir::SettleOp settle) {
         // Copies wait too, since their dead bytes are poisoned immediately.
         if (settle.getStream() == planir::Stream::Compute || options.poison)
-          return finishBeside(carried[settle.getNumber()]);
+          return finishDeferred(carried[settle.getNumber()]);
         return success();
       })
       .Case([&](planir::WaitOp wait) {
         if (!wait.getToken().getDefiningOp<planir::RecordOp>())
           return runWait(wait, values);
         if (wait.getStream() == planir::Stream::Compute)
-          return finishBeside(numberOf(wait.getToken()));
+          return finishDeferred(numberOf(wait.getToken()));
         return success();
       })
       .Case<planir::CollectiveOp, planir::SendOp, planir::RecvOp,
@@ -404,8 +404,9 @@ LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
         return runCommunication(communication, values);
       })
       .Case([&](planir::EndOp) { return success(); })
-      .Default(
-          [&](Operation *other) { return runPlace(other, frame, values); });
+      .Default([&](Operation *other) {
+        return runAddressing(other, frame, values);
+      });
 }
 
 LogicalResult PlanInterpreter::runBlock(Block &block, char *frame,
@@ -483,11 +484,11 @@ LogicalResult PlanInterpreter::run(const ProgramName &name,
   if (!sequence)
     return program.emitError("has no program ") << name.str();
   if (lastRun != sequence) {
-    if (failed(finishBeside()))
+    if (failed(finishDeferred()))
       return failure();
     carried.clear();
   }
-  if (options.poison && beside.empty())
+  if (options.poison && deferred.empty())
     for (planir::MemoryKind kind : planir::memoryKinds)
       if (int64_t bytes = program.getArenaBytes().of(kind))
         std::memset(arena[planir::memoryOf(kind)].get(), poisonByte, bytes);
@@ -495,7 +496,7 @@ LogicalResult PlanInterpreter::run(const ProgramName &name,
   for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
     if (!buffer.getPort())
       continue;
-    char *memory = placeOf(buffer, deviceArena());
+    char *memory = bufferAddress(buffer, deviceArena());
     if (!memory)
       return failure();
     if (!buffer.getInput()) {
@@ -513,13 +514,13 @@ LogicalResult PlanInterpreter::run(const ProgramName &name,
   if (failed(runSequence(sequence, {}, deviceArena())))
     return failure();
   lastRun = sequence;
-  if (carried.empty() && failed(finishBeside()))
+  if (carried.empty() && failed(finishDeferred()))
     return failure();
   SmallVector<PortValue> given;
   for (planir::BufferOp result : results)
     given.push_back(
         {result.getPort(),
-         readMemory(result.getType(), placeOf(result, deviceArena()))});
+         readMemory(result.getType(), bufferAddress(result, deviceArena()))});
   addOutputs(given, batch, outputs);
   return success();
 }

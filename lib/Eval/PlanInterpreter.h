@@ -59,7 +59,7 @@ private:
   bool mapMemory();
   /// The type and address of a state: its own memory, or a part of a flat
   /// tensor.
-  std::pair<mlir::Type, char *> placeOf(llvm::StringRef name) const;
+  std::pair<mlir::Type, char *> stateMemory(llvm::StringRef name) const;
   planir::SequenceOp findProgram(const ProgramName &name);
 
   mlir::LogicalResult runSequence(planir::SequenceOp sequence,
@@ -73,8 +73,8 @@ private:
   mlir::LogicalResult runLoop(planir::LoopOp loop, char *frame,
                               Environment &values);
   /// Executes commands that select an address, or copy to one.
-  mlir::LogicalResult runPlace(mlir::Operation *op, char *frame,
-                               Environment &values);
+  mlir::LogicalResult runAddressing(mlir::Operation *op, char *frame,
+                                    Environment &values);
   mlir::LogicalResult runCall(planir::CallOp call, char *frame,
                               const Environment &values);
 
@@ -88,7 +88,7 @@ private:
   char *inFrame(mlir::Operation *op, planir::MemoryKind memory, char *frame,
                 int64_t offset, int64_t bytes);
   /// The address of a buffer, checked as in inFrame; `frame` is the sequence's.
-  char *placeOf(planir::BufferOp buffer, char *frame);
+  char *bufferAddress(planir::BufferOp buffer, char *frame);
   /// The frame in the buffer's kind of memory.
   char *frameOf(planir::BufferOp buffer, char *frame) const;
   char *deviceArena() const { return arena[plan::MemoryKind::Device].get(); }
@@ -98,12 +98,12 @@ private:
            state.getOffset();
   }
 
-  /// Executes the work, or queues it for `finishBeside`.
+  /// Executes the work, or queues it for `finishDeferred`.
   mlir::LogicalResult runOn(planir::Stream stream, std::function<void()> work);
   /// Executes the rest of the first `count` queued works of the streams `copy`
   /// and `host`.
   mlir::LogicalResult
-  finishBeside(int64_t count = std::numeric_limits<int64_t>::max()) const;
+  finishDeferred(int64_t count = std::numeric_limits<int64_t>::max()) const;
 
   /// The buffers whose lifetimes begin and end at a command.
   struct Lifetimes {
@@ -126,8 +126,8 @@ private:
   /// For each kind of memory, between inaccessible pages.
   plan::PerMemory<std::shared_ptr<char>> persistent, arena;
   /// Queued work of the streams `copy` and `host`.
-  mutable std::deque<std::function<void()>> beside;
-  mutable int64_t numBeside = 0; ///< How much of it was executed.
+  mutable std::deque<std::function<void()>> deferred;
+  mutable int64_t numDeferred = 0; ///< How much of it was executed.
   /// Events that the last run of the program has recorded for the next: the
   /// number of works before each.
   std::map<int64_t, int64_t> carried;

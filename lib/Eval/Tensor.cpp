@@ -182,11 +182,12 @@ Tensor Tensor::fromBytes(ElementKind kind, llvm::ArrayRef<int64_t> shape,
   if (isFloat(kind)) {
     for (int64_t i = 0; i < count; ++i)
       (*result.floatData)[i] =
-          readFloat(kind, source, result.placeOf(i, pitch));
+          readFloat(kind, source, result.memoryIndex(i, pitch));
     return result;
   }
   for (int64_t i = 0; i < count; ++i)
-    (*result.intData)[i] = readInteger(kind, source, result.placeOf(i, pitch));
+    (*result.intData)[i] =
+        readInteger(kind, source, result.memoryIndex(i, pitch));
   return result;
 }
 
@@ -286,15 +287,15 @@ void Tensor::toBytes(void *bytes, int64_t pitch) const {
   char *target = static_cast<char *>(bytes);
   int64_t count = numElements();
   for (int64_t i = 0; i < count; ++i) {
-    int64_t place = placeOf(i, pitch);
+    int64_t at = memoryIndex(i, pitch);
     if (isFloat(elementKind))
-      writeFloat(elementKind, target, place, (*floatData)[i]);
+      writeFloat(elementKind, target, at, (*floatData)[i]);
     else if (elementKind == ElementKind::I8)
-      writeAs<int8_t>(target, place, static_cast<int8_t>((*intData)[i]));
+      writeAs<int8_t>(target, at, static_cast<int8_t>((*intData)[i]));
     else if (elementKind == ElementKind::I32)
-      writeAs<int32_t>(target, place, static_cast<int32_t>((*intData)[i]));
+      writeAs<int32_t>(target, at, static_cast<int32_t>((*intData)[i]));
     else
-      writeAs<int64_t>(target, place, (*intData)[i]);
+      writeAs<int64_t>(target, at, (*intData)[i]);
   }
 }
 

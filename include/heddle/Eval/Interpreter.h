@@ -72,11 +72,11 @@ private:
   const StateInfo &infoOf(const std::string &name) const;
 
   /// For each state, the ranges of whole elements that a rank stores.
-  using Places = std::map<std::string, std::vector<rt::ElementRange>>;
+  using StoredRanges = std::map<std::string, std::vector<rt::ElementRange>>;
 
   World world;
   std::vector<std::unique_ptr<RankInterpreter>> ranks;
-  std::vector<Places> places; ///< By rank.
+  std::vector<StoredRanges> storedRanges; ///< By rank.
   std::vector<StateInfo> stateInfos;
   dist::Strategy chosen;
   mlir::DictionaryAttr weights;

@@ -126,14 +126,14 @@ class DropoutMask {
 public:
   /// `rng` is the seed (low and high word), the step, and 0.
   DropoutMask(llvm::ArrayRef<int64_t> rng, uint32_t site, int64_t layer,
-              const DropoutPosition &place, double p);
+              const DropoutPosition &position, double p);
   /// The factor of an element: 0 or 1 / (1 - p).
   double factor(uint64_t element) const;
 
 private:
   uint64_t key;
   uint32_t step, stream, threshold;
-  DropoutPosition place;
+  DropoutPosition position;
   double keepFactor;
 };
 

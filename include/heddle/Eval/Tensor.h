@@ -93,7 +93,7 @@ public:
 
 private:
   /// The index of an element in memory with leading dimension `pitch`.
-  int64_t placeOf(int64_t element, int64_t pitch) const {
+  int64_t memoryIndex(int64_t element, int64_t pitch) const {
     return pitch ? element / columns() * pitch + element % columns() : element;
   }
 

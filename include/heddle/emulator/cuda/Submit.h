@@ -22,7 +22,7 @@ struct EmulatedAccess {
   DevicePointer address;
   size_t bytes; ///< 0: no bytes.
   bool writes;
-  char *place; ///< Host address of the bytes; set by the driver.
+  char *data; ///< Host address of the bytes; set by the driver.
 };
 
 /// A command for a stream. Its functions must not throw. If a graph captures
