@@ -20,7 +20,8 @@ namespace heddle {
 #include "include/heddle/Codegen/CPU/Passes.h.inc"
 } // namespace heddle
 
-/// A compiled kernel as the cache keeps it: scratch bytes, then the object.
+/// The size of the header of a cached kernel: the scratch size, before the
+/// bytes of the object.
 static constexpr size_t headerSize = 8;
 
 static FailureOr<std::string>
@@ -63,7 +64,7 @@ struct CpuCompileKernels
   }
 
 private:
-  /// The attributes of an object.
+  /// The attributes of a plan.object: its code in base64 and its hash.
   struct Object {
     StringAttr data, seal;
   };

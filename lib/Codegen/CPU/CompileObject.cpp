@@ -58,9 +58,9 @@ void setAttributes(Module &module, const CpuTarget &target) {
   }
 }
 
-/// Kernels come with their vectors and unrolling written out: a clean-up and
-/// code motion out of loops are all that is left. The standard pipeline gives
-/// the same speed at five times the compile time.
+/// The LLVM passes for kernels. The emitters vectorize and unroll themselves,
+/// so only simplifications and loop-invariant code motion are needed. The
+/// standard pipeline gives the same speed at five times the compile time.
 constexpr const char *pipeline =
     "cgscc(inline),function(sroa,early-cse<memssa>,simplifycfg,"
     "instcombine<no-verify-fixpoint>,loop-simplify,"

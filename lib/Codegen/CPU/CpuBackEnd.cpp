@@ -33,7 +33,7 @@ bool cpu::runsKernel(planir::KernelOp kernel) {
 
 namespace {
 
-/// Checks the objects of models or plans.
+/// Checks the objects of the kernels of models or plans (kernels-verify).
 class Checker {
 public:
   LogicalResult checkAll(Operation *root) {
@@ -62,7 +62,7 @@ private:
              << *kernel.getObject() << ", which is not there";
     if (failed(codegen::verifySource(kernel, cpu::describe(target))))
       return failure();
-    // Pipeline stages have most objects in common.
+    // Pipeline stages share most objects; check each only once.
     auto what = std::make_tuple(object.getDataAttr(), object.getHashAttr(),
                                 kernel.getSymbolAttr(), kernel.getHashAttr(),
                                 kernel.getScratchBytesAttr());
@@ -98,7 +98,8 @@ private:
         return kernel.emitError("H0397: its object has damaged symbols");
       }
       bool undefined = *flags & llvm::object::SymbolRef::SF_Undefined;
-      // LLVM makes calls of loops that copy and fill; the runtime has these.
+      // LLVM replaces loops that copy or fill by calls of these functions,
+      // which the runtime provides.
       bool known = llvm::is_contained({"memcpy", "memmove", "memset"}, *name);
       if (undefined && !known && !name->empty())
         return kernel.emitError("H0397: its object calls ")
@@ -126,8 +127,9 @@ public:
     rules.joinsPackedProducts = true;
     rules.headsInPackedProducts = true;
     rules.columnsInRows = true;
-    // As many as texts decode together. Every thread makes all rows that a
-    // product multiplies: for more of them that takes longer than a launch.
+    // Every thread computes all rows of a prologue. For more rows that takes
+    // longer than a separate launch. 16 is also the number of requests that are
+    // usually decoded together.
     rules.rowsOfPrologues = 16;
     return rules;
   }

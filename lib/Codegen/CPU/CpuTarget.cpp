@@ -19,7 +19,7 @@ namespace {
 constexpr StringLiteral marchNames[] = {"native", "x86-64-v3", "x86-64-v4",
                                         "amx"};
 
-/// What every supported machine has, and what wider ones add.
+/// Features that every supported CPU has, and those that AVX-512 CPUs add.
 constexpr StringLiteral baseFeatures[] = {"avx2", "fma", "f16c", "bmi2"};
 constexpr StringLiteral avx512Features[] = {"avx512f", "avx512bw", "avx512dq",
                                             "avx512vl"};
@@ -30,9 +30,9 @@ void require(CpuTarget &target, ArrayRef<StringLiteral> features) {
     target.required.push_back(feature.str());
 }
 
-/// Sets everything that follows from the instruction sets. Code generation uses
-/// no others, also where the machine at hand has more: what the binary has to
-/// check stays short and exact.
+/// Sets the fields that follow from the instruction sets. Code generation uses
+/// only these, even if the CPU of `native` has more, so that the list of
+/// features that a binary checks is short and exact.
 void setLevels(CpuTarget &target, bool avx512, bool vnni, bool bf16, bool amx) {
   target.hasAvx512 = avx512;
   target.hasVnni = avx512 && vnni;

@@ -93,7 +93,7 @@ FailureOr<int64_t> emitKernelFunction(planir::KernelOp kernel, StringRef symbol,
   return emitter.scratchBytes;
 }
 
-/// Leaves nothing in the function but its return.
+/// Removes the body of the function except for the return.
 static void clearFunction(func::FuncOp function) {
   function.eraseBody();
   auto builder = OpBuilder::atBlockBegin(function.addEntryBlock());

@@ -68,7 +68,7 @@ struct ApproximateMathPass
   }
 };
 
-/// The type of `like`, a scalar or a vector, with another element.
+/// The type `like`, a scalar or a vector, with the element type `element`.
 static Type withElement(Type like, Type element) {
   auto shaped = dyn_cast<ShapedType>(like);
   return shaped ? Type(shaped.clone(element)) : element;
@@ -81,8 +81,9 @@ static Value constantOf(ImplicitLocOpBuilder &b, Type type, int64_t value) {
   return b.create<arith::ConstantOp>(attribute);
 }
 
-/// Makes f32 of bf16 with integers. LLVM moves the magnitude of what `fpext`
-/// makes in front of it, among bf16 values, and takes these one by one.
+/// Widens bf16 to f32 with integer operations. LLVM would move an absolute
+/// value of the result before the `fpext`, to bf16 vectors, which it handles
+/// element by element.
 struct WidenWithIntegers : OpRewritePattern<arith::ExtFOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -104,10 +105,10 @@ struct WidenWithIntegers : OpRewritePattern<arith::ExtFOp> {
   }
 };
 
-/// Rounds f32 to bf16 with integers, to nearest and even; a NaN keeps its upper
-/// half, and is quiet, as with vcvtneps2bf16. A constant in its place, as the
-/// upstream expansion has it, lets LLVM select among bf16 values, which it does
-/// one by one.
+/// Rounds f32 to bf16 with integer operations, to nearest, ties to even. A NaN
+/// keeps its upper half and becomes quiet, as with vcvtneps2bf16. The upstream
+/// expansion uses a constant for NaN instead; LLVM then selects bf16 values,
+/// which it does element by element.
 struct RoundWithIntegers : OpRewritePattern<arith::TruncFOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -137,7 +138,8 @@ struct RoundWithIntegers : OpRewritePattern<arith::TruncFOp> {
   }
 };
 
-/// bf16 as integers; roundings only for machines that have no instruction.
+/// Replaces conversions between bf16 and f32 by integer operations. Roundings
+/// are only replaced if the CPU has no instruction for them (`rounds`).
 struct ExpandBf16Pass
     : public PassWrapper<ExpandBf16Pass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandBf16Pass)
@@ -172,11 +174,12 @@ void registerCpuCodegen(DialectRegistry &registry) {
 
 LogicalResult lowerToLLVM(ModuleOp module, const CpuTarget &target) {
   PassManager pm(module.getContext());
-  // Only the end result is verified: every pass here is upstream's.
+  // To save time, verify only the result: all these passes are upstream's,
+  // except for two simple ones.
   pm.enableVerifier(false);
   pm.addNestedPass<func::FuncOp>(std::make_unique<ApproximateMathPass>());
-  // Subviews become plain arithmetic on the base pointer; the affine maps that
-  // this leaves become arith.
+  // Lower subviews to arithmetic on the base pointer, and the affine maps that
+  // this creates to arith.
   pm.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());
   pm.addNestedPass<func::FuncOp>(

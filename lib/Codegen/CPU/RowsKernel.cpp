@@ -6,8 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Threads share the elements of a flat kernel, and the rows of others
-// (codegen::RowsForm). Each round is a loop over vectors of columns.
+// Kernels of the generator `rows` on x86-64: element-wise operations and
+// reductions over the last dimension (codegen::RowsForm). Threads share the
+// elements of a flat kernel, and the rows of other kernels. Each round is a
+// loop over vectors of columns.
 
 #include "KernelEmitter.h"
 #include "heddle/Codegen/Common/RowsForm.h"
@@ -76,7 +78,8 @@ void RowsGenerator::emitFlat() {
   if (type.getRank() == 0)
     return emitScalars();
   ev.setFlat();
-  // Threads meet at multiples of a cache line of the narrowest type.
+  // Threads' shares begin at multiples of 64 elements, a cache line of the
+  // narrowest type.
   constexpr int64_t unit = 64;
   int64_t size = type.getNumElements();
   int64_t lanes = ev.laneCount(), full = size / lanes * lanes;
@@ -110,7 +113,8 @@ void RowsGenerator::emitFlat() {
 // Rows
 //===----------------------------------------------------------------------===//
 
-/// In halves: the order does not depend on the target's instructions.
+/// Reduces the lanes of `vector` to a scalar by combining halves, in an order
+/// that does not depend on the target's instructions.
 Value RowsGenerator::reduceLanes(const RowReduction &reduction, Value vector) {
   for (int64_t width = ev.laneCount() / 2; width; width /= 2) {
     SmallVector<int64_t> low, high;
@@ -134,8 +138,9 @@ SmallVector<Value> RowsGenerator::accumulators(const RowRound &round) {
   return init;
 }
 
-/// Reductions carry several accumulators, so that additions need not wait for
-/// each other; long bodies hide that by themselves.
+/// The number of copies of a round's body. Reductions with short bodies have
+/// several accumulators, so that additions are independent; long bodies hide
+/// the latency of additions anyway.
 unsigned RowsGenerator::copiesFor(const RowRound &round) {
   if (round.reductions.empty())
     return 1;
@@ -228,7 +233,8 @@ FailureOr<RowEmitter> rowEmitterOf(KernelEmitter &k, ValueRange tensors) {
   }
   auto generator = std::make_shared<RowsGenerator>(k, *form);
   return RowEmitter([=](Value row, ArrayRef<Value> to) {
-    // Where the tensors would begin.
+    // The addresses of row 0, if `to` were the address of row `row` of whole
+    // tensors.
     LoopBuilder &b = generator->builder();
     SmallVector<Value> begins;
     for (auto [tensor, place] : llvm::zip(made, to)) {

@@ -6,10 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Threads share the columns. Each sorts the positions by id first: so the rows
-// of the table are written one after the other, once, and what several
-// positions add to one is summed in f32, in their order, whatever the number of
-// threads.
+// Kernels of nn.embedding_grad. Threads share the columns of the table. Each
+// thread first sorts the positions by id, so that it writes every row of the
+// table once, in order. The gradients of positions with the same id are summed
+// in f32, in the order of the positions, so the result does not depend on the
+// number of threads.
 
 #include "KernelEmitter.h"
 
@@ -30,7 +31,7 @@ public:
   LogicalResult emit();
 
 private:
-  /// Integers in the thread's scratch.
+  /// Loads and stores entries of i32 tables in the thread's scratch.
   Value loadFrom(Value list, Value index);
   void storeTo(Value list, Value index, Value value);
 
@@ -48,7 +49,8 @@ private:
   int64_t lanes, tableRows, columns, positions;
   bool inPlace = false;
   Value begin, end; ///< The thread's columns.
-  /// The positions, sorted by id; and where those of each id end.
+  /// Addresses of two tables: the positions sorted by id, and for each id the
+  /// end of its positions in that order.
   Value order, ends;
 };
 } // namespace
@@ -65,7 +67,8 @@ void ScatterGenerator::storeTo(Value list, Value index, Value value) {
           sizeof(int32_t));
 }
 
-/// The positions whose id is a row of this table, with that row.
+/// Calls `body` for each position whose id is a row of this table (the rank's
+/// shard), with the row.
 void ScatterGenerator::forIds(llvm::function_ref<void(Value, Value)> body) {
   auto ids = cast<RankedTensorType>(op.getIds().getType());
   b.forLoop(b.constant(0), b.constant(positions), 1, [&](Value position) {
@@ -74,8 +77,8 @@ void ScatterGenerator::forIds(llvm::function_ref<void(Value, Value)> body) {
         ev.evaluate(op.getIds(), ev.splitRow(position, ids.getShape())).value;
     id = b.create<arith::ExtSIOp>(b.builder.getI64Type(), id);
     Value row = op.getFirst() ? b.sub(id, ev.scalarOf(op.getFirst())) : id;
-    // Rows before the first become large unsigned numbers. What is no row adds
-    // to none.
+    // As unsigned numbers, rows before the first one are large. Ids that are no
+    // row of this table are skipped.
     Value adds = b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, row,
                                          b.constant(tableRows));
     if (std::optional<int64_t> padding = op.getPadding())
@@ -86,7 +89,8 @@ void ScatterGenerator::forIds(llvm::function_ref<void(Value, Value)> body) {
   });
 }
 
-/// Counting sort: Knuth, The Art of Computer Programming 3, algorithm 5.2D.
+/// Sorts the positions by id with a counting sort (Knuth, The Art of Computer
+/// Programming 3, algorithm 5.2D).
 void ScatterGenerator::sortPositions() {
   Value zero = b.constant(0), rows = b.constant(tableRows);
   b.forLoop(zero, rows, 1, [&](Value row) { storeTo(ends, row, zero); });
@@ -124,7 +128,7 @@ void ScatterGenerator::forOwnColumns(
   });
 }
 
-/// What the sum is added to, in f32.
+/// The initial value that the sum is added to, in f32.
 Value ScatterGenerator::before(const Point &at) {
   if (!op.getInit())
     return b.zeros(ev.vectorType(b.builder.getF32Type()));
@@ -145,8 +149,8 @@ Value ScatterGenerator::sum(Value total, Value first, Value last,
   })[0];
 }
 
-/// One row of the table, with the gradients at positions `first` to `last` of
-/// the order.
+/// Computes row `row` of the result from the gradients at indices `first` to
+/// `last` of the sorted positions.
 void ScatterGenerator::writeRow(Value row, Value first, Value last) {
   Type element = op.getOutput().getType().getElementType();
   forOwnColumns([&](Coordinate column) {
@@ -173,7 +177,7 @@ LogicalResult ScatterGenerator::emit() {
   b.forLoop(b.constant(0), b.constant(tableRows), 1, b.constant(0),
             [&](Value row, ValueRange first) {
               Value last = loadFrom(ends, row);
-              // A row that nothing is added to is as it should be already.
+              // In place, a row without positions does not change.
               if (inPlace)
                 b.ifThen(b.less(first[0], last),
                          [&] { writeRow(row, first[0], last); });

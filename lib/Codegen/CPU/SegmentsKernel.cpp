@@ -16,9 +16,10 @@ namespace heddle::cpu {
 
 namespace {
 
-/// The segments of a flat tensor of which a kernel has a run. There may be
-/// thousands: where they begin stands in a table. All begin and end at
-/// multiples of 64 elements, so vectors are whole.
+/// Emits nn.segment_sums and nn.scale_segments for a kernel that has a range of
+/// a flat tensor. There may be thousands of segments, so a constant table holds
+/// their beginnings. Segments begin and end at multiples of 64 elements, so
+/// there are no partial vectors.
 class Segments {
 public:
   Segments(KernelEmitter &k, Operation *op, Value input, Value first)
@@ -36,8 +37,8 @@ private:
   static constexpr int64_t unit = 64;
 
   Value makeTable();
-  /// The element of the run at which a segment begins, or the one before ends:
-  /// kept to the elements from `least` to `most`.
+  /// The index, within the kernel's range, of the beginning of segment
+  /// `segment` (the end of the one before), clamped to [least, most].
   Value bound(Value segment, Value least, Value most);
   Value sumOf(Value begin, Value end);
   void forVectors(Value begin, Value end,
@@ -107,8 +108,8 @@ Value Segments::sumOf(Value begin, Value end) {
   return b.create<arith::TruncFOp>(b.builder.getF32Type(), sum);
 }
 
-/// A thread sums whole segments: the order does not depend on how many there
-/// are.
+/// Emits the sums. One thread sums a whole segment, so the order of additions
+/// does not depend on the number of threads.
 void Segments::emitSums(Value result) {
   Value none = b.constant(0), all = b.constant(length);
   auto [first, last] = k.share(static_cast<int64_t>(sizes.size()));

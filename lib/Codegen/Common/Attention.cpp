@@ -90,7 +90,7 @@ Value VisibleKeys::endOf(Value query) {
 }
 
 Value VisibleKeys::endOfSome(Value first, int64_t queries) {
-  // Where the sequence is whole its end is that of the keys, too.
+  // If the sequence is not split, `endOf` limits the result to the keys anyway.
   Value last = ints.add(first, queries - 1);
   return endOf(queriesFrom ? ints.min(last, spec.seq - 1) : last);
 }
@@ -141,9 +141,10 @@ Value exp2(OpBuilder &builder, Location loc, Value t) {
   auto number = [&](double value) {
     return splat(type, builder.getF32FloatAttr(static_cast<float>(value)));
   };
-  // Adding 1.5 * 2^23 rounds t to an integer, which is then in the low bits:
-  // 2^t = 2^integer * 2^fraction. The polynomial is the minimax one of the
-  // relative error on [-1/2, 1/2] (2e-9) that is exact at 0.
+  // 2^t = 2^integer * 2^fraction. Adding 1.5 * 2^23 rounds t to an integer,
+  // which is then in the low bits. The polynomial for 2^fraction minimizes the
+  // largest relative error on [-1/2, 1/2] (2e-9) among those that are exact at
+  // 0.
   static constexpr double coefficients[] = {0.0001535336192110231,
                                             0.00133988744102247,
                                             0.00961843735759111,

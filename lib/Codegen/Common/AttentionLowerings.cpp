@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// With all scores as a tensor [B, heads, queries, keys]: what attention means,
-// not how it is computed fast.
+// Lowers attention and its gradient to linalg with all scores as a tensor
+// [B, heads, queries, keys]. That is slow, and only used for GPU kernels for
+// which there is no fast generator.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,8 +22,8 @@ namespace {
 using Args = ValueRange;
 using Combine = LinalgBuilder::Combine;
 
-/// The tensors of one attention or gradient. Bodies have the dimensions batch,
-/// head, query, key, unless they say otherwise.
+/// Builds the linalg operations of one attention or gradient. Their iteration
+/// spaces are [batch, head, query, key] unless a comment says otherwise.
 class AttentionLoops {
 public:
   AttentionLoops(nn::AttentionOpInterface op, LinalgBuilder &b)
@@ -99,7 +100,8 @@ Value AttentionLoops::isVisible(ScalarBuilder &s) {
                 s.create<arith::ConstantOp>(s.getBoolAttr(true)).getResult()));
 }
 
-/// What dropout multiplies the probability of this iteration by.
+/// The factor of dropout for the probability of this iteration: 0 or
+/// 1 / (1 - p).
 Value AttentionLoops::dropFactor(ScalarBuilder &s) {
   IntBuilder ints(s, s.getLoc(), s.getI64Type());
   Value first = firstProbability(spec, keysOf(s), ints, op.getMicroBatch(),
@@ -111,7 +113,7 @@ Value AttentionLoops::dropFactor(ScalarBuilder &s) {
   return s.create<arith::SelectOp>(keep, s.f32(1 / (1 - spec.p)), s.f32(0));
 }
 
-/// Sums over a fifth dimension, the features of a head.
+/// Sums `term` over a fifth dimension, the features of a head.
 Value AttentionLoops::dotProducts(
     llvm::function_ref<Value(ScalarBuilder &)> term) {
   SmallVector<int64_t> shape(pairs);
@@ -120,7 +122,7 @@ Value AttentionLoops::dotProducts(
                       [&](ScalarBuilder &s, Args) { return term(s); });
 }
 
-/// The scaled scores; what a query does not see is minus infinity.
+/// The scaled scores; minus infinity for keys that a query does not see.
 Value AttentionLoops::scores() {
   Value products = dotProducts([&](ScalarBuilder &s) {
     Value head = s.position(1), feature = s.position(4);
@@ -183,8 +185,9 @@ Values AttentionLoops::forward(Type outputType) {
       lse};
 }
 
-/// The gradient of q, k or v: `weights` [B, heads, queries, keys] times the
-/// other factor of the product, which for v is `grad`.
+/// The gradient of q, k or v: the product of `weights` [B, heads, queries,
+/// keys] with the other factor of the forward product: k for q, q for k, and
+/// the output's gradient `grad` for v.
 Value AttentionLoops::gradOf(Operand which, Value weights, Value grad) {
   int64_t group = spec.heads / spec.kvHeads;
   int64_t columns = (which == Q ? spec.heads : spec.kvHeads) * spec.headDim;
@@ -239,7 +242,8 @@ Values AttentionLoops::gradient(Value grad, Value forward, Value lse,
                   s.mul(s.mul(x[0], s.f32(spec.scale)), s.sub(product, x[2]));
               if (spec.softcap == 0)
                 return result;
-              // What is hidden has a score of minus infinity.
+              // Select zero explicitly: hidden scores are minus infinity, whose
+              // slope is not finite.
               Value share = s.div(x[3], s.f32(spec.softcap));
               Value slope = s.sub(s.f32(1), s.mul(share, share));
               return s.create<arith::SelectOp>(isVisible(s),

@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the operations mean, not how they are computed fast: all scores as a
-// tensor [R, T, parts, heads, positions of a part], and for each place of the
-// cache the token that writes it.
+// Lowers the operations on the paged cache to linalg: attention with all scores
+// as a tensor [R, T, parts, heads, positions of a part], and writes by
+// searching for each position of the cache the token that writes it. That is
+// slow, and only used for GPU kernels for which there is no fast generator.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,7 +44,7 @@ Value compare(ScalarBuilder &s, arith::CmpIPredicate predicate, Value a,
   return s.create<arith::CmpIOp>(predicate, a, b);
 }
 
-/// Reads the tensors of one of the operations.
+/// Builds reads of the operands of one of the operations.
 template <typename OpT> struct CacheLoops {
   CacheLoops(OpT op, typename OpT::Adaptor in)
       : in(in), packed(op.isPacked()), heads(op.getHeads().getCount()),
@@ -52,7 +53,7 @@ template <typename OpT> struct CacheLoops {
         rows(tensorOf(op.getPositions()).getDimSize(0)),
         tokens(tensorOf(op.getPositions()).getDimSize(1)) {}
 
-  /// Of q, k and v.
+  /// An element of q, k or v (`which` is 0, 1 or 2).
   Value element(ScalarBuilder &s, int64_t which, Value row, Value token,
                 Value head, Value feature) {
     int64_t offsets[] = {0, heads * dims, (heads + kv) * dims};
@@ -68,7 +69,7 @@ template <typename OpT> struct CacheLoops {
     return asIndex(
         s, s.extract(in.getPages(), {row, quotient(s, position, pageTokens)}));
   }
-  /// A feature of a key, 0, or of a value, 1, that the cache holds.
+  /// A feature of a key (`which` is 0) or value (1) in the cache, as f32.
   Value cached(ScalarBuilder &s, int64_t which, Value page, Value head,
                Value feature, Value place) {
     Value found = which == 0
@@ -91,7 +92,8 @@ template <typename OpT> struct CacheLoops {
 };
 } // namespace
 
-/// For each place of a page 1 + the number of the token that writes it, or 0.
+/// A tensor [pages, positions of a page]: 1 + the number of the token that
+/// writes the position, or 0.
 static Value writersOf(CacheLoops<nn::CacheWriteOp> &loops, int64_t pages,
                        LinalgBuilder &b) {
   int64_t shape[] = {pages, loops.pageTokens, loops.rows, loops.tokens};
@@ -115,7 +117,7 @@ static Value writersOf(CacheLoops<nn::CacheWriteOp> &loops, int64_t pages,
       });
 }
 
-/// The scale of each head of a token: [R, T, kv].
+/// The scales of keys or values, for each head of each token: [R, T, kv].
 static Value scalesOf(CacheLoops<nn::CacheWriteOp> &loops, int64_t which,
                       LinalgBuilder &b) {
   int64_t shape[] = {loops.rows, loops.tokens, loops.kv, loops.dims};
@@ -131,7 +133,7 @@ static Value scalesOf(CacheLoops<nn::CacheWriteOp> &loops, int64_t which,
       [](ScalarBuilder &s, Args x) { return s.div(x[0], s.f32(127)); });
 }
 
-/// A feature as a code of 8 bits.
+/// Rounds a feature to an int8 code.
 static Value codeOf(ScalarBuilder &s, Value feature, Value scale) {
   Value isAny =
       s.create<arith::CmpFOp>(arith::CmpFPredicate::OGT, scale, s.f32(0));
@@ -147,7 +149,8 @@ static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
                               LinalgBuilder &b) {
   CacheLoops loops(op, in);
   Value writers = writersOf(loops, tensorOf(op.getValues()).getDimSize(0), b);
-  /// `old`, but where a token writes what `make` gives of its row and number.
+  /// The tensor `old` with new elements at the positions that a token writes.
+  /// `make` computes them from the token's row and its number in the row.
   using Make =
       llvm::function_ref<Value(ScalarBuilder &, Value row, Value token)>;
   auto write = [&](Value old, int64_t place, Make make) {
@@ -197,8 +200,8 @@ static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
 }
 
 namespace {
-/// The parts of nn.paged_attention. Bodies have the dimensions row, token,
-/// part, head and place in the part, which is where sums over features end.
+/// Builds the partial results of nn.paged_attention. Iteration spaces are [row,
+/// token, part, head, position in the part], and features after these.
 class PartialAttentionLowering {
 public:
   PartialAttentionLowering(nn::PagedAttentionOp op,
@@ -219,7 +222,8 @@ private:
   Value keyOf(ScalarBuilder &s, Value part, Value place) {
     return plus(s, times(s, part, length), place);
   }
-  /// The same, but one that a page of the row has.
+  /// The same, limited to the positions of the row's page table, so that reads
+  /// are in bounds.
   Value knownKey(ScalarBuilder &s, Value part, Value place) {
     int64_t context = tensorOf(op.getPages()).getDimSize(1) * loops.pageTokens;
     return s.create<arith::MinUIOp>(keyOf(s, part, place),
@@ -229,7 +233,7 @@ private:
   nn::PagedAttentionOp op;
   CacheLoops<nn::PagedAttentionOp> loops;
   LinalgBuilder &b;
-  int64_t length; ///< Of a part.
+  int64_t length; ///< The number of positions of a part.
   SmallVector<int64_t> shape;
 };
 } // namespace
@@ -245,7 +249,7 @@ Value PartialAttentionLowering::isVisible(ScalarBuilder &s, Value row,
   return s.create<arith::AndIOp>(sees, loops.isThere(s, row, token));
 }
 
-/// The scores times log2(e); the lowest number where nothing is seen.
+/// The scores times log2(e); the lowest f32 for keys that a query does not see.
 Value PartialAttentionLowering::scores() {
   double scale = op.getHeads().getScale().convertToDouble();
   double cap = op.getHeads().getSoftcap().convertToDouble();
@@ -321,7 +325,8 @@ Value PartialAttentionLowering::lower() {
       });
 }
 
-/// The output from parts [R, T, parts, heads, D + 2] of `length` positions.
+/// Combines partial results [R, T, parts, heads, D + 2], over parts of `length`
+/// positions, to the output of attention.
 static Value lowerJoin(Value parts, Value positions, Value lengths,
                        nn::MaskAttr mask, int64_t length, RankedTensorType type,
                        LinalgBuilder &b) {

@@ -28,7 +28,8 @@ struct KernelsCompile : heddle::impl::KernelsCompileBase<KernelsCompile> {
   }
 
   void runOnOperation() override {
-    // The models of a module are the stages of one plan, for one target.
+    // The models of a module are the pipeline stages of one plan, which have
+    // the same target.
     auto models = getOperation().getOps<nn::ModelOp>();
     if (models.empty())
       return;

@@ -106,7 +106,7 @@ Element ElementEvaluator::position(linalg::IndexOp op, const Point &iteration) {
   llvm_unreachable("all kinds handled");
 }
 
-/// Whether lane i of the result is lane 0 of it plus i.
+/// Whether lane i of the result is lane 0 plus i, if operands are as given.
 static bool staysConsecutive(Operation &op, ArrayRef<Element> operands) {
   auto is = [&](unsigned i, Element::Kind kind) {
     return operands[i].kind == kind;

@@ -38,7 +38,7 @@ llvm::SetVector<Operation *> producingGenerics(ValueRange values) {
 }
 
 //===----------------------------------------------------------------------===//
-// What is known
+// Cached values
 //===----------------------------------------------------------------------===//
 
 ElementEvaluator::Key ElementEvaluator::keyOf(Value tensor, const Point &at) {

@@ -84,8 +84,9 @@ static Values lowerFill(nn::FillOp op, nn::FillOp::Adaptor, LinalgBuilder &b) {
 // Dropout
 //===----------------------------------------------------------------------===//
 
-/// The four words of Philox4x32-10 (Salmon et al., SC11). A 32-bit word sits in
-/// a 64-bit value whose upper half is arbitrary: so products take and give it.
+/// The four words of a block of Philox4x32-10 (Salmon et al., SC11). A 32-bit
+/// word is in a 64-bit value whose upper half is arbitrary, because 64-bit
+/// products read and write this form.
 static Values philox(ScalarBuilder &s, Values counter, Value key0, Value key1) {
   constexpr int64_t multiplier0 = 0xD2511F53, multiplier1 = 0xCD9E8D57;
   constexpr int64_t weyl0 = 0x9E3779B9, weyl1 = 0xBB67AE85;
@@ -110,8 +111,8 @@ static Values philox(ScalarBuilder &s, Values counter, Value key0, Value key1) {
   return counter;
 }
 
-/// The index, in the whole tensor of the global batch, of this iteration. It
-/// may need 64 bits where those within the tensor need 32.
+/// The index of this iteration's element in the tensor of the global batch (see
+/// nn.dropout), in 64 bits: it may be too large for 32 bits.
 static Value globalElement(ScalarBuilder &s, nn::DropoutOp op,
                            nn::DropoutOp::Adaptor in) {
   auto type = tensorOf(op.getOutput());
@@ -130,7 +131,8 @@ static Value globalElement(ScalarBuilder &s, nn::DropoutOp op,
     within = {};
     numWithin = 1;
   };
-  // A part is the number of a piece, before the dimension that is split.
+  // The number of a rank's part comes before the index in the dimension that
+  // ranks split.
   size_t part = 0;
   int64_t left = type.getNumElements();
   for (auto [dim, size] : llvm::enumerate(type.getShape())) {
@@ -152,7 +154,7 @@ static Value globalElement(ScalarBuilder &s, nn::DropoutOp op,
   return element;
 }
 
-/// The random word of element `element`.
+/// The random word for element `element` of the global batch's tensor.
 static Value randomWord(ScalarBuilder &s, Value rng, Value element, Value layer,
                         uint32_t site) {
   auto wide = [&](Value value) -> Value {
@@ -218,7 +220,7 @@ static Values lowerReshape(nn::ReshapeOp op, nn::ReshapeOp::Adaptor in,
   })};
 }
 
-/// The place of this iteration, moved along dimension `dim`.
+/// The indices of this iteration, with `position` in dimension `dim`.
 static Values placeAt(ScalarBuilder &s, int64_t rank, int64_t dim,
                       Value position) {
   Values at;
@@ -250,7 +252,7 @@ static Values lowerConcat(nn::ConcatOp op, nn::ConcatOp::Adaptor in,
     int64_t first = 0;
     for (Value input : in.getInputs()) {
       int64_t size = tensorOf(input).getDimSize(dim);
-      // Before the first element becomes a large unsigned number.
+      // As unsigned numbers, indices before the first one are large.
       Value here = s.create<arith::SubIOp>(s.position(dim), s.index(first));
       Value isHere = s.create<arith::CmpIOp>(arith::CmpIPredicate::ult, here,
                                              s.index(size));

@@ -33,7 +33,7 @@ static Values lowerEmbedding(nn::EmbeddingOp op, nn::EmbeddingOp::Adaptor in,
                                                s.index(tableRows));
         row = s.create<arith::SelectOp>(isHere, row, s.index(0));
         Value element = s.extract(in.getTable(), {row, s.position(last)});
-        // An id that is no row at all must show, and read nothing else.
+        // An invalid id must be noticed, and must not read other memory.
         double otherwise = in.getFirst() ? 0 : std::nan("");
         return s.create<arith::SelectOp>(isHere, element, s.f32(otherwise));
       })};
@@ -114,14 +114,14 @@ static Values lowerTakeRow(nn::TakeRowOp op, nn::TakeRowOp::Adaptor in,
       })};
 }
 
-/// A number from 0 to 1: where `x` stands between `low` and `high`.
+/// A ramp from 0 at `low` to 1 at `high`, clamped to [0, 1].
 static Value ramp(ScalarBuilder &s, Value x, double low, double high) {
   Value share = s.mul(s.sub(x, s.f32(low)), s.f32(1 / (high - low)));
   share = s.create<arith::MaximumFOp>(share, s.f32(0));
   return s.create<arith::MinimumFOp>(share, s.f32(1));
 }
 
-/// As RotaryOp::getRate, of the rate without scaling.
+/// Scales the frequency `rate` of pair `pair`, as RotaryOp::getRate does.
 static Value scaleRate(ScalarBuilder &s, nn::RotaryScalingAttr scaling,
                        Value rate, Value pair) {
   double slower = 1 / scaling.getFactor().getValueAsDouble();
@@ -142,7 +142,8 @@ static Value scaleRate(ScalarBuilder &s, nn::RotaryScalingAttr scaling,
   llvm_unreachable("every ramp is there");
 }
 
-/// Turns the pair that element `column` of a head belongs to.
+/// Rotates a pair of features and returns one of the two: x is its value before
+/// the rotation, `partner` that of the other one.
 static Value rotatePair(ScalarBuilder &s, nn::RotaryOp op, Value x,
                         Value partner, Value isFirst, Value pair,
                         Value position) {
@@ -164,7 +165,7 @@ static Value rotatePair(ScalarBuilder &s, nn::RotaryOp op, Value x,
   }
   if (op.getInverse())
     sine = s.create<arith::NegFOp>(sine);
-  // The first of a pair loses what the second gains.
+  // first' = first cos - second sin, second' = second cos + first sin.
   Value minus = s.create<arith::NegFOp>(sine);
   Value signedSine = s.create<arith::SelectOp>(isFirst, minus, sine);
   return s.add(s.mul(x, cosine), s.mul(partner, signedSine));
@@ -199,7 +200,7 @@ static Values lowerRotary(nn::RotaryOp op, nn::RotaryOp::Adaptor in,
 }
 
 namespace {
-/// The exponentials of two numbers, relative to the larger one.
+/// The exponentials of two numbers, divided by that of the larger one.
 struct Exponentials {
   Exponentials(ScalarBuilder &s, Value x, Value y)
       : largest(s.create<arith::MaximumFOp>(x, y)),

@@ -31,7 +31,7 @@ std::string codegen::hashOf(StringRef text) {
          llvm::utohexstr(hash.low64, true, 16);
 }
 
-/// The operations of a kernel, joined: a name for people.
+/// A readable name for a kernel: the names of its operations.
 static std::string describe(planir::KernelOp kernel) {
   constexpr size_t longest = 64;
   std::string name;
@@ -76,7 +76,8 @@ OwningOpRef<ModuleOp> codegen::parseSource(const KernelSource &source,
 int64_t KernelJobs::add(Operation *root, StringRef target,
                         const CompileSource &compile,
                         llvm::function_ref<bool(planir::KernelOp)> wanted) {
-  // A model launches its own alone; what runs on the host uses other memory.
+  // Merge kernels within this model only, because models launch their own
+  // kernels. Keep kernels of the host separate: they use other memory.
   llvm::StringMap<planir::KernelOp> ofDevice, ofHost;
   llvm::DenseMap<StringAttr, StringAttr> replacements;
   for (auto kernel : llvm::make_early_inc_range(
@@ -105,7 +106,7 @@ int64_t KernelJobs::add(Operation *root, StringRef target,
 }
 
 namespace {
-/// Compiles one job after the other, in a context of its own.
+/// A thread that compiles one job after the other in its own context.
 class Worker {
 public:
   Worker(const ObjectCache &cache,

@@ -202,7 +202,7 @@ Input LinalgBuilder::space(ArrayRef<int64_t> shape) {
 Value LinalgBuilder::sumRows(Type type, ArrayRef<int64_t> shape,
                              ArrayRef<Input> inputs, Value init, Body1 term) {
   auto rank = static_cast<unsigned>(shape.size());
-  if (rank == 1) { // One row: no loop that a sum could be carried through.
+  if (rank == 1) { // There is one row, so nothing to sum.
     SmallVector<Input> terms(inputs);
     if (init)
       terms.push_back({init});
@@ -236,7 +236,7 @@ Value LinalgBuilder::sumAll(ArrayRef<Input> inputs, Body1 term) {
     }
     return term(b, wide);
   };
-  if (rank == 0) // One term: no loop that a sum could be carried through.
+  if (rank == 0) // There is one term, so nothing to sum.
     return map(scalar, inputs, wideTerm);
   AffineMap outMap = AffineMap::get(rank, 0, builder.getContext());
   return reduce(inputs, filled(scalar, 0.0), outMap, rank, Combine::Add,

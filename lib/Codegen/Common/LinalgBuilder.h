@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Builders with which nn operations are lowered to linalg on tensors.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_CODEGEN_COMMON_LINALGBUILDER_H
@@ -17,8 +19,8 @@
 
 namespace heddle::codegen {
 
-/// Builds the scalar body of a linalg operation. Floating-point values are f32
-/// inside, whatever the tensors hold.
+/// Builds the scalar body of a linalg operation. Values in the body are f32,
+/// whatever floats the tensors hold.
 class ScalarBuilder : public mlir::ImplicitLocOpBuilder {
 public:
   ScalarBuilder(mlir::Location loc, mlir::OpBuilder &builder)
@@ -35,24 +37,25 @@ public:
   mlir::Value exp(mlir::Value x);
   /// 1 / (1 + exp(-x)).
   mlir::Value sigmoid(mlir::Value x);
-  /// The position of this iteration along `dim`.
+  /// The index of this iteration in dimension `dim`.
   mlir::Value position(int64_t dim);
-  /// f32 from bf16 and f16; other types stay.
+  /// Converts bf16 and f16 to f32; returns other types unchanged.
   mlir::Value widen(mlir::Value value);
-  /// The element of `tensor` at `at`, widened.
+  /// The element of `tensor` at the indices `at`, widened.
   mlir::Value extract(mlir::Value tensor, mlir::ValueRange at);
 };
 
 using Values = llvm::SmallVector<mlir::Value>;
 
-/// How an operand lies in the space of the result's dimensions.
+/// An input of a linalg operation, and which dimensions of the iteration space
+/// index it.
 struct Input {
   enum Kind {
-    Full,    ///< Every dimension.
-    Rows,    ///< All but the last.
-    Columns, ///< The last alone.
-    Scalar,  ///< None.
-    Along,   ///< Those of `dims`, in this order.
+    Full,    ///< All dimensions.
+    Rows,    ///< All dimensions but the last.
+    Columns, ///< The last dimension only.
+    Scalar,  ///< No dimension.
+    Along,   ///< The dimensions `dims`, in this order.
   };
   mlir::Value value;
   Kind kind = Full;
@@ -77,31 +80,31 @@ public:
       llvm::function_ref<mlir::Value(ScalarBuilder &, mlir::ValueRange)>;
   enum class Combine { Add, Maximum };
 
-  /// Element by element; the results have the shape of `types`.
+  /// Builds an element-wise operation with results of `types`.
   Values map(mlir::TypeRange types, llvm::ArrayRef<Input> inputs, Body body);
-  /// The same with one result.
+  /// Builds an element-wise operation with one result.
   mlir::Value map(mlir::Type type, llvm::ArrayRef<Input> inputs, Body1 body);
 
-  /// Reduces `term` over the last dimension of `shape`. The element type is
-  /// that of the term.
+  /// Reduces `term` over the last dimension of `shape`. The result has the
+  /// element type of the term.
   mlir::Value reduceLast(llvm::ArrayRef<int64_t> shape,
                          llvm::ArrayRef<Input> inputs, Combine combine,
                          Body1 term);
-  /// Reduces `term` over all dimensions of `shape` but the first `kept`. The
-  /// element type `type` is that of the term.
+  /// Reduces `term` over all dimensions of `shape` but the first `kept`. `type`
+  /// is the element type of the term and of the result.
   mlir::Value reduceTail(mlir::Type type, llvm::ArrayRef<int64_t> shape,
                          unsigned kept, llvm::ArrayRef<Input> inputs,
                          Combine combine, Body1 term);
-  /// An input without elements that anyone reads: where a body looks for its
-  /// operands itself, it says how far the dimensions go.
+  /// An input whose elements are not read. It defines the iteration space of an
+  /// operation whose body extracts elements of tensors itself.
   Input space(llvm::ArrayRef<int64_t> shape);
-  /// init[c] (zero when null) + the sum over all rows of `term`, in f32; then
-  /// rounded to `type`.
+  /// init[c] (0 if null) plus the sum of `term` over all rows, computed in f32
+  /// and rounded to `type`.
   mlir::Value sumRows(mlir::Type type, llvm::ArrayRef<int64_t> shape,
                       llvm::ArrayRef<Input> inputs, mlir::Value init,
                       Body1 term);
-  /// The sum of `term` over all elements of inputs of one shape, all in f64: a
-  /// rank-0 tensor.
+  /// The sum of `term` over all elements of inputs of the same shape, as an f64
+  /// tensor of rank 0. The body of `term` computes in f64.
   mlir::Value sumAll(llvm::ArrayRef<Input> inputs, Body1 term);
 
   mlir::Location loc;

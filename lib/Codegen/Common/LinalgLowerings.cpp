@@ -15,7 +15,8 @@ using namespace mlir;
 
 namespace heddle::codegen {
 
-/// Whether kernels of this generator read the nn operation itself.
+/// Whether this generator reads the nn operation itself, so that it must not be
+/// lowered.
 static bool isReadWhole(Generator generator) {
   switch (generator) {
   case Generator::Rows:
@@ -33,8 +34,8 @@ static bool isReadWhole(Generator generator) {
   llvm_unreachable("all generators handled");
 }
 
-/// Whether a kernel reads the operation itself. A product sums columns as it
-/// multiplies, and has work on heads behind it.
+/// Whether the generator of the kernel with this body reads `op` itself. That
+/// of products also reads column sums and operations on heads, which it fuses.
 static bool isReadWhole(Block &body, nn::LinalgLoweringOpInterface op) {
   Generator generator = op.getGenerator();
   if (isReadWhole(generator))

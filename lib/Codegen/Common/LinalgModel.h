@@ -16,11 +16,12 @@ namespace heddle::codegen {
 
 using nn::Generator;
 
-/// Lowers `op`, whose operands are now `in`.
+/// A function that lowers `op`. It must use the operands `in` instead of the
+/// operation's own.
 template <typename OpT>
 using LowerFn = Values (*)(OpT op, typename OpT::Adaptor in, LinalgBuilder &b);
 
-/// The model of an operation whose body is linalg.
+/// The external model that attaches a lowering and a generator to an operation.
 template <typename OpT, LowerFn<OpT> lower, Generator generator>
 struct LinalgModel : nn::LinalgLoweringOpInterface::ExternalModel<
                          LinalgModel<OpT, lower, generator>, OpT> {
@@ -44,12 +45,13 @@ void attachLinalg(mlir::MLIRContext *context) {
   OpT::template attachInterface<LinalgModel<OpT, lower, generator>>(*context);
 }
 
-/// What a body of nn.map computes of `arguments`, in f32.
+/// Builds the body of an nn.map or nn.update for `arguments`, in f32, and
+/// returns its results.
 Values runScalars(ScalarBuilder &s, mlir::Block &body,
                   mlir::ValueRange arguments);
 
-/// Whether dropout with this probability keeps an element (i64) of the whole
-/// tensor.
+/// Whether dropout with probability `p` keeps the element with index `element`
+/// (i64) of the global batch's tensor.
 mlir::Value keepsElement(ScalarBuilder &s, mlir::Value rng, mlir::Value element,
                          mlir::Value layer, uint32_t site, double p);
 

@@ -16,22 +16,22 @@ namespace heddle::codegen {
 using Args = ValueRange;
 using Combine = LinalgBuilder::Combine;
 
-/// Whether a label takes part in the loss.
+/// Whether a label counts for the loss.
 static Value counts(ScalarBuilder &s, Value label) {
   return s.create<arith::CmpIOp>(arith::CmpIPredicate::sge, label, s.i32(0));
 }
 
 namespace {
-/// The columns of a larger tensor of logits that one rank has.
+/// The columns of the logits that a rank has if ranks split the vocabulary.
 struct VocabularyShard {
-  Value first; ///< The number of the first; null when it has all.
+  Value first; ///< The number of the first column; null: the rank has all.
   int64_t count, vocab;
 
-  /// The number of `column` among all.
+  /// The number of the rank's column `column` in the whole tensor.
   Value inWhole(ScalarBuilder &s, Value column) const {
     return first ? s.create<arith::AddIOp>(column, first) : column;
   }
-  /// `value` where `column` exists, else `missing`.
+  /// `value` if the column exists, `missing` if it is padding.
   Value ifExists(ScalarBuilder &s, Value column, Value value,
                  double missing) const {
     if (!first)
@@ -43,7 +43,7 @@ struct VocabularyShard {
 };
 } // namespace
 
-/// The sum of a row's logits, where smoothing asks for it: as an input.
+/// The sum of each row's logits as an input; none without label smoothing.
 static SmallVector<Input> sumForSmoothing(double smoothing,
                                           ArrayRef<int64_t> shape, Value logits,
                                           const VocabularyShard &part,
@@ -57,7 +57,7 @@ static SmallVector<Input> sumForSmoothing(double smoothing,
                         })}};
 }
 
-/// (1 - smoothing) logit + smoothing / vocab * sum of the row's.
+/// (1 - smoothing) logit + smoothing / vocab * (sum of the row's logits).
 static Value smooth(ScalarBuilder &s, double smoothing, int64_t vocab,
                     Value logit, Args sum) {
   if (sum.empty())
@@ -100,7 +100,7 @@ static Values lowerCrossEntropy(nn::CrossEntropyOp op,
   return {losses, lse};
 }
 
-/// The log-sum-exp over the columns that exist; the lowest f32 of none.
+/// The log-sum-exp over the shard's columns; the lowest f32 if it has none.
 static Value partLse(Value logits, Type type, const VocabularyShard &part,
                      LinalgBuilder &b) {
   constexpr double lowest = std::numeric_limits<float>::lowest();
@@ -143,7 +143,7 @@ static Values lowerCrossEntropyPart(nn::CrossEntropyPartOp op,
       [&](ScalarBuilder &s, Args x) -> Value {
         Value label = s.create<arith::IndexCastOp>(s.getIndexType(), x[0]);
         Value column = s.create<arith::SubIOp>(label, in.getFirst());
-        // A negative label becomes a large unsigned number.
+        // As an unsigned number, a negative label is large.
         Value isHere = s.create<arith::CmpIOp>(arith::CmpIPredicate::ult,
                                                column, s.index(part.count));
         Values at;

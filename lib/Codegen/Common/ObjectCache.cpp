@@ -19,10 +19,11 @@ using namespace llvm;
 namespace heddle::codegen {
 
 namespace {
-/// What stands before the code in a file: its checksum.
+/// The size of a file's header, the checksum of the code that follows.
 constexpr size_t headerSize = 8;
 
-/// Size and time of the running program: another build may make other code.
+/// Size and modification time of the running program, because another build of
+/// the compiler may generate other code.
 std::string identifyCompiler() {
   sys::fs::file_status status;
   if (sys::fs::status("/proc/self/exe", status))
@@ -63,7 +64,7 @@ void ObjectCache::add(StringRef hash, StringRef code) const {
     return;
   char header[headerSize];
   support::endian::write64le(header, xxh3_64bits(code));
-  // Complete or not at all: others may be reading.
+  // Write to a temporary file and rename it, because other processes may read.
   Expected<sys::fs::TempFile> file =
       sys::fs::TempFile::create(pathOf(hash) + ".%%%%%%");
   if (!file) {

@@ -15,14 +15,15 @@
 
 namespace heddle::codegen {
 
-/// A directory with one file for each kernel that was ever compiled. A file
-/// that is damaged, or cannot be read or written, counts as not there.
+/// The cache of compiled kernels: a directory with one file for each kernel. A
+/// file that is damaged or cannot be read counts as missing; failures to write
+/// are ignored.
 class ObjectCache {
 public:
-  /// Empty or "off": nothing is kept.
+  /// `directory` is empty or "off" to disable the cache.
   explicit ObjectCache(llvm::StringRef directory);
 
-  /// The bytes that were added with that hash by this build of the compiler.
+  /// The bytes that this build of the compiler added with `hash`.
   std::optional<std::string> find(llvm::StringRef hash) const;
   void add(llvm::StringRef hash, llvm::StringRef code) const;
 
@@ -30,7 +31,7 @@ private:
   std::string pathOf(llvm::StringRef hash) const;
 
   std::string directory;
-  std::string compiler; ///< Tells builds of this compiler apart.
+  std::string compiler; ///< Identifies this build of the compiler.
 };
 
 } // namespace heddle::codegen

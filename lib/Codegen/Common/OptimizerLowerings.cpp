@@ -14,7 +14,7 @@ namespace heddle::codegen {
 
 using Args = ValueRange;
 
-/// Whether an update or a part of it happens, in f32.
+/// Whether the condition of an update, an f32, is not 0.
 static Value holds(ScalarBuilder &s, Value condition) {
   return s.create<arith::CmpFOp>(arith::CmpFPredicate::UNE, condition,
                                  s.f32(0));
@@ -34,7 +34,8 @@ static Values lowerUpdate(nn::UpdateOp op, nn::UpdateOp::Adaptor in,
                      runScalars(s, body, x.take_front(body.getNumArguments()));
                  if (op.getCondition()) {
                    Value updates = holds(s, x.back());
-                   // The parameter, and the states behind the gradient.
+                   // If not, keep the parameter and the states. The gradient,
+                   // argument 1, is no result.
                    for (auto [number, result] : llvm::enumerate(results))
                      result = s.create<arith::SelectOp>(
                          updates, result, x[number ? number + 1 : 0]);
@@ -63,7 +64,8 @@ static Values lowerAdvancePower(nn::AdvancePowerOp op,
       });
 }
 
-/// Where segments begin in the flat tensor, and where the last one ends.
+/// The beginnings of the segments in the flat tensor, and the end of the last
+/// one.
 static SmallVector<int64_t> beginsOf(Operation *op) {
   SmallVector<int64_t> begins = {0};
   for (int64_t size : nn::segmentsOf(op))
@@ -71,11 +73,11 @@ static SmallVector<int64_t> beginsOf(Operation *op) {
   return begins;
 }
 
-/// The segment (i64) of the element at `position` of a run that begins at
-/// `first`: the number of those that end before it.
+/// The number (i64) of the segment that contains element `position` of a range
+/// that begins at `first`: the number of segments that end before the element.
 static Value segmentAt(ScalarBuilder &s, Value position, Value first,
                        ArrayRef<int64_t> begins) {
-  // A flat tensor of all ranks may have more elements than 32 bits count.
+  // The flat tensor of all ranks may have more than 2^32 elements.
   auto wide = [&](Value index) -> Value {
     return s.create<arith::IndexCastOp>(s.getI64Type(), index);
   };

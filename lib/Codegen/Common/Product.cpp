@@ -74,8 +74,9 @@ static Product describe(nn::LinearGradWeightOp op) {
   return product;
 }
 
-/// Reports a product whose operands are made in the kernel, but for the rows
-/// that a packed weight is multiplied by.
+/// Reports an error if an operand of the product is not an argument of the
+/// kernel. The rows A that a packed weight multiplies may be computed in the
+/// kernel.
 static LogicalResult verifyOperands(const Product &product) {
   for (Value value : {product.a, product.b, product.scales, product.zeros})
     if (value && !isa<BlockArgument>(value) &&
@@ -85,7 +86,8 @@ static LogicalResult verifyOperands(const Product &product) {
   return success();
 }
 
-/// The sums of rows beside a weight's gradient; they are of what it multiplies.
+/// Finds the nn.sum_rows in the kernel of a weight's gradient. They must sum
+/// the gradient that the product multiplies.
 static LogicalResult findSums(planir::KernelOp kernel, Product &product) {
   auto gradient = dyn_cast<nn::LinearGradWeightOp>(product.op);
   for (auto sum : kernel.getBody().getOps<nn::SumRowsOp>()) {
@@ -121,7 +123,7 @@ FailureOr<SmallVector<Product, 1>> describeProducts(planir::KernelOp kernel) {
     return failure();
   for (Value value : kernel.getBody().front().getTerminator()->getOperands()) {
     Operation *op = value.getDefiningOp();
-    // Rows that are made before packed weights are multiplied by them.
+    // Results of the prologue, which computes the rows of packed weights.
     bool isRows =
         products.front().bits > 0 &&
         typeOf(value).getShape() == typeOf(products.front().a).getShape();

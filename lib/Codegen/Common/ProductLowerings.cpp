@@ -16,7 +16,7 @@ using Args = ValueRange;
 
 static Value product(ScalarBuilder &s, Args x) { return s.mul(x[0], x[1]); }
 
-/// The dimensions from `first` to before `end`.
+/// The numbers of dimensions from `first` to `end` (exclusive).
 static SmallVector<unsigned> range(unsigned first, unsigned end) {
   return llvm::to_vector(llvm::seq<unsigned>(first, end));
 }
@@ -45,7 +45,8 @@ static Values lowerLinear(nn::LinearOp op, nn::LinearOp::Adaptor in,
   })};
 }
 
-/// The value, or code, of input `i` and output `o` of a packed weight, in f32.
+/// Unpacks the value, or the int4 or int8 code, of input `i` and output `o` of
+/// a packed weight, as f32.
 static Value unpackWeight(ScalarBuilder &s, nn::PackedLinearOp op, Value weight,
                           Value i, Value o) {
   int64_t perWord = op.getPerWord();
@@ -77,7 +78,8 @@ static Value unpackWeight(ScalarBuilder &s, nn::PackedLinearOp op, Value weight,
   return s.create<arith::SIToFPOp>(s.getF32Type(), code);
 }
 
-/// `input` rounded to codes of 8 bits times their scales, in f32.
+/// `input` rounded to int8 and multiplied by its scales again, in f32
+/// (`input_block` of nn.packed_linear).
 static Value quantizeInput(nn::PackedLinearOp op, Value input,
                            LinalgBuilder &b) {
   constexpr float most = 127, least = 0x1p-100F;

@@ -60,7 +60,7 @@ int64_t RowsForm::rows() const {
   return count;
 }
 
-/// Whether it reduces all dimensions but the last.
+/// Whether `op` reduces all dimensions but the last: a column sum.
 static bool isColumnSum(GenericOp op) {
   unsigned last = op.getNumLoops() - 1;
   return last && op.getNumReductionLoops() == last &&
@@ -94,7 +94,7 @@ bool RowsForm::isReadAtOtherColumns(Value tensor) {
   return llvm::any_of(tensor.getUsers(), llvm::IsaPred<tensor::ExtractOp>);
 }
 
-/// Whether every tensor can be walked by one index.
+/// Whether the kernel is flat: one index addresses every tensor.
 bool RowsForm::findFlat() {
   if (kernel.getPitches())
     return false;
@@ -122,8 +122,8 @@ bool RowsForm::findFlat() {
 // Rounds
 //===----------------------------------------------------------------------===//
 
-/// The round after which `value` can be computed: the longest chain of
-/// reductions behind it.
+/// The number of rounds before `value` can be computed: the longest chain of
+/// reductions that it depends on.
 int RowsForm::depthOf(Value value) {
   auto known = depths.find(value);
   if (known != depths.end())
@@ -142,8 +142,8 @@ int RowsForm::depthOf(Value value) {
   return depths[value] = depth;
 }
 
-/// How a reduction combines its running value with one term; no operation where
-/// that is not the last thing that its body does.
+/// The combiner of a reduction. It is null if the last operation of the body
+/// does not combine the accumulator with a term.
 static RowReduction describe(GenericOp op) {
   Operation *combiner =
       op.getBody()->getTerminator()->getOperand(0).getDefiningOp();
@@ -233,8 +233,8 @@ LogicalResult RowsForm::findRows() {
   return success();
 }
 
-/// Whether a result may be written while later rounds still run: then they read
-/// it back. Its memory must not hold an argument that they need.
+/// Whether a result may be stored before later rounds, which then load it. Its
+/// memory must not hold an argument that these rounds read.
 bool RowsForm::mayStoreEarly(unsigned index) {
   Operation *op = results[index].getDefiningOp();
   if (!isa_and_nonnull<GenericOp>(op))
@@ -253,7 +253,8 @@ void RowsForm::placeResults() {
       continue;
     int64_t extent = shapeOf(result).back();
     size_t depth = depthOf(result);
-    // A result that a later reduction reads is made with that reduction.
+    // A result that a later reduction also reads is stored in that reduction's
+    // round.
     if (depth < reducing.size() && reducing[depth].extent == extent &&
         !result.use_empty() && !result.hasOneUse() && mayStoreEarly(index)) {
       reducing[depth].stores.push_back(index);
