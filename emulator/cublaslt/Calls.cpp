@@ -216,10 +216,11 @@ namespace {
 struct Queued {
   Product product;
   float alpha, beta;
-  /// In the order in which they are added.
+  /// The buffers that the product reads and writes, in the order of `add`
+  /// calls.
   std::vector<cuda::EmulatedAccess> accesses;
-  int c = -1, bias = -1, aux = -1,
-      workspace = -1; ///< Indices in `accesses`; -1: none.
+  /// Indices in `accesses`; -1: the product has no such buffer.
+  int c = -1, bias = -1, aux = -1, workspace = -1;
 
   int add(const void *address, size_t bytes, bool writes) {
     accesses.push_back(
@@ -245,7 +246,7 @@ static void run(void *data) {
            queued.alpha, queued.beta);
 }
 
-/// What is wrong with the addresses, or null.
+/// Returns an error message for a wrong address, or null.
 static const char *findWrongAddress(const Choice &choice, const void *a,
                                     const void *b, const void *c, const void *d,
                                     const void *workspace,

@@ -29,7 +29,7 @@ static bool isEpilogueKnown(Epilogue epilogue) {
   return false;
 }
 
-/// What is wrong with the sizes, or null.
+/// Returns an error message for wrong sizes, or null.
 static const char *findWrongSize(const Product &product) {
   for (const LayoutData *layout :
        {&product.a, &product.b, &product.c, &product.d})
@@ -52,7 +52,7 @@ static const char *findWrongSize(const Product &product) {
   return nullptr;
 }
 
-/// What is wrong with the epilogue's operands, or null.
+/// Returns an error message for wrong operands of the epilogue, or null.
 static const char *findWrongEpilogue(const Product &product) {
   const DescData &desc = product.desc;
   if (desc.hasBias() && (!desc.bias || desc.bias % product.d.elementBytes()))

@@ -63,7 +63,7 @@ struct ContextData {
   int64_t sentBytes = 0;                 ///< Bytes sent to other processes.
   int64_t exchanges = 0; ///< Exchanges with other processes that began.
   int64_t graphLaunches = 0;
-  /// How often the host waited for the graph launched last.
+  /// Counts the host's waits for the graph that was launched last.
   int64_t lastWaits = 0;
   std::chrono::steady_clock::time_point lastCall;
   std::map<std::string, int64_t> calls; ///< Number of calls of each function.

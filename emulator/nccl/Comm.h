@@ -53,7 +53,7 @@ public:
   int rank() const { return self; }
   /// Returns when the socket has taken the bytes.
   void send(int peer, uint32_t kind, const char *bytes, size_t count);
-  /// How many messages of `peer` have arrived and were not taken.
+  /// The number of messages of `peer` that have arrived and were not taken.
   size_t arrived(int peer);
   Message take(int peer);
 

@@ -70,9 +70,9 @@ private:
   void finish();
   int64_t sentBytes() const;
   std::string name() const;
-  /// How many messages it takes from each rank.
+  /// The number of messages that the batch receives from each rank.
   std::vector<size_t> expected() const;
-  /// How many messages it sends to each rank.
+  /// The number of messages that the batch sends to each rank.
   std::vector<size_t> sends() const;
   const char *sourceOf(size_t call) const { return accesses[2 * call].data; }
   char *targetOf(size_t call) const { return accesses[2 * call + 1].data; }

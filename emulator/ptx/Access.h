@@ -76,8 +76,8 @@ Mbarrier &useMbarrier(Warp &warp, int64_t offset, int lane);
 /// Adds one pending arrival to the mbarrier's current phase.
 void expectArrival(Warp &warp, Mbarrier &barrier, int lane);
 
-/// Takes the modifiers for state space and address of an instruction. Returns
-/// the space.
+/// Consumes the modifiers for state space and address of an instruction.
+/// Returns the space.
 Space takeSpace(Decode &d);
 /// The flags for an address operand of `bits` bits.
 uint32_t addressFlags(Decode &d, Space space, int bits);

@@ -224,7 +224,8 @@ void decodeFunnel(Decode &d) {
                          : ternary<U, U, U, U, Funnel<false, true>>;
 }
 
-/// For an operand of 32 or 64 bits and a result of 32 bits.
+/// Decodes popc and clz, which have operands of 32 or 64 bits and a 32-bit
+/// result.
 template <class F> void decodeCount(Decode &d) {
   Type type = d.type();
   d.expectOperands(2);

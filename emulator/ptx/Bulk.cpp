@@ -188,7 +188,7 @@ TensorMap readMap(Warp &warp, uint64_t address, int lane) {
   return map;
 }
 
-/// What one lane copies: chunks, and the number of bytes for the mbarrier.
+/// The copy of one lane: its chunks, and the number of bytes for the mbarrier.
 struct Transfer {
   std::vector<Chunk> chunks;
   /// `shared`: offset of its first byte in shared memory.
@@ -439,7 +439,7 @@ void useCoordinates(Decode &d, size_t index, int rank) {
     d.use(coordinate, b32Type);
 }
 
-/// Takes the operation of a reduction, and its type if no tensor map has it.
+/// Consumes the operation of a reduction, and its type if no tensor map has it.
 uint32_t takeOperation(Decode &d, bool hasType, bool toShared) {
   int operation =
       d.takeOneOf({"add", "min", "max", "inc", "dec", "and", "or", "xor"});

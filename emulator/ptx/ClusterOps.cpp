@@ -60,7 +60,7 @@ template <class T, bool isGeneric> void rankOf(Warp &warp, const Op &op) {
   });
 }
 
-/// Takes the type of an address, which has 32 bits only in a state space.
+/// Consumes the type of an address, which has 32 bits only in a state space.
 bool takeAddressType(Decode &d, Type &type, bool &isShared) {
   d.requireTarget({"sm_90", "sm_90a"});
   isShared = d.take("shared::cluster");

@@ -13,7 +13,7 @@
 namespace heddle::emulator {
 
 namespace {
-/// How an operand is read: unchanged, with denormals flushed, or widened.
+/// Ways to read an operand: unchanged, with denormals flushed, or widened.
 template <class T> struct Plain {
   using Bits = T;
   static T get(T value) { return value; }
@@ -154,7 +154,7 @@ template <class L> Handlers handlersOf(int comparison) {
   return {};
 }
 
-/// Takes the comparison. lo, ls, hi and hs compare unsigned integers.
+/// Consumes the comparison. lo, ls, hi and hs compare unsigned integers.
 int takeComparison(Decode &d, bool &isUnsigned) {
   int comparison =
       d.takeOneOf({"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu",

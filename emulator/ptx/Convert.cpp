@@ -325,7 +325,7 @@ void decodeTf32(Decode &d) {
   };
 }
 
-/// Takes the modes; returns whether a rounding mode was among them.
+/// Consumes the modes; returns whether a rounding mode was among them.
 bool takeModes(Decode &d) {
   int mode = d.takeOneOf({"rn", "rz", "rm", "rp", "rna"});
   int whole = mode < 0 ? d.takeOneOf({"rni", "rzi", "rmi", "rpi"}) : -1;

@@ -19,23 +19,24 @@ namespace heddle::emulator {
 
 class FunctionDecoder;
 
-/// An instruction while it is decoded. A decoding function takes its modifiers
-/// one by one, names the results, then the operands, and sets the handler.
+/// An instruction while it is decoded. A decoding function consumes its
+/// modifiers one by one, names the results, then the operands, and sets the
+/// handler.
 class Decode {
 public:
   Decode(FunctionDecoder &function, const Instruction &source, Op &op)
       : op(op), source(source), function(function),
         taken(source.modifiers.size()) {}
 
-  /// Takes the modifier `name`; false if the instruction does not have it.
+  /// Consumes the modifier `name`; false if the instruction does not have it.
   bool take(std::string_view name);
-  /// Takes the first of `names` that the instruction has; returns its index, or
-  /// -1.
+  /// Consumes the first of `names` that the instruction has; returns its index,
+  /// or -1.
   int takeOneOf(std::initializer_list<std::string_view> names);
-  /// Takes the next modifier that is a type.
+  /// Consumes the next modifier that is a type.
   Type type();
   bool hasType() const;
-  /// Takes a modifier that starts with `prefix`; empty if there is none.
+  /// Consumes a modifier that starts with `prefix`; empty if there is none.
   std::string takePrefix(std::string_view prefix);
 
   size_t numOperands() const { return source.operands.size(); }

@@ -147,7 +147,7 @@ struct SumOfDifference {
   }
 };
 
-/// Takes the type of an instruction on 16, 32 or 64 bits.
+/// Consumes the type of an instruction on 16, 32 or 64 bits.
 Type integerType(Decode &d) {
   Type type = d.type();
   bool known = (type.kind == Type::Signed || type.kind == Type::Unsigned) &&
@@ -201,7 +201,7 @@ template <class F> void decodeTernary(Decode &d) {
 }
 
 //===----------------------------------------------------------------------===//
-// Extended precision: instructions pass on the carry
+// Extended precision: arithmetic with carries
 //===----------------------------------------------------------------------===//
 
 enum CarryFlags { CarryIn = 1, CarryOut = 2 };

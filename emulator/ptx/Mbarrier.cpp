@@ -194,8 +194,8 @@ void takeOrder(Decode &d) {
   d.takeOneOf({"cta", "cluster"});
 }
 
-/// Takes the space, the type and the address at `index`; returns the space. A
-/// generic address must be in the block's own shared memory.
+/// Consumes the space, the type and the address at `index`; returns the space.
+/// A generic address must be in the block's own shared memory.
 Space takeAddress(Decode &d, size_t index, bool ofCluster = false) {
   takeOrder(d);
   Space space = takeSpace(d);

@@ -93,9 +93,9 @@ void loadParameter(Warp &warp, const Op &op) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// Takes modifiers for caching and ordering. In the emulator only `nc` has an
-/// effect. Returns whether the access is meant to be seen by other threads, so
-/// that it is no race with theirs.
+/// Consumes modifiers for caching and ordering. In the emulator only `nc` has
+/// an effect. Returns whether the access is meant to be seen by other threads,
+/// so that it is no race with theirs.
 bool takeHints(Decode &d) {
   int order =
       d.takeOneOf({"weak", "volatile", "relaxed", "acquire", "release"});
@@ -145,8 +145,8 @@ Handler chooseHandler(Kind kind, Type type, int bits, int count) {
   return result;
 }
 
-/// Takes the registers of a vector, which must have the same width; returns it
-/// in bits.
+/// Consumes the registers of a vector, which must have the same width; returns
+/// it in bits.
 int registers(Decode &d, size_t index, Type type, int count, bool areResults) {
   std::vector<Operand> elements = Decode::elements(d.operand(index));
   if (elements.size() != static_cast<size_t>(count))

@@ -206,7 +206,8 @@ std::string SharedMemory::beginCopy(int64_t offset, int64_t size, int thread) {
   return each(offset, size, [&](Shadow &shadow, int64_t at, int64_t) {
     std::string wrong = writeShadow(shadow, at, thread, /*isSame=*/false);
     shadow.isPending = true;
-    // Correct code of other compilers has no proxy fence after cp.async.
+    // No proxy fence is required: compilers that are tested on GPUs emit none
+    // after cp.async.
     shadow.isGeneric = false;
     return wrong;
   });

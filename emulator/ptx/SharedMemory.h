@@ -29,7 +29,7 @@ struct Times {
   std::vector<uint32_t> clocks;
   std::array<std::vector<uint32_t>, 2> fences; ///< Indexed by FenceOf.
 
-  /// Takes the maximum of both, for each warp.
+  /// Consumes the maximum of both, for each warp.
   void add(const Times &from);
 };
 
@@ -79,7 +79,7 @@ public:
   void release(int warp, Times &to);
   /// As `release`, for the bulk copies that have completed.
   void releaseCopies(Times &to) { release(numWarps, to); }
-  /// What a warp knows, including its own accesses.
+  /// The accesses that are ordered before the warp, with its own.
   Times knownBy(int warp);
   /// As `release`, but adds only that the warp has started.
   void releaseStart(int warp, Times &to);

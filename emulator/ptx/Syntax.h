@@ -63,7 +63,7 @@ struct Operand {
   Literal literal;      ///< Value of an immediate; offset of an address.
   bool negated = false; ///< !p
   bool isRegisterBase = false; ///< For an address: `name` is a register.
-  /// Of a vector; coordinates of a tensor address.
+  /// Elements of a vector, or coordinates of a tensor address.
   std::vector<Operand> elements;
   std::string second; ///< The second register of a pair: q of p|q.
 };

@@ -66,7 +66,7 @@ struct Warp {
   int inCluster = 0;   ///< Number in the cluster.
   State state = Done;
   int64_t barrier = 0, barrierThreads = 0; ///< The barrier that it waits at.
-  /// It arrives at the barrier without waiting (bar.arrive).
+  /// Whether it arrives at the barrier without waiting (bar.arrive).
   bool countsOnly = false;
   /// The bar.red that gets the votes of all threads.
   const Op *reduction = nullptr;

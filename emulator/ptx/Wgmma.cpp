@@ -427,7 +427,7 @@ void wait(Warp &warp, const Op &op) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// Takes types and shape; sets the flags.
+/// Consumes types and shape; sets the flags.
 bool takeForm(Decode &d, bool &halfSums) {
   std::string shape = d.takePrefix("m64n");
   size_t k = shape.find('k');
@@ -462,7 +462,7 @@ bool takeForm(Decode &d, bool &halfSums) {
   return fits && isKnown && a.width == width && depth == depthBytes * 8 / width;
 }
 
-/// Takes the operand that negates a matrix: 1 or -1.
+/// Consumes the operand that negates a matrix: 1 or -1.
 uint32_t takeSign(Decode &d, size_t index, uint32_t flag) {
   int64_t value = d.number(index);
   if (value != 1 && value != -1)

@@ -44,7 +44,7 @@ struct HeadView {
   }
 };
 
-/// What attention and its gradient share.
+/// The shapes and operands that attention and its gradient share.
 struct AttentionShape {
   int64_t batch, length, heads, kvHeads, headDim;
   double scale, softcap; ///< 0: no softcap.

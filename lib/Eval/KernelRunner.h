@@ -46,7 +46,7 @@ public:
                                      llvm::ArrayRef<void *> refs,
                                      llvm::ArrayRef<int64_t> scalars,
                                      char *scratch, int64_t stride) = 0;
-  /// The same with newly allocated scratch memory.
+  /// Calls the kernel with newly allocated scratch memory.
   mlir::LogicalResult launch(planir::KernelOp kernel,
                              llvm::ArrayRef<void *> refs,
                              llvm::ArrayRef<int64_t> scalars);

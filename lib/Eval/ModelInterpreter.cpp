@@ -298,7 +298,7 @@ LogicalResult ModelInterpreter::runLaunch(planir::LaunchOp launch,
 LogicalResult ModelInterpreter::runCompiled(planir::KernelOp kernel,
                                             ArrayRef<Tensor> args,
                                             Tensors &results) {
-  // In the order of the kernel's operands; scalars have an empty buffer.
+  // Buffers in the order of the kernel's operands; scalars have an empty one.
   SmallVector<HostBuffer> buffers;
   SmallVector<int64_t> scalars;
   SmallVector<void *> refs;

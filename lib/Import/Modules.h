@@ -66,10 +66,10 @@ public:
                            std::optional<int64_t> padding = {}) = 0;
   virtual Tensor linear(Tensor x, const std::string &path) = 0;
   virtual Tensor layerNorm(Tensor x, double eps, const std::string &path) = 0;
-  /// The weight is the table's parameter plus `offset`.
+  /// An RMS norm whose weight is the table's parameter plus `offset`.
   virtual Tensor rmsNorm(Tensor x, double eps, const std::string &path,
                          double offset = 0) = 0;
-  /// The same for each head; `x` has the heads side by side, and they share the
+  /// An RMS norm of each head. The heads are side by side in `x`, and share the
   /// weight.
   virtual Tensor headNorm(Tensor x, int64_t heads, double eps,
                           const std::string &path) = 0;
@@ -114,7 +114,7 @@ public:
   virtual Tensor
   layers(const std::string &name, const std::vector<int64_t> &kinds, Tensor x,
          const std::function<Tensor(Tensor, int64_t kind)> &body) = 0;
-  /// The same for `count` layers of one kind.
+  /// Adds `count` layers of one kind.
   Tensor layers(const std::string &name, int64_t count, Tensor x,
                 const std::function<Tensor(Tensor)> &body);
 };

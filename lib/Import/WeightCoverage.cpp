@@ -44,7 +44,7 @@ static const io::TensorInfo *findTensor(const std::string &plain,
   return nullptr;
 }
 
-/// The same, but throws H0335 if there is none.
+/// As findTensor, but throws H0335 if there is no such tensor.
 static const io::TensorInfo &findSource(const std::string &plain,
                                         const Family &family,
                                         const io::WeightSet &weights) {

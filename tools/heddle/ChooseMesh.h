@@ -16,7 +16,7 @@
 
 namespace heddle::driver {
 
-/// What to optimize.
+/// The goal for which a mesh is chosen.
 enum class Goal {
   Latency,   ///< The time between two tokens of one request.
   Throughput ///< Tokens per second with --max-batch requests.

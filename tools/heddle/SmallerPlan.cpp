@@ -177,7 +177,7 @@ static std::vector<Ladder> allChanges(const Settings &settings) {
   return all;
 }
 
-/// The same ladders in bf16.
+/// All ladders, with bf16 instead of fp32.
 static std::vector<Ladder> narrowed(const Settings &settings) {
   std::vector<Ladder> all = allChanges(settings);
   all.insert(all.begin(), {settings});

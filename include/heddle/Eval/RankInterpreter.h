@@ -70,7 +70,7 @@ struct StateInfo {
 class ProgramName {
 public:
   ProgramName(nn::ProgramKind kind) : text(stringifyProgramKind(kind)) {}
-  /// None if the word before the slash is not a kind.
+  /// Parses a name. None if the word before the slash is not a kind of program.
   static std::optional<ProgramName> parse(llvm::StringRef text);
 
   const std::string &str() const { return text; }

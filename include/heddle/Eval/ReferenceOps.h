@@ -137,7 +137,7 @@ private:
   double keepFactor;
 };
 
-/// Each attaches the evaluations of one file's operations.
+/// Attach the evaluations of the operations in the file of the same name.
 void attachElementwiseEvaluations(mlir::MLIRContext &context);
 void attachLinearEvaluations(mlir::MLIRContext &context);
 void attachNormEvaluations(mlir::MLIRContext &context);

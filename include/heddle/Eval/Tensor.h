@@ -78,9 +78,9 @@ public:
 
   /// Rounds every element to `kind`. Both kinds are floats, or both integers.
   Tensor convertTo(ElementKind kind) const;
-  /// The same elements with another kind, without rounding.
+  /// This tensor with another kind, without rounding its elements.
   Tensor withKind(ElementKind kind) const;
-  /// The same elements with another shape of equal size.
+  /// This tensor with another shape of equal size.
   Tensor reshaped(llvm::ArrayRef<int64_t> shape) const;
   /// Elements [first, first + count) of the outermost dimension.
   Tensor slice(int64_t first, int64_t count) const;

@@ -91,8 +91,8 @@ ResolvedSettings mergeSettings(const Flags &flags,
                                const SettingsFile &dsConfig = {},
                                const SettingsFile &strategy = {});
 
-/// The same for a `dsConfig` as readDsConfig takes it ("": none) and a
-/// strategy. Throws all problems at once.
+/// As mergeSettings, with a `dsConfig` as readDsConfig takes it ("": none).
+/// Throws all problems at once.
 ResolvedSettings resolveSettings(const Flags &flags,
                                  const std::string &dsConfig,
                                  const std::string &strategyName = "",
@@ -113,7 +113,7 @@ std::string warnOfTarget(const ResolvedSettings &settings);
 /// the optimizer for a binary that serves; "" if there are none.
 std::string warnOfMode(const ResolvedSettings &settings);
 
-/// How `--explain-config` prints.
+/// The options with which `--explain-config` prints.
 struct ExplainStyle {
   size_t width = 80; ///< Characters of a line.
   bool all = false;  ///< Also prints settings without effect.

@@ -52,7 +52,7 @@ struct DescData {
 struct PreferenceData {
   uint64_t workspaceBytes = 0;
   uint32_t reductions = 7;
-  /// In bytes, of a, b, c and d.
+  /// Alignments in bytes of a, b, c and d.
   uint32_t alignments[4] = {256, 256, 256, 256};
 };
 
