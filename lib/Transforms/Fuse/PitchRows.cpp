@@ -97,7 +97,7 @@ public:
     llvm::BitVector areDense(members.size()), areMultiplied(members.size());
     for (auto [number, member] : llvm::enumerate(members)) {
       unsigned ofClass = classes.findLeader(number);
-      if (!member.mayHaveGaps)
+      if (!member.mayBePadded)
         areDense.set(ofClass);
       if (member.kernel && member.kernel.getGenerator() == nn::Generator::Gemm)
         areMultiplied.set(ofClass);
@@ -118,7 +118,7 @@ private:
   struct Member {
     planir::KernelOp kernel; ///< Null for a value.
     unsigned operand;
-    bool mayHaveGaps;
+    bool mayBePadded;
   };
 
   void collect() {
@@ -201,11 +201,11 @@ LogicalResult fuse::verifyPitches(nn::ModelOp model,
     if (!kernel.getPitches())
       continue;
     if (rules.rowAlignment == 0 || !takesPitches(kernel))
-      return kernel.emitError("H0907: has gaps between rows, which its "
+      return kernel.emitError("H0907: has padding between rows, which its "
                               "generator has no code for");
     for (auto [a, b] : pairsOfOneShape(kernel))
       if ((kernel.getPitch(a) == 0) != (kernel.getPitch(b) == 0))
-        return kernel.emitError("H0907: has gaps between rows of operand ")
+        return kernel.emitError("H0907: has padding between rows of operand ")
                << a << " or of operand " << b << ", but not of both";
   }
   DenseMap<Value, int64_t> pitches;
@@ -217,9 +217,10 @@ LogicalResult fuse::verifyPitches(nn::ModelOp model,
       if (known->second != pitch)
         return launch.emitError("H0907: has rows ")
                << pitch << " elements apart as operand " << operand << ", and "
-               << "another launch " << known->second << " (0: without gaps)";
+               << "another launch " << known->second << " (0: without padding)";
       if (pitch != 0 && !isOfKernels(value))
-        return launch.emitError("H0907: has gaps between the rows of operand ")
+        return launch.emitError(
+                   "H0907: has padding between the rows of operand ")
                << operand << ", which not only kernels make and read";
     }
     return success();

@@ -245,7 +245,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 // shape, alike in every launch, and of no value that is not the kernels' own.
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{H0907: has gaps between rows, which its generator has no code for}}
+  // expected-error @+1 {{H0907: has padding between rows, which its generator has no code for}}
   plan.kernel @relu(%x: tensor<4x7xf32>) -> tensor<4x7xf32>
       attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, pitches = array<i64: 8, 8>} {
     %0 = nn.map relu(%x) : tensor<4x7xf32>
@@ -257,7 +257,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{H0907: has gaps between rows of operand 0 or of operand 1, but not of both}}
+  // expected-error @+1 {{H0907: has padding between rows of operand 0 or of operand 1, but not of both}}
   plan.kernel @relu(%x: tensor<4x7xf32>) -> tensor<4x7xf32>
       attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, pitches = array<i64: 8, 0>} {
     %0 = nn.map relu(%x) : tensor<4x7xf32>
@@ -281,7 +281,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
   }
   nn.func @f() -> tensor<4x7xf32> {
     %0 = plan.launch @fill() : () -> tensor<4x7xf32>
-    // expected-error @+1 {{H0907: has rows 0 elements apart as operand 0, and another launch 8 (0: without gaps)}}
+    // expected-error @+1 {{H0907: has rows 0 elements apart as operand 0, and another launch 8 (0: without padding)}}
     %1 = plan.launch @relu(%0) : (tensor<4x7xf32>) -> tensor<4x7xf32>
     nn.return %1 : tensor<4x7xf32>
   }
@@ -297,7 +297,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     plan.yield %0 : tensor<4x7xf32>
   }
   nn.func @f() -> tensor<4x7xf32> {
-    // expected-error @+1 {{H0907: has gaps between the rows of operand 0, which not only kernels make and read}}
+    // expected-error @+1 {{H0907: has padding between the rows of operand 0, which not only kernels make and read}}
     %0 = plan.launch @fill() : () -> tensor<4x7xf32>
     nn.return %0 : tensor<4x7xf32>
   }
