@@ -23,8 +23,8 @@ namespace heddle::fuse {
 /// if no kernel contains such an operation.
 std::optional<nn::Generator> generatorOf(mlir::Operation *op);
 
-/// The same for a kernel of these operations: if there is a product, its
-/// generator.
+/// Returns the code generator of a kernel of these operations: that of the
+/// product if there is one.
 nn::Generator generatorOf(llvm::ArrayRef<mlir::Operation *> members);
 
 /// Returns the fusion rules of the model's target, restricted by the fusion

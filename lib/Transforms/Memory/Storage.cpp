@@ -363,7 +363,7 @@ SmallVector<std::pair<int64_t, int64_t>> Storage::paddingOf(nn::PackOp pack) {
 /// that is not possible are copied.
 void Storage::forwardPack(nn::PackOp pack) {
   if (rootOf(pack.getFlat()).value != pack.getFlat())
-    return; // They were computed in place.
+    return; // The members were computed in place already.
   int64_t element = 0, flat = indexOf(pack.getFlat());
   for (auto [number, member] : llvm::enumerate(pack.getMembers())) {
     Root &root = rootOf(member);

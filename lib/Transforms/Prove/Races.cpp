@@ -99,10 +99,11 @@ private:
 /// one.
 struct CommandRange {
   size_t first = 0, last = 0; ///< Events [first, last) of the body.
-  /// It is a single command that communicates.
+  /// Whether the range is a single command that communicates.
   bool isOpen = false;
-  /// It contains collectives and their waits. If none of them conflicts with
-  /// something from outside, every run behaves like the first one.
+  /// Whether the range contains collectives and their waits. If none of them
+  /// conflicts with something from outside, every run behaves like the first
+  /// one.
   bool isSealed = false;
   /// Accesses that are the same in every run, by space; sorted and disjoint.
   std::vector<Range> reads[2], writes[2];
@@ -254,7 +255,7 @@ private:
     BodyRun run;
     std::vector<BytesInUse::Handle> uses;
     int stream = -1;    ///< -1: a communication, which runs beside all streams.
-    int64_t number = 0; ///< Its number among those of its stream.
+    int64_t number = 0; ///< The operation's number among those of its stream.
   };
 
   /// The streams that run commands other than communication. A Clock holds how

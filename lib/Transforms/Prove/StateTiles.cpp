@@ -23,7 +23,7 @@ struct StateTile {
   Range bytes;
   /// The bytes of the state; empty if they are not known before it is stored.
   Range state;
-  bool updated = false; ///< It was updated, and not stored since.
+  bool updated = false; ///< Whether the tile was updated, and not stored since.
   int32_t origin = -1;  ///< The event that updated it.
 };
 
@@ -107,7 +107,7 @@ private:
         return &state;
     return nullptr;
   }
-  /// The same for offloaded states.
+  /// Returns an offloaded state with these bytes, or null.
   const State *offloadedAt(Space space, Range range) const {
     return stateAt(space, range, isTiled);
   }

@@ -20,7 +20,7 @@ namespace heddle::spmd {
 
 /// Offset and length of direct I/O are multiples of that many bytes.
 constexpr int64_t pageBytes = 4096;
-/// The same in elements of f32.
+/// The page size of direct I/O in elements of f32.
 constexpr int64_t tileUnit = pageBytes / 4;
 /// The smallest tile, in elements: a request for fewer costs as much.
 constexpr int64_t leastTile = 256 * tileUnit;

@@ -44,9 +44,10 @@ struct Tiling {
 struct Weight : Tiling {
   std::string parameter;
   nn::BucketOp bucket;
-  int64_t first = 0;        ///< Its first element in the flat state.
+  int64_t first = 0;        ///< The weight's first element in the flat state.
   dist::AllGatherOp gather; ///< Null if the rank has the whole weight.
-  bool isOffloaded = false; ///< It is fetched from the host's memory or a file.
+  /// Whether the weight is fetched from the host's memory or a file.
+  bool isOffloaded = false;
 };
 
 /// The gradient of a weight, as a product computes it and ranks reduce-scatter
@@ -71,7 +72,7 @@ public:
   /// Returns the products of a layer's call that are computed by tiles. Emits
   /// H0149 if the tiles of ranks that all-gather a weight cannot be equal.
   mlir::FailureOr<TilePlan> planOf(nn::CallOp call);
-  /// The same for a product outside of layers, for example the head.
+  /// Returns the tiles of one product outside of layers, for example the head.
   mlir::FailureOr<TilePlan> planOf(mlir::Operation *product);
 
   /// Names of weights of products: of those with tiles, and of all.

@@ -51,14 +51,19 @@ std::string textOf(Axes axes);
 struct State {
   Range range;
   std::string name;
-  bool lasts = false; ///< It lives across steps, and the optimizer writes it.
-  /// It is a key-value cache: it lives across steps, and attention writes it.
+  /// Whether the state lives across steps, and the optimizer writes it.
+  bool lasts = false;
+  /// Whether it is a key-value cache, which lives across steps and is written
+  /// by attention.
   bool isCache = false;
-  /// Each step writes it before it reads it, for example a gradient.
+  /// Whether each step writes the state before it reads it, as a gradient.
   bool ofStep = false;
-  bool hasSlots = false;    ///< It has a slot for each micro-batch in flight.
-  bool isOffloaded = false; ///< It is in the host's memory or a file.
-  bool isCopy = false;      ///< Each update computes it from parameters.
+  /// Whether the state has a slot for each micro-batch in flight.
+  bool hasSlots = false;
+  /// Whether the state is in the host's memory or a file.
+  bool isOffloaded = false;
+  /// Whether each update computes the state from parameters.
+  bool isCopy = false;
   Axes axes = 0; ///< The axes along which ranks hold different parts.
 };
 
@@ -69,8 +74,7 @@ struct Member {
   Range range;
   int64_t width = 1; ///< Bytes of an element.
   std::string parameter;
-  /// What it is to the parameter, for example `exp_avg`; empty for the
-  /// parameter itself.
+  /// The member's kind, for example `exp_avg`; empty for the parameter itself.
   std::string kind;
 };
 
@@ -89,8 +93,8 @@ struct Port {
 struct Access {
   Space space = Space::Arena;
   bool writes = false;
-  /// The access is to a slot of a state with activations of micro-batches in
-  /// flight.
+  /// Whether the access is to a slot of a state with activations of
+  /// micro-batches in flight.
   bool inSlot = false;
   int16_t operand = 0; ///< Number of the command's operand, for messages.
   int32_t buffer = -1; ///< Index into Trace::buffers.
@@ -157,17 +161,19 @@ struct Event {
   /// The stream that runs it. Communication starts, and is waited for, on
   /// `Compute`.
   plan::Stream stream = plan::Stream::Compute;
-  int32_t number = -1;  ///< Index into Trace::collectives or Trace::messages.
-  int32_t token = -1;   ///< Connects Record and Join or Settle, Start and Wait.
-  bool carries = false; ///< For Record: the next run waits for this point.
-  int32_t origin = -1;  ///< Index into Trace::names.
-  int32_t path = -1;    ///< Index into Trace::paths.
+  int32_t number = -1; ///< Index into Trace::collectives or Trace::messages.
+  int32_t token = -1;  ///< Connects Record and Join or Settle, Start and Wait.
+  /// For Record: whether the next run waits for this point.
+  bool carries = false;
+  int32_t origin = -1; ///< Index into Trace::names.
+  int32_t path = -1;   ///< Index into Trace::paths.
   int64_t left = 0;
   int32_t kernel = -1;  ///< For Launch: index into Trace::kernels.
-  bool updates = false; ///< For Launch: the kernel updates parameters.
-  /// It may write a cache, and no other memory that lives across steps.
+  bool updates = false; ///< For Launch: whether the kernel updates parameters.
+  /// Whether the event may write a cache, and no other memory that lives across
+  /// steps.
   bool writesCache = false;
-  /// For Launch: the kernel computes attention over a cache.
+  /// For Launch: whether the kernel computes attention over a cache.
   bool readsCache = false;
   /// For Launch and CopyRows: the axes that its scalar operands depend on.
   Axes rankAxes = 0;
