@@ -1,11 +1,13 @@
 # heddle_add_library(NAME SOURCES... [LINK libs...] [DEPENDS targets...]
 #                    [EXCEPTIONS | PRECOMPILED group])
-#   A static library of the compiler (lib/, dialects/): LLVM and MLIR headers,
-#   no exceptions but where it calls a library that throws.
+#   A static library of the compiler (lib/, dialects/), which may include LLVM and
+#   MLIR headers. It is compiled without exceptions, unless it calls a library
+#   that throws (EXCEPTIONS).
 # heddle_add_runtime_library(NAME SOURCES... [LINK libs...])
-#   A static library of the runtime: exceptions, no LLVM or MLIR header.
+#   A static library of the runtime, with exceptions. It must not include LLVM or
+#   MLIR headers.
 # heddle_add_unit_test(NAME TEST SOURCES... [LINK libs...])
-#   A program of GoogleTest's on the compiler's libraries, run by ctest as TEST.
+#   A GoogleTest program that links libraries of the compiler; ctest runs it as TEST.
 # heddle_add_tablegen(TARGET FILE.td  OUT FLAGS  OUT FLAGS ...)
 #   Runs mlir-tblgen on FILE.td, once per pair.
 include(CMakeParseArguments)

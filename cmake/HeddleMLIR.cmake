@@ -17,13 +17,14 @@ target_compile_options(heddle_mlir_headers INTERFACE ${_defs} -fno-exceptions)
 if(NOT LLVM_ENABLE_RTTI)
   target_compile_options(heddle_mlir_headers INTERFACE -fno-rtti)
 endif()
-# One shared library each: never mixed with the static archives.
+# Links the shared libraries of LLVM and MLIR, which must not be mixed with the
+# static archives.
 target_link_libraries(heddle_mlir_headers INTERFACE MLIR LLVM)
 
-# Every generated header: libraries of the compiler depend on all of them.
+# Generates all headers from .td files. All libraries of the compiler depend on it.
 add_custom_target(heddle_tablegen)
 
-# dialects/: what defines operations.
+# For dialects/: headers that definitions of operations need.
 set(HEDDLE_IR_HEADERS
   llvm/ADT/MapVector.h
   llvm/ADT/SetVector.h
@@ -43,7 +44,7 @@ set(HEDDLE_IR_HEADERS
   mlir/Interfaces/InferTypeOpInterface.h)
 heddle_add_precompiled(dialects ${HEDDLE_IR_HEADERS} LINK heddle_mlir_headers)
 
-# lib/, and the tools and tests upon it.
+# For lib/, tools/ and the unit tests of the compiler.
 heddle_add_precompiled(compiler ${HEDDLE_IR_HEADERS}
   mlir/Dialect/Affine/IR/AffineOps.h
   mlir/Dialect/Func/IR/FuncOps.h

@@ -1,13 +1,13 @@
 # heddle_add_precompiled(GROUP HEADERS... [LINK libs...] [DEPENDS targets...])
 #   Precompiles the headers that the libraries of a group share.
 # heddle_precompile(TARGET GROUP)
-#   Compiles a target's files against them: most of a file's compile time is spent
-#   reading headers. For clang alone, whose precompiled headers are the smallest
-#   and fastest to load.
+#   Compiles a target's files with them, since most of a file's compile time is
+#   spent reading headers. Only for clang, whose precompiled headers are the
+#   smallest and fastest to load.
 
-# Precompiled headers name the files of their checkout, so ccache must not bring
-# them to another. They hold no time stamp: the same headers give the same bytes,
-# and ccache finds what was compiled against them.
+# Precompiled headers contain paths of their checkout, so ccache must not copy them
+# to another one. They contain no time stamps: equal headers give equal bytes, so
+# ccache finds the objects that were compiled with them.
 function(heddle_add_precompiled GROUP)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     return()
@@ -39,7 +39,7 @@ function(heddle_precompile TARGET GROUP)
     "SHELL:-include-pch $<TARGET_OBJECTS:heddle_precompiled_${GROUP}_object>")
 endfunction()
 
-# runtime/, and what reads the user's files.
+# For runtime/, and for libraries that read the user's files.
 heddle_add_precompiled(runtime
   algorithm cerrno chrono cmath cstring filesystem fstream functional iostream
   map memory optional set sstream string thread unordered_map vector
