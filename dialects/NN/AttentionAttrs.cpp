@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace heddle::nn;
 
-/// `keyword = `
+/// Parses `keyword =`.
 static ParseResult parseKey(AsmParser &parser, StringRef keyword) {
   return failure(parser.parseKeyword(keyword) || parser.parseEqual());
 }
@@ -61,7 +61,7 @@ LogicalResult HeadsAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "has " << count << " heads and " << kv
                        << " key/value heads; the first must be a multiple of "
                           "the second";
-  // Scores are f32, in every precision.
+  // Scores are f32 in every compute precision, so the scale must fit.
   constexpr double most = 1e30;
   double factor = scale.convertToDouble();
   if (!(std::abs(factor) <= most))

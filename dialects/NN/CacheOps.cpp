@@ -30,7 +30,7 @@ static LogicalResult verifyShape(Operation *op, Value value,
                            << value.getType();
 }
 
-/// Codes have scales, and numbers have none.
+/// Verifies that there are scales if the cache holds int8 codes, and only then.
 template <typename OpT>
 static LogicalResult verifyScales(OpT op, RankedTensorType values) {
   bool isCoded = values.getElementType().isInteger(8);
@@ -44,7 +44,7 @@ static LogicalResult verifyScales(OpT op, RankedTensorType values) {
                  : success();
 }
 
-/// Rules that both operations share.
+/// Verifies what nn.cache_write and nn.paged_attention have in common.
 template <typename OpT> static LogicalResult verifyCache(OpT op) {
   RankedTensorType values = tensorOf(op.getValues());
   int64_t kv = op.getHeads().getKv();
@@ -132,7 +132,7 @@ LogicalResult PagedAttentionJoinOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
-// The contract
+// Interfaces
 //===----------------------------------------------------------------------===//
 
 static constexpr llvm::StringLiteral isInference =
@@ -144,13 +144,15 @@ StringRef PagedAttentionJoinOp::getNotDifferentiableReason() {
   return isInference;
 }
 
-/// Elements of the keys that a run writes: one for each feature of a token.
+/// The number of elements of keys that the operation writes: one for each
+/// feature of each token.
 template <typename OpT> static double newKeysOf(OpT op) {
   RankedTensorType at = tensorOf(op.getPositions());
   return static_cast<double>(at.getNumElements() * op.getWidths()[1]);
 }
 
-/// Scales that a run writes: two for each head of a token.
+/// The number of scales that the operation writes: two for each head of each
+/// token.
 static double newScalesOf(CacheWriteOp op) {
   return 2 * newKeysOf(op) / static_cast<double>(op.getHeadDim());
 }
@@ -161,7 +163,8 @@ static double elementBytes(Value value) {
 
 double CacheWriteOp::getFlops() { return 0; }
 
-/// Of q, k and v what it writes, and of the cache that alone.
+/// Reads k and v of the tokens, and writes the same number of elements of the
+/// cache.
 double CacheWriteOp::getBytesOf(Value value) {
   double width = elementBytes(value);
   if (value == getKeys() || value == getValues() || value == getScales())
@@ -175,7 +178,7 @@ double CacheWriteOp::getBytesOf(Value value) {
   return bytesOf(value);
 }
 
-/// Positions of a row that `tokens` tokens of it see at most.
+/// The largest number of positions of a row that `tokens` of its tokens see.
 static double contextOf(PagedAttentionOp op, int64_t tokens) {
   RankedTensorType pages = tensorOf(op.getPages());
   int64_t context = pages.getDimSize(1) * op.getPageTokens();
@@ -184,7 +187,8 @@ static double contextOf(PagedAttentionOp op, int64_t tokens) {
   return static_cast<double>(context);
 }
 
-// Lengths are not known here: every row counts with all that it may see.
+// The rows' lengths are not known at compile time, so every row counts with the
+// longest context.
 double PagedAttentionOp::getFlops() { return getModelFlops(); }
 double PagedAttentionOp::getModelFlops() {
   return 4 *
@@ -206,14 +210,14 @@ double PagedAttentionOp::getBytesOf(Value value) {
   return bytesOf(value);
 }
 
-/// A product and a sum for each number of a part.
+/// A multiplication and an addition for each element of the partial results.
 double PagedAttentionJoinOp::getFlops() {
   return 2 * static_cast<double>(tensorOf(getParts()).getNumElements());
 }
 
-// Letters: p pages, n positions of a page, d features of a head, s keys and
-// values, j parts, x what a part has of a head; h stands for heads, as in
-// nn.attention. Pages are numbered for all rows together.
+// Letters: p pages, n positions of a page, d features of a head, s the
+// dimension of key and value scales, j parts, x the values of a partial result,
+// h heads as in nn.attention. Pages are not split, because rows share them.
 template <typename OpT>
 static dist::ShardingRule ruleOf(OpT op, ArrayRef<std::string> results,
                                  std::string whole) {
@@ -246,8 +250,8 @@ dist::ShardingRule PagedAttentionOp::getShardingRule() {
                       : ruleOf(*this, {"bth"}, "pdntm");
 }
 
-// A part has sums of each head beside each other; the output has the heads'
-// features.
+// Heads are a dimension of the partial results, and the features of all heads
+// one dimension of the output.
 dist::ShardingRule PagedAttentionJoinOp::getShardingRule() {
   dist::ShardingRule rule =
       dist::buildRule(*this, {"btjhx", "bt", "b"}, {"bth"}, "tjx");

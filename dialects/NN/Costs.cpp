@@ -6,8 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-// A multiply-add counts two. Element-wise figures count the arithmetic of the
-// polynomials that the code generators use, roughly.
+// Floating-point operations and memory traffic of the operations
+// (CostOpInterface). A multiply-add counts as two operations. Counts of
+// element-wise operations include, roughly, the polynomials that the code
+// generators use.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +29,7 @@ static double features(Value value) {
 }
 
 double EmbeddingOp::getFlops() { return 0; }
-/// Of the table, the rows that are looked up.
+/// Of the table, only the rows that are looked up are read.
 double EmbeddingOp::getBytesOf(Value value) {
   if (value != getTable())
     return bytesOf(value);
@@ -68,8 +70,8 @@ double RmsNormGradInputOp::getFlops() { return 8 * elements(getInput()); }
 double RmsNormGradWeightOp::getFlops() { return 3 * elements(getInput()); }
 double RotaryOp::getFlops() { return 3 * elements(getInput()); }
 
-/// Two products over the pairs (query, key); a causal mask leaves half of them,
-/// a window still fewer. Lengths are not known here: rows count as whole.
+/// Two products over all pairs (query, key) that the mask allows. The rows'
+/// lengths are not known at compile time, so rows count as full.
 static double attentionFlops(Value output, MaskAttr mask) {
   auto type = cast<RankedTensorType>(output.getType());
   double keys = static_cast<double>(type.getDimSize(1));
@@ -88,7 +90,8 @@ double AttentionOp::getModelFlops() {
 double AttentionGradOp::getFlops() {
   return 2.5 * attentionFlops(getForward(), getMask());
 }
-// The scores are computed again: the model's are four products of the five.
+// One of the gradient's five products recomputes the scores, which does not
+// count for model FLOPs utilization.
 double AttentionGradOp::getModelFlops() {
   return 2 * attentionFlops(getForward(), getMask());
 }

@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Every rule builds nn operations. Parameters' gradients are added to what the
-// context gives as accumulator, in the operation itself, so that no pass over
-// the gradient is spent on adding.
+// The derivatives of the operations (DifferentiableOpInterface), as nn
+// operations. The operation that computes a parameter's gradient also adds it
+// to the accumulator that the context gives, so that no separate addition has
+// to read the gradient from memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +23,7 @@ RankedTensorType heddle::nn::gradientType(Type parameter) {
       Float32Type::get(parameter.getContext()));
 }
 
-/// The forward value of an operand that may be missing.
+/// The forward value of an optional operand.
 static Value forwardOrNone(GradientContext &context, Value value) {
   return value ? context.forward(value) : Value();
 }
@@ -70,7 +71,7 @@ HEDDLE_NOT_DIFFERENTIABLE(UpdateOp, isOptimizer)
 HEDDLE_NOT_DIFFERENTIABLE(AdvancePowerOp, isOptimizer)
 #undef HEDDLE_NOT_DIFFERENTIABLE
 
-/// Positions depend on nothing.
+/// Positions are integers and have no operands to differentiate.
 void PositionsOp::buildGradient(OpBuilder &, GradientContext &) {}
 
 //===----------------------------------------------------------------------===//
@@ -133,7 +134,7 @@ void EmbeddingOp::buildGradient(OpBuilder &builder, GradientContext &context) {
             getPaddingAttr(), nullptr));
 }
 
-/// Hands over the gradient of a bias: the sum over rows of `grad`.
+/// Gives the context the gradient of a bias: the sum over rows of `grad`.
 static void addBiasGradient(OpBuilder &builder, GradientContext &context,
                             Location loc, Value bias, Value grad) {
   context.setAccumulated(
@@ -224,7 +225,8 @@ void RmsNormOp::buildGradient(OpBuilder &builder, GradientContext &context) {
 // Attention
 //===----------------------------------------------------------------------===//
 
-// The rotation by the negative angle is the transpose of the rotation.
+// The gradient is the transpose of the rotation: the rotation by the negative
+// angle.
 void RotaryOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   if (!context.isActive(getInput()))
     return;
@@ -262,7 +264,7 @@ void AttentionOp::buildGradient(OpBuilder &builder, GradientContext &context) {
 // Loss
 //===----------------------------------------------------------------------===//
 
-// The losses are summed with one factor, so that the gradient of each is it.
+// The gradient of a token's loss is its weight in the sum of losses.
 void CrossEntropyOp::buildGradient(OpBuilder &builder,
                                    GradientContext &context) {
   Value grad = context.gradientOf(getLosses());

@@ -40,7 +40,7 @@ ParseResult nn::parseFunctionText(OpAsmParser &parser, OperationState &result,
     if (attributes.get(given))
       return parser.emitError(place)
              << "'" << given << "' is said before the attributes";
-  // What has another type than the operation wants would be left out.
+  // An attribute of the wrong type would be ignored silently, so report it.
   std::optional<RegisteredOperationName> operation =
       result.name.getRegisteredInfo();
   if (failed(operation->verifyInherentAttrs(
@@ -49,8 +49,8 @@ ParseResult nn::parseFunctionText(OpAsmParser &parser, OperationState &result,
   result.attributes.append(attributes);
   function_interface_impl::addArgAndResultAttrs(
       builder, result, arguments, resultAttrs, argAttrsName, resAttrsName);
-  // Names of its own: else what one function uses and never defines is looked
-  // for in the next one, and found.
+  // With its own name scope. Otherwise a value that this function uses but does
+  // not define would be resolved to one of the next function.
   OptionalParseResult body = parser.parseOptionalRegion(
       *result.addRegion(), arguments, /*enableNameShadowing=*/true);
   return body.has_value() ? *body : success();

@@ -13,7 +13,7 @@
 
 namespace heddle::nn {
 
-/// As `parseFunction`, given the names of its attributes.
+/// Like `parseFunction`, with the names of the operation's attributes.
 mlir::ParseResult parseFunctionText(mlir::OpAsmParser &parser,
                                     mlir::OperationState &result,
                                     mlir::StringAttr typeName,

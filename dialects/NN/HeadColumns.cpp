@@ -24,7 +24,7 @@ int64_t nn::headColumnsOf(Operation *op) {
   }
   if (!op->hasTrait<Rowwise>())
     return 0;
-  // What goes over rows of heads that a reshape has made.
+  // Row-wise operations whose rows are heads, which an nn.reshape has split.
   for (Value operand : op->getOperands()) {
     Operation *producer = operand.getDefiningOp();
     auto type = dyn_cast<RankedTensorType>(operand.getType());

@@ -13,10 +13,11 @@
 
 namespace heddle::nn {
 
-/// The columns of a head, where the operation works on each head of each row by
-/// itself: as PropertiesOpInterface::getHeadColumns says, or between two
-/// reshapes, of which the first makes rows of heads, and the second rows of
-/// them again. Else 0.
+/// The number of columns of an attention head, if `op` treats each head of each
+/// row independently; otherwise 0. That is so if
+/// PropertiesOpInterface::getHeadColumns says it, if `op` is an nn.reshape that
+/// splits rows into heads or merges them, or if it is row-wise between two of
+/// these, so that its rows are heads.
 int64_t headColumnsOf(mlir::Operation *op);
 
 } // namespace heddle::nn

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which part of the whole an operation computes, once its operands and results
-// are those of a rank.
+// Implements `localize` of the operations: after operands and results got their
+// rank-local types, it computes from the rank which shard of the whole the
+// operation works on.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +21,7 @@ using dist::Split;
 
 namespace {
 
-/// Makes numbers that depend on the rank.
+/// Builds index arithmetic on the rank.
 class RankArithmetic {
 public:
   explicit RankArithmetic(Operation *op) : builder(op), loc(op->getLoc()) {}
@@ -57,8 +58,9 @@ static int64_t elementsFrom(RankedTensorType type, int64_t dim) {
 // Random numbers
 //===----------------------------------------------------------------------===//
 
-/// Rows are parts of the global batch's: the rank's part of a micro-batch comes
-/// after those of the ranks before it.
+/// Sets the number of the micro-batch, on which random numbers depend, if ranks
+/// split the rows of the batch: the parts of all ranks are numbered like
+/// micro-batches, those of one micro-batch in the order of the ranks.
 template <typename OpT>
 static void setMicroBatchOfRank(OpT op, const Split &split, Value microBatch) {
   ArrayAttr axes = split.axesOf(FactorRole::Rows);
@@ -137,8 +139,8 @@ void PositionsOp::localize(const Split &split) {
 // The vocabulary
 //===----------------------------------------------------------------------===//
 
-/// The first row, of dimension `dim` of `table`, of the rank's part of the
-/// vocabulary; null where each rank has the whole.
+/// The index of the first entry of the rank's shard of the vocabulary, which is
+/// dimension `dim` of `table`; null if ranks do not split it.
 static Value firstOf(Operation *op, const Split &split, Value table,
                      int64_t dim) {
   ArrayAttr axes = split.axesOf(FactorRole::Vocabulary);
@@ -148,7 +150,7 @@ static Value firstOf(Operation *op, const Split &split, Value table,
   return math.times(math.rank(axes), tensorOf(table).getDimSize(dim));
 }
 
-/// The whole table may begin elsewhere than at row 0.
+/// Adds the operation's `first`: the whole table may itself be a shard.
 void EmbeddingOp::localize(const Split &split) {
   Value first = firstOf(*this, split, getTable(), 0);
   if (!first)
@@ -163,7 +165,8 @@ void EmbeddingGradOp::localize(const Split &split) {
     getFirstMutable().assign(first);
 }
 
-/// Each rank has columns of the logits: their statistics are joined.
+/// If ranks split the columns of the logits, replaces the operation by a
+/// partial one for each rank, collectives, and their combination.
 void CrossEntropyOp::localize(const Split &split) {
   Value first =
       firstOf(*this, split, getLogits(), tensorOf(getLogits()).getRank() - 1);

@@ -60,7 +60,7 @@ void MapOp::build(OpBuilder &builder, OperationState &state, StringRef function,
 
 namespace {
 
-/// How a scalar depends on one argument of a body.
+/// How a scalar of a body depends on one of the body's arguments.
 enum class Dependence { None, Zero, Linear, Other };
 
 bool isLinear(Dependence dependence) {
@@ -73,8 +73,8 @@ bool isNone(Dependence dependence) {
 
 } // namespace
 
-/// How the result depends on it, of an operation whose operands depend on it
-/// so.
+/// How the result of `op` depends on the argument, if its operands depend on it
+/// as given.
 static Dependence dependenceOf(Operation &op, ArrayRef<Dependence> operands) {
   if (matchPattern(&op, m_AnyZeroFloat()))
     return Dependence::Zero;
@@ -125,7 +125,7 @@ StringRef heddle::nn::labelOf(Operation *op) {
 // Text
 //===----------------------------------------------------------------------===//
 
-/// One type for all operands and results, or those of a function.
+/// Parses either one type for all operands and results, or a function type.
 static ParseResult parseTypes(OpAsmParser &parser, size_t numInputs,
                               size_t numOutputs, SmallVectorImpl<Type> &inputs,
                               SmallVectorImpl<Type> &outputs) {
@@ -142,7 +142,7 @@ static ParseResult parseTypes(OpAsmParser &parser, size_t numInputs,
   return success();
 }
 
-/// `relu(%x)`: operands, and the body that the name stands for.
+/// Parses the form `relu(%x)` after the name, and builds the function's body.
 static ParseResult
 parseNamed(OpAsmParser &parser, StringRef name, OperationState &result,
            SmallVectorImpl<OpAsmParser::UnresolvedOperand> &operands) {
@@ -156,7 +156,7 @@ parseNamed(OpAsmParser &parser, StringRef name, OperationState &result,
   return buildFunction(name, result.location, *result.addRegion());
 }
 
-/// `(%a = %x, %b = %y)`: names in the body, and operands.
+/// Parses `(%a = %x, %b = %y)`: the body's arguments and the operands.
 static ParseResult
 parseBindings(OpAsmParser &parser,
               SmallVectorImpl<OpAsmParser::Argument> &arguments,
@@ -244,7 +244,7 @@ LogicalResult MapOp::verify() {
   return success();
 }
 
-/// A real number, or a condition.
+/// Whether `type` may occur in a body: f64 for a number, i1 for a condition.
 static bool isScalar(Type type) { return type.isF64() || type.isInteger(1); }
 
 LogicalResult heddle::nn::verifyScalarBody(Operation *op, Block &body,
@@ -269,7 +269,7 @@ LogicalResult heddle::nn::verifyScalarBody(Operation *op, Block &body,
     if (op.getNumResults() != 1 || !isScalar(op.getResult(0).getType()))
       return op.emitOpError("gives ")
              << op.getResultTypes() << " in a body of f64";
-    // Code computes in f32.
+    // Generated code computes in f32, so constants must fit.
     FloatAttr constant;
     if (matchPattern(&op, m_Constant(&constant)) &&
         !std::isfinite(static_cast<float>(constant.getValueAsDouble())))
@@ -294,7 +294,7 @@ LogicalResult MapOp::verifyRegions() {
 }
 
 //===----------------------------------------------------------------------===//
-// The contract
+// Interfaces
 //===----------------------------------------------------------------------===//
 
 double MapOp::getFlops() {
@@ -324,7 +324,7 @@ void MapOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   SmallVector<Type> types;
   for (Value input : getInputs()) {
     wanted.push_back(context.isActive(input));
-    // The gradient of a scalar is a sum over all elements.
+    // The gradient of a rank-0 input is a sum over all elements.
     bool isScalar = tensorOf(input).getRank() != domain.getRank();
     if (wanted.back())
       types.push_back(isScalar ? domain.clone(builder.getF32Type())

@@ -15,7 +15,7 @@ using namespace heddle;
 using namespace heddle::nn;
 using dist::TensorShardingAttr;
 
-/// Layers call other layers, never, through any of them, themselves.
+/// Verifies that calls are not recursive.
 static LogicalResult verifyCalls(ModelOp model) {
   mlir::SymbolTable symbols(model);
   DenseMap<Operation *, bool> finished;
@@ -46,7 +46,7 @@ static LogicalResult verifyCalls(ModelOp model) {
 
 namespace {
 
-/// Shardings fit what they are of, and name axes of the mesh.
+/// Verifies that shardings fit their tensors and name axes of the mesh.
 class ShardingVerifier {
 public:
   explicit ShardingVerifier(ModelOp model) {
@@ -93,7 +93,8 @@ private:
                 : success();
   }
 
-  /// One sharding for each tensor; anything for what is none.
+  /// Verifies that `list` has a sharding for each type that is a tensor.
+  /// Entries for other types are ignored.
   LogicalResult verifyList(Operation *op, ArrayAttr list, TypeRange types) {
     if (list.size() != types.size())
       return op->emitOpError("has ")
@@ -133,7 +134,7 @@ private:
   }
 
   LogicalResult verifyAxis(Operation *op, StringAttr axis) {
-    // Until the shard phase has made a mesh there is none to hold it to.
+    // The mesh exists only after the shard phase has created it.
     if (!mesh || mesh.getAxisSize(axis) > 0)
       return success();
     return op->emitOpError("names the axis ")
@@ -145,7 +146,7 @@ private:
 
 } // namespace
 
-/// Every tensor can be held in memory.
+/// Verifies that every tensor has an element type that memory can hold.
 static LogicalResult verifyTypes(Operation *op) {
   auto verify = [&](TypeRange types) -> LogicalResult {
     for (Type type : types) {
@@ -165,7 +166,7 @@ static LogicalResult verifyTypes(Operation *op) {
   return verify(op->getResultTypes());
 }
 
-/// What the runtime asks of the data.
+/// Verifies the keys of `weights` that the runtime checks data against.
 static LogicalResult verifyWeights(ModelOp model) {
   DictionaryAttr weights = model.getWeights();
   for (StringRef key : {"vocab_size", "max_positions", "segments"}) {
@@ -197,7 +198,8 @@ static LogicalResult verifyWeights(ModelOp model) {
   return success();
 }
 
-/// How many values the data may have for a port; 0 when nothing says it.
+/// The number of values that data may have for a port, as the vocabulary size
+/// for ids; 0 if unknown.
 static int64_t countOf(PortRole role, DictionaryAttr weights) {
   StringRef key = role == PortRole::Ids         ? "vocab_size"
                   : role == PortRole::Segments  ? "segments"
@@ -207,7 +209,7 @@ static int64_t countOf(PortRole role, DictionaryAttr weights) {
   return count ? count.getInt() : 0;
 }
 
-/// A table has a row for each number that the data may have.
+/// Verifies that embedding tables have a row for each value that data may have.
 static LogicalResult verifyTables(FuncOp function, DictionaryAttr weights) {
   if (!function.getInputs())
     return success();
@@ -229,8 +231,8 @@ static LogicalResult verifyTables(FuncOp function, DictionaryAttr weights) {
   return success();
 }
 
-/// Whether the row of the padding is one of the table's; a part of a table may
-/// be without it.
+/// Verifies that the padding id is a row of the table. A shard of a table may
+/// not have that row.
 static LogicalResult verifyPadding(Operation *op) {
   auto embedding = dyn_cast<EmbeddingOp>(op);
   if (!embedding || !embedding.getPadding() || embedding.getFirst())

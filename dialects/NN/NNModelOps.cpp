@@ -140,7 +140,8 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &tables) {
   return success();
 }
 
-/// The type of the state or bucket that `name` stands for, or null.
+/// The type of the state or bucket with the symbol `name`; null if there is
+/// none.
 static Type lookupStateType(Operation *user, FlatSymbolRefAttr name,
                             SymbolTableCollection &tables) {
   auto model = user->getParentOfType<ModelOp>();
@@ -178,7 +179,8 @@ LogicalResult SetOp::verifySymbolUses(SymbolTableCollection &tables) {
                         bool(getSlot()), tables);
 }
 
-/// Members begin at multiples of 64 elements and fit the flat tensor.
+/// Verifies that the flat tensor has the size of the members with their
+/// padding.
 static LogicalResult verifyFlat(Operation *op, Type flat, TypeRange members) {
   auto whole = cast<RankedTensorType>(flat);
   int64_t elements = 0;
@@ -221,7 +223,7 @@ void FuncOp::build(OpBuilder &builder, OperationState &state, StringRef name,
   state.addRegion();
 }
 
-/// `ports`, where it is there, must have one entry for each value.
+/// Verifies that `ports`, if present, has one entry for each value.
 static LogicalResult verifyPorts(Operation *op, std::optional<ArrayAttr> ports,
                                  size_t count, StringRef what) {
   if (ports && ports->size() != count)
@@ -230,7 +232,8 @@ static LogicalResult verifyPorts(Operation *op, std::optional<ArrayAttr> ports,
   return success();
 }
 
-/// One block, whose terminator returns what the function's type says.
+/// Verifies that the body has one block whose terminator returns values of the
+/// function's result types.
 template <typename OpT> static LogicalResult verifyReturns(OpT op) {
   if (!op.getBody().hasOneBlock())
     return op.emitOpError("must have a body of one block");
@@ -329,7 +332,8 @@ LogicalResult MicroBatchOp::verify() {
     return emitOpError("gives ")
            << part << ", but a slice of " << whole
            << " along its first dimension has its other dimensions";
-  // A loop over the last ones begins at a number of its own.
+  // The index may be an induction variable plus a constant, in a loop over the
+  // last micro-batches.
   Value number = getIndex();
   int64_t first = 0;
   if (auto sum = number.getDefiningOp<arith::AddIOp>())

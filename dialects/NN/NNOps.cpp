@@ -19,7 +19,7 @@ static RankedTensorType tensorOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// `value` must have the leading dimensions of `like` and then `last`.
+/// Verifies that `value` has the shape `shape`; `what` names it in the message.
 static LogicalResult verifyShape(Operation *op, Value value,
                                  ArrayRef<int64_t> shape, StringRef what) {
   if (tensorOf(value).getShape() == shape)
@@ -43,22 +43,22 @@ static SmallVector<int64_t> append(ArrayRef<int64_t> shape, int64_t last) {
   return result;
 }
 
-/// Rows of features: at least one dimension, the last one the features.
+/// Verifies that `value` has at least one dimension, the features.
 static LogicalResult verifyRows(Operation *op, Value value, StringRef what) {
   if (tensorOf(value).getRank() >= 1)
     return success();
   return op->emitOpError(what) << " has no features: it is of rank 0";
 }
 
-/// What a gradient is added to has the gradient's type.
+/// Verifies that `init`, to which the result is added, has the result's type.
 static LogicalResult verifyInit(Operation *op, Value init, Value output) {
   if (!init || init.getType() == output.getType())
     return success();
   return op->emitOpError("init has another type than the output");
 }
 
-/// Operands and attributes that say which part of a larger tensor this is come
-/// together or not at all.
+/// Verifies that the operand and the attributes that describe which shard of a
+/// larger tensor this is are all present, or none of them.
 static LogicalResult verifyPart(Operation *op, Value operand,
                                 ArrayRef<IntegerAttr> sizes, StringRef what) {
   for (IntegerAttr size : sizes) {
@@ -128,7 +128,7 @@ LogicalResult DropoutOp::verify() {
   for (int64_t size : parts)
     if (size < 1)
       return emitOpError("is one of ") << size << " parts";
-  // From the innermost dimension outwards.
+  // Compare from the innermost to the outermost dimension.
   auto wanted = inner.rbegin();
   int64_t elements = 1;
   for (int64_t size : llvm::reverse(getInput().getType().getShape())) {
@@ -254,9 +254,9 @@ LogicalResult SumRowsOp::verify() {
 // Norms
 //===----------------------------------------------------------------------===//
 
-/// What all norms and their gradients share: parameters and their gradients
-/// have one element for each feature of `input`, statistics one for each row,
-/// the rest the shape of `input`.
+/// Verifies the shapes of a norm or its gradient: parameters and their
+/// gradients have one element for each feature of `input`, statistics one for
+/// each row, and all other values the shape of `input`.
 static LogicalResult
 verifyNorm(Operation *op, Value input,
            ArrayRef<std::pair<Value, StringRef>> parameters,
@@ -364,7 +364,7 @@ LogicalResult RotaryOp::verify() {
   return verifyShape(*this, getOutput(), input.getShape(), "output");
 }
 
-/// Operands that come together with an attribute, or not at all.
+/// Verifies that all of `operands` are present if `isGiven`, otherwise none.
 static LogicalResult verifyTogether(Operation *op, ValueRange operands,
                                     bool isGiven, StringRef what) {
   for (Value operand : operands)
@@ -373,7 +373,7 @@ static LogicalResult verifyTogether(Operation *op, ValueRange operands,
   return success();
 }
 
-/// Rules that attention shares with its gradient.
+/// Verifies what attention and its gradient have in common.
 static LogicalResult verifyAttention(AttentionOpInterface op, Value output,
                                      Value lse) {
   int64_t heads = op.getHeads().getCount(), kv = op.getHeads().getKv();
@@ -509,7 +509,7 @@ LogicalResult CrossEntropyGradOp::verify() {
   return verifyShape(*this, getOutput(), shape, "output");
 }
 
-/// What is there must have the shape of `like`.
+/// Verifies that `value`, if present, has the shape of `like`.
 static LogicalResult verifyAlike(Operation *op, Value value, Value like,
                                  StringRef what) {
   return value ? verifyShape(op, value, tensorOf(like).getShape(), what)

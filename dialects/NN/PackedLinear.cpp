@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// nn.packed_linear, with int4 and int8 quantized weights or packed floats: its
+// verifier, costs and sharding rule; and #nn.packed.
+//
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/NNDialect.h"
@@ -34,7 +37,7 @@ int64_t PackedLinearOp::getGroups() {
   return getScales() ? tensorOf(getScales()).getDimSize(1) : 0;
 }
 
-/// The weight's element type and rank, and that scales are there for codes.
+/// Verifies the weight's element type and rank, and that codes have scales.
 static LogicalResult verifyKind(PackedLinearOp op) {
   auto weight = tensorOf(op.getWeight());
   bool hasCodes = weight.getElementType().isInteger(32);
@@ -62,7 +65,8 @@ static LogicalResult verifyKind(PackedLinearOp op) {
   return success();
 }
 
-/// Blocks begin with whole words, and sums of their products fit in 32 bits.
+/// Verifies `input_block`: blocks must begin at whole words, and the sum of a
+/// block's products must fit in 32 bits.
 static LogicalResult verifyInputBlock(PackedLinearOp op) {
   constexpr int64_t longest = 1 << 15;
   std::optional<uint64_t> given = op.getInputBlock();
@@ -128,9 +132,9 @@ StringRef PackedLinearOp::getNotDifferentiableReason() {
   return "is for inference only: its weight is packed when weights are loaded";
 }
 
-// The outputs are split between panels, the inputs between groups, or between
-// words where all inputs have one scale, or none; but blocks of inputs stay
-// whole.
+// Outputs are split between panels. Inputs are split between groups, or between
+// words if there is at most one group; they are not split if int8 activations
+// would get other blocks.
 dist::ShardingRule PackedLinearOp::getShardingRule() {
   int64_t groups = getGroups(), perWord = getPerWord();
   bool splitsOut = getOutputs() % panelWidth == 0;
@@ -170,7 +174,7 @@ dist::ShardingRule PackedLinearOp::getShardingRule() {
 }
 
 //===----------------------------------------------------------------------===//
-// What states are made of
+// #nn.packed
 //===----------------------------------------------------------------------===//
 
 LogicalResult PackedAttr::verify(function_ref<InFlightDiagnostic()> emitError,

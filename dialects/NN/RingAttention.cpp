@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rank r of n has part r of the sequence. In turn s it sees the keys and values
-// of part r - s, which it had from the rank before it and gives to the one
-// behind it while it computes. Outputs are joined by their log-sum-exps. Going
-// backward, the gradients of keys and values go around with them, and are at
-// home after n turns.
+// Ring attention (Liu et al., arXiv 2310.01889). Rank r of n has shard r of the
+// sequence. In ring step s it computes attention over the keys and values of
+// shard r - s, and meanwhile sends them to the next rank and receives those of
+// the next step. The outputs of the steps are combined by their log-sum-exps.
+// In the backward pass the gradients of keys and values are passed around with
+// them; after n steps they are back at their rank.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +30,7 @@ public:
 
   Location loc() { return op->getLoc(); }
 
-  /// q, k and v, taken apart where they are packed.
+  /// q, k and v as separate values.
   SmallVector<Value> separate(nn::AttentionOpInterface attention) {
     if (!attention.isPacked())
       return attention.getQkv();
@@ -46,13 +47,15 @@ public:
     return parts;
   }
 
-  /// The same heads, in one place of the ring.
+  /// The placement of one ring step: the same heads, and `shards` shards of the
+  /// sequence.
   nn::PlacementAttr placement(nn::AttentionOpInterface attention) {
     return nn::PlacementAttr::get(builder.getContext(), attention.getParts(),
                                   shards, /*ring=*/false);
   }
 
-  /// Starts to give `value` to the next rank; what comes is there after `wait`.
+  /// Starts to send `value` to the next rank; `wait` of the result gives the
+  /// value of the previous rank.
   Value rotate(Value value) {
     return builder.create<dist::RotateOp>(
         loc(), value.getType(), value, axes,
@@ -98,7 +101,7 @@ void heddle::nn::makeRingAttention(nn::AttentionOp op, ArrayAttr axes,
       output = b.create<nn::AttentionJoinOp>(op.getLoc(), output.getType(),
                                              output, lse, part.getOutput(),
                                              part.getLse(), ArrayAttr());
-      // Gradients read the last one, and only training has any.
+      // Only gradients read the last log-sum-exp, so skip it in inference.
       if (step + 1 < shards || !op.getLse().use_empty())
         lse = b.create<nn::LogAddExpOp>(op.getLoc(), lse.getType(), lse,
                                         part.getLse(), ArrayAttr());
@@ -127,7 +130,7 @@ void heddle::nn::makeRingAttention(nn::AttentionGradOp op, ArrayAttr axes,
         op.getMicroBatch(), op.getPart(), ring.shard, ring.index(step),
         op.getHeads(), op.getMask(), op.getDropoutAttr(), ring.placement(op),
         ArrayAttr());
-    // Those of keys and values have come meanwhile.
+    // Receive the sums so far of the gradients of these keys and values.
     if (step > 0)
       for (int number : {1, 2})
         sums[number] = ring.wait(sums[number]);

@@ -13,9 +13,9 @@
 
 namespace heddle::nn {
 
-/// Replaces an attention, or its gradient, whose sequence is split into
-/// `shards` parts over `axes`, by one for each part of the keys, which go
-/// around the ring of ranks (Liu et al., arXiv 2310.01889).
+/// Replaces an attention, or its gradient, by ring attention (Liu et al.,
+/// arXiv 2310.01889): the sequence is split into `shards` shards over the mesh
+/// axes `axes`, and ranks pass the shards of keys and values around.
 void makeRingAttention(AttentionOp op, mlir::ArrayAttr axes, int64_t shards);
 void makeRingAttention(AttentionGradOp op, mlir::ArrayAttr axes,
                        int64_t shards);

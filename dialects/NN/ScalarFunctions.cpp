@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-// A function of this table can be written as its name, `nn.map relu(%x)`. Its
-// derivative follows from its body (Scalars.cpp).
+// The table of named functions for nn.map: `nn.map relu(%x)` is written without
+// a body. Derivatives are computed from the bodies (Scalars.cpp).
 //
 //===----------------------------------------------------------------------===//
 

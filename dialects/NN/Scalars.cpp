@@ -53,12 +53,13 @@ static double compare(Operation *op, Operands x) {
                                   llvm::APFloat(x[0]), llvm::APFloat(x[1]));
 }
 
-/// What is not a number stays so, as in code.
+/// The maximum; NaN if `a` is NaN, as arith.maximumf.
 static double larger(double a, double b) {
   return std::isnan(a) || a > b ? a : b;
 }
 
-/// The gradient goes to the operand that is chosen.
+/// The gradient of one operand of a selection: `grad` if the operand is the one
+/// selected, otherwise 0.
 static Value chosen(At at, Value condition, bool first) {
   Value zero = at.s.real(0);
   return first ? at.s.select(condition, at.grad, zero)
@@ -166,7 +167,7 @@ double heddle::nn::flopsOf(Block &function) {
 
 namespace {
 
-/// Reverse-mode differentiation of a scalar function.
+/// Builds the derivative of a scalar function in reverse mode.
 class GradientBuilder {
 public:
   GradientBuilder(Block &function, Region &gradient)
@@ -228,8 +229,8 @@ private:
           add(operand.get(), share);
   }
 
-  /// Leaves out what the gradients do not need; returns the numbers of the
-  /// function's arguments that are left.
+  /// Erases operations and arguments that the gradients do not need; returns
+  /// the numbers of the function's arguments that remain.
   SmallVector<unsigned> prune() {
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isOpTriviallyDead(&op))
@@ -249,7 +250,7 @@ private:
   Block &block;
   Scalars s;
   IRMapping clones;
-  DenseSet<Value> active; ///< What depends on a wanted argument.
+  DenseSet<Value> active; ///< Values that depend on a wanted argument.
   DenseMap<Value, Value> grads;
 };
 
@@ -266,7 +267,8 @@ SmallVector<unsigned> heddle::nn::buildScalarGradient(Block &function,
 // Comparison
 //===----------------------------------------------------------------------===//
 
-/// Whether two values are the same expression; `known` are pairs that are.
+/// Whether two values are the same expression; `known` are pairs already found
+/// equal.
 static bool areEqual(Value a, Value b,
                      DenseSet<std::pair<Value, Value>> &known) {
   if (known.contains({a, b}))

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One table says of each scalar operation what it costs, what it gives and what
-// its derivative is (Scalars.cpp); another gives names to functions made of
-// them (ScalarFunctions.cpp).
+// Scalar functions: the bodies of nn.map and nn.update. One table has the cost,
+// the value and the derivative of each scalar operation (Scalars.cpp), another
+// one the named functions, as gelu (ScalarFunctions.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@
 
 namespace heddle::nn {
 
-/// Builds scalar functions. Their values are real numbers, written as f64.
+/// Builds scalar functions. Their values are real numbers with the type f64.
 class Scalars : public mlir::ImplicitLocOpBuilder {
 public:
   using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
@@ -34,7 +34,8 @@ public:
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
 };
 
-/// One operation in the body of a gradient, and the gradient of its result.
+/// The argument of a derivative rule: a scalar operation and the gradient of
+/// its result. The rule builds with `s`.
 struct ScalarAdjoint {
   Scalars &s;
   mlir::Operation *op;
@@ -44,49 +45,51 @@ struct ScalarAdjoint {
   mlir::Value result() const { return op->getResult(0); }
 };
 
-/// What is known of a scalar operation.
+/// A row of the table of scalar operations.
 struct ScalarOp {
   llvm::StringRef name;
-  double flops; ///< Of the code that computes it, roughly.
-  /// The result; a condition is 1 or 0.
+  double flops; ///< Floating-point operations of its code, roughly.
+  /// Evaluates the operation; a condition is 1 or 0.
   double (*evaluate)(mlir::Operation *op, llvm::ArrayRef<double> operands);
-  /// The gradient of an operand; null where it is a condition.
+  /// Builds the gradient of operand number `operand`; null for operations whose
+  /// result is a condition.
   mlir::Value (*derivative)(const ScalarAdjoint &at, unsigned operand);
 };
 
-/// The row of the table; null where the operation is not known.
+/// The table's row for `op`; null if a body must not contain it.
 const ScalarOp *findScalarOp(mlir::Operation *op);
 
-/// Arithmetic of one element.
+/// The floating-point operations of one evaluation of a function.
 double flopsOf(mlir::Block &function);
 
-/// Checks the body of an operation that computes so many results of so many
-/// arguments, element by element.
+/// Verifies that `body` is a scalar function of `arguments` arguments with
+/// `results` results.
 mlir::LogicalResult verifyScalarBody(mlir::Operation *op, mlir::Block &body,
                                      size_t arguments, size_t results);
 
-/// Builds in `gradient` the derivative of a scalar function. Its arguments are
-/// the gradients of the results that are `seeded`, then the arguments of
-/// `function` that it reads, whose numbers are returned. It returns the
-/// gradients of the `wanted` arguments.
+/// Builds in `gradient` the derivative of `function`, in reverse mode. It
+/// returns the gradients of those arguments that are `wanted`. Its arguments
+/// are the gradients of those results that are `seeded`, then those arguments
+/// of `function` that it reads. Returns the numbers of the latter.
 llvm::SmallVector<unsigned> buildScalarGradient(mlir::Block &function,
                                                 llvm::ArrayRef<bool> seeded,
                                                 llvm::ArrayRef<bool> wanted,
                                                 mlir::Region &gradient);
 
-/// Whether two functions return the same expressions of their arguments.
+/// Whether two functions return structurally equal expressions of their
+/// arguments.
 bool areEqualFunctions(mlir::Block &a, mlir::Block &b);
 
-/// Builds the body of the function of that name: one of the table, or with
-/// `_grad` behind it the derivative of one by all of its arguments. Fails where
-/// there is none.
+/// Builds the body of the function `name` of the table. With the suffix
+/// `_grad`: the derivative of a function with respect to all of its arguments.
+/// Fails if there is no such function.
 mlir::LogicalResult buildFunction(llvm::StringRef name, mlir::Location loc,
                                   mlir::Region &body);
 
-/// Whether there is a function of that name.
+/// Whether there is a named function `name`.
 bool isFunctionName(llvm::StringRef name);
 
-/// The names of the table, as `gelu, gelu_tanh, ...`.
+/// The names of all functions, as `gelu, gelu_tanh, ...`, for messages.
 std::string functionNames();
 
 } // namespace heddle::nn

@@ -48,8 +48,8 @@ SmallVector<int64_t> heddle::nn::segmentsOf(Operation *op) {
   return sizesOf(cast<ScaleSegmentsOp>(op));
 }
 
-/// Writes the sizes of the segments, as a rank has them, and the element with
-/// which its run of the flat tensor begins.
+/// Sets the sizes of the segments, and the index of the first element of the
+/// rank's shard of the flat tensor.
 template <typename OpT>
 static void localizeSegments(OpT op, const dist::Split &split) {
   op.setSegments(sizesOf(op));
@@ -136,7 +136,7 @@ LogicalResult ScaleSegmentsOp::verifySymbolUses(SymbolTableCollection &) {
 }
 
 //===----------------------------------------------------------------------===//
-// The contract
+// Interfaces
 //===----------------------------------------------------------------------===//
 
 static constexpr llvm::StringLiteral isOptimizer = "the optimizer's";
@@ -151,7 +151,7 @@ double ScaleSegmentsOp::getFlops() {
   return static_cast<double>(tensorOf(getInput()).getNumElements());
 }
 
-// A rank sums what it has of a segment.
+// Ranks have partial sums: each sums its elements of a segment.
 dist::ShardingRule SegmentSumsOp::getShardingRule() {
   return dist::buildRule(*this, {"n"}, {"m"}, "m");
 }

@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Letters: b batch, t sequence, h heads, c/i/o features, v vocabulary, k any
-// further leading dimension. Leading dimensions of a tensor [..., C] are
-// written b t k ... in order.
+// The sharding rules of the operations (ShardingRuleOpInterface), written like
+// einsum: dimensions with the same letter are one factor. Letters: b batch, t
+// sequence, h heads, c/i/o features, v vocabulary, k any further leading
+// dimension. Leading dimensions of a tensor [..., C] are b t k ... in order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +35,8 @@ static std::string rowsOf(Value value) {
 }
 static std::string rows(Value value, char last) { return rowsOf(value) + last; }
 
-/// All operands and results have one shape, split alike.
+/// The rule of an operation whose operands and results have the same shape and
+/// sharding.
 static ShardingRule elementwise(Operation *op) {
   std::string letters = leadingLetters(rank(op->getResult(0)));
   SmallVector<std::string> operands;
@@ -57,7 +59,8 @@ ShardingRule EmbeddingGradOp::getShardingRule() {
 ShardingRule PositionsOp::getShardingRule() {
   return buildRule(*this, {}, {leadingLetters(rank(getOutput()))});
 }
-// A place may come from anywhere in the row.
+// An output may read any input of the row, so the last dimensions are not
+// split.
 ShardingRule ReorderOp::getShardingRule() {
   std::string lead = rowsOf(getInput());
   return buildRule(*this, {lead + "i", "o"}, {lead + "o"}, "i");
@@ -72,7 +75,7 @@ ShardingRule DropoutOp::getShardingRule() {
   std::string letters = leadingLetters(rank(getInput()));
   return buildRule(*this, {letters, "z"}, {letters}, "z");
 }
-// What a rank takes of a dimension, it takes of its own part of the others.
+// The sliced dimension is not split; the others are split alike.
 ShardingRule SliceOp::getShardingRule() {
   std::string in = leadingLetters(rank(getInput())), out = in;
   out[getDim()] = 'y';
@@ -136,10 +139,10 @@ ShardingRule RmsNormGradWeightOp::getShardingRule() {
 // Attention
 //===----------------------------------------------------------------------===//
 
-// The letter h stands for heads, whatever the number of features of each: its
-// dimensions are split between heads. Packed q, k and v are three segments.
+// The letter h is the factor of heads: dimensions heads * D are split only
+// between heads. Packed q, k and v are three segments, each split separately.
 
-/// Makes h count the heads that a rank holds whole.
+/// Sets the unit of the factor h to whole heads of keys and values.
 static void countHeads(ShardingRule &rule, int64_t heads, int64_t kvHeads) {
   rule.setUnits(FactorRole::Heads, kvHeads,
                 heads == kvHeads ? "heads" : "key/value heads");
@@ -150,7 +153,7 @@ ShardingRule RotaryOp::getShardingRule() {
   countHeads(rule, getHeads(), getHeads());
   return rule;
 }
-// What is split is heads: a rank has whole ones.
+// Only the dimension of heads is split, so a rank has whole heads.
 ShardingRule ReshapeOp::getShardingRule() {
   Value split = splits() ? getOutput() : getInput();
   std::string joined = leadingLetters(rank(split) - 2) + "h";
@@ -162,7 +165,7 @@ ShardingRule ReshapeOp::getShardingRule() {
   countHeads(rule, heads, heads);
   return rule;
 }
-/// The letters of the operands behind the tensors of attention.
+/// Appends the letters of the operands that follow the tensors of attention.
 static void addContext(AttentionOpInterface op,
                        SmallVectorImpl<std::string> &operands) {
   if (op.getLengths())
@@ -170,7 +173,8 @@ static void addContext(AttentionOpInterface op,
   operands.push_back("z");
 }
 
-/// Whole sequences, unless keys and values go around.
+/// The factors that must not be split: the sequence, too, except for ring
+/// attention.
 static StringRef wholeOf(AttentionOpInterface op) {
   auto placement = op.getPlacementAttr();
   return placement && placement.getRing() ? "z" : "tz";
@@ -213,7 +217,8 @@ ShardingRule LogAddExpOp::getShardingRule() { return elementwise(*this); }
 // Loss and optimizer
 //===----------------------------------------------------------------------===//
 
-// Ranks that share the vocabulary make nn.cross_entropy_part of their columns.
+// If ranks split the vocabulary, `localize` replaces the operation by
+// nn.cross_entropy_part and nn.cross_entropy_join.
 ShardingRule CrossEntropyOp::getShardingRule() {
   std::string row = rowsOf(getLogits());
   ShardingRule rule = buildRule(*this, {row + "v", row}, {row, row});
@@ -225,7 +230,7 @@ ShardingRule CrossEntropyPartOp::getShardingRule() {
   std::string row = rowsOf(getLogits());
   return buildRule(*this, {row + "v", row}, {row, row}, "v");
 }
-// The parts of all rows stand one after the other: rows stay together.
+// The shards' values are stacked along the rows, so rows are not split.
 ShardingRule CrossEntropyJoinOp::getShardingRule() {
   std::string row = leadingLetters(rank(getLabels())), rest = row.substr(1);
   return buildRule(*this, {"z" + rest, row, row}, {row, row}, "bz");
@@ -264,15 +269,16 @@ ShardingRule TakeRowOp::getShardingRule() {
 ShardingRule FillOp::getShardingRule() {
   return buildRule(*this, {}, {leadingLetters(rank(getOutput()))});
 }
-// A rank sums blocks of its own elements; their sum over blocks and ranks is
-// that of the whole tensor.
+// A rank sums blocks of its shard. The blocks differ from those of the whole
+// tensor, but the sum over all blocks and ranks is the same.
 ShardingRule SquareSumsOp::getShardingRule() {
   std::string letters =
       StringRef("nmlkjihg").take_front(rank(getInput())).str();
   return buildRule(*this, {letters}, {"b"}, "b");
 }
 ShardingRule GlobalNormOp::getShardingRule() {
-  // More inputs than letters: a factor for each of their dimensions.
+  // There may be more inputs than letters, so create the factors directly, one
+  // for each dimension of each input.
   ShardingRule rule;
   for (Value input : getInputs()) {
     auto &dims = rule.operands.emplace_back();

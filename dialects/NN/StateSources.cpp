@@ -16,7 +16,8 @@ using namespace heddle::nn;
 using weights::Source;
 using Kind = Source::Kind;
 
-/// The types that a parameter can be read from, as files name them.
+/// The type that Safetensors files call `name`; null for types from which a
+/// parameter cannot be read.
 static Type elementTypeOf(MLIRContext *context, StringRef name) {
   return llvm::StringSwitch<Type>(name)
       .Case("F32", Float32Type::get(context))
@@ -26,7 +27,8 @@ static Type elementTypeOf(MLIRContext *context, StringRef name) {
       .Default({});
 }
 
-/// The other way round; "" for a type that none can be read from.
+/// The name of `type` in Safetensors files; "" if a parameter cannot be read
+/// from it.
 static std::string nameOfElement(Type type) {
   for (const char *name : {"F32", "BF16", "F16", "I32"})
     if (elementTypeOf(type.getContext(), name) == type)
@@ -107,7 +109,7 @@ static constexpr std::pair<StringLiteral, Kind> functions[] = {
 
 static SourceAttr parseSource(AsmParser &parser);
 
-/// `(` numbers `,` expressions `)`
+/// Parses the arguments `(numbers, expressions)` of the function `function`.
 static SourceAttr parseArguments(AsmParser &parser, SMLoc place,
                                  StringRef function) {
   SmallVector<int64_t> numbers;

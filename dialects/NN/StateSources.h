@@ -13,10 +13,11 @@
 
 namespace heddle::nn {
 
-/// Checks that `type` is one that a state may have, and that a state of it can
-/// be made of `source`, which may be null. `whole` is the type over all ranks;
-/// null: the same. `packed` says how it is derived of what has these; null: it
-/// is not.
+/// Verifies that a state may have the type `type`, and that `source` (may be
+/// null) gives a tensor of the right shape. `whole` is the type of the whole
+/// tensor over all ranks; null: `type`. If the state is quantized or packed
+/// from a weight, `packed` describes how, and `source` and `whole` are those of
+/// the weight.
 mlir::LogicalResult verifyStored(mlir::Operation *state, mlir::Type type,
                                  SourceAttr source, mlir::TypeAttr whole,
                                  PackedAttr packed);

@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Lowers attention and its gradient to linalg with all scores as a tensor
-// [B, heads, queries, keys]. That is slow, and only used for GPU kernels for
-// which there is no fast generator.
+// [B, heads, queries, keys]. That is slow: generators use their own algorithms,
+// and `BINARY check` compares these with this plain form.
 //
 //===----------------------------------------------------------------------===//
 

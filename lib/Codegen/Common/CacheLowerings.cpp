@@ -7,7 +7,8 @@
 // Lowers the operations on the paged cache to linalg: attention with all scores
 // as a tensor [R, T, parts, heads, positions of a part], and writes by
 // searching for each position of the cache the token that writes it. That is
-// slow, and only used for GPU kernels for which there is no fast generator.
+// slow: generators use their own algorithms, and `BINARY check` compares these
+// with this plain form.
 //
 //===----------------------------------------------------------------------===//
 
