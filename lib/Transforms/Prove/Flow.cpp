@@ -8,8 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ByteMap.h"
 #include "heddle/PlanFormat/Names.h"
-#include "heddle/Transforms/Prove/Traces.h"
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,65 +21,24 @@ namespace {
 
 /// Records the owner of each byte: the buffer (or slot's micro-batch) that it
 /// was last written for. 0: not written, or not known.
-class Owners {
+class Owners : public ByteMap<int64_t> {
 public:
-  Owners() { owners[INT64_MIN] = 0; }
-
-  void write(Range range, int64_t owner) {
-    if (range.begin >= range.end)
-      return;
-    // Fast path: the same range was written before.
-    if (auto piece = owners.find(range.begin); piece != owners.end())
-      if (auto next = std::next(piece);
-          next != owners.end() && next->first == range.end) {
-        piece->second = owner;
-        return;
-      }
-    auto [first, last] = cut(range);
-    owners.erase(first, last);
-    owners[range.begin] = owner;
-  }
-
   /// Forgets what was written there for `owner`.
   void release(Range range, int64_t owner) {
-    if (range.begin >= range.end)
-      return;
-    auto [first, last] = cut(range);
-    for (; first != last; ++first)
-      if (first->second == owner)
-        first->second = 0;
+    update(range, [&](int64_t &known) { known = known == owner ? 0 : known; });
   }
 
   bool owns(Range range, int64_t owner) const {
-    auto piece = std::prev(owners.upper_bound(range.begin));
-    for (; piece != owners.end() && piece->first < range.end; ++piece)
+    auto piece = std::prev(pieces.upper_bound(range.begin));
+    for (; piece != pieces.end() && piece->first < range.end; ++piece)
       if (piece->second != owner && range.begin < range.end)
         return false;
     return true;
   }
 
-  /// Merges adjacent pieces of one owner, so that equal states compare equal.
   void normalize() {
-    for (auto piece = std::next(owners.begin()); piece != owners.end();)
-      piece = piece->second == std::prev(piece)->second ? owners.erase(piece)
-                                                        : std::next(piece);
+    merge([](int64_t) { return true; });
   }
-
-  bool operator<(const Owners &other) const { return owners < other.owners; }
-
-private:
-  /// Start of a piece, and its owner.
-  using Pieces = std::map<int64_t, int64_t>;
-
-  /// Splits pieces at the ends of the range. Returns the pieces that make it
-  /// up.
-  std::pair<Pieces::iterator, Pieces::iterator> cut(Range range) {
-    for (int64_t place : {range.begin, range.end})
-      owners.emplace(place, std::prev(owners.upper_bound(place))->second);
-    return {owners.find(range.begin), owners.find(range.end)};
-  }
-
-  Pieces owners;
 };
 
 std::string text(Range range) {
@@ -104,7 +63,7 @@ public:
               varying[body].push_back({&event, &access});
     for (const State &state : trace.states)
       if (state.ofStep)
-        unwritten.write(state.range, 1);
+        unwritten.set(state.range, 1);
   }
 
   std::optional<Fault> run() {
@@ -287,7 +246,7 @@ private:
               !checkCache(event, access, range))
             return false;
           if (writes)
-            unwritten.write(range, 0);
+            unwritten.set(range, 0);
           else if (!unwritten.owns(range, 0))
             return refuse(Fault::Kind::Flow, event, access,
                           " is read, but this step has not written all of its "
@@ -307,7 +266,7 @@ private:
       if (!access->inSlot)
         continue;
       if (access->writes)
-        slots.write(range, iteration + 1);
+        slots.set(range, iteration + 1);
       else if (!slots.owns(range, iteration + 1))
         return refuse(Fault::Kind::Flow, *event, *access,
                       " is read, but its bytes " + text(range) +
@@ -340,12 +299,12 @@ private:
       if (!access.writes)
         continue;
       if (!access.varies() && access.rankTerm == 0) {
-        owners.write(range, access.buffer + 1);
+        owners.set(range, access.buffer + 1);
         continue;
       }
       writtenInParts.insert(access.buffer);
       if (!owners.owns(access.choices, access.buffer + 1))
-        owners.write(access.choices, 0);
+        owners.set(access.choices, 0);
     }
     return true;
   }

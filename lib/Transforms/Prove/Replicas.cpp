@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Transforms/Prove/Traces.h"
+#include "ByteMap.h"
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -45,32 +45,11 @@ uint64_t combine(uint64_t a, const std::string &text) {
 }
 
 /// Records what is known about every byte.
-class Memory {
+class Memory : public ByteMap<Known> {
 public:
-  Memory() { pieces[INT64_MIN] = {}; }
-
-  void set(Range range, Known known) {
-    if (range.begin >= range.end)
-      return;
-    // Fast path: the same range was written before.
-    if (auto piece = pieces.find(range.begin); piece != pieces.end())
-      if (auto next = std::next(piece);
-          next != pieces.end() && next->first == range.end) {
-        piece->second = known;
-        return;
-      }
-    auto [first, last] = cut(range);
-    pieces.erase(first, last);
-    pieces[range.begin] = known;
-  }
-
   /// Some of the bytes may have got another value.
   void blend(Range range, Axes axes) {
-    if (range.begin >= range.end)
-      return;
-    auto [first, last] = cut(range);
-    for (; first != last; ++first)
-      first->second = {Axes(first->second.axes | axes), 0};
+    update(range, [&](Known &known) { known = {Axes(known.axes | axes), 0}; });
   }
 
   Known get(Range range) const {
@@ -85,31 +64,10 @@ public:
     return known;
   }
 
-  /// Merges adjacent pieces with equal content, so that equal states compare
-  /// equal. Values that are known to equal those of another stage keep their
-  /// extent.
+  /// Values that are known to equal those of another stage keep their extent.
   void normalize() {
-    for (auto piece = std::next(pieces.begin()); piece != pieces.end();)
-      piece =
-          piece->second.same == 0 && piece->second == std::prev(piece)->second
-              ? pieces.erase(piece)
-              : std::next(piece);
+    merge([](const Known &known) { return known.same == 0; });
   }
-
-  bool operator<(const Memory &other) const { return pieces < other.pieces; }
-
-private:
-  using Pieces = std::map<int64_t, Known>; ///< By start of a piece.
-
-  /// Splits pieces at the ends of the range. Returns the pieces that make it
-  /// up.
-  std::pair<Pieces::iterator, Pieces::iterator> cut(Range range) {
-    for (int64_t place : {range.begin, range.end})
-      pieces.emplace(place, std::prev(pieces.upper_bound(place))->second);
-    return {pieces.find(range.begin), pieces.find(range.end)};
-  }
-
-  Pieces pieces;
 };
 
 /// What stages tell each other: the axes along which their messages, or their

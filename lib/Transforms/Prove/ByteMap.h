@@ -1,0 +1,77 @@
+//===- ByteMap.h - A value for each byte ------------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The memory on which checks execute a trace: it records for each byte what
+// the check knows about it, such as the buffer that the byte was written for.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_PROVE_BYTEMAP_H
+#define HEDDLE_LIB_TRANSFORMS_PROVE_BYTEMAP_H
+
+#include "heddle/Transforms/Prove/Traces.h"
+
+namespace heddle::prove {
+
+/// A value for each byte, at first `Value()`. Adjacent bytes with one value are
+/// stored as one piece.
+template <typename Value> class ByteMap {
+public:
+  void set(Range range, Value value) {
+    if (range.begin >= range.end)
+      return;
+    // Fast path: the same range was set before.
+    if (auto piece = pieces.find(range.begin); piece != pieces.end())
+      if (auto next = std::next(piece);
+          next != pieces.end() && next->first == range.end) {
+        piece->second = value;
+        return;
+      }
+    auto [first, last] = cut(range);
+    pieces.erase(first, last);
+    pieces[range.begin] = value;
+  }
+
+  bool operator<(const ByteMap &other) const { return pieces < other.pieces; }
+
+protected:
+  using Pieces = std::map<int64_t, Value>; ///< By the first byte of a piece.
+
+  /// Calls `change` for the value of each piece of the range.
+  template <typename Change> void update(Range range, Change change) {
+    if (range.begin >= range.end)
+      return;
+    auto [first, last] = cut(range);
+    for (; first != last; ++first)
+      change(first->second);
+  }
+
+  /// Merges adjacent pieces with equal values for which `mayMerge` holds, so
+  /// that equal maps compare equal.
+  template <typename MayMerge> void merge(MayMerge mayMerge) {
+    for (auto piece = std::next(pieces.begin()); piece != pieces.end();)
+      piece =
+          mayMerge(piece->second) && piece->second == std::prev(piece)->second
+              ? pieces.erase(piece)
+              : std::next(piece);
+  }
+
+  Pieces pieces = {{INT64_MIN, Value()}};
+
+private:
+  using Iterator = typename Pieces::iterator;
+
+  /// Splits pieces at the ends of the range. Returns the pieces in the range.
+  std::pair<Iterator, Iterator> cut(Range range) {
+    for (int64_t byte : {range.begin, range.end})
+      pieces.emplace(byte, std::prev(pieces.upper_bound(byte))->second);
+    return {pieces.find(range.begin), pieces.find(range.end)};
+  }
+};
+
+} // namespace heddle::prove
+
+#endif // HEDDLE_LIB_TRANSFORMS_PROVE_BYTEMAP_H
