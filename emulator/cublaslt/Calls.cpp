@@ -178,8 +178,8 @@ Status cublaslt::cublasLtMatmulAlgoGetHeuristic(
     status = NotSupported;
   if (status != Success)
     return status;
-  Choice choice = {
-      choiceMark, workspaceOf(product, preference->workspaceBytes), {}};
+  AlgorithmData choice = {
+      algorithmMark, workspaceOf(product, preference->workspaceBytes), {}};
   std::memcpy(choice.alignments, preference->alignments,
               sizeof choice.alignments);
   results[0] = {};
@@ -198,12 +198,12 @@ Status cublaslt::cublasLtMatmulAlgoCheck(Handle handle, Desc desc, Layout a,
   if (!handle || !algorithm)
     return InvalidValue;
   Product product{*desc, *a, *b, *c, *d};
-  Choice choice;
+  AlgorithmData choice;
   std::memcpy(&choice, algorithm, sizeof choice);
   std::string why;
   Status status = check(product, why);
-  if (status == Success &&
-      (choice.mark != choiceMark || faultNumber("lt-refuse") == desc->epilogue))
+  if (status == Success && (choice.mark != algorithmMark ||
+                            faultNumber("lt-refuse") == desc->epilogue))
     status = NotSupported;
   *result = {};
   result->state = status;
@@ -213,7 +213,7 @@ Status cublaslt::cublasLtMatmulAlgoCheck(Handle handle, Desc desc, Layout a,
 
 namespace {
 /// A product in a stream's queue.
-struct Queued {
+struct QueuedProduct {
   Product product;
   float alpha, beta;
   /// The buffers that the product reads and writes, in the order of `add`
@@ -234,7 +234,7 @@ struct Queued {
 } // namespace
 
 static void run(void *data) {
-  const Queued &queued = *static_cast<Queued *>(data);
+  const QueuedProduct &queued = *static_cast<QueuedProduct *>(data);
   // The product leaves undefined bytes in the workspace.
   if (queued.workspace >= 0)
     std::memset(queued.bufferOf(queued.workspace), 0xff,
@@ -247,11 +247,11 @@ static void run(void *data) {
 }
 
 /// Returns an error message for a wrong address, or null.
-static const char *findWrongAddress(const Choice &choice, const void *a,
+static const char *findWrongAddress(const AlgorithmData &choice, const void *a,
                                     const void *b, const void *c, const void *d,
                                     const void *workspace,
                                     size_t workspaceBytes) {
-  if (choice.mark != choiceMark)
+  if (choice.mark != algorithmMark)
     return "the algorithm is none of this library's";
   const void *all[] = {a, b, c, d};
   for (int i = 0; i < 4; ++i)
@@ -275,10 +275,10 @@ Status cublaslt::cublasLtMatmul(Handle handle, Desc desc, const void *alpha,
     return InvalidValue;
   if (faultNumber("lt-error") == handle->products++)
     return ExecutionFailed;
-  auto queued = std::make_unique<Queued>();
+  auto queued = std::make_unique<QueuedProduct>();
   queued->product = {*desc, *aLayout, *bLayout, *cLayout, *dLayout};
   const Product &product = queued->product;
-  Choice choice;
+  AlgorithmData choice;
   std::memcpy(&choice, algorithm, sizeof choice);
   std::string why;
   Status status = check(product, why);
@@ -318,7 +318,7 @@ Status cublaslt::cublasLtMatmul(Handle handle, Desc desc, const void *alpha,
   work.accesses = queued->accesses.data();
   work.numAccesses = queued->accesses.size();
   work.run = run;
-  work.drop = [](void *data) { delete static_cast<Queued *>(data); };
+  work.drop = [](void *data) { delete static_cast<QueuedProduct *>(data); };
   work.data = queued.release();
   cuda::Result result = cuda::heddleEmulateSubmit(stream, &work);
   if (result == cuda::InvalidValue)

@@ -189,7 +189,7 @@ Result cuda::cuFuncGetAttribute(int *value, FunctionAttribute attribute,
 
 namespace {
 /// A launch, with copies of its parameters' values.
-struct Launched {
+struct QueuedLaunch {
   const emulator::Module *code = nullptr;
   emulator::Launch launch;
   std::vector<std::vector<char>> values;
@@ -205,7 +205,7 @@ static void loseDevice(const Settings &settings, int64_t launch) {
                   " fails, as HEDDLE_EMULATE_FAULT says"};
 }
 
-static void runLaunch(ContextData &context, const Launched &launched,
+static void runLaunch(ContextData &context, const QueuedLaunch &launched,
                       emulator::AccessedRanges &touched) {
   int64_t number = context.launches++;
   context.befall("kernel", number);
@@ -278,7 +278,7 @@ static Result launch(Function function, const LaunchConfig &config,
         emulator::registersOfBlock(function->info.registers, block.count());
     if (registers > emulator::Limits().blockRegisters)
       return LaunchOutOfResources;
-    Launched launched;
+    QueuedLaunch launched;
     launched.code = function->code;
     launched.launch.kernel = function->name;
     launched.launch.grid = grid;

@@ -272,7 +272,7 @@ Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
   return result;
 }
 
-TouchedBy touchBy(const Warp &warp, Touch kind) {
+AccessSite accessBy(const Warp &warp, AccessKind kind) {
   return {warp.current, kind, warp.clusterArrivals, warp.clusterWaits};
 }
 
@@ -315,7 +315,8 @@ void checkStoresFenced(Warp &warp, uint64_t first, uint64_t end, int lane) {
             uint32_t(1) << lane);
 }
 
-void noteTouched(Warp &warp, const Access &access, int64_t bytes, Touch kind) {
+void noteAccess(Warp &warp, const Access &access, int64_t bytes,
+                AccessKind kind) {
   if (!access.isGlobal)
     return;
   if (writes(kind))
@@ -324,7 +325,7 @@ void noteTouched(Warp &warp, const Access &access, int64_t bytes, Touch kind) {
   if (!touched)
     return;
   const uint64_t *at = access.addresses;
-  TouchedBy by = touchBy(warp, kind);
+  AccessSite by = accessBy(warp, kind);
   if (access.isDense)
     return touched->add(by, at[0], at[0] + warpSize * bytes);
   forLanes(warp.mask,

@@ -94,13 +94,14 @@ struct Wavefronts {
 Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
                            int64_t bytes);
 /// The record of an access of global memory by the warp's current instruction.
-TouchedBy touchBy(const Warp &warp, Touch kind);
+AccessSite accessBy(const Warp &warp, AccessKind kind);
 /// For a lane's bulk copy that reads or writes global memory: fails if a store
 /// of the cluster to these bytes has not passed a proxy fence.
 void checkStoresFenced(Warp &warp, uint64_t first, uint64_t end, int lane);
 /// Records which bytes of global memory the lanes access, if the launch asks
 /// for that.
-void noteTouched(Warp &warp, const Access &access, int64_t bytes, Touch kind);
+void noteAccess(Warp &warp, const Access &access, int64_t bytes,
+                AccessKind kind);
 /// Called when the block reads what other blocks may have written as a signal.
 /// The order of its later accesses and theirs is then unknown, so it takes no
 /// further part in race detection.

@@ -15,19 +15,19 @@
 namespace heddle::emulator {
 
 /// Ranges with equal keys may be merged if they overlap or touch.
-static auto keyOf(const TouchedRange &range) {
+static auto keyOf(const RangeAccess &range) {
   return std::tie(range.by.op, range.by.arrivals, range.by.waits,
                   range.seesCluster);
 }
 
 /// Sorts a block's ranges, and merges adjacent ones of the same instruction.
-static void merge(std::vector<TouchedRange> &ranges) {
+static void merge(std::vector<RangeAccess> &ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const auto &a, const auto &b) {
     return std::tuple_cat(keyOf(a), std::tie(a.first)) <
            std::tuple_cat(keyOf(b), std::tie(b.first));
   });
   size_t kept = 0;
-  for (const TouchedRange &range : ranges) {
+  for (const RangeAccess &range : ranges) {
     if (kept > 0 && keyOf(range) == keyOf(ranges[kept - 1]) &&
         range.first <= ranges[kept - 1].end)
       ranges[kept - 1].end = std::max(ranges[kept - 1].end, range.end);
@@ -37,12 +37,12 @@ static void merge(std::vector<TouchedRange> &ranges) {
   ranges.resize(kept);
 }
 
-void AccessRecorder::flush(TouchedRange &run) {
+void AccessRecorder::flush(RangeAccess &run) {
   if (run.end == 0)
     return;
   constexpr uint64_t line = 128, factor = 0x9e3779b97f4a7c15;
   uint64_t hash = (run.first / line + uint64_t(run.by.op) * 8191) * factor;
-  TouchedRange &known = recent[hash >> 54];
+  RangeAccess &known = recent[hash >> 54];
   if (known.end && keyOf(known) == keyOf(run) && run.first <= known.end &&
       run.end >= known.first) {
     known.first = std::min(known.first, run.first);
@@ -55,13 +55,13 @@ void AccessRecorder::flush(TouchedRange &run) {
 }
 
 void AccessRecorder::flushAll() {
-  for (TouchedRange &run : last)
+  for (RangeAccess &run : last)
     flush(run);
-  for (TouchedRange &run : recent)
+  for (RangeAccess &run : recent)
     keep(run);
 }
 
-void AccessRecorder::keep(TouchedRange &run) {
+void AccessRecorder::keep(RangeAccess &run) {
   if (run.end == 0)
     return;
   ofBlock.push_back(run);
@@ -75,7 +75,7 @@ void AccessRecorder::keep(TouchedRange &run) {
 void AccessRecorder::endBlock() {
   flushAll();
   merge(ofBlock);
-  std::vector<TouchedRange> &to = seesRaces ? raceable : ordered;
+  std::vector<RangeAccess> &to = seesRaces ? raceable : ordered;
   to.insert(to.end(), ofBlock.begin(), ofBlock.end());
   ofBlock.clear();
 }
@@ -94,26 +94,26 @@ void AccessRecorder::endClusterRaces() {
   seesCluster = false;
 }
 
-void AccessRecorder::finish(std::vector<TouchedRange> &intoRaceable,
-                            std::vector<TouchedRange> &others) {
+void AccessRecorder::finish(std::vector<RangeAccess> &intoRaceable,
+                            std::vector<RangeAccess> &others) {
   endBlock();
   intoRaceable.insert(intoRaceable.end(), raceable.begin(), raceable.end());
   others.insert(others.end(), ordered.begin(), ordered.end());
 }
 
-using RacePair = std::pair<TouchedRange, TouchedRange>;
+using RacePair = std::pair<RangeAccess, RangeAccess>;
 
 /// Orders two ranges, that of the later block first.
-static RacePair inOrder(const TouchedRange &a, const TouchedRange &b) {
+static RacePair inOrder(const RangeAccess &a, const RangeAccess &b) {
   return a.block < b.block ? RacePair(b, a) : RacePair(a, b);
 }
 
 /// Whether two blocks may access the same bytes in these ways without a race.
-static bool areCompatible(Touch a, Touch b) {
+static bool areCompatible(AccessKind a, AccessKind b) {
   if (!writes(a) && !writes(b))
     return true;
-  auto isAtomic = [](Touch kind) {
-    return kind == Touch::Atomic || kind == Touch::AtomicRead;
+  auto isAtomic = [](AccessKind kind) {
+    return kind == AccessKind::Atomic || kind == AccessKind::AtomicRead;
   };
   return isAtomic(a) && isAtomic(b);
 }
@@ -122,9 +122,9 @@ namespace {
 /// Among the ranges of one kind so far, those of two different clusters that
 /// end last.
 struct Furthest {
-  const TouchedRange *best = nullptr, *second = nullptr;
+  const RangeAccess *best = nullptr, *second = nullptr;
 
-  void add(const TouchedRange &range) {
+  void add(const RangeAccess &range) {
     if (!best || range.end > best->end) {
       if (best && best->cluster != range.cluster)
         second = best;
@@ -135,8 +135,8 @@ struct Furthest {
     }
   }
   /// A range of another cluster that overlaps `range`, which begins no earlier.
-  const TouchedRange *meeting(const TouchedRange &range) const {
-    const TouchedRange *other =
+  const RangeAccess *meeting(const RangeAccess &range) const {
+    const RangeAccess *other =
         best && best->cluster == range.cluster ? second : best;
     return other && other->end > range.first ? other : nullptr;
   }
@@ -145,12 +145,12 @@ struct Furthest {
 
 /// A race of blocks of different clusters. `ranges` are sorted by address.
 static std::optional<RacePair>
-raceOfClusters(const std::vector<TouchedRange> &ranges) {
-  constexpr Touch kinds[] = {Touch::Read, Touch::AtomicRead, Touch::Write,
-                             Touch::Atomic};
+raceOfClusters(const std::vector<RangeAccess> &ranges) {
+  constexpr AccessKind kinds[] = {AccessKind::Read, AccessKind::AtomicRead,
+                                  AccessKind::Write, AccessKind::Atomic};
   Furthest furthest[std::size(kinds)];
-  for (const TouchedRange &range : ranges) {
-    for (Touch kind : kinds)
+  for (const RangeAccess &range : ranges) {
+    for (AccessKind kind : kinds)
       if (!areCompatible(kind, range.by.kind))
         if (const auto *other = furthest[int(kind)].meeting(range))
           return inOrder(range, *other);
@@ -161,18 +161,18 @@ raceOfClusters(const std::vector<TouchedRange> &ranges) {
 
 /// A race of blocks of the same cluster.
 static std::optional<RacePair>
-raceInCluster(const std::vector<const TouchedRange *> &ranges) {
-  auto isBefore = [](const TouchedRange &a, const TouchedRange &b) {
+raceInCluster(const std::vector<const RangeAccess *> &ranges) {
+  auto isBefore = [](const RangeAccess &a, const RangeAccess &b) {
     return a.by.arrivals < b.by.waits;
   };
-  std::vector<const TouchedRange *> open;
-  for (const TouchedRange *range : ranges) {
+  std::vector<const RangeAccess *> open;
+  for (const RangeAccess *range : ranges) {
     open.erase(std::remove_if(open.begin(), open.end(),
-                              [&](const TouchedRange *other) {
+                              [&](const RangeAccess *other) {
                                 return other->end <= range->first;
                               }),
                open.end());
-    for (const TouchedRange *other : open)
+    for (const RangeAccess *other : open)
       if (other->block != range->block &&
           !areCompatible(other->by.kind, range->by.kind) &&
           !isBefore(*other, *range) && !isBefore(*range, *other))
@@ -198,13 +198,13 @@ static void mergeRanges(std::vector<ByteRange> &ranges) {
 }
 
 /// Erases reads that overlap no write: most of what a launch reads.
-static void dropUnwritten(std::vector<TouchedRange> &ranges) {
+static void dropUnwritten(std::vector<RangeAccess> &ranges) {
   std::vector<ByteRange> written;
-  for (const TouchedRange &range : ranges)
+  for (const RangeAccess &range : ranges)
     if (writes(range.by.kind))
       written.push_back({range.first, range.end});
   mergeRanges(written);
-  auto isUnwritten = [&](const TouchedRange &range) {
+  auto isUnwritten = [&](const RangeAccess &range) {
     auto after = std::lower_bound(
         written.begin(), written.end(), range.end,
         [](const ByteRange &one, uint64_t end) { return one.first < end; });
@@ -214,26 +214,26 @@ static void dropUnwritten(std::vector<TouchedRange> &ranges) {
                ranges.end());
 }
 
-static void sortByPlace(std::vector<TouchedRange> &ranges) {
+static void sortByAddress(std::vector<RangeAccess> &ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const auto &a, const auto &b) {
     return std::tie(a.first, a.end, a.block, a.by.op) <
            std::tie(b.first, b.end, b.block, b.by.op);
   });
 }
 
-std::optional<RacePair> findChangedConstant(std::vector<TouchedRange> &ranges,
+std::optional<RacePair> findChangedConstant(std::vector<RangeAccess> &ranges,
                                             const std::vector<Op> &ops) {
-  sortByPlace(ranges);
+  sortByAddress(ranges);
   // The ranges so far that end last.
-  const TouchedRange *read = nullptr, *written = nullptr;
-  auto meets = [](const TouchedRange *one, const TouchedRange &range) {
+  const RangeAccess *read = nullptr, *written = nullptr;
+  auto meets = [](const RangeAccess *one, const RangeAccess &range) {
     return one && one->end > range.first;
   };
-  auto take = [](const TouchedRange *&furthest, const TouchedRange &range) {
+  auto take = [](const RangeAccess *&furthest, const RangeAccess &range) {
     if (!furthest || range.end > furthest->end)
       furthest = &range;
   };
-  for (const TouchedRange &range : ranges) {
+  for (const RangeAccess &range : ranges) {
     if (writes(range.by.kind)) {
       if (meets(read, range))
         return RacePair(*read, range);
@@ -247,13 +247,13 @@ std::optional<RacePair> findChangedConstant(std::vector<TouchedRange> &ranges,
   return std::nullopt;
 }
 
-std::optional<RacePair> findRace(std::vector<TouchedRange> &ranges) {
+std::optional<RacePair> findRace(std::vector<RangeAccess> &ranges) {
   dropUnwritten(ranges);
-  sortByPlace(ranges);
+  sortByAddress(ranges);
   if (auto race = raceOfClusters(ranges))
     return race;
-  std::map<int64_t, std::vector<const TouchedRange *>> ofCluster;
-  for (const TouchedRange &range : ranges)
+  std::map<int64_t, std::vector<const RangeAccess *>> ofCluster;
+  for (const RangeAccess &range : ranges)
     if (range.seesCluster)
       ofCluster[range.cluster].push_back(&range);
   for (const auto &[cluster, inOrder] : ofCluster)
@@ -262,9 +262,9 @@ std::optional<RacePair> findRace(std::vector<TouchedRange> &ranges) {
   return std::nullopt;
 }
 
-void addTouched(const std::vector<TouchedRange> &ranges,
-                AccessedRanges &touched) {
-  for (const TouchedRange &range : ranges)
+void addAccesses(const std::vector<RangeAccess> &ranges,
+                 AccessedRanges &touched) {
+  for (const RangeAccess &range : ranges)
     (writes(range.by.kind) ? touched.writes : touched.reads)
         .push_back({range.first, range.end});
   mergeRanges(touched.reads);

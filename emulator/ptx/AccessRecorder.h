@@ -19,24 +19,24 @@
 namespace heddle::emulator {
 
 /// Kinds of access. Two atomic accesses are no race.
-enum class Touch : uint8_t { Read, AtomicRead, Write, Atomic };
-inline bool writes(Touch kind) {
-  return kind == Touch::Write || kind == Touch::Atomic;
+enum class AccessKind : uint8_t { Read, AtomicRead, Write, Atomic };
+inline bool writes(AccessKind kind) {
+  return kind == AccessKind::Write || kind == AccessKind::Atomic;
 }
 
 /// The instruction of an access, and how often its warp had arrived at the
 /// cluster's barrier, and waited at it, before.
-struct TouchedBy {
+struct AccessSite {
   int32_t op = 0;
-  Touch kind = Touch::Read;
+  AccessKind kind = AccessKind::Read;
   uint32_t arrivals = 0, waits = 0;
 };
 
 /// A range of bytes that a block accessed by one instruction.
-struct TouchedRange {
+struct RangeAccess {
   uint64_t first = 0, end = 0;
   int64_t block = 0, cluster = 0;
-  TouchedBy by;
+  AccessSite by;
   bool seesCluster = true; ///< Whether it may race with blocks of its cluster.
 };
 
@@ -52,8 +52,8 @@ public:
     cluster = ofCluster;
     seesRaces = seesCluster = true;
   }
-  void add(const TouchedBy &by, uint64_t first, uint64_t end) {
-    TouchedRange &run = last[by.op];
+  void add(const AccessSite &by, uint64_t first, uint64_t end) {
+    RangeAccess &run = last[by.op];
     if (first <= run.end && end >= run.first &&
         run.by.arrivals == by.arrivals && run.by.waits == by.waits) {
       run.first = run.first < first ? run.first : first;
@@ -68,22 +68,22 @@ public:
   /// Exempts later accesses from races with blocks of the same cluster.
   void endClusterRaces();
   /// Returns all ranges: in `raceable` those that may race with other blocks.
-  void finish(std::vector<TouchedRange> &raceable,
-              std::vector<TouchedRange> &others);
+  void finish(std::vector<RangeAccess> &raceable,
+              std::vector<RangeAccess> &others);
 
 private:
   static constexpr size_t numRecent = 1024;
 
-  void flush(TouchedRange &run);
-  void keep(TouchedRange &run);
+  void flush(RangeAccess &run);
+  void keep(RangeAccess &run);
   void flushAll();
   void endBlock();
 
-  std::vector<TouchedRange> last; ///< By instruction.
+  std::vector<RangeAccess> last; ///< By instruction.
   /// Earlier values of `last`, hashed by instruction and address: the lanes
   /// often walk along separate rows, and threads read the same bytes again.
-  std::vector<TouchedRange> recent;
-  std::vector<TouchedRange> ofBlock, raceable, ordered;
+  std::vector<RangeAccess> recent;
+  std::vector<RangeAccess> ofBlock, raceable, ordered;
   size_t most = size_t(1) << 16; ///< Number of ranges at which they are merged.
   int64_t block = 0, cluster = 0;
   bool seesRaces = true, seesCluster = true;
@@ -93,18 +93,18 @@ private:
 /// written, without a barrier of their cluster between them. The later block is
 /// first; none if there is no race. Sorts `ranges`, and erases those that
 /// cannot race.
-std::optional<std::pair<TouchedRange, TouchedRange>>
-findRace(std::vector<TouchedRange> &ranges);
+std::optional<std::pair<RangeAccess, RangeAccess>>
+findRace(std::vector<RangeAccess> &ranges);
 
 /// Two overlapping ranges, one written and the other read by an instruction
 /// with `readsConstants`; none if there are none. Sorts `ranges`.
-std::optional<std::pair<TouchedRange, TouchedRange>>
-findChangedConstant(std::vector<TouchedRange> &ranges,
+std::optional<std::pair<RangeAccess, RangeAccess>>
+findChangedConstant(std::vector<RangeAccess> &ranges,
                     const std::vector<Op> &ops);
 
 /// Adds ranges to the accesses of a launch.
-void addTouched(const std::vector<TouchedRange> &ranges,
-                AccessedRanges &touched);
+void addAccesses(const std::vector<RangeAccess> &ranges,
+                 AccessedRanges &touched);
 
 } // namespace heddle::emulator
 

@@ -70,7 +70,7 @@ void copy(Warp &warp, const Op &op) {
   if (warp.mask) {
     Access source =
         resolveSide(warp, op, 1, sourceOffset(op), false, Space::Global, bytes);
-    noteTouched(warp, source, bytes, Touch::Read);
+    noteAccess(warp, source, bytes, AccessKind::Read);
     countRequest(warp, source, bytes);
     std::copy_n(source.host, warpSize, sources);
   }
@@ -150,7 +150,7 @@ void arriveAfterCopies(Warp &warp, const Op &op) {
   Access at(warp, op, 0);
   at.resolve(warp, static_cast<Space>(op.flags & SpaceMask), sizeof(uint64_t));
   Cluster &cluster = *warp.cluster;
-  Times known = cluster.shared.knownBy(warp.inCluster);
+  VectorClock known = cluster.shared.knownBy(warp.inCluster);
   uint32_t time = cluster.shared.now(warp.inCluster);
   // The arrival does not order what the warp does after this point.
   cluster.shared.joinLanes(warp.inCluster);

@@ -27,7 +27,7 @@ struct Mbarrier {
   int64_t bytes = 0; ///< Pending bytes; negative if some came early.
   uint64_t phase = 0;
   bool isTold = false; ///< Whether other blocks of the cluster have arrived.
-  Times next, done;    ///< Knowledge of who arrived in this phase; the last.
+  VectorClock next, done; ///< Knowledge of who arrived in this phase; the last.
 };
 
 /// Combines `bytes` bytes of elements at `from` with those at `to`.
@@ -68,7 +68,7 @@ struct AsyncArrival {
   /// The thread: its warp in the cluster, and its lane.
   int warp = 0, lane = 0;
   uint64_t last = 0; ///< Number of the thread's last copy.
-  Times known;       ///< What the thread knew when it asked for the arrival.
+  VectorClock known; ///< What the thread knew when it asked for the arrival.
   uint32_t time = 0; ///< The warp's time then.
   int32_t op = 0;
 };

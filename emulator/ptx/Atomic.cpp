@@ -131,7 +131,7 @@ void reduceAll(char *to, const char *from, int64_t bytes) {
 template <class T, class F> void atomic(Warp &warp, const Op &op) {
   Access access(warp, op, op.results);
   access.resolveAll(warp, static_cast<Space>(op.flags & SpaceMask), sizeof(T));
-  noteTouched(warp, access, sizeof(T), Touch::Atomic);
+  noteAccess(warp, access, sizeof(T), AccessKind::Atomic);
   if (op.results && access.isGlobal)
     learnOfBlocks(warp);
   countRequest(warp, access, sizeof(T));

@@ -69,7 +69,7 @@ int64_t alignedOffset(Warp &warp, uint64_t address, int64_t bytes,
 
 /// Checks, records and counts an access of global memory; returns its host
 /// address.
-char *globalMemory(Warp &warp, uint64_t address, int64_t bytes, Touch kind,
+char *globalMemory(Warp &warp, uint64_t address, int64_t bytes, AccessKind kind,
                    int lane) {
   Worker &worker = *warp.worker;
   auto end = address + static_cast<uint64_t>(bytes);
@@ -80,7 +80,7 @@ char *globalMemory(Warp &warp, uint64_t address, int64_t bytes, Touch kind,
               uint32_t(1) << lane);
   checkStoresFenced(warp, address, end, lane);
   if (AccessRecorder *touched = warp.block->touched.get())
-    touched->add(touchBy(warp, kind), address, end);
+    touched->add(accessBy(warp, kind), address, end);
   if (worker.options->counts) {
     constexpr uint64_t sector = 32;
     ++worker.counters.globalRequests;
@@ -100,7 +100,7 @@ int64_t swizzled(int64_t address, int swizzle) {
 class Box {
 public:
   Box(Warp &warp, const TensorMap &map, const int64_t *start, int64_t shared,
-      Touch kind, int lane)
+      AccessKind kind, int lane)
       : warp(warp), map(map), start(start), shared(shared),
         base(warp.cluster->blockOf(shared).firstShared - sharedBase),
         kind(kind), lane(lane) {}
@@ -155,7 +155,7 @@ private:
   const int64_t *start;
   int64_t shared, done = 0;
   int64_t base; ///< Offset of the block's address 0.
-  Touch kind;
+  AccessKind kind;
   int lane;
   std::vector<Chunk> chunks;
 };
@@ -220,9 +220,9 @@ Transfer boxTransfer(Warp &warp, const Op &op, bool isStore, int lane) {
   int64_t start[TensorMap::maxRank];
   for (int i = 0; i < rank; ++i)
     start[i] = warp.row<int32_t>(op, next + i)[lane];
-  Touch kind = isStore ? Touch::Write : Touch::Read;
+  AccessKind kind = isStore ? AccessKind::Write : AccessKind::Read;
   if (operationOf(op) >= 0) {
-    kind = Touch::Atomic;
+    kind = AccessKind::Atomic;
     result.reduction = reductionOf(operationOf(op), map.type);
     if (!result.reduction)
       fail("tensors of this type know no such operation");
@@ -254,9 +254,9 @@ Transfer plainTransfer(Warp &warp, const Op &op, bool isStore, int lane) {
               uint32_t(1) << lane);
   result.shared = alignedOffset(warp, shared, result.bytes, chunkBytes,
                                 !(op.flags & IsOfBlock), lane);
-  Touch kind = isStore ? Touch::Write : Touch::Read;
+  AccessKind kind = isStore ? AccessKind::Write : AccessKind::Read;
   if (operationOf(op) >= 0) {
-    kind = Touch::Atomic;
+    kind = AccessKind::Atomic;
     result.reduction = reductionOf(
         operationOf(op), static_cast<int>(op.flags >> TypeShift & fieldMask));
   }

@@ -22,7 +22,7 @@ void Cluster::checkPhase(Mbarrier &barrier) {
   ++events;
   barrier.pending = barrier.expected;
   barrier.done = std::move(barrier.next);
-  barrier.next = Times();
+  barrier.next = VectorClock();
 }
 
 /// Continues warps that only tested a barrier, with a negative answer.

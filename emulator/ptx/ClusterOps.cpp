@@ -122,9 +122,10 @@ void arriveAtCluster(Warp &warp, const Op &op) {
               warp.mask);
   uint32_t phase = ++warp.clusterArrivals;
   ++cluster.events;
-  Times &known = cluster.known[phase & 1], &inits = cluster.inits[phase & 1];
+  VectorClock &known = cluster.known[phase & 1],
+              &inits = cluster.inits[phase & 1];
   if (phase > cluster.phase)
-    known = inits = Times();
+    known = inits = VectorClock();
   cluster.phase = std::max(cluster.phase, phase);
   if (!(op.flags & IsRelaxed))
     return cluster.shared.release(warp.inCluster, known);

@@ -127,10 +127,10 @@ private:
   static Dim3 coordinatesOf(int64_t index, const Dim3 &of) {
     return {index % of.x, index / of.x % of.y, index / (of.x * of.y)};
   }
-  void noteRace(std::vector<TouchedRange> &ranges);
-  void noteChangedConstant(std::vector<TouchedRange> &ranges);
+  void noteRace(std::vector<RangeAccess> &ranges);
+  void noteChangedConstant(std::vector<RangeAccess> &ranges);
   /// Reports two overlapping ranges as an error of the first one.
-  void noteMeeting(const TouchedRange &first, const TouchedRange &second,
+  void noteMeeting(const RangeAccess &first, const RangeAccess &second,
                    const std::string &what, const std::string &verb);
   void note(int64_t turn, const Warp &warp, const Fault &fault);
 
@@ -146,7 +146,7 @@ private:
   std::mutex mutex;
   std::string message;
   /// Whether accesses of global memory are recorded.
-  bool recordsTouches = false;
+  bool recordsAccesses = false;
   Counters total;
 };
 } // namespace
@@ -182,7 +182,7 @@ void LaunchRunner::prepare(Worker &worker, std::vector<uint64_t> &registers) {
     block.firstShared = block.rank * cluster.sharedStride;
     block.warps.resize(warps);
     block.local.resize(warps * warpSize * cluster.localBytes);
-    if (recordsTouches)
+    if (recordsAccesses)
       block.touched = std::make_unique<AccessRecorder>(program.ops.size());
     for (size_t i = 0; i < warps; ++i, next += program.registerBytes) {
       Warp &warp = block.warps[i];
@@ -218,7 +218,7 @@ void LaunchRunner::startCluster(Worker &worker, int64_t index) {
   cluster.phase = 0;
   cluster.clock = 0;
   if (options.order)
-    cluster.draw = Draw(*options.order, static_cast<uint64_t>(index));
+    cluster.draw = RandomNumbers(*options.order, static_cast<uint64_t>(index));
   for (Block &block : cluster.blocks) {
     Dim3 in = coordinatesOf(block.rank, size);
     block.at = {at.x * size.x + in.x, at.y * size.y + in.y,
@@ -300,7 +300,7 @@ void LaunchRunner::drawOrder() {
     order.resize(count);
     std::iota(order.begin(), order.end(), 0);
   }
-  Draw draw(*options.order, UINT64_MAX);
+  RandomNumbers draw(*options.order, UINT64_MAX);
   for (size_t i = order.size(); i > 1; --i)
     std::swap(order[i - 1], order[draw.below(i)]);
 }
@@ -341,7 +341,7 @@ void LaunchRunner::work(Worker &worker) {
 }
 
 std::string LaunchRunner::run(Counters *counters, AccessedRanges *touched) {
-  recordsTouches = touched != nullptr || options.checks == Checks::Full;
+  recordsAccesses = touched != nullptr || options.checks == Checks::Full;
   unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
   int64_t numWorkers =
       std::min<int64_t>(options.threads ? options.threads : cores, count);
@@ -354,14 +354,14 @@ std::string LaunchRunner::run(Counters *counters, AccessedRanges *touched) {
     thread.join();
   if (counters)
     *counters += total;
-  std::vector<TouchedRange> raceable, others;
+  std::vector<RangeAccess> raceable, others;
   for (const Worker &worker : workers)
     for (const Block &block : worker.cluster.blocks)
       if (block.touched)
         block.touched->finish(raceable, others);
   if (touched) {
-    addTouched(raceable, *touched);
-    addTouched(others, *touched);
+    addAccesses(raceable, *touched);
+    addAccesses(others, *touched);
   }
   if (options.checks != Checks::Full)
     return message;
@@ -376,18 +376,20 @@ std::string LaunchRunner::run(Counters *counters, AccessedRanges *touched) {
   return message;
 }
 
-static const char *verbOf(Touch kind) {
-  return !writes(kind) ? "reads" : kind == Touch::Write ? "writes" : "changes";
+static const char *verbOf(AccessKind kind) {
+  return !writes(kind)               ? "reads"
+         : kind == AccessKind::Write ? "writes"
+                                     : "changes";
 }
 
-void LaunchRunner::noteMeeting(const TouchedRange &first,
-                               const TouchedRange &second,
+void LaunchRunner::noteMeeting(const RangeAccess &first,
+                               const RangeAccess &second,
                                const std::string &what,
                                const std::string &verb) {
-  auto describe = [&](const TouchedRange &range) {
+  auto describe = [&](const RangeAccess &range) {
     return describeLocation(program.locations[range.by.op], setup.files);
   };
-  auto name = [&](const TouchedRange &range) {
+  auto name = [&](const RangeAccess &range) {
     Dim3 at = coordinatesOf(range.block, launch.grid);
     return "block (" + std::to_string(at.x) + ", " + std::to_string(at.y) +
            ", " + std::to_string(at.z) + ")";
@@ -400,14 +402,14 @@ void LaunchRunner::noteMeeting(const TouchedRange &first,
 }
 
 /// No block may write what ld.global.nc reads, as long as the launch runs.
-void LaunchRunner::noteChangedConstant(std::vector<TouchedRange> &ranges) {
+void LaunchRunner::noteChangedConstant(std::vector<RangeAccess> &ranges) {
   if (auto found = findChangedConstant(ranges, program.ops))
     noteMeeting(found->first, found->second, "", "reads as a constant");
 }
 
 /// Blocks of a launch have no order, except that which they establish by atomic
 /// operations and barriers of their cluster.
-void LaunchRunner::noteRace(std::vector<TouchedRange> &ranges) {
+void LaunchRunner::noteRace(std::vector<RangeAccess> &ranges) {
   if (auto race = findRace(ranges))
     noteMeeting(race->first, race->second,
                 "race between blocks: ", verbOf(race->first.by.kind));

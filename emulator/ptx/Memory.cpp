@@ -28,7 +28,8 @@ template <class T, class R, int N> void load(Warp &warp, const Op &op) {
   access.resolve(warp, static_cast<Space>(op.flags & SpaceMask), bytes);
   access.noteRead(warp, bytes);
   bool isStrong = op.flags & IsStrong;
-  noteTouched(warp, access, bytes, isStrong ? Touch::AtomicRead : Touch::Read);
+  noteAccess(warp, access, bytes,
+             isStrong ? AccessKind::AtomicRead : AccessKind::Read);
   if (isStrong && access.isGlobal)
     learnOfBlocks(warp);
   countRequest(warp, access, bytes);
@@ -56,8 +57,8 @@ template <class T, class R, int N> void storeTo(Warp &warp, const Op &op) {
   Access access(warp, op, 0);
   constexpr int64_t bytes = sizeof(T) * N;
   access.resolve(warp, static_cast<Space>(op.flags & SpaceMask), bytes);
-  noteTouched(warp, access, bytes,
-              op.flags & IsStrong ? Touch::Atomic : Touch::Write);
+  noteAccess(warp, access, bytes,
+             op.flags & IsStrong ? AccessKind::Atomic : AccessKind::Write);
   countRequest(warp, access, bytes);
   const R *rows[N];
   for (int k = 0; k < N; ++k)

@@ -12,7 +12,7 @@
 namespace heddle::emulator {
 
 namespace {
-struct Same {
+struct Identity {
   template <class T> T operator()(T value) const { return value; }
 };
 
@@ -110,7 +110,7 @@ void decodeMove(Decode &d) {
     };
   else if (type.width < 16 || !withBits(type.bits(), [&](auto value) {
              using T = decltype(value);
-             d.op.run = unary<T, T, Same>;
+             d.op.run = unary<T, T, Identity>;
            }))
     d.failUnknown();
 }
@@ -136,7 +136,7 @@ void decodeAddressSpace(Decode &d) {
   d.use(1, b64Type);
   using U = uint64_t;
   if (space < 2)
-    d.op.run = unary<U, U, Same>;
+    d.op.run = unary<U, U, Identity>;
   else if (space == 5)
     d.op.run = unary<U, U, Rebase<parameterWindow, true>>;
   else if (space == 3)

@@ -26,7 +26,7 @@ static uint64_t instructionsOf(const Counters &counters) {
 /// first and the last. Equal distances would be biased: every eighth block,
 /// say, may be the last one of a row of tiles.
 static std::vector<int64_t> chooseBetween(int64_t blocks, int64_t count) {
-  Draw draw(/*seed=*/0, static_cast<uint64_t>(blocks));
+  RandomNumbers draw(/*seed=*/0, static_cast<uint64_t>(blocks));
   std::vector<int64_t> chosen;
   for (int64_t part = 0; part < count; ++part) {
     int64_t begin = 1 + (blocks - 2) * part / count;

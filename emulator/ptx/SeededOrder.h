@@ -19,18 +19,18 @@ namespace heddle::emulator {
 /// SplitMix64 random numbers (Steele, Lea and Flood, "Fast splittable
 /// pseudorandom number generators", 2014), whose generators are cheap to
 /// create.
-class Draw {
+class RandomNumbers {
 public:
-  Draw() = default;
+  RandomNumbers() = default;
   /// Stream number `part` of the random numbers of `seed`.
-  Draw(uint64_t seed, uint64_t part)
-      : state(Draw(seed).next() + Draw(~part).next()) {}
+  RandomNumbers(uint64_t seed, uint64_t part)
+      : state(RandomNumbers(seed).next() + RandomNumbers(~part).next()) {}
 
   /// A random number in [0, count).
   uint64_t below(uint64_t count) { return next() % count; }
 
 private:
-  explicit Draw(uint64_t state) : state(state) {}
+  explicit RandomNumbers(uint64_t state) : state(state) {}
 
   uint64_t next() {
     state += 0x9e3779b97f4a7c15;

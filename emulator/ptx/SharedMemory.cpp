@@ -320,7 +320,7 @@ std::string SharedMemory::beginBarrier(int64_t offset, int thread) {
 }
 
 std::string SharedMemory::useBarrier(int64_t offset, int thread,
-                                     const Times &knownInits) {
+                                     const VectorClock &knownInits) {
   if (!isShadowed)
     return {};
   return each(offset, barrierBytes, [&](Shadow &shadow, int64_t at, int64_t) {
@@ -357,7 +357,7 @@ static void takeLater(uint32_t *to, const std::vector<uint32_t> &from) {
     to[i] = std::max(to[i], from[i]);
 }
 
-void Times::add(const Times &from) {
+void VectorClock::add(const VectorClock &from) {
   auto take = [](std::vector<uint32_t> &to, const std::vector<uint32_t> &more) {
     to.resize(std::max(to.size(), more.size()));
     takeLater(to.data(), more);
@@ -367,7 +367,7 @@ void Times::add(const Times &from) {
     take(fences[memory], from.fences[memory]);
 }
 
-Times SharedMemory::knownBy(int warp) {
+VectorClock SharedMemory::knownBy(int warp) {
   if (!isShadowed)
     return {};
   auto row = [&](const std::vector<uint32_t> &of) {
@@ -377,7 +377,7 @@ Times SharedMemory::knownBy(int warp) {
   return {row(clocks), {row(fences[0]), row(fences[1])}};
 }
 
-void SharedMemory::release(int warp, Times &to) {
+void SharedMemory::release(int warp, VectorClock &to) {
   if (!isShadowed)
     return;
   auto give = [&](std::vector<uint32_t> &known,
@@ -393,14 +393,14 @@ void SharedMemory::release(int warp, Times &to) {
   ++clock(warp, warp);
 }
 
-void SharedMemory::releaseStart(int warp, Times &to) {
+void SharedMemory::releaseStart(int warp, VectorClock &to) {
   if (!isShadowed)
     return;
   to.clocks.resize(numClocks());
   to.clocks[warp] = std::max(to.clocks[warp], start);
 }
 
-void SharedMemory::acquire(int warp, const Times &from) {
+void SharedMemory::acquire(int warp, const VectorClock &from) {
   if (!isShadowed)
     return;
   takeLater(&clock(warp, 0), from.clocks);
@@ -419,7 +419,7 @@ void SharedMemory::fenceProxy(int warp, FenceOf memory) {
 }
 
 void SharedMemory::join(uint32_t mask, int first) {
-  Times all;
+  VectorClock all;
   for (int warp = 0; warp < warpsOfBlock; ++warp)
     if (mask >> warp & 1)
       release(first + warp, all);

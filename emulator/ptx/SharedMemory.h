@@ -25,12 +25,12 @@ enum class FenceOf { Shared, Global };
 /// What a warp, or a barrier, knows: the latest time of each warp that is
 /// ordered before it (a vector clock), and the time of each warp up to which
 /// its writes have passed a proxy fence.
-struct Times {
+struct VectorClock {
   std::vector<uint32_t> clocks;
   std::array<std::vector<uint32_t>, 2> fences; ///< Indexed by FenceOf.
 
   /// Consumes the maximum of both, for each warp.
-  void add(const Times &from);
+  void add(const VectorClock &from);
 };
 
 /// The shared memory of all blocks of a cluster, in one array. With full
@@ -72,18 +72,19 @@ public:
   void landReduction(int64_t offset, int64_t size);
   /// Initialize, use and invalidate an mbarrier.
   std::string beginBarrier(int64_t offset, int thread);
-  std::string useBarrier(int64_t offset, int thread, const Times &knownInits);
+  std::string useBarrier(int64_t offset, int thread,
+                         const VectorClock &knownInits);
   std::string endBarrier(int64_t offset, int thread);
 
   /// Adds what a warp knows to `to`, the knowledge that an mbarrier passes on.
-  void release(int warp, Times &to);
+  void release(int warp, VectorClock &to);
   /// As `release`, for the bulk copies that have completed.
-  void releaseCopies(Times &to) { release(numWarps, to); }
+  void releaseCopies(VectorClock &to) { release(numWarps, to); }
   /// The accesses that are ordered before the warp, with its own.
-  Times knownBy(int warp);
+  VectorClock knownBy(int warp);
   /// As `release`, but adds only that the warp has started.
-  void releaseStart(int warp, Times &to);
-  void acquire(int warp, const Times &from);
+  void releaseStart(int warp, VectorClock &to);
+  void acquire(int warp, const VectorClock &from);
   /// A proxy fence: asynchronous operations may read the writes that the warp
   /// knows of.
   void fenceProxy(int warp, FenceOf memory);

@@ -85,11 +85,11 @@ struct Warp {
   bool polls = false; ///< It tests a barrier, and continues with the result.
   /// How often the warp arrived at the cluster's barrier, and waited at it.
   uint32_t clusterArrivals = 0, clusterWaits = 0;
-  Times fenced; ///< What it knew at its last fence for the cluster.
+  VectorClock fenced; ///< What it knew at its last fence for the cluster.
   /// What the warp knew at its last fence.mbarrier_init, which only orders the
   /// initialization of mbarriers; and which initializations of other warps it
   /// knows of through the cluster's barrier.
-  Times fencedInits, knownInits;
+  VectorClock fencedInits, knownInits;
   /// Registers of a thread after setmaxnreg; 0 if unknown. Also how often it
   /// was executed, and when last.
   int64_t maxRegisters = 0;
@@ -202,12 +202,12 @@ struct Cluster {
   std::vector<AsyncArrival> arrivals;           ///< In flight, oldest first.
   /// What warps knew when they arrived at the cluster's barrier, for the
   /// current and the previous phase.
-  Times known[2];
-  Times inits[2];      ///< The same, of mbarrier initializations only.
+  VectorClock known[2];
+  VectorClock inits[2]; ///< The same, of mbarrier initializations only.
   uint32_t phase = 0;  ///< The latest phase of the barrier with an arrival.
   uint64_t events = 0; ///< Number of events that could wake a waiting warp.
   uint64_t clock = 0;  ///< The value of %clock64.
-  std::optional<Draw> draw; ///< Chooses the order in which warps run.
+  std::optional<RandomNumbers> draw; ///< Chooses the order in which warps run.
 
   /// Completes the phase of an mbarrier if nothing is pending.
   void checkPhase(Mbarrier &barrier);

@@ -427,7 +427,7 @@ struct Folder {
 
 /// One that needs less of its operands than what the library chooses here.
 cublaslt::Algorithm easyAlgorithm() {
-  cublaslt::Choice choice = {cublaslt::choiceMark, 0, {4, 4, 4, 4}};
+  cublaslt::AlgorithmData choice = {cublaslt::algorithmMark, 0, {4, 4, 4, 4}};
   cublaslt::Algorithm algorithm = {};
   std::memcpy(&algorithm, &choice, sizeof choice);
   return algorithm;
@@ -465,7 +465,8 @@ TEST_F(EmulatedCublasLt, LeavesStaleAlgorithmsAlone) {
   known.set(what, foreign);
   ASSERT_NE(ProductCall::prepare(*library, what, known), nullptr);
   EXPECT_NE(known.find(what)->data[0], foreign.data[0]);
-  cublaslt::Choice large = {cublaslt::choiceMark, 1 << 20, {4, 4, 4, 4}};
+  cublaslt::AlgorithmData large = {
+      cublaslt::algorithmMark, 1 << 20, {4, 4, 4, 4}};
   std::memcpy(&foreign, &large, sizeof large);
   known.set(what, foreign);
   ASSERT_NE(ProductCall::prepare(*library, what, known), nullptr);

@@ -68,12 +68,12 @@ struct Product {
 };
 
 /// What the emulated library stores in a cublasLtMatmulAlgo_t.
-struct Choice {
-  uint64_t mark; ///< choiceMark: the emulated library made it.
+struct AlgorithmData {
+  uint64_t mark; ///< algorithmMark: the emulated library made it.
   uint64_t workspaceBytes;
   uint32_t alignments[4]; ///< The alignments in bytes that it relies on.
 };
-constexpr uint64_t choiceMark = 0x6c65646465486c74;
+constexpr uint64_t algorithmMark = 0x6c65646465486c74;
 
 /// Checks a product as NVIDIA's documentation does: returns Success,
 /// InvalidValue if the description contradicts itself, or NotSupported if no
