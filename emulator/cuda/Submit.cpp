@@ -56,7 +56,7 @@ static void goOnAlone() {
 
 /// Finds the bytes that a command accesses; false if they are not in GPU
 /// memory.
-static bool findPlaces(const ContextData &context, const EmulatedWork &work,
+static bool findBytes(const ContextData &context, const EmulatedWork &work,
                        emulator::AccessedRanges &touched) {
   for (EmulatedAccess *access = work.accesses;
        access < work.accesses + work.numAccesses; ++access) {
@@ -82,7 +82,7 @@ Result cuda::heddleEmulateSubmit(StreamHandle handle,
   auto submit = [&](ContextData &context, StreamData &stream) {
     Command command;
     command.name = work.name;
-    if (!findPlaces(context, work, command.memory))
+    if (!findBytes(context, work, command.memory))
       return InvalidValue;
     command.run = [work, data, &context](emulator::AccessedRanges &) {
       if (work.sentBytes)

@@ -181,7 +181,7 @@ void integerToInteger(Warp &warp, const Op &op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Integers in registers that are wider than they are, and saturation
+// Integers in wider registers, and saturation
 //===----------------------------------------------------------------------===//
 
 /// An operand's type, and the width of its register in bits.

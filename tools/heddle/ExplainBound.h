@@ -1,6 +1,6 @@
 //===- ExplainBound.h - What bounds the time of a step ----------*- C++ -*-===//
 //
-// WorkKind of the Heddle project, under the Apache License v2.0 with LLVM
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
