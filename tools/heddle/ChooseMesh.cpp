@@ -62,17 +62,17 @@ static void requireEnough(const config::Settings &settings,
          cluster.ranksLocation);
 }
 
-/// The program that computes one token for each of `texts` requests: the
+/// The program that computes one token for each of `requests` requests: the
 /// smallest with enough rows.
-static const plan::Program &decodeOf(const plan::Plan &plan, int64_t texts) {
+static const plan::Program &decodeOf(const plan::Plan &plan, int64_t requests) {
   const plan::Program *best = nullptr;
   int64_t least = 0;
   for (const plan::Program &program : plan.programs) {
     if (program.kind != plan::ProgramKind::Decode)
       continue;
     for (const plan::Port &port : program.inputs) {
-      if (port.role != plan::PortRole::Positions || port.shape.at(0) < texts ||
-          (best && port.shape[0] >= least))
+      if (port.role != plan::PortRole::Positions ||
+          port.shape.at(0) < requests || (best && port.shape[0] >= least))
         continue;
       best = &program;
       least = port.shape[0];
@@ -100,7 +100,7 @@ static void setMesh(CompileJob &job, int64_t data, int64_t tensor) {
 /// decision, and receives the logits of other groups' requests. Both overlap,
 /// but share rank 0's link.
 static double secondsApart(const cost::ClusterCost &cost,
-                           const plan::Plan &plan, int64_t texts) {
+                           const plan::Plan &plan, int64_t requests) {
   const int64_t ranks = plan.mesh.ranks();
   const int64_t groups = plan::groupsOf(plan);
   if (ranks == 1)
@@ -109,12 +109,12 @@ static double secondsApart(const cost::ClusterCost &cost,
   int64_t pages = plan.serving.maxContext / plan::cachePageTokens;
   double seconds =
       cost.secondsOf({"data", "tensor"}, "send", /*calls=*/1,
-                     (ranks - 1) * texts * pages * int64_t(sizeof(int32_t)));
-  int64_t elsewhere = texts - (texts + groups - 1) / groups;
-  if (elsewhere > 0)
+                     (ranks - 1) * requests * pages * int64_t(sizeof(int32_t)));
+  int64_t ofOtherGroups = requests - (requests + groups - 1) / groups;
+  if (ofOtherGroups > 0)
     seconds +=
         cost.secondsOf({"data"}, "send", /*calls=*/1,
-                       elsewhere * plan.vocabSize * int64_t(sizeof(float)));
+                       ofOtherGroups * plan.vocabSize * int64_t(sizeof(float)));
   return seconds;
 }
 
@@ -133,22 +133,22 @@ static Candidate judge(CompileJob job, const config::Cluster &cluster,
   plan::Plan &plan = planned.plans.front();
   plan.selectStage(0);
   cost::ClusterCost cost(plan, cluster);
-  int64_t texts = plan.serving.maxBatch;
+  int64_t requests = plan.serving.maxBatch;
   cost::SequenceTime one = cost.timeOf(plan, decodeOf(plan, 1).sequence);
-  cost::SequenceTime all = cost.timeOf(plan, decodeOf(plan, texts).sequence);
-  double apart = secondsApart(cost, plan, /*texts=*/1);
+  cost::SequenceTime all = cost.timeOf(plan, decodeOf(plan, requests).sequence);
+  double apart = secondsApart(cost, plan, /*requests=*/1);
   candidate.seconds = one.seconds + apart;
   candidate.communication = one.exposed + apart;
   candidate.tokensPerSecond =
-      double(data * texts) /
-      (all.seconds + secondsApart(cost, plan, data * texts));
+      double(data * requests) /
+      (all.seconds + secondsApart(cost, plan, data * requests));
   for (const plan::Plan &each : planned.plans)
     candidate.memory += each.memory.peakBytes();
   return candidate;
 }
 
 static void print(const std::vector<Candidate> &candidates,
-                  const Candidate &best, Goal goal, int64_t texts) {
+                  const Candidate &best, Goal goal, int64_t requests) {
   std::cerr << "mesh: " << best.mesh() << " has "
             << (goal == Goal::Latency ? "the least time of a token"
                                       : "the most tokens a second")
@@ -158,7 +158,7 @@ static void print(const std::vector<Candidate> &candidates,
     if (each.why.empty())
       std::cerr << formatSeconds(each.seconds) << " a token, "
                 << formatSeconds(each.communication) << " of it between ranks; "
-                << int64_t(each.tokensPerSecond) << " tokens/s of " << texts
+                << int64_t(each.tokensPerSecond) << " tokens/s of " << requests
                 << " texts; " << plan::formatBytes(each.memory) << " a rank\n";
     else
       std::cerr << "not possible: " << each.why << "\n";
