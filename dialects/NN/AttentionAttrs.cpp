@@ -1,8 +1,10 @@
-//===- AttentionAttrs.cpp - Heads, dropout and placement of attention -----===//
+//===- AttentionAttrs.cpp - Attributes of attention -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Syntax and verifiers of #nn.heads, #nn.mask, #nn.dropout and #nn.placement.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,8 +1,11 @@
-//===- CacheOps.cpp - Keys and values kept across runs --------------------===//
+//===- CacheOps.cpp - The paged key-value cache ---------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Verifiers, costs and sharding of nn.cache_write, nn.paged_attention and
+// nn.paged_attention_join.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- Costs.cpp - Arithmetic of the nn operations ------------------------===//
+//===- Costs.cpp - FLOPs and memory traffic of operations -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

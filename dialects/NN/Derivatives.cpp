@@ -1,4 +1,4 @@
-//===- Derivatives.cpp - Reverse-mode rules of the nn operations ----------===//
+//===- Derivatives.cpp - Derivatives of the nn operations -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- FunctionSyntax.cpp - The text form of functions --------------------===//
+//===- FunctionSyntax.cpp - The syntax of functions in IR -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

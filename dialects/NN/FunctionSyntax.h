@@ -1,8 +1,10 @@
-//===- FunctionSyntax.h - The text form of functions ------------*- C++ -*-===//
+//===- FunctionSyntax.h - The syntax of functions in IR ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Parser and printer of nn.func, nn.step and plan.kernel.
 //
 //===----------------------------------------------------------------------===//
 

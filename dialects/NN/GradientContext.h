@@ -1,4 +1,4 @@
-//===- GradientContext.h - What a derivative rule may ask -------*- C++ -*-===//
+//===- GradientContext.h - The interface of derivative rules ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

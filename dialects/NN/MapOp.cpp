@@ -1,8 +1,10 @@
-//===- MapOp.cpp - Element-wise computations ------------------------------===//
+//===- MapOp.cpp - The operation nn.map -----------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Syntax, verifier, sharding and derivative of nn.map.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,8 +1,11 @@
-//===- ModelVerifier.cpp - What holds in a model at every phase -----------===//
+//===- ModelVerifier.cpp - Invariants of models in all phases -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The verifier of nn.model: properties that concern several operations of a
+// model and hold in every phase.
 //
 //===----------------------------------------------------------------------===//
 

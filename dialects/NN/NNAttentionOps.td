@@ -1,4 +1,4 @@
-//===- NNAttentionOps.td - Attention and what goes with it -*- tablegen -*-===//
+//===- NNAttentionOps.td - Attention and rotary embeddings -*- tablegen -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

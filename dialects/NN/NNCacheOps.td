@@ -1,4 +1,4 @@
-//===- NNCacheOps.td - Keys and values kept across runs ----*- tablegen -*-===//
+//===- NNCacheOps.td - The paged key-value cache -----------*- tablegen -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- NNDialect.cpp - What is computed -----------------------------------===//
+//===- NNDialect.cpp - The nn dialect -------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

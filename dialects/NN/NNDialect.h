@@ -1,8 +1,10 @@
-//===- NNDialect.h - What is computed ---------------------------*- C++ -*-===//
+//===- NNDialect.h - The nn dialect -----------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The header for users of the nn dialect: operations, attributes, interfaces.
 //
 //===----------------------------------------------------------------------===//
 

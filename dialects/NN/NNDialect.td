@@ -1,4 +1,4 @@
-//===- NNDialect.td - What is computed ---------------------*- tablegen -*-===//
+//===- NNDialect.td - The nn dialect and its attributes ----*- tablegen -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -101,7 +101,7 @@ def NN_SourceAttr : AttrDef<NN_Dialect, "Source"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The attribute of an expression.
+    /// The attribute for the expression `source`.
     static SourceAttr get(::mlir::MLIRContext *context,
                           const ::heddle::weights::Source &source);
     ::heddle::weights::Source toSource() const;

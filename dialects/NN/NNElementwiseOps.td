@@ -1,4 +1,4 @@
-//===- NNElementwiseOps.td - Element by element ------------*- tablegen -*-===//
+//===- NNElementwiseOps.td - Element-wise operations -------*- tablegen -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- NNEnums.td - Programs, ports, kernels ---------------*- tablegen -*-===//
+//===- NNEnums.td - Enumerations of the nn dialect ---------*- tablegen -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,8 +1,11 @@
-//===- NNInterfaces.td - The contract of every nn operation ---------------===//
+//===- NNInterfaces.td - Interfaces of nn operations -------*- tablegen -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Traits and interfaces of the nn operations. Passes ask these instead of
+// naming operations; every computation implements all interfaces.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +15,7 @@
 include "mlir/IR/OpBase.td"
 
 //===----------------------------------------------------------------------===//
-// What an operation is
+// Properties
 //===----------------------------------------------------------------------===//
 
 class NN_Trait<string name> : NativeOpTrait<name> {
@@ -151,7 +154,7 @@ def NN_AttentionLike : OpInterface<"AttentionOpInterface"> {
 }
 
 //===----------------------------------------------------------------------===//
-// What it does
+// Interfaces
 //===----------------------------------------------------------------------===//
 
 def NN_DifferentiableOp : OpInterface<"DifferentiableOpInterface"> {

@@ -1,4 +1,4 @@
-//===- NNLossOps.td - What makes the loss ------------------*- tablegen -*-===//
+//===- NNLossOps.td - The loss of a model ------------------*- tablegen -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

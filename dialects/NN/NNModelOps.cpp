@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Verifiers and methods of the operations of NNModelOps.td.
+//
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/FunctionSyntax.h"

@@ -1,4 +1,4 @@
-//===- NNSegmentOps.td - The tensors of a flat tensor ------*- tablegen -*-===//
+//===- NNSegmentOps.td - Operations on members of buckets --*- tablegen -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

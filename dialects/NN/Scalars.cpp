@@ -1,4 +1,4 @@
-//===- Scalars.cpp - What is known of scalar operations -------------------===//
+//===- Scalars.cpp - The table of scalar operations -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,8 +1,10 @@
-//===- SegmentOps.cpp - The tensors of a flat tensor ----------------------===//
+//===- SegmentOps.cpp - Operations on members of buckets ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// nn.segment_sums and nn.scale_segments: verifiers, sharding and `localize`.
 //
 //===----------------------------------------------------------------------===//
 

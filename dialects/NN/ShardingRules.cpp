@@ -1,4 +1,4 @@
-//===- ShardingRules.cpp - How the nn operations may be split -------------===//
+//===- ShardingRules.cpp - Sharding rules of the nn operations ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,8 +1,11 @@
-//===- StateSources.cpp - Tensors of files that make a state --------------===//
+//===- StateSources.cpp - Expressions over tensors in files ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Syntax and verifier of #nn.source, the expression by which a state is
+// computed from tensors of weight files.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- StateSources.h - Tensors of files that make a state ------*- C++ -*-===//
+//===- StateSources.h - Verifies sources of states --------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

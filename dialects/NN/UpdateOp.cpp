@@ -1,8 +1,10 @@
-//===- UpdateOp.cpp - Updates of parameters -------------------------------===//
+//===- UpdateOp.cpp - The operation nn.update -----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Verifier and costs of nn.update, the update of an optimizer.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- AttentionEmitter.cpp - Parts shared by attention's passes ----------===//
+//===- AttentionEmitter.cpp - Common code of attention's kernels ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- AttentionEmitter.h - Parts shared by attention's passes --*- C++ -*-===//
+//===- AttentionEmitter.h - Common code of attention's kernels --*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- AttentionFusion.cpp - Attention as a kernel ------------------------===//
+//===- AttentionFusion.cpp - Kernels of attention -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

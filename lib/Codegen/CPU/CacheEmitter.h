@@ -1,4 +1,4 @@
-//===- CacheEmitter.h - Addresses in a cache of pages -----------*- C++ -*-===//
+//===- CacheEmitter.h - Addresses in the paged cache ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

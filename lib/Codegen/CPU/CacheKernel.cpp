@@ -1,8 +1,10 @@
-//===- CacheKernel.cpp - Writes to a cache of pages -----------------------===//
+//===- CacheKernel.cpp - Writes to the paged cache ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kernels of nn.cache_write.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- ColumnsKernel.cpp - Sums over rows, and gradients of tables --------===//
+//===- ColumnsKernel.cpp - Sums over rows ---------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

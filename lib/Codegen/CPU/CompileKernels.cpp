@@ -1,4 +1,4 @@
-//===- CompileKernels.cpp - Every plan.kernel to an object ----------------===//
+//===- CompileKernels.cpp - The pass cpu-compile-kernels ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- CompileObject.cpp - From a kernel module to object code ---------------
-//===//
+//===- CompileObject.cpp - Compiles modules to x86-64 objects -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- CpuBackEnd.cpp - x86-64 as a target --------------------------------===//
+//===- CpuBackEnd.cpp - The back end for x86-64 ---------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- CpuTarget.cpp - The x86-64 CPU that kernels are made for ------------
-//===//
+//===- CpuTarget.cpp - Properties of the target CPU -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,8 +1,11 @@
-//===- Gemm.cpp - Matrix products for x86-64 ---------------------------- ===//
+//===- Gemm.cpp - Matrix products for x86-64 ------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The outer loops of a product: its distribution over threads, blocks of K,
+// resident and streamed panels.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,5 +1,4 @@
-//===- GemmBlocking.cpp - How a matrix product is cut up -------------------
-//===//
+//===- GemmBlocking.cpp - Blocking of matrix products ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- GemmBlocking.h - How a matrix product is cut up --------*- C++ -*- ===//
+//===- GemmBlocking.h - Blocking of matrix products -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

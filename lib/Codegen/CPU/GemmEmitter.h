@@ -1,4 +1,4 @@
-//===- GemmEmitter.h - Emits the parts of a matrix product ----*- C++ -*- ===//
+//===- GemmEmitter.h - Emits one matrix product -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- GemmEpilogue.h - What is fused behind products -----------*- C++ -*-===//
+//===- GemmEpilogue.h - Operations fused after products ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- GemmFusion.cpp - Matrix products with what is fused onto them ------===//
+//===- GemmFusion.cpp - Kernels of one matrix product ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

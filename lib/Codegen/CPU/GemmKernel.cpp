@@ -1,8 +1,11 @@
-//===- GemmKernel.cpp - Makes one tile of a matrix product -------------- ===//
+//===- GemmKernel.cpp - The micro-kernel of products ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Emits the micro-kernel, which computes one tile of a product in vector
+// registers.
 //
 //===----------------------------------------------------------------------===//
 

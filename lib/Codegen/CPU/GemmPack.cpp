@@ -1,4 +1,4 @@
-//===- GemmPack.cpp - Packs the operands of a matrix product ------------ ===//
+//===- GemmPack.cpp - Packs the operands of a product ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

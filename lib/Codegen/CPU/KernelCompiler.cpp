@@ -1,4 +1,4 @@
-//===- KernelCompiler.cpp - One plan.kernel to one object -----------------===//
+//===- KernelCompiler.cpp - Compiles one plan.kernel ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

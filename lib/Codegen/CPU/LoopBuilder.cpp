@@ -1,5 +1,4 @@
-//===- LoopBuilder.cpp - Short forms for loops over raw memory -------------
-//===//
+//===- LoopBuilder.cpp - Builds loops over raw memory ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

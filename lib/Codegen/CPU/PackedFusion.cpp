@@ -1,4 +1,4 @@
-//===- PackedFusion.cpp - Packed products with what is fused onto them ----===//
+//===- PackedFusion.cpp - Kernels of packed products ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -474,7 +474,7 @@ LogicalResult PackedFusion::emit() {
   if (failed(rows) || failed(findHeads()))
     return failure();
   findOutputs();
-  // Values of the same products are made together.
+  // Outputs that depend on the same products are computed together.
   SmallVector<std::pair<llvm::SmallBitVector, SmallVector<Output>>> sets;
   for (const Output &output : outputs) {
     std::pair<llvm::SmallBitVector, SmallVector<Output>> joined = {

@@ -67,7 +67,7 @@ struct FusedProducts {
   mlir::Type cType; ///< f32 or bf16.
   mlir::Value c;    ///< The address of C, an !llvm.ptr.
   PackedEpilogueFn epilogue;
-  PackedFinishFn finish; ///< May be null.
+  PackedFinishFn finish; ///< Operations that follow; may be null.
 };
 
 /// The bytes of scratch memory that each thread needs.

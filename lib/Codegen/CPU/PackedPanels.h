@@ -1,4 +1,4 @@
-//===- PackedPanels.h - Panels side by side ---------------------*- C++ -*-===//
+//===- PackedPanels.h - Loops over panels of packed weights -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- PackedSums.cpp - Sums of packed products ---------------------------===//
+//===- PackedSums.cpp - Dequantizes and stores sums -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- PackedSums.h - Sums of packed products -------------------*- C++ -*-===//
+//===- PackedSums.h - Dequantizes and stores sums ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- PagedAttention.cpp - Attention over a cache of pages ---------------===//
+//===- PagedAttention.cpp - Paged attention with vectors ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

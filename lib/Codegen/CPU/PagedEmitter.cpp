@@ -1,4 +1,4 @@
-//===- PagedEmitter.cpp - Attention over a cache of pages -----------------===//
+//===- PagedEmitter.cpp - Common code of paged attention ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

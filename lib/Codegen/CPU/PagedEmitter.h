@@ -1,4 +1,4 @@
-//===- PagedEmitter.h - Attention over a cache of pages ---------*- C++ -*-===//
+//===- PagedEmitter.h - Common code of paged attention ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

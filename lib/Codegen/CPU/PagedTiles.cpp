@@ -1,4 +1,4 @@
-//===- PagedTiles.cpp - Attention over a cache on AMX tiles ---------------===//
+//===- PagedTiles.cpp - Paged attention with AMX tiles --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Kernels of the generators `reduce` and `block_sums`: sums of tensors to
+// scalars.
+//
 //===----------------------------------------------------------------------===//
 
 #include "KernelEmitter.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Kernels of nn.segment_sums and nn.scale_segments.
+//
 //===----------------------------------------------------------------------===//
 
 #include "KernelEmitter.h"

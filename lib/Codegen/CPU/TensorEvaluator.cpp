@@ -1,5 +1,4 @@
-//===- TensorEvaluator.cpp - Elements of tensors behind pointers
-//-----------===//
+//===- TensorEvaluator.cpp - Elements of tensors in memory ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- TensorEvaluator.h - Elements of tensors behind pointers --*- C++ -*-===//
+//===- TensorEvaluator.h - Elements of tensors in memory --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- WorkShares.cpp - Who does what of a kernel's work ------------------===//
+//===- WorkShares.cpp - Distributes a kernel's work over threads ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

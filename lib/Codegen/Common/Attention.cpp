@@ -1,4 +1,4 @@
-//===- Attention.cpp - What attention is, for every target ----------------===//
+//===- Attention.cpp - Attention on every target --------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

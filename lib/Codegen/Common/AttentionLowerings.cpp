@@ -1,4 +1,4 @@
-//===- AttentionLowerings.cpp - Attention as loops ------------------------===//
+//===- AttentionLowerings.cpp - Attention as linalg loops -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- CacheLowerings.cpp - Attention over a cache as loops ---------------===//
+//===- CacheLowerings.cpp - Attention over the cache as loops -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

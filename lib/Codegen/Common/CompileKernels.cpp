@@ -1,4 +1,4 @@
-//===- CompileKernels.cpp - Kernels by the target that they are for -------===//
+//===- CompileKernels.cpp - The pass kernels-compile ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

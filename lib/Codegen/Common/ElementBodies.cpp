@@ -1,8 +1,11 @@
-//===- ElementBodies.cpp - Scalar bodies as code of all lanes -------------===//
+//===- ElementBodies.cpp - Vector code for scalar bodies ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The part of ElementEvaluator that emits the bodies of linalg operations, as
+// vector code if operands differ between lanes.
 //
 //===----------------------------------------------------------------------===//
 

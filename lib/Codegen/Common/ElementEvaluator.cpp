@@ -1,4 +1,4 @@
-//===- ElementEvaluator.cpp - Elements of tensor programs, on demand ------===//
+//===- ElementEvaluator.cpp - Emits elements of fused tensors -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

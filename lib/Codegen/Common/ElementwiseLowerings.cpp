@@ -1,4 +1,4 @@
-//===- ElementwiseLowerings.cpp - Scalar functions, casts, dropout --------===//
+//===- ElementwiseLowerings.cpp - Maps, casts, dropout as linalg ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- EmbeddingLowerings.cpp - Gathers, positions, rotary embedding ------===//
+//===- EmbeddingLowerings.cpp - Embeddings and rotary as linalg -----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- KernelJobs.cpp - Compiling the kernels of models -------------------===//
+//===- KernelJobs.cpp - Compiles the kernels of models --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- LinalgBuilder.cpp - Short forms for linalg.generic -----------------===//
+//===- LinalgBuilder.cpp - Builds linalg operations -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- LinalgBuilder.h - Short forms for linalg.generic ---------*- C++ -*-===//
+//===- LinalgBuilder.h - Builds linalg operations ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

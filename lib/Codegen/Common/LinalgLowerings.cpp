@@ -1,4 +1,4 @@
-//===- LinalgLowerings.cpp - nn operations as linalg ----------------------===//
+//===- LinalgLowerings.cpp - Lowers nn operations to linalg ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

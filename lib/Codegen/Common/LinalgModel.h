@@ -1,8 +1,11 @@
-//===- LinalgModel.h - External models of the linalg lowering ---*- C++ -*-===//
+//===- LinalgModel.h - External models of the lowering ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Helpers for the files ...Lowerings.cpp, which attach
+// LinalgLoweringOpInterface to the nn operations.
 //
 //===----------------------------------------------------------------------===//
 

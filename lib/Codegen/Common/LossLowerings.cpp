@@ -1,4 +1,4 @@
-//===- LossLowerings.cpp - Cross-entropy, sums, norms of gradients --------===//
+//===- LossLowerings.cpp - Cross-entropy and sums as linalg ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- NormLowerings.cpp - Layer norm, RMS norm and their gradients -------===//
+//===- NormLowerings.cpp - Layer and RMS norms as linalg ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

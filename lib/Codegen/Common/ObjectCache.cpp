@@ -1,4 +1,4 @@
-//===- ObjectCache.cpp - Compiled kernels on disk -------------------------===//
+//===- ObjectCache.cpp - The cache of compiled kernels --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

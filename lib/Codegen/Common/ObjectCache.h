@@ -1,4 +1,4 @@
-//===- ObjectCache.h - Compiled kernels on disk -----------------*- C++ -*-===//
+//===- ObjectCache.h - The cache of compiled kernels ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

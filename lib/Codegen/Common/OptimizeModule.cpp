@@ -1,4 +1,4 @@
-//===- OptimizeModule.cpp - LLVM's passes over a kernel -------------------===//
+//===- OptimizeModule.cpp - Runs LLVM's passes over a kernel --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

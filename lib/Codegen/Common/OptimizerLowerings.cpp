@@ -1,4 +1,4 @@
-//===- OptimizerLowerings.cpp - Updates of parameters ---------------------===//
+//===- OptimizerLowerings.cpp - nn.update and segments as linalg ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

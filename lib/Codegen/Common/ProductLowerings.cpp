@@ -1,8 +1,12 @@
-//===- ProductLowerings.cpp - Matrix products as loops --------------------===//
+//===- ProductLowerings.cpp - Matrix products as linalg -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Lowers nn.linear, nn.packed_linear and nn.linear_grad_weight to loops, which
+// the plain kernels of `BINARY check` use. `unpackWeight` defines how int4 and
+// int8 codes are unpacked.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- RowsForm.cpp - What a kernel over rows computes, and when ----------===//
+//===- RowsForm.cpp - The loops of kernels over rows ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Target.cpp - The targets of this build -----------------------------===//
+//===- Target.cpp - The registry of targets -------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

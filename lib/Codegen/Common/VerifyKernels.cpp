@@ -1,4 +1,4 @@
-//===- VerifyKernels.cpp - Kernels have their code ------------------------===//
+//===- VerifyKernels.cpp - The pass kernels-verify ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

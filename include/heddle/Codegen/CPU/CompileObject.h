@@ -1,4 +1,4 @@
-//===- CompileObject.h - From a kernel module to object code ----*- C++ -*-===//
+//===- CompileObject.h - Compiles modules to x86-64 objects -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- CpuBackEnd.h - x86-64 as a target ------------------------*- C++ -*-===//
+//===- CpuBackEnd.h - The back end for x86-64 -------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- CpuTarget.h - The x86-64 CPU that kernels are made for ---*- C++ -*-===//
+//===- CpuTarget.h - Properties of the target CPU ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

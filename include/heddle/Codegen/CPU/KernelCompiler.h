@@ -1,4 +1,4 @@
-//===- KernelCompiler.h - One plan.kernel to one object ---------*- C++ -*-===//
+//===- KernelCompiler.h - Compiles one plan.kernel --------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- LoopBuilder.h - Short forms for loops over raw memory --*- C++ -*- ===//
+//===- LoopBuilder.h - Builds loops over raw memory -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

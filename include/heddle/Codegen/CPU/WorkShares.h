@@ -1,4 +1,4 @@
-//===- WorkShares.h - Who does what of a kernel's work ----------*- C++ -*-===//
+//===- WorkShares.h - Distributes a kernel's work over threads --*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Attention.h - What attention is, for every target --------*- C++ -*-===//
+//===- Attention.h - Attention on every target ------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Emits code for fused element-wise operations. The generators of kernels use
+// it, through TensorEvaluator on x86-64.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_CODEGEN_COMMON_ELEMENTEVALUATOR_H
@@ -111,7 +114,7 @@ public:
 
   /// Emits the element of `tensor` at `at`.
   Element evaluate(mlir::Value tensor, const Point &at);
-  /// The same as a vector of all lanes.
+  /// Emits the element of `tensor` at `at` as a vector of all lanes.
   mlir::Value evaluateVector(mlir::Value tensor, const Point &at);
   /// Records that the element of `tensor` at `at` is `element`, for the current
   /// scope.

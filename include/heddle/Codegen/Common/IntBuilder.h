@@ -1,4 +1,4 @@
-//===- IntBuilder.h - Short forms for arithmetic on one type ----*- C++ -*-===//
+//===- IntBuilder.h - Builds integer arithmetic -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

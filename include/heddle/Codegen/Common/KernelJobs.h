@@ -1,4 +1,4 @@
-//===- KernelJobs.h - Compiling the kernels of models -----------*- C++ -*-===//
+//===- KernelJobs.h - Compiles the kernels of models ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

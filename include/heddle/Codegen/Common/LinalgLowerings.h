@@ -1,8 +1,11 @@
-//===- LinalgLowerings.h - nn operations as linalg --------------*- C++ -*-===//
+//===- LinalgLowerings.h - Lowers nn operations to linalg -------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Every kernel is lowered with these functions before code generation, except
+// for the operations that its generator reads itself.
 //
 //===----------------------------------------------------------------------===//
 

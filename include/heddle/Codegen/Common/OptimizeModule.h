@@ -1,4 +1,4 @@
-//===- OptimizeModule.h - LLVM's passes over a kernel -----------*- C++ -*-===//
+//===- OptimizeModule.h - Runs LLVM's passes over a kernel ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

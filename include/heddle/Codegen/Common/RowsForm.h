@@ -1,4 +1,4 @@
-//===- RowsForm.h - What a kernel over rows computes, and when --*- C++ -*-===//
+//===- RowsForm.h - The loops of kernels over rows --------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -78,7 +78,7 @@ public:
   /// else.
   const RowRound &columnSums() const { return sums; }
   bool hasColumnSums() const { return !sums.reductions.empty(); }
-  /// Every round, in order.
+  /// All rounds in the order of execution.
   llvm::SmallVector<const RowRound *> rounds() const;
 
   /// The tensors that rounds load at the column of the loop, arguments and

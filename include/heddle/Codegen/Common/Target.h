@@ -1,4 +1,4 @@
-//===- Target.h - A back end: what makes code of kernels --------*- C++ -*-===//
+//===- Target.h - The interface of back ends --------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,7 +19,7 @@
 
 namespace heddle::codegen {
 
-/// How kernels are to be compiled.
+/// Options for the compilation of kernels.
 struct TargetOptions {
   std::string cache; ///< A directory of compiled kernels; empty or off: none.
   /// The plan will not run, only its sizes are needed: kernels may be empty.
@@ -35,7 +35,7 @@ struct FusionRules {
   /// The kernel of a weight's gradient also sums the rows of the output's
   /// gradient, which is the gradient of the bias.
   bool sumsInProducts = false;
-  /// Such a sum may be added to an initial value.
+  /// With `sumsInProducts`: the sum may also be added to an initial value.
   bool sumsOntoInits = false;
   /// The number of additions of a vector to another one that share a kernel,
   /// whatever their lengths; 0 or 1: they do not.
@@ -79,7 +79,8 @@ public:
   }
   /// Registers the dialects that the target's passes need.
   virtual void registerDialects(mlir::DialectRegistry &registry) const = 0;
-  /// Adds the passes that give every kernel of a module's models its object.
+  /// Adds the passes that compile every kernel of a module's models to an
+  /// object.
   virtual void buildPipeline(mlir::OpPassManager &pm,
                              const TargetOptions &options) const = 0;
   /// Checks that the kernels of `roots`, models or plans, name objects that
