@@ -5,7 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Collects and prints why each value is sharded as it is (the option
-// `print-reasons` of passes, `--sharding-reasons` of `heddle compile`).
+// `print-reasons` of passes, `--print-sharding-reasons` of the
+// compiler).
 //
 //===----------------------------------------------------------------------===//
 
