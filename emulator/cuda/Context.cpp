@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements what all driver calls share: locking, the current context,
+// counters, faults for tests.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/cuda/Context.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements stream capture, and the launch of captured graphs.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/cuda/Graph.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Allocates GPU memory as two mappings: inaccessible addresses, which the
+// program gets, and the bytes.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/cuda/Memory.h"

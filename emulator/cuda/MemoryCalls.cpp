@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements the driver's functions about memory: allocation, copies and fills.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/cuda/Context.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Loads PTX modules, looks up kernels, and submits launches to streams.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/cuda/Context.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Keeps the last accesses of each byte range in an ordered map.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/cuda/RaceDetector.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Parses and checks the environment variables.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/cuda/Settings.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements the driver's functions about streams, events, host functions and
+// graphs.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/cuda/Context.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements the functions with which the emulated NCCL and cuBLASLt submit
+// commands.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/emulator/cuda/Submit.h"

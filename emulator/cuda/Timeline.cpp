@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Chooses the next command of the streams, runs it, and checks it for races.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/cuda/Timeline.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Connects the ranks of a communicator over Unix sockets, and exchanges
+// messages between them.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/nccl/Comm.h"

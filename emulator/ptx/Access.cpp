@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Checks the addresses of loads, stores and atomic operations, finds the bytes
+// on the host, and counts requests, sectors and bank conflicts.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Access.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Merges the ranges that blocks accessed, and finds two that race.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/AccessRecorder.h"

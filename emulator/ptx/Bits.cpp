@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements and, or, xor, lop3, shifts, popc, clz, bfe, bfi, prmt and dp4a.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Decode.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements the block's 16 barriers (bar.sync, bar.red), and the checks when
+// its warps have ended.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Bulk.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements setp, set, selp, slct and testp.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Decode.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements bra, brx, ret, exit, bar, bar.warp.sync, membar, fence and
+// griddepcontrol.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Decode.h"

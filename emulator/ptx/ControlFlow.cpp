@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Computes where the paths of a divergent branch converge: at the branch's
+// immediate post-dominator.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Program.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements cvt: conversions between integers and floats of all widths, with
+// PTX's rounding modes and saturation.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Decode.h"

@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Turns each instruction of a function into an Op: looks up its opcode in the
+// tables of the instruction files, and resolves registers, variables, labels
+// and special registers.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Decode.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements arithmetic such as add, mul and fma on f16, bf16, f16x2 and
+// bf16x2.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Decode.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements add, sub, mul, mad, div, rem, min, max and their relatives on
+// integers.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Decode.h"

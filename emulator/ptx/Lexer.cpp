@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Recognizes words, numbers in all of PTX's notations, strings and signs, and
+// skips comments.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Lexer.h"

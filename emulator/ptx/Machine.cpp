@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Loads a module, and checks that a launch respects the limits of the kernel
+// and the chip before its blocks run.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/emulator/ptx/Machine.h"

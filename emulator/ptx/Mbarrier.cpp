@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements mbarrier.init, inval, arrive, expect_tx, complete_tx, test_wait
+// and try_wait.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Access.h"

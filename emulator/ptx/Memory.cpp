@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements ld, st and prefetch for all state spaces.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Access.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements mov, cvta, isspacep and reads of the clock.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Decode.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// A recursive-descent parser for the PTX that Heddle and other compilers write.
+// Its result is the tree in Syntax.h.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Lexer.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Chooses the blocks to run, and scales their counts.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/emulator/ptx/Sample.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements the shadow memory: every access is compared with the last ones to
+// the same bytes, by the vector clocks of warps.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/SharedMemory.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements each collective on the elements of all ranks.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Eval/Collective.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reads inputs, runs the steps of `heddle eval`, and writes outputs and states.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Eval/EvalMain.h"

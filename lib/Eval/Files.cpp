@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Compiled with exceptions, which it turns into diagnostics.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Eval/Files.h"

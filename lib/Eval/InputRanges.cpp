@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Takes the limits of ids, positions, segments and pages from the module.
+//
 //===----------------------------------------------------------------------===//
 
 #include "InputRanges.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Loads the objects of a model or plan into this process, and calls them.
+//
 //===----------------------------------------------------------------------===//
 
 #include "KernelRunner.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Executes command sequences: launches kernels, copies bytes, and waits for
+// events. With --poison it also fills dead buffers with NaN.
+//
 //===----------------------------------------------------------------------===//
 
 #include "PlanInterpreter.h"

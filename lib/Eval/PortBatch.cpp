@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Computes which part of a whole input a run on a rank gets, and puts the
+// outputs of runs and ranks together.
+//
 //===----------------------------------------------------------------------===//
 
 #include "PortBatch.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Conversions between a tensor's elements and bytes in memory.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Eval/Tensor.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Runs the ranks' threads in turns, and executes collectives and messages when
+// all members have reached them.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Eval/World.h"

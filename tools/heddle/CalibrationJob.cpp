@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Tokenizes the calibration text, and compiles the model so that each layer's
+// activations can be read.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CalibrationJob.h"

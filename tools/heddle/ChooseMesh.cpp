@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Compiles a plan for each candidate mesh, estimates its time per token with
+// the cost model, and chooses the best.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ChooseMesh.h"

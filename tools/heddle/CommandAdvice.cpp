@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Knows the verbs and flags of compiled binaries and of other tools, and says
+// what to write instead.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CommandAdvice.h"

@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reads the flags and files of `heddle compile`, makes a CompileJob of them,
+// and runs it. If the plan exceeds the memory budgets, it proposes flags that
+// need less memory.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ChooseMesh.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Finds the error code and the position of each diagnostic, and prints it like
+// Heddle's other errors.
+//
 //===----------------------------------------------------------------------===//
 
 #include "DiagnosticPrinter.h"

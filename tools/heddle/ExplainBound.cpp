@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Adds up computation and transfers of a step, and prints which takes longest.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ExplainBound.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Assigns the mesh's axes to the cluster's links, and estimates the time of
+// exchanges.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ExplainCluster.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Runs blocks of each kernel in the PTX emulator to count what they do, and
+// prints the counts with the plan's and ptxas's facts.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ExplainKernels.h"

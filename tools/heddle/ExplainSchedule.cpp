@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Takes the times of fragments from a trace, a cluster file or their
+// operations, replays the schedule with them, and prints the result.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ExplainSchedule.h"

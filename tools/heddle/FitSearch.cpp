@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Enumerates configurations, compiles each to a plan, and keeps those that fit.
+// FitSearch.h lists what is searched.
+//
 //===----------------------------------------------------------------------===//
 
 #include "FitSearch.h"

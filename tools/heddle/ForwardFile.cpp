@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Parses the .mlir file, checks its model, and binds its parameters to the
+// weights.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ForwardFile.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Parses hostfiles, applies --include and --exclude, and assigns ranks to
+// slots.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Hostfile.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Sets each rank's environment, starts local ranks by fork and remote ones by
+// ssh, passes on signals, and ends all ranks after a failure.
+//
 //===----------------------------------------------------------------------===//
 
 #include "LaunchRanks.h"

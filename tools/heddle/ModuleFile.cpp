@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Parses a dump, finds the phase after which it was written, and updates its
+// strategy.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ModuleFile.h"

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Replays the lines of all stages and draws each as a row of text.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ScheduleChart.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Tries changes of settings, from cheap to expensive ones, until a plan fits
+// its memory budgets.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SmallerPlan.h"

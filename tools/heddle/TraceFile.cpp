@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Parses trace files, and takes the median of each fragment's time over ranks
+// and steps.
+//
 //===----------------------------------------------------------------------===//
 
 #include "TraceFile.h"
