@@ -43,8 +43,8 @@ def NN_MixesPositions : NN_Trait<"MixesPositions">;
 def NN_Rematerializable : NN_Trait<"Rematerializable">;
 
 /// The operation may be part of a forward pass although it has no derivative,
-/// because differentiation begins before it, or because it is for inference
-/// only.
+/// because the backward pass starts with the gradients of its operands, or
+/// because it is for inference only.
 def NN_InForward : NN_Trait<"InForward">;
 
 /// The operation computes new values of parameters or of the optimizer's

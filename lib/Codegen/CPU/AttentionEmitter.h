@@ -188,7 +188,7 @@ protected:
 
   /// Initializes `visible` and `lengths`.
   void prepareKeys(const AttentionKeys &keys);
-  /// Makes `visible` speak of row `batch` of the batch.
+  /// Sets the row of the batch that `visible` describes.
   void beginRow(mlir::Value batch) { visible->beginRow(lengthOf(batch)); }
   /// The begin and end of a thread's share of the items of work, of which each
   /// row of the batch has `itemsOfRow`. Threads get about equal work, also if

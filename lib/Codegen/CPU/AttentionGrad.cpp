@@ -35,7 +35,7 @@ struct GradScratch {
   GradScratch(const AttentionSpec &spec, const AttentionBlocking &blocking) {
     int64_t natural = blocking.naturalRow(), row = blocking.headRow();
     int64_t queryCount = blocking.queries();
-    // Takes memory for a paired panel. With f32 it is the natural panel.
+    // Reserves scratch for a paired panel. With f32 the natural panel is used.
     auto take = [&](int64_t naturalOffset, int64_t words) {
       return blocking.pairs == 1 ? naturalOffset : plan.take(words / 2);
     };

@@ -20,8 +20,8 @@ namespace {
 /// The largest number of words of K in a block, so that the caches hold a
 /// micro-panel of each operand and the block of resident micro-panels.
 constexpr int64_t maxWordsPerBlock = 768;
-/// The same with AMX, where the first-level cache must hold the panels of one
-/// micro-kernel.
+/// The largest number of words of K in a block with AMX, so that the
+/// first-level cache holds the panels of one micro-kernel.
 constexpr int64_t maxWordsPerBlockAmx = 256;
 /// The largest size in bytes of the packed block of the resident operand.
 constexpr int64_t maxResidentBytes = 1 << 20;

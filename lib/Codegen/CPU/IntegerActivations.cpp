@@ -163,8 +163,9 @@ IntegerActivations::Scaling IntegerActivations::int8Scaling(Value largest) {
           b.create<arith::DivFOp>(size, most)};
 }
 
-/// Makes integers of `length` elements from `first` on, which are block `block`
-/// of the row at `to`; the sum of these.
+/// Converts the `length` elements from `first` on, block `block` of the row at
+/// `from`, and writes them to the prepared row at `to`. Returns the sum of the
+/// rounded elements, in f32.
 Value IntegerActivations::prepareBlock(Value from, Value to, Value first,
                                        int64_t length, Value block) {
   Type f32 = b.builder.getF32Type();

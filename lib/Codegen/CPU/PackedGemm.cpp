@@ -127,7 +127,7 @@ private:
   ArrayRef<FusedProducts> parts;
   const FusedProducts *part = nullptr; ///< The products being emitted.
   int64_t panelVectors; ///< The number of vectors in a row of a panel's words.
-  /// The range of these vectors that a tile computes.
+  /// The range of a panel row's vectors that a tile computes.
   int64_t firstVector = 0, vectors = 0;
   int64_t lanes, sumVectors;
   bool usesAmx;
@@ -440,6 +440,7 @@ PackedGemm::Values PackedGemm::sumGroup(ArrayRef<Value> sources, Value row,
   return add(b.constant(others), layout.lastLength(), sums);
 }
 
+/// Dequantizes the sums of a group and adds them to the totals:
 /// totals + scale * (sums - zero * (sum of the group's x)).
 PackedGemm::Values PackedGemm::scaleGroup(ValueRange sums, ValueRange totals,
                                           ArrayRef<Value> panels,

@@ -44,6 +44,7 @@ public:
   };
   Scale scaleOf(const PackedWeight &weight, mlir::Value panel,
                 mlir::Value group, int64_t vector);
+  /// Dequantizes the sum of a group and adds it to the total:
   /// total + scale * (sum - zero * (sum of the group's x)).
   mlir::Value scaled(Scale scale, mlir::Value sum, mlir::Value local,
                      mlir::Value group, mlir::Value total);

@@ -223,8 +223,8 @@ private:
   Value keyOf(ScalarBuilder &s, Value part, Value place) {
     return plus(s, times(s, part, length), place);
   }
-  /// The same, limited to the positions of the row's page table, so that reads
-  /// are in bounds.
+  /// Like `keyOf`, but limited to the positions of the row's page table, so
+  /// that reads are in bounds.
   Value knownKey(ScalarBuilder &s, Value part, Value place) {
     int64_t context = tensorOf(op.getPages()).getDimSize(1) * loops.pageTokens;
     return s.create<arith::MinUIOp>(keyOf(s, part, place),

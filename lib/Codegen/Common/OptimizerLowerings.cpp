@@ -34,8 +34,8 @@ static Values lowerUpdate(nn::UpdateOp op, nn::UpdateOp::Adaptor in,
                      runScalars(s, body, x.take_front(body.getNumArguments()));
                  if (op.getCondition()) {
                    Value updates = holds(s, x.back());
-                   // If not, keep the parameter and the states. The gradient,
-                   // argument 1, is no result.
+                   // If the condition is 0, keep the parameter and the states.
+                   // The gradient, argument 1, is no result.
                    for (auto [number, result] : llvm::enumerate(results))
                      result = s.create<arith::SelectOp>(
                          updates, result, x[number ? number + 1 : 0]);

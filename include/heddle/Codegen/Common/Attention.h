@@ -69,11 +69,11 @@ public:
               mlir::Value ringStep);
 
   /// Starts a row of the batch that has `length` tokens in the whole sequence;
-  /// null if all rows are full. The other methods speak of this row.
+  /// null if all rows are full. The other methods describe this row.
   void beginRow(mlir::Value length);
   /// The number of the rank's keys that exist in the row.
   mlir::Value count() const { return keyCount; }
-  /// The same for a row with `length` tokens.
+  /// The number of the rank's keys that exist in a row with `length` tokens.
   mlir::Value countOf(mlir::Value length);
   /// The position of a query relative to the first of the rank's keys.
   mlir::Value ahead(mlir::Value query);

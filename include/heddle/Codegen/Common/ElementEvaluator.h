@@ -122,8 +122,8 @@ public:
   /// Emits here the values needed by an evaluation of `tensor` at `at` that are
   /// the same for all lanes, so that a loop over columns reuses them.
   void hoist(mlir::Value tensor, const Point &at);
-  /// The same for the inputs of one iteration of `op`, which may be a
-  /// reduction.
+  /// Emits here such values for the inputs of one iteration of `op`, which may
+  /// be a reduction.
   void hoistInputs(mlir::linalg::GenericOp op, const Point &iteration);
   /// Emits here the values needed by `tensor` that do not depend on the point.
   void hoistConstants(mlir::Value tensor);
