@@ -1,5 +1,4 @@
 //===- Interpreter.cpp - Executes a module on all ranks -------------------===//
-//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
 //===- ModelCommunication.cpp - Communication of ModelInterpreter ---------===//
-//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
 //===- ReferenceEvaluations.cpp - Registers evaluations -------------------===//
-//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

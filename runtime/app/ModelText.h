@@ -1,5 +1,4 @@
-//===- ModelText.h - Tokenizer of a model ---------------------------------===//
-//-*-===//
+//===- ModelText.h - Tokenizer of a model -----------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- SentenceText.h - Texts of sentence models --------------------------===//
-//-*-===//
+//===- SentenceText.h - Texts of sentence models ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- UncachedEngine.h - Generation without a cache ----------------------===//
-//-*-===//
+//===- UncachedEngine.h - Generation without a cache ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
 //===- ConvertWeights.cpp - Convert or reshard weights --------------------===//
-//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
 //===- OffloadFile.cpp - Files that stand in for memory -------------------===//
-//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

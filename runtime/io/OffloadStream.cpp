@@ -1,5 +1,4 @@
 //===- OffloadStream.cpp - Asynchronous transfers of offload files --------===//
-//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

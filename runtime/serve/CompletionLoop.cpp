@@ -1,5 +1,4 @@
 //===- CompletionLoop.cpp - Generate text for many requests ---------------===//
-//----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- CompletionLoop.h - Generate text for many requests -----------------===//
-//-*- C++ -*-===//
+//===- CompletionLoop.h - Generate text for many requests -------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- CompletionReply.h - Answers of completions -------------------------===//
-//-*-===//
+//===- CompletionReply.h - Answers of completions ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

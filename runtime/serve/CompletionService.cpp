@@ -1,5 +1,4 @@
 //===- CompletionService.cpp - Serve completions and chats ----------------===//
-//----------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- HostTasks.h - What the host does in the order of a stream -*- C++ -*-==//
+//===- HostTasks.h - Host functions in a stream -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

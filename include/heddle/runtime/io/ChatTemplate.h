@@ -1,5 +1,4 @@
-//===- ChatTemplate.h - Chat messages to prompts --------------------------===//
-//-*-===//
+//===- ChatTemplate.h - Chat messages to prompts ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- CodedWeights.h - Quantized weights of GPTQ and AWQ -----------------===//
-//-*-===//
+//===- CodedWeights.h - Quantized weights of GPTQ and AWQ -------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

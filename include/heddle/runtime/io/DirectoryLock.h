@@ -1,5 +1,4 @@
-//===- DirectoryLock.h - Lock a directory of checkpoints ------------------===//
-//-*-===//
+//===- DirectoryLock.h - Lock a directory of checkpoints --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- OffloadDirectories.h - Directories of offload files ----------------===//
-//-*-===//
+//===- OffloadDirectories.h - Directories of offload files ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- OffloadFile.h - Files that stand in for memory ---------------------===//
-//-*-===//
+//===- OffloadFile.h - Files that stand in for memory -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- OffloadStream.h - Asynchronous transfers of offload files ----------===//
-//-*-===//
+//===- OffloadStream.h - Asynchronous offload transfers ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- OffloadTimes.h - When transfers were in flight ---------------------===//
-//-*-===//
+//===- OffloadTimes.h - When transfers were in flight -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

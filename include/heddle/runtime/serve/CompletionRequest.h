@@ -1,5 +1,4 @@
-//===- CompletionRequest.h - Requests of completions ----------------------===//
-//-*-===//
+//===- CompletionRequest.h - Requests of completions ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- FairQueue.h - Fair scheduling of clients ---------------------------===//
-//-*-===//
+//===- FairQueue.h - Fair scheduling of clients -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- PageChecker.h - Check that sequences use the right pages -----------===//
-//-*-===//
+//===- PageChecker.h - Check that sequences use the right pages -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

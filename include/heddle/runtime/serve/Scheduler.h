@@ -1,5 +1,4 @@
-//===- Scheduler.h - Continuous batching ----------------------------------===//
-//-*-===//
+//===- Scheduler.h - Continuous batching ------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
