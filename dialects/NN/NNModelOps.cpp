@@ -65,8 +65,9 @@ LogicalResult StateOp::verify() {
                        "type ")
            << type;
   if (getRole() != StateRole::Optimizer && own == getParameter().has_value())
-    return emitOpError(own ? "names a parameter, but is none of its parts"
-                           : "does not name the parameter it belongs to");
+    return emitOpError(
+        own ? "names a parameter, which states of its role do not have"
+            : "does not name the parameter it belongs to");
   return success();
 }
 

@@ -137,8 +137,8 @@ LogicalResult DropoutOp::verify() {
       ++wanted;
   }
   if (wanted != inner.rend())
-    return emitOpError("has pieces of ")
-           << *wanted << " elements, which are no last dimensions of "
+    return emitOpError("has an inner size of ")
+           << *wanted << " elements, which no last dimensions have in "
            << getInput().getType();
   return success();
 }
@@ -355,7 +355,7 @@ LogicalResult RotaryOp::verify() {
            << input << " is not [B, T, heads * D] with " << heads << " heads";
   int64_t headDim = input.getDimSize(2) / heads;
   if (dims < 2 || dims % 2 || dims > headDim)
-    return emitOpError("turns ")
+    return emitOpError("rotates ")
            << dims << " dimensions of a head of " << headDim
            << "; an even number of at most all is possible";
   if (failed(verifyShape(*this, getPositions(), input.getShape().drop_back(),

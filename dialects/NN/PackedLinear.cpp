@@ -46,7 +46,7 @@ static LogicalResult verifyKind(PackedLinearOp op) {
     if (op.getBits() || op.getScales() || op.getZeros() || op.getInputBlock())
       return op.emitOpError(
                  "has bits, scales, zeros or an input_block, but its "
-                 "weight is of floats: ")
+                 "weight is not quantized: ")
              << weight;
     if ((isF32 || weight.getElementType().isBF16()) && weight.getRank() == 4 &&
         weight.getDimSize(3) == (isF32 ? 1 : 2))
@@ -56,10 +56,9 @@ static LogicalResult verifyKind(PackedLinearOp op) {
            << weight;
   }
   if (!op.getBits() || (*op.getBits() != 4 && *op.getBits() != 8))
-    return op.emitOpError("has codes for a weight, of which bits 4 and 8 are "
-                          "known");
+    return op.emitOpError("has a quantized weight whose bits are not 4 or 8");
   if (!op.getScales())
-    return op.emitOpError("has codes for a weight, and no scales");
+    return op.emitOpError("has a quantized weight without scales");
   if (weight.getRank() != 3)
     return op.emitOpError("needs codes [panels, words, 32], got ") << weight;
   return success();
@@ -192,9 +191,11 @@ LogicalResult PackedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "makes groups of " << group
                        << " inputs, which have no whole words of " << perWord;
   if (part != PackedPart::Words && bits >= 16)
-    return emitError() << "takes scales or zeros of floats";
+    return emitError()
+           << "is scales or zeros of a weight that is not quantized";
   if (part == PackedPart::Zeros && even)
-    return emitError() << "takes zeros of even groups, which have none";
+    return emitError()
+           << "is zeros of a symmetrically quantized weight, which has none";
   return success();
 }
 

@@ -156,7 +156,7 @@ LogicalResult PackedFusion::addNorm(Value heads, Value output) {
   auto type = cast<RankedTensorType>(heads.getType());
   Value rows = rowsOfHeads.lookup(heads);
   if (!rows || elementType(rows) != type.getElementType())
-    return k.kernel.emitError("works on heads that become others");
+    return k.kernel.emitError("changes the type of attention heads");
   FailureOr<RowEmitter> emitter = rowEmitterOf(k, heads);
   if (failed(emitter))
     return failure();
@@ -174,7 +174,7 @@ LogicalResult PackedFusion::addStage(Operation *op) {
     return failure();
   stage.output = results->front();
   if (stage.input.getType() != stage.output.getType())
-    return k.kernel.emitError("works on heads that become others");
+    return k.kernel.emitError("changes the type of attention heads");
   stages.push_back(stage);
   return success();
 }
@@ -337,7 +337,7 @@ LogicalResult PackedFusion::findRowResults() {
       continue;
     if (isa<BlockArgument>(products.front().a) ||
         cast<RankedTensorType>(yield.getType()).getShape() != shape)
-      return k.kernel.emitError("makes something of no product");
+      return k.kernel.emitError("yields a value that depends on no product");
     if (tie >= 0)
       return k.kernel.emitError("overwrites rows that other threads read");
     rowResults.push_back(yield);
@@ -481,7 +481,7 @@ LogicalResult PackedFusion::emit() {
         llvm::SmallBitVector(products.size()), {}};
     collect(output.value, joined.first);
     if (joined.first.none())
-      return k.kernel.emitError("makes something of no product");
+      return k.kernel.emitError("yields a value that depends on no product");
     llvm::erase_if(sets, [&](auto &known) {
       if (!known.first.anyCommon(joined.first))
         return false;

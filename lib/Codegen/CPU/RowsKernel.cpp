@@ -228,7 +228,7 @@ FailureOr<RowEmitter> rowEmitterOf(KernelEmitter &k, ValueRange tensors) {
   SmallVector<Value> made(tensors);
   for (auto [index, tensor] : llvm::enumerate(made)) {
     if (form->hasColumnSums() || form->isRowResult(index))
-      return k.kernel.emitError("multiplies what is made of other rows");
+      return k.kernel.emitError("multiplies rows that depend on other rows");
     k.evaluator.hoistConstants(tensor);
   }
   auto generator = std::make_shared<RowsGenerator>(k, *form);
@@ -253,7 +253,8 @@ LogicalResult emitRowsKernel(KernelEmitter &k) {
   if (failed(form))
     return failure();
   if (form->hasColumnSums())
-    return k.kernel.emitError("sums rows, which is a kernel of its own here");
+    return k.kernel.emitError(
+        "has sums over rows, which need a separate kernel on x86-64");
   RowsGenerator(k, *form).emit();
   return k.finish();
 }

@@ -361,7 +361,7 @@ nn.func @f(%x: tensor<1x4x16xf32>, %p: tensor<1x4xi32>) {
 // -----
 
 nn.func @f(%x: tensor<1x4x16xf32>, %p: tensor<1x4xi32>) {
-  // expected-error @+1 {{'nn.rotary' op turns 3 dimensions of a head of 8; an even number of at most all is possible}}
+  // expected-error @+1 {{'nn.rotary' op rotates 3 dimensions of a head of 8; an even number of at most all is possible}}
   %0 = nn.rotary %x at %p {heads = 2 : i64, dims = 3 : i64, theta = 1.0e4 : f64} : (tensor<1x4x16xf32>, tensor<1x4xi32>) -> tensor<1x4x16xf32>
   nn.return
 }
@@ -369,7 +369,7 @@ nn.func @f(%x: tensor<1x4x16xf32>, %p: tensor<1x4xi32>) {
 // -----
 
 nn.func @f(%x: tensor<1x4x16xf32>, %p: tensor<1x4xi32>) {
-  // expected-error @+1 {{'nn.rotary' op turns 10 dimensions of a head of 8; an even number of at most all is possible}}
+  // expected-error @+1 {{'nn.rotary' op rotates 10 dimensions of a head of 8; an even number of at most all is possible}}
   %0 = nn.rotary %x at %p {heads = 2 : i64, dims = 10 : i64, theta = 1.0e4 : f64} : (tensor<1x4x16xf32>, tensor<1x4xi32>) -> tensor<1x4x16xf32>
   nn.return
 }
@@ -737,7 +737,7 @@ nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index, %m: index, %part: 
 // -----
 
 nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index, %m: index, %part: index) {
-  // expected-error @+1 {{'nn.dropout' op has pieces of 2 elements, which are no last dimensions of 'tensor<2x4xf32>'}}
+  // expected-error @+1 {{'nn.dropout' op has an inner size of 2 elements, which no last dimensions have in 'tensor<2x4xf32>'}}
   %0 = nn.dropout %x rng %r layer %l micro_batch %m part %part {p = 0.5, site = 1 : i32, parts = array<i64: 2>, inner = array<i64: 2>} : (tensor<2x4xf32>, tensor<4xi32>, index, index, index) -> tensor<2x4xf32>
   nn.return
 }
@@ -745,7 +745,7 @@ nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index, %m: index, %part: 
 // -----
 
 nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index, %m: index, %part: index) {
-  // expected-error @+1 {{'nn.dropout' op has pieces of 8 elements, which are no last dimensions of 'tensor<2x4xf32>'}}
+  // expected-error @+1 {{'nn.dropout' op has an inner size of 8 elements, which no last dimensions have in 'tensor<2x4xf32>'}}
   %0 = nn.dropout %x rng %r layer %l micro_batch %m part %part, %part {p = 0.5, site = 1 : i32, parts = array<i64: 2, 2>, inner = array<i64: 8, 8>} : (tensor<2x4xf32>, tensor<4xi32>, index, index, index, index) -> tensor<2x4xf32>
   nn.return
 }

@@ -111,7 +111,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{'nn.state' op names a parameter, but is none of its parts}}
+  // expected-error @+1 {{'nn.state' op names a parameter, which states of its role do not have}}
   nn.state @s role parameter : tensor<4xf32> {parameter = "w"}
 }
 
@@ -695,7 +695,7 @@ nn.func @f(%q: tensor<1x4x16xf32>, %p: tensor<1x4xi32>) {
 // -----
 
 nn.func @packed_without_scales(%x: tensor<1x8xf32>, %w: tensor<1x1x32xi32>) {
-  // expected-error@+1 {{has codes for a weight, and no scales}}
+  // expected-error@+1 {{has a quantized weight without scales}}
   %0 = nn.packed_linear %x, %w bits 4 : (tensor<1x8xf32>, tensor<1x1x32xi32>) -> tensor<1x32xf32>
   nn.return
 }
@@ -711,7 +711,7 @@ nn.func @packed_input_block(%x: tensor<1x16xf32>, %w: tensor<1x2x32xi32>, %s: te
 // -----
 
 nn.func @packed_input_block_of_floats(%x: tensor<1x8xf32>, %w: tensor<1x8x32x1xf32>) {
-  // expected-error@+1 {{has bits, scales, zeros or an input_block, but its weight is of floats}}
+  // expected-error@+1 {{has bits, scales, zeros or an input_block, but its weight is not quantized}}
   %0 = nn.packed_linear %x, %w input_block 8 : (tensor<1x8xf32>, tensor<1x8x32x1xf32>) -> tensor<1x32xf32>
   nn.return
 }
@@ -754,5 +754,5 @@ nn.state @words role parameter : tensor<1x8x32x1xf32> {packed = #nn.packed<words
 
 // -----
 
-// expected-error@+1 {{names a parameter, but is none of its parts}}
+// expected-error@+1 {{names a parameter, which states of its role do not have}}
 nn.state @words role derived : tensor<1x8x32x1xf32> {packed = #nn.packed<words of "w" as tensor<8x8xf32>, bits = 32, group = 0, even = true, transposed = false>, parameter = "w"}
