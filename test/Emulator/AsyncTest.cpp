@@ -27,7 +27,7 @@ bool has(const std::string &text, const std::string &part) {
 // mbarrier
 //===----------------------------------------------------------------------===//
 
-/// Three warps: the second tells the first, which waits, what it wrote.
+/// Three warps: the second writes, and tells the first, which waits.
 const std::string handOver = R"(
     mov.u32 %r1, memory; shr.u32 %r2, %r0, 5; and.b32 %r3, %r0, 31;
     setp.eq.u32 %p1, %r0, 0;
@@ -109,13 +109,13 @@ TEST(PtxMbarrier, MutantsAreFound) {
          "which is an mbarrier's");
 }
 
-/// A write that the arrival does not come after.
+/// An arrival does not order a write after it.
 TEST(PtxMbarrier, OrdersOnlyWhatWasBefore) {
   std::string late = changed(
       changed(handOver, "mul.lo.u32 %r6, %r3, 7; st.shared.u32 [%r4], %r6;"),
       "  again:",
       "mul.lo.u32 %r6, %r3, 7; st.shared.u32 [%r4], %r6;\n  again:");
-  // The third warp comes last, so the second has written by then.
+  // The third warp arrives last, so the second has written by then.
   std::string wrong = runHandOver(late);
   EXPECT_TRUE(has(wrong, "read by thread 0 races with a write by thread 32"))
       << wrong;
@@ -127,8 +127,9 @@ TEST(PtxMbarrier, OrdersOnlyWhatWasBefore) {
 
 constexpr int rowsA = 53, depth = 40, columnsB = 56;
 
-/// C = A * B by one warpgroup: tiles come and go by tensor maps, three rows
-/// above and what is right and below of the tensors included.
+/// C = A * B by one warpgroup. Tiles are copied by tensor maps. They extend
+/// outside of the tensors by three rows at the top, and at the right and the
+/// bottom.
 std::string productText() {
   std::string sums = "{", stores;
   for (int i = 0; i < 32; ++i)
@@ -222,7 +223,7 @@ struct ProductRun {
     return run.run(maps, a, b, c);
   }
 
-  /// The largest difference from C; a NaN is infinitely far.
+  /// The largest difference from C; infinite for a NaN.
   float error() const {
     float worst = 0;
     for (int i = 0; i < rowsA; ++i)
@@ -281,9 +282,9 @@ TEST(PtxHopper, MutantsAreFound) {
          "outside of shared memory");
 }
 
-/// In a block its barrier tells of what began: a fence of mbarriers' beginnings
-/// is for other blocks of a cluster. Triton has none here, and is right on
-/// GPUs.
+/// Within a block, its barrier orders the initialization of mbarriers; their
+/// fence is for other blocks of a cluster. Triton emits no fence here, and its
+/// kernels are correct on GPUs.
 TEST(PtxHopper, ABlockNeedsNoFenceOfInits) {
   ProductRun run;
   ASSERT_EQ(
@@ -292,7 +293,7 @@ TEST(PtxHopper, ABlockNeedsNoFenceOfInits) {
   EXPECT_EQ(run.error(), 0);
 }
 
-/// A mutant that only sums show: accumulators are NaN until the wait.
+/// Only wrong sums show this mutant: accumulators are NaN until the wait.
 TEST(PtxHopper, AccumulatorsComeWithTheWait) {
   ProductRun run;
   std::string text = changed(productText(), "wgmma.wait_group.sync.aligned 0;",
@@ -301,7 +302,7 @@ TEST(PtxHopper, AccumulatorsComeWithTheWait) {
                              "mov.f32 %f3, %f35;");
   ASSERT_EQ(run(text), "");
   EXPECT_EQ(run.error(), INFINITY);
-  // Written while the product is under way.
+  // Writes an operand while the product is in flight.
   text = changed(productText(), "wgmma.wait_group.sync.aligned 0;",
                  "mov.f32 %f3, 0f00000000;\nwgmma.wait_group.sync.aligned 0;");
   EXPECT_TRUE(has(run(text), "an accumulator was written before"));
@@ -333,8 +334,7 @@ TEST(PtxHopper, MapsAreChecked) {
       "not filled with NaN");
 }
 
-/// What the machine does not know is refused, and nothing is taken for
-/// something else.
+/// Unknown forms are refused, and not taken for other ones.
 TEST(PtxHopper, UnknownFormsNameTheLine) {
   const char *const lines[] = {
       "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes."

@@ -45,7 +45,8 @@ std::string reduction(const std::string &operation) {
                        512));
 }
 
-/// The bits after three blocks; the numbers are values of `given`, and again.
+/// The expected bits after three blocks; the values are those of `given`,
+/// repeated.
 template <class T>
 void expectReduction(const std::string &operation, const std::vector<T> &old,
                      const std::vector<T> &given, T (*combine)(T, T)) {
@@ -85,7 +86,7 @@ TEST(PtxBulkReduction, WholeNumbers) {
   auto u64 = wholeEdges<uint64_t>();
   auto s64 = wholeEdges<int64_t>();
   expectReduction<uint32_t>("add.u32", u32, u32, add);
-  expectReduction<uint32_t>("add.s32", u32, u32, add); // The same bits.
+  expectReduction<uint32_t>("add.s32", u32, u32, add); // Equal bits.
   expectReduction<uint64_t>("add.u64", u64, u64, add);
   expectReduction<uint32_t>("min.u32", u32, u32, least);
   expectReduction<uint32_t>("max.u32", u32, u32, most);
@@ -120,7 +121,7 @@ TEST(PtxBulkReduction, Floats) {
   std::vector<uint16_t> bf16 = {0x3f80, 0xbf80, 0x4380, 0x3f00, 0x8000, 0x7f7f};
   expectReduction<uint16_t>(
       "add.noftz.bf16", bf16, bf16, [](uint16_t a, uint16_t b) {
-        // To nearest, ties to even.
+        // To nearest even.
         uint64_t bits = bitsOf(widen(a) + widen(b));
         return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
       });
@@ -130,7 +131,8 @@ TEST(PtxBulkReduction, Floats) {
   expectReduction<uint16_t>("max.bf16", bf16, bf16, [](uint16_t a, uint16_t b) {
     return widen(b) > widen(a) ? b : a;
   });
-  // f16: 1 + 2^-11 is a tie, a NaN loses, +0 is more than -0.
+  // f16: 1 + 2^-11 is a tie, a NaN loses against a number, +0 is larger than
+  // -0.
   std::vector<uint16_t> one = {0x3c00}, tie = {0x1000};
   expectReduction<uint16_t>("add.noftz.f16", one, tie,
                             [](uint16_t a, uint16_t) { return a; });
@@ -146,7 +148,7 @@ TEST(PtxBulkReduction, Floats) {
 }
 
 TEST(PtxBulkReduction, WhatIsRefused) {
-  // ptxas refuses these.
+  // ptxas refuses these operations.
   for (const char *operation :
        {"add.f16", "add.bf16", "add.s64", "add.b32", "min.f32", "inc.u64",
         "and.u32", "or.s64", "max.noftz.f16", "add.noftz.f32", "min.b64"})
@@ -167,14 +169,14 @@ TEST(PtxBulkReduction, WhatIsRefused) {
   EXPECT_TRUE(
       has(wrong("[%r1], 512;", "[%r1+16], 512;"), "outside of shared memory"));
   EXPECT_TRUE(has(wrong("[%rd0], [%r1]", "[%rd0+16], [%r1]"), "buffer 0"));
-  // Copies are no reductions: blocks that write the same bytes race.
+  // Plain copies are no reductions: blocks that write the same bytes race.
   EXPECT_TRUE(has(wrong("cp.reduce.async.bulk.global.shared::cta.bulk_group."
                         "add.u32",
                         "cp.async.bulk.global.shared::cta.bulk_group"),
                   "race between blocks"));
 }
 
-/// A box of 8 x 3 numbers of a tensor of 7 x 5, in two blocks.
+/// A box of 8 x 3 elements of a tensor of 7 x 5, in two blocks.
 TEST(PtxBulkReduction, BoxesOfTensors) {
   auto run = [&](const std::string &operation, uint8_t type, auto &tensor,
                  auto &values) {
@@ -213,7 +215,7 @@ TEST(PtxBulkReduction, BoxesOfTensors) {
   for (size_t i = 0; i < 24; ++i)
     values[i] = float(i + 1);
   ASSERT_EQ(run("add", 7, tensor, values), "");
-  // Rows 3 and 4 and columns 2 to 6 are in the tensor.
+  // Rows 3 and 4, and columns 2 to 6, are inside the tensor.
   for (size_t row = 0; row < 5; ++row)
     for (size_t column = 0; column < 8; ++column) {
       bool isIn = row >= 3 && column >= 2 && column < 7;
@@ -231,7 +233,7 @@ TEST(PtxBulkReduction, BoxesOfTensors) {
 // cp.async.mbarrier.arrive
 //===----------------------------------------------------------------------===//
 
-/// The first warp copies, the second one waits and reads.
+/// The first warp copies; the second waits and reads.
 const std::string producer = R"(
     mov.u32 %r1, memory; and.b32 %r2, %r0, 31; setp.eq.u32 %p1, %r0, 0;
     @%p1 mbarrier.init.shared::cta.b64 [%r1+128], 32;
@@ -273,7 +275,8 @@ TEST(PtxAsyncArrival, TellsThatCopiesHaveCome) {
       return produce(changed(producer, from, to), order);
     };
     EXPECT_EQ(produce(producer, order), "");
-    // Without noinc the arrival is one more: a plain one has to come, too.
+    // Without noinc, the copies' arrival does not count as the thread's own: it
+    // must also arrive.
     std::string both = "cp.async.mbarrier.arrive.shared.b64 [%r1+128];\n"
                        "mbarrier.arrive.shared::cta.b64 _, [%r1+128];";
     EXPECT_EQ(wrong(noinc, both), "");
@@ -286,7 +289,7 @@ TEST(PtxAsyncArrival, TellsThatCopiesHaveCome) {
                                  "[%r1+128];"),
                     "before the wait for the asynchronous copy"));
     EXPECT_FALSE(wrong("@!%p3 bra wait;", "").empty());
-    // The phase ends before the last copy has come.
+    // The phase completes before the last copy does.
     EXPECT_FALSE(wrong("[%r1+128], 32;", "[%r1+128], 31;").empty());
     EXPECT_TRUE(has(wrong("[%r1+128], 32;\n",
                           "[%r1+128], 31;\n@%p1 mbarrier.expect_tx.relaxed.cta."
@@ -294,12 +297,12 @@ TEST(PtxAsyncArrival, TellsThatCopiesHaveCome) {
                     "which expects none in this phase"));
     EXPECT_TRUE(
         has(wrong("[%r1+128], 32;", "[%r1+128], 33;"), "waits for ever"));
-    // A copy that is issued after the arrival.
+    // A copy that is issued after the arrival is not covered by it.
     EXPECT_TRUE(
         has(wrong("cp.async.ca.shared.global [%r3], [%rd2], 4;\n    " + noinc,
                   noinc + "\ncp.async.ca.shared.global [%r3], [%rd2], 4;"),
             "before the wait for the asynchronous copy"));
-    // Who copies knows of it only when it waits, too.
+    // The warp that copies also has to wait before it reads.
     EXPECT_TRUE(has(wrong("bra end;", "ld.shared.u32 %r4, [%r3];\nbra end;"),
                     "before the wait for the asynchronous copy"));
     EXPECT_EQ(wrong("bra end;", "cp.async.wait_all; ld.shared.u32 %r4, [%r3];\n"

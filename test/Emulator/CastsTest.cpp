@@ -1,8 +1,11 @@
-//===- CastsTest.cpp - Numbers in another type, on a GPU ------------------===//
+//===- CastsTest.cpp - Casts of the CUDA device ---------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Compares the runtime's PTX casts with the host's conversions, on the emulated
+// driver.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +22,7 @@ using namespace heddle::rt;
 using namespace heddle::rt::cuda;
 using plan::DType;
 
-/// The number as its type has it, and back.
+/// Writes a value in the element type.
 static void write(char *to, DType type, float value) {
   auto put = [&](auto stored) { std::memcpy(to, &stored, sizeof stored); };
   if (type == DType::F32)
@@ -39,7 +42,7 @@ static float read(const char *from, DType type) {
                                : io::F16::load(take(io::F16::Storage()));
 }
 
-/// Counts that are no multiples, at places where accesses cannot be wide.
+/// Tests counts that are no multiples of a vector, at unaligned addresses.
 TEST(Casts, RoundAsTheHostDoes) {
   Context context = nullptr;
   ASSERT_EQ(cuInit(0), Success);
@@ -85,7 +88,7 @@ TEST(Casts, RoundAsTheHostDoes) {
   cuDevicePrimaryCtxRelease_v2(0);
 }
 
-/// Where it is installed, ptxas takes the text that drivers get.
+/// If ptxas is installed, it must accept the PTX of the casts.
 TEST(Casts, AreTakenByPtxas) {
   const char *ptxas = "/usr/local/cuda/bin/ptxas";
   std::string path = testing::TempDir() + "heddle-casts.ptx";

@@ -21,8 +21,8 @@ bool has(const std::string &text, const std::string &part) {
   return text.find(part) != std::string::npos;
 }
 
-/// A kernel of sm_90a on a cluster of `blocks` blocks; %r1 is its block's
-/// number, %r2 the address of its memory.
+/// A kernel for sm_90a on a cluster of `blocks` blocks; %r1 is the block's
+/// number, %r2 the address of its shared memory.
 PtxRun clusterRun(const std::string &body, int64_t blocks, int64_t clusters = 2,
                   int64_t sharedBytes = 256, int parameters = 1) {
   PtxRun run;
@@ -39,7 +39,7 @@ PtxRun clusterRun(const std::string &body, int64_t blocks, int64_t clusters = 2,
 const std::string meet = "barrier.cluster.arrive; barrier.cluster.wait;\n";
 
 //===----------------------------------------------------------------------===//
-// Who a block is
+// Identity of a block
 //===----------------------------------------------------------------------===//
 
 TEST(PtxCluster, SpecialRegisters) {
@@ -114,12 +114,12 @@ TEST(PtxCluster, LaunchesThatCannotBe) {
 }
 
 //===----------------------------------------------------------------------===//
-// Memory of other blocks
+// Shared memory of other blocks
 //===----------------------------------------------------------------------===//
 
-/// Each thread of a block writes to its neighbour's memory, and reads what the
-/// other neighbour wrote: 16 bytes by a generic address, atomically, or
-/// plainly.
+/// Each thread writes to the memory of the next block, and reads what the
+/// previous block wrote: 16 bytes by a generic address, atomically, or by plain
+/// stores.
 std::string ring(const std::string &write, int blocks) {
   std::string next = std::to_string(blocks);
   return "add.u32 %r3, %r1, 1; rem.u32 %r3, %r3, " + next +
@@ -166,7 +166,7 @@ TEST(PtxCluster, WritesReachTheOtherBlock) {
 }
 
 TEST(PtxCluster, ReadsOfTheOtherBlock) {
-  // Who reads has to hold the other one until it is done.
+  // A block must not end while another one reads its memory.
   std::string body =
       "mad.lo.u32 %r3, %r0, 4, %r2;\n"
       "mad.lo.u32 %r4, %r1, 100, %r0; st.shared.u32 [%r3], %r4;\n" +
@@ -190,7 +190,7 @@ TEST(PtxCluster, ReadsOfTheOtherBlock) {
     run.options.order = order;
     return run.run(out);
   };
-  // In some orders the other block is still there, in some it has ended.
+  // In some orders the other block still runs, in some it has ended.
   for (uint64_t order = 0; order < 8; ++order) {
     std::string last = "%r7;\n" + meet;
     EXPECT_TRUE(
@@ -252,13 +252,14 @@ TEST(PtxCluster, BarrierOfTheCluster) {
   EXPECT_TRUE(has(wrong("barrier.cluster.arrive; barrier.cluster.arrive;"),
                   "arrives twice at the cluster's barrier"));
   EXPECT_TRUE(has(wrong("barrier.cluster.wait;"), "without an arrival"));
-  // Threads that have ended do not count; those that do not come do.
+  // Threads that have exited do not count for the barrier; threads that do not
+  // arrive do.
   EXPECT_EQ(wrong("setp.eq.u32 %p1, %r1, 0; @%p1 ret;\n" + meet), "");
   std::string late = "setp.eq.u32 %p1, %r1, 0; @%p1 bra end;\n" + meet +
                      "ret;\nend: bar.sync 1, 64;";
   EXPECT_TRUE(has(wrong(late), "waits for ever for the cluster"))
       << wrong(late);
-  // Many phases: nobody runs ahead by two.
+  // Many phases: no block can be two phases ahead.
   std::string body = "mov.u32 %r3, 0; mov.u32 %r4, 0;\n"
                      "mad.lo.u32 %r5, %r0, 4, %r2; st.shared.u32 [%r5], %r4;\n"
                      "xor.b32 %r6, %r1, 1;\n"
@@ -286,7 +287,7 @@ TEST(PtxCluster, BarrierOfTheCluster) {
   }
 }
 
-/// What blocks of a cluster give each other in global memory.
+/// Data that blocks of a cluster exchange in global memory.
 TEST(PtxCluster, GlobalMemoryHasRacesToo) {
   std::string body = "mov.u32 %r3, %ctaid.x; mad.lo.u32 %r4, %r3, 32, %r0;\n"
                      "mad.wide.u32 %rd1, %r4, 4, %rd0;\n"
@@ -299,7 +300,7 @@ TEST(PtxCluster, GlobalMemoryHasRacesToo) {
   EXPECT_EQ(clusterRun(body, 2, 3).run(out), "");
   std::string wrong = clusterRun(changed(body, meet), 2, 3).run(out);
   EXPECT_TRUE(has(wrong, "race between blocks")) << wrong;
-  // The barrier is no order with another cluster.
+  // The cluster's barrier does not order another cluster.
   wrong = clusterRun(changed(body, "xor.b32 %r5, %r3, 1",
                              "add.u32 %r5, %r3, 2; rem.u32 %r5, %r5, 6"),
                      2, 3)
@@ -370,8 +371,8 @@ TEST(PtxCluster, ArrivalsReachTheOtherBlock) {
           "unknown form"));
 }
 
-/// A fence of mbarriers' beginnings has a relaxed arrival tell of them, and of
-/// nothing else. Other arrivals need none.
+/// With a fence of mbarrier initializations, a relaxed arrival orders these,
+/// and nothing else. Other arrivals need no fence.
 TEST(PtxCluster, RelaxedArrivalsNeedAFenceOfInits) {
   std::vector<uint32_t> out(64);
   auto wrong = [&](const std::string &body, uint64_t order) {
@@ -411,7 +412,7 @@ TEST(PtxCluster, RelaxedArrivalsNeedAFenceOfInits) {
 // Bulk copies
 //===----------------------------------------------------------------------===//
 
-/// Two blocks share what a tensor's box brings: block 0 asks for all.
+/// Two blocks share the box of a tensor: block 0 requests it for both.
 std::string multicast(const std::string &copy) {
   return R"(
     setp.eq.u32 %p1, %r0, 0; setp.eq.and.u32 %p2, %r1, 0, %p1;
@@ -465,8 +466,7 @@ TEST(PtxCluster, MulticastComesToAllOfTheMask) {
         return run.run(in, out, maps);
       };
       std::string body = multicast(copy);
-      // Block 2 is not of the mask: nothing comes to it, and its barrier is
-      // not told.
+      // Block 2 is not in the mask: it gets no data, and its mbarrier no bytes.
       ASSERT_EQ(wrong(body), "");
       for (size_t block = 0; block < 4; ++block)
         for (size_t i = 0; i < 128; ++i)
@@ -479,7 +479,7 @@ TEST(PtxCluster, MulticastComesToAllOfTheMask) {
       EXPECT_TRUE(has(wrong(changed(body, "setp.eq.u32 %p4, %r1, 2;",
                                     "setp.eq.u32 %p4, %r1, 1;")),
                       "waits for ever"));
-      // Whose block has not waited may not end.
+      // A block must not end before it has waited for the copy.
       EXPECT_TRUE(has(wrong(changed(body, "%p4, %r1, 2; @%p4 bra leave;",
                                     "%p4, %r1, 3; @%p4 ret; setp.eq.u32 %p4, "
                                     "%r1, 2; @%p4 bra leave;")),
@@ -489,7 +489,7 @@ TEST(PtxCluster, MulticastComesToAllOfTheMask) {
     }
 }
 
-/// Block 0 sends to block 1 what it has, or adds it there.
+/// Block 0 copies or adds its data to block 1's memory.
 std::string send(const std::string &copy) {
   return R"(
     setp.eq.u32 %p1, %r0, 0; setp.eq.and.u32 %p2, %r1, 0, %p1;

@@ -19,7 +19,7 @@ bool has(const std::string &text, const std::string &part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Every thread writes %r1 to its place.
+/// Every thread writes %r1 to its element.
 const std::string writeOut = "mad.wide.u32 %rd10, %r0, 4, %rd0;\n"
                              "st.global.u32 [%rd10], %r1;\n";
 
@@ -33,7 +33,7 @@ std::vector<uint32_t> results(const std::string &body, int64_t threads = 32) {
 }
 
 TEST(PtxControl, LoopsOfDifferentLengths) {
-  // The sum of 1..tid, with a nested branch on each turn.
+  // The sum of 1..tid, with a nested branch in each iteration.
   auto out = results(R"(
     mov.u32 %r1, 0; mov.u32 %r2, 0;
   loop:
@@ -54,7 +54,7 @@ TEST(PtxControl, LoopsOfDifferentLengths) {
     EXPECT_EQ(out[i], i * (i + 1) / 2);
 }
 
-/// After the branches all lanes are together again: a shuffle proves it.
+/// A shuffle needs all lanes, so it shows that they have converged.
 TEST(PtxControl, PathsMeetAtThePostDominator) {
   auto out = results(R"(
     setp.lt.u32 %p1, %r0, 7;
@@ -152,7 +152,7 @@ TEST(PtxControl, BarrierOrdersAccesses) {
   ASSERT_EQ(run.run(out), "");
   for (uint32_t i = 0; i < 64; ++i)
     EXPECT_EQ(out[i], 63 - i);
-  // Without it, the machine says which threads race, where.
+  // Without the barrier, the machine reports which threads race, and where.
   run.text.replace(run.text.find("bar.sync 0;"), 11, "");
   std::string fault = run.run(out);
   EXPECT_TRUE(has(fault, "which nobody has written")) << fault;
@@ -201,7 +201,7 @@ TEST(PtxControl, BarriersThatNotAllReach) {
             "block (0, 0, 0), threads 0-31");
 }
 
-/// A producer that arrives and a consumer that waits, by a named barrier.
+/// A producer that arrives, and a consumer that waits, at a named barrier.
 TEST(PtxControl, NamedBarriers) {
   std::string body = R"(
     mov.u32 %r5, memory;
@@ -225,7 +225,7 @@ TEST(PtxControl, NamedBarriers) {
   ASSERT_EQ(run.run(out), "");
   for (uint32_t i = 0; i < 64; ++i)
     EXPECT_EQ(out[i], i < 32 ? 77 : i - 32);
-  // Waiting for fewer threads orders nothing between the warps.
+  // A barrier of fewer threads does not order the warps.
   size_t at = run.text.find("bar.sync 3, 64");
   run.text.replace(at, 14, "bar.sync 3, 32");
   run.text.replace(run.text.find("bar.arrive 3, 64"), 16, "bar.arrive 3, 32");
@@ -242,15 +242,15 @@ TEST(PtxControl, RacesOfSharedMemory) {
   EXPECT_TRUE(has(fault, "st.shared.u32: write by thread 33 races with a write "
                          "by thread 32 at byte 0 of shared memory"))
       << fault;
-  // All write the same: no race.
+  // Writes of the same value are no race.
   EXPECT_EQ(barrierFault(base + "st.shared.u32 [%r5], 4;"), "");
-  // A write after others have read.
+  // A write after reads of other threads.
   std::string reads = base + "ld.shared.u32 %r1, [%r5];\n";
   std::string writes = "setp.eq.u32 %p1, %r0, 0;\n@%p1 st.shared.u32 [%r5], 9;";
   fault = barrierFault(reads + writes, 32);
   EXPECT_TRUE(has(fault, "races with reads of several threads")) << fault;
   EXPECT_EQ(barrierFault(reads + "bar.sync 0;\n" + writes), "");
-  // Lanes of one warp are ordered by bar.warp.sync alone.
+  // bar.warp.sync alone orders the lanes of a warp.
   std::string neighbour = "xor.b32 %r7, %r0, 1;\nmad.lo.u32 %r7, %r7, 4, %r5;\n"
                           "ld.shared.u32 %r1, [%r7];";
   std::string start = "mov.u32 %r5, memory;\nmad.lo.u32 %r6, %r0, 4, %r5;\n"

@@ -26,7 +26,7 @@ using namespace heddle::rt;
 using namespace heddle::rt::cuda;
 
 namespace {
-/// A matrix by rows on the GPU and its values.
+/// A row-major matrix on the GPU and its values.
 struct Operand {
   DevicePointer address = 0;
   std::vector<double> values;
@@ -95,15 +95,15 @@ protected:
     return values;
   }
 
-  /// Runs the product, in parts if it has so many operations; the largest
-  /// errors of d and aux, or of the sums of a factor.
+  /// Runs the product, in parts if it consists of several operations. Returns
+  /// the largest errors of d and aux, or of the sums of a factor.
   std::pair<double, double> errorsOf(plan::LibraryProduct what,
                                      double leastFlops = 1e30);
 
   Context context = nullptr;
   StreamHandle stream = nullptr;
   std::unique_ptr<ProductLibrary> library;
-  Algorithms known{"", "", ""}; ///< Kept nowhere.
+  Algorithms known{"", "", ""}; ///< Not saved.
   std::mt19937 random{7};
 };
 
@@ -124,7 +124,7 @@ plan::LibraryProduct product(int64_t m, int64_t n, int64_t k) {
   what.workspaceBytes = 1 << 14;
   return what;
 }
-/// Rows of so many columns that begin `pitch` elements apart; 0: without gaps.
+/// Rows of `columns` columns with the leading dimension `pitch`; 0: contiguous.
 struct Rows {
   int64_t columns, pitch;
   int64_t at(int64_t row, int64_t column) const {
@@ -213,7 +213,7 @@ TEST_F(EmulatedCublasLt, ComputesWhatAPlanDescribes) {
       }
 }
 
-/// Each matrix has gaps of its own.
+/// Each matrix has its own padding.
 TEST_F(EmulatedCublasLt, LeavesOutWhatLiesBetweenRows) {
   for (bool trans : {false, true}) {
     plan::LibraryProduct what = product(37, 41, 53);
@@ -235,8 +235,8 @@ TEST_F(EmulatedCublasLt, LeavesOutWhatLiesBetweenRows) {
   }
 }
 
-/// Sizes of which none is a multiple of eight, in rows that begin at such: n
-/// and m or k have a rest.
+/// No size is a multiple of eight, but leading dimensions are: n, and m or k,
+/// have a remainder.
 TEST_F(EmulatedCublasLt, ComputesParts) {
   for (bool transA : {false, true})
     for (bool transB : {false, true})
@@ -252,12 +252,12 @@ TEST_F(EmulatedCublasLt, ComputesParts) {
         what.bias = extras & 2 ? 4 : -1;
         if (extras & 4)
           what.end = plan::ProductEnd::GeluTanh;
-        // k is a row of a, or of b, or of none.
+        // k is a dimension of contiguous rows of a, of b, or of neither.
         size_t rests = 1 + transA + (!transA || transB);
         EXPECT_EQ(partsOf(what, 0).size(), 1 + rests);
         EXPECT_LT(errorsOf(what, 0).first, 1e-5);
         what.result = plan::DType::BF16;
-        // What is added would be rounded twice.
+        // A product that is added in parts would be rounded twice.
         bool isWhole = what.c >= 0 && (!transA || transB);
         EXPECT_EQ(partsOf(what, 0).size(), 1 + rests - isWhole);
         EXPECT_LT(errorsOf(what, 0).first, 0.05);
@@ -271,7 +271,7 @@ TEST_F(EmulatedCublasLt, ComputesParts) {
   EXPECT_LT(errorsOf(what, 0).first, 1e-5);
 }
 
-/// Each part has its share of them.
+/// Each part adds its columns to the sums.
 TEST_F(EmulatedCublasLt, SumsAFactorInParts) {
   for (bool ofA : {false, true}) {
     plan::LibraryProduct what = product(37, 41, 40);
@@ -286,8 +286,7 @@ TEST_F(EmulatedCublasLt, SumsAFactorInParts) {
   }
 }
 
-/// Where a part gains nothing: products that are small, in fp32, or of rows
-/// that begin anywhere.
+/// Products that parts do not make faster: small ones, fp32, or unaligned rows.
 TEST_F(EmulatedCublasLt, LeavesProductsWhole) {
   plan::LibraryProduct what = product(4096, 50257, 768);
   what.transB = true;
@@ -320,11 +319,11 @@ TEST_F(EmulatedCublasLt, ComputesTheEnds) {
   what.aux = 5;
   auto [error, auxError] = errorsOf(what);
   EXPECT_LT(error, 1e-5);
-  EXPECT_LT(auxError, 1e-9); // It is read.
+  EXPECT_LT(auxError, 1e-9); // aux is read.
 }
 
-/// As gradients of a weight and its bias: of b where the weight is [in, out],
-/// of a where it is stored the other way round.
+/// Sums as in the gradients of a weight and its bias: of b for a weight [in,
+/// out], of a for a transposed one.
 TEST_F(EmulatedCublasLt, SumsAFactor) {
   for (bool ofA : {false, true})
     for (bool transA : {false, true})
@@ -345,7 +344,7 @@ TEST_F(EmulatedCublasLt, SumsAFactor) {
       }
 }
 
-/// The factors of tf32 have 10 bits behind the point.
+/// Factors in tf32 have 10 bits of fraction.
 TEST_F(EmulatedCublasLt, RoundsToTf32WhenItMay) {
   plan::LibraryProduct what = product(37, 41, 300);
   double exact = errorsOf(what).first;
@@ -359,7 +358,7 @@ TEST_F(EmulatedCublasLt, RefusesWhatTheDocumentationDoes) {
   auto isRefused = [&](const plan::LibraryProduct &what) {
     return !ProductCall::prepare(*library, what, known);
   };
-  // The auxiliary matrix has rows that are a multiple of 8.
+  // The leading dimension of aux is a multiple of 8.
   plan::LibraryProduct what = product(8, 41, 16);
   what.end = plan::ProductEnd::GeluTanh;
   EXPECT_FALSE(isRefused(what));
@@ -367,11 +366,11 @@ TEST_F(EmulatedCublasLt, RefusesWhatTheDocumentationDoes) {
   EXPECT_TRUE(isRefused(what));
   what.n = 48;
   EXPECT_FALSE(isRefused(what));
-  // bf16 from factors in f32.
+  // bf16 from factors in f32 is refused.
   what = product(8, 8, 8);
   what.result = plan::DType::BF16;
   EXPECT_TRUE(isRefused(what));
-  // tf32 of bf16.
+  // tf32 of bf16 is refused.
   what = product(8, 8, 8);
   what.type = what.result = plan::DType::BF16;
   what.tf32 = true;
@@ -392,12 +391,12 @@ TEST_F(EmulatedCublasLt, RefusesOtherAddresses) {
   void *host[] = {at(0), place, at(0)};
   EXPECT_EQ(call->submit(stream, aligned, nullptr), cublaslt::Success);
   EXPECT_EQ(call->submit(stream, odd, nullptr), cublaslt::InvalidValue);
-  // d is beyond the end of what was allocated.
+  // d is after the end of its allocation.
   EXPECT_NE(call->submit(stream, foreign, nullptr), cublaslt::Success);
   EXPECT_NE(call->submit(stream, host, nullptr), cublaslt::Success);
 }
 
-/// Streams that nothing orders.
+/// Nothing orders these streams.
 TEST_F(EmulatedCublasLt, IsHeldAgainstOtherCommands) {
   plan::LibraryProduct what = product(8, 8, 8);
   auto call = ProductCall::prepare(*library, what, known);
@@ -417,7 +416,7 @@ TEST_F(EmulatedCublasLt, IsHeldAgainstOtherCommands) {
 }
 
 namespace {
-/// A folder that is gone with this object.
+/// A directory that the destructor removes.
 struct Folder {
   Folder() { EXPECT_NE(mkdtemp(name), nullptr); }
   ~Folder() { std::filesystem::remove_all(name); }
@@ -425,7 +424,8 @@ struct Folder {
   char name[32] = "/tmp/heddle-algorithms-XXXXXX";
 };
 
-/// One that needs less of its operands than what the library chooses here.
+/// An algorithm that needs less alignment than the one that the library chooses
+/// here.
 cublaslt::Algorithm easyAlgorithm() {
   cublaslt::AlgorithmData choice = {cublaslt::algorithmMark, 0, {4, 4, 4, 4}};
   cublaslt::Algorithm algorithm = {};
@@ -456,8 +456,8 @@ TEST_F(EmulatedCublasLt, TakesTheAlgorithmOfAnEarlierRun) {
   EXPECT_EQ(call->submit(stream, refs, nullptr), cublaslt::Success);
 }
 
-/// What the library does not take, it chooses again; so it does where another
-/// form of product, or a workspace of another size, is asked for.
+/// An algorithm that the library refuses is chosen again; so is one for another
+/// form of the product, or another size of the workspace.
 TEST_F(EmulatedCublasLt, LeavesStaleAlgorithmsAlone) {
   plan::LibraryProduct what = product(8, 8, 8);
   cublaslt::Algorithm foreign = easyAlgorithm();
@@ -496,7 +496,7 @@ TEST_F(EmulatedCublasLt, IgnoresADamagedFile) {
     std::ofstream(folder.file(), std::ios::binary) << text.substr(0, i);
     EXPECT_FALSE(Algorithms(folder.name, "A/GPU", "1.0").find(what)) << i;
   }
-  // It is written again.
+  // The file is written again.
   Algorithms last(folder.name, "A/GPU", "1.0");
   last.set(what, easyAlgorithm());
   last.save();

@@ -106,7 +106,7 @@ TEST_F(EmulatedCuda, CountsMemory) {
   DevicePointer first = memory(1000), second = memory(24);
   EXPECT_EQ(cuMemGetInfo_v2(&during, &total), Success);
   EXPECT_EQ(before - during, 1024u);
-  EXPECT_EQ(first % 512, 256u); // Aligned to 256, and no better.
+  EXPECT_EQ(first % 512, 256u); // Aligned to 256, and no more.
   EXPECT_EQ(cuMemFree_v2(first), Success);
   EXPECT_EQ(cuMemFree_v2(first), InvalidValue);
   EXPECT_EQ(cuMemFree_v2(second + 8), InvalidValue);
@@ -138,7 +138,7 @@ TEST_F(EmulatedCuda, KnowsWhereMemoryIs) {
   auto elsewhere = reinterpret_cast<DevicePointer>(&type);
   EXPECT_EQ(cuPointerGetAttribute(&type, PointerMemoryType, elsewhere),
             InvalidValue);
-  // Kernels and copies reach pinned memory at the host's address.
+  // Kernels and copies access pinned memory at the host's address.
   uint64_t number = 5;
   std::memcpy(place, &number, 8);
   EXPECT_EQ(add(addFunction(), pinned, 6, nullptr), Success);
@@ -216,7 +216,7 @@ TEST_F(EmulatedCuda, TheDefaultStreamOrdersThoseThatBlock) {
   EXPECT_EQ(add(function, address, 1, stream()), Success);
   testing::internal::CaptureStderr();
   EXPECT_EQ(cuCtxSynchronize(), LaunchFailed);
-  EXPECT_EQ(cuCtxSynchronize(), LaunchFailed); // From now on.
+  EXPECT_EQ(cuCtxSynchronize(), LaunchFailed); // The error persists.
   EXPECT_NE(testing::internal::GetCapturedStderr().find("kernel add"),
             std::string::npos);
 }
@@ -233,7 +233,8 @@ TEST_F(EmulatedCuda, HandlesMustBeThoseOfWhatIsThere) {
   EXPECT_EQ(cuEventRecord(past, nullptr), InvalidHandle);
   EXPECT_EQ(cuStreamWaitEvent(nullptr, past, 0), InvalidHandle);
   EXPECT_EQ(cuEventSynchronize(past), InvalidHandle);
-  EXPECT_EQ(numberAt(address), 0x0101010101010101u); // It was still done.
+  // It was executed all the same.
+  EXPECT_EQ(numberAt(address), 0x0101010101010101u);
 }
 
 //===----------------------------------------------------------------------===//
@@ -255,7 +256,7 @@ TEST_F(EmulatedCuda, RefusesLaunchesThatTheGpuCannotDo) {
   int value = 0;
   EXPECT_EQ(cuFuncGetAttribute(&value, FunctionMaxThreads, function), Success);
   EXPECT_EQ(value, 1024);
-  // The other way to say it.
+  // The other way to pass parameters.
   uint64_t number = 5;
   void *arguments[] = {&address, &number};
   LaunchConfig config = {1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, 0};
@@ -269,7 +270,7 @@ TEST_F(EmulatedCuda, RefusesLaunchesThatTheGpuCannotDo) {
   config.gridY = config.numAttributes = 1;
   EXPECT_EQ(cuLaunchKernelEx(&config, function, arguments, nullptr),
             NotSupported);
-  // A text for sm_80 knows no clusters but those of one block.
+  // PTX for sm_80 has only clusters of one block.
   attribute.id = LaunchAttributeCluster;
   attribute.value.cluster = {1, 1, 1};
   EXPECT_EQ(cuLaunchKernelEx(&config, function, arguments, nullptr), Success);
@@ -279,7 +280,8 @@ TEST_F(EmulatedCuda, RefusesLaunchesThatTheGpuCannotDo) {
   EXPECT_GE(numberAt(address), 5u);
 }
 
-/// Blocks of a cluster add their number to a sum that the first one stores.
+/// The blocks of a cluster add their number to a sum that the first block
+/// stores.
 TEST_F(EmulatedCuda, LaunchesClusters) {
   const char *text = R"(.version 8.0
 .target sm_90
@@ -311,7 +313,7 @@ ld.shared.u32 %r6, [%r2]; st.global.u32 [%rd2], %r6; ret; })";
   };
   ASSERT_EQ(launch(), Success);
   EXPECT_EQ(numberAt(address), (uint64_t(106) << 32 | 106));
-  config.gridX = 6; // No multiple.
+  config.gridX = 6; // Not a multiple of the cluster.
   EXPECT_EQ(launch(), InvalidClusterSize);
   config.gridX = attributes[1].value.cluster.x = 16;
   EXPECT_EQ(launch(), InvalidClusterSize);
@@ -327,8 +329,8 @@ ld.shared.u32 %r6, [%r2]; st.global.u32 [%rd2], %r6; ret; })";
   EXPECT_EQ(value, 1);
 }
 
-/// 80 numbers that live at once: 1024 threads with so many are too many, unless
-/// the text says how many threads there are, so that a compiler makes room.
+/// 80 values that are live at once are too many registers for 1024 threads,
+/// unless the PTX states the number of threads, so that the compiler spills.
 TEST_F(EmulatedCuda, RefusesBlocksOfTooManyRegisters) {
   auto launch = [&](const std::string &bounds) {
     std::string text = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -386,7 +388,7 @@ TEST_F(EmulatedCuda, TakesThePtxOfItsVersionOfCuda) {
   };
   EXPECT_EQ(load("8.0"), Success);
   EXPECT_EQ(load("8.1"), UnsupportedPtxVersion);
-  // Whatever it holds.
+  // The module's contents do not matter.
   Module module = nullptr;
   EXPECT_EQ(cuModuleLoadData(&module, "// By hand.\n  .version 9.3\nnews\n"),
             UnsupportedPtxVersion);
@@ -427,7 +429,7 @@ TEST_F(EmulatedCuda, GraphsRepeatWhatWasCaptured) {
   Graph graph = nullptr;
   EXPECT_EQ(cuStreamEndCapture(second, &graph), CaptureUnmatched);
   ASSERT_EQ(cuStreamEndCapture(first, &graph), Success);
-  EXPECT_EQ(numberAt(address), 0u); // Nothing was done.
+  EXPECT_EQ(numberAt(address), 0u); // Nothing was executed.
   EXPECT_EQ(cuStreamWaitEvent(first, join, 0), CapturedEvent);
 
   GraphExec exec = nullptr;
@@ -436,7 +438,7 @@ TEST_F(EmulatedCuda, GraphsRepeatWhatWasCaptured) {
   EXPECT_EQ(cuGraphDestroy(graph), InvalidValue);
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(cuGraphLaunch(exec, first), Success);
-  EXPECT_EQ(add(function, address, 100, first), Success); // Comes after it.
+  EXPECT_EQ(add(function, address, 100, first), Success); // Executed after it.
   EXPECT_EQ(numberAt(address + 8), 23u);
   EXPECT_EQ(numberAt(address), 133u);
   EXPECT_EQ(cuGraphExecDestroy(exec), Success);
@@ -449,7 +451,7 @@ TEST_F(EmulatedCuda, CapturesMustBeWhole) {
   EventHandle before = event(), fork = event();
   EXPECT_EQ(cuEventRecord(before, second), Success);
   ASSERT_EQ(cuStreamBeginCapture_v2(first, CaptureRelaxed), Success);
-  // What was recorded outside is nothing that a graph can wait for.
+  // A graph cannot wait for an event that was recorded outside of it.
   EXPECT_EQ(cuStreamWaitEvent(first, before, 0), CaptureIsolation);
   EXPECT_EQ(cuEventRecord(fork, first), Success);
   EXPECT_EQ(cuStreamWaitEvent(second, fork, 0), Success);

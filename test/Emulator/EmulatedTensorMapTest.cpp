@@ -12,7 +12,7 @@ using namespace heddle::rt::cuda;
 using namespace heddle::test;
 
 namespace {
-/// What cuTensorMapEncodeTiled is given; a matrix of 5 by 12 floats.
+/// Arguments of cuTensorMapEncodeTiled, for a matrix of 5 by 12 floats.
 struct Tiling {
   TensorMapType type = TensorMapFloat32;
   unsigned rank = 2;
@@ -66,7 +66,7 @@ wait:
 }
 )";
 
-/// A box that reaches out of the matrix, from column 7 of row 3 on.
+/// A box from column 7 of row 3 on, which extends outside of the matrix.
 TEST_F(EmulatedCuda, KernelsCopyBoxesOfTensorMaps) {
   Module module = nullptr;
   Function function = nullptr;
@@ -83,7 +83,7 @@ TEST_F(EmulatedCuda, KernelsCopyBoxesOfTensorMaps) {
   for (TensorMapFill fill : {TensorMapFillZero, TensorMapFillNaN}) {
     TensorMapData map;
     tiling.fill = fill;
-    tiling.steps[0] = 3; // It is ignored.
+    tiling.steps[0] = 3; // Ignored.
     ASSERT_EQ(tiling.encode(&map), Success);
     void *arguments[] = {&map, &to};
     EXPECT_EQ(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, nullptr, arguments,

@@ -24,7 +24,7 @@ const std::pair<const char *, int> roundings[] = {{".rn", FE_TONEAREST},
                                                   {".rm", FE_DOWNWARD},
                                                   {".rp", FE_UPWARD}};
 
-/// f(a, b, c) in a rounding of the host.
+/// f(a, b, c) in a rounding mode of the host.
 template <class T> T inRounding(int rounding, T (*f)(T, T, T), T a, T b, T c) {
   T (*volatile opaque)(T, T, T) = f;
   int before = std::fegetround();
@@ -116,7 +116,7 @@ TEST(PtxFloat, MinimumAndSign) {
   auto absolute = apply("abs.f32 %d, %a;", {32, 32, 32}, operands);
   for (size_t i = 0; i < operands.size(); ++i) {
     float a = asFloat(operands[i][0]), b = asFloat(operands[i][1]);
-    // -0 is less than 0.
+    // -0 is smaller than 0.
     bool less = a < b || (a == b && std::signbit(a) && !std::signbit(b));
     bool nan = a != a || b != b;
     float low = a != a ? b : b != b ? a : less ? a : b;
@@ -187,7 +187,7 @@ TEST(PtxFloat, IntegerComparisonsAndChoices) {
 }
 
 //===----------------------------------------------------------------------===//
-// Numbers of 16 bits: by searching all of them
+// 16-bit floats: compared with all values
 //===----------------------------------------------------------------------===//
 
 struct Format {
@@ -205,14 +205,14 @@ struct Format {
                    std::ldexp(fraction + (1 << mantissa), e - bias - mantissa)
              : sign * std::ldexp(fraction, 1 - bias - mantissa);
   }
-  /// The bits nearest to an exact number, ties to even.
+  /// The bits of the value nearest to an exact number, ties to even.
   uint64_t nearest(__float128 exact) const {
     static std::map<int, std::vector<double>> tables;
     std::vector<double> &table = tables[mantissa];
     if (table.empty()) {
       for (uint64_t bits = 0; !std::isinf(value(bits)); ++bits)
         table.push_back(value(bits));
-      // What is nearer to this than to the largest number is infinite.
+      // Numbers nearer to this than to the largest value round to infinity.
       table.push_back(2 * table.back() - table[table.size() - 2]);
     }
     bool negative = exact < 0;
@@ -245,7 +245,7 @@ std::vector<uint64_t> narrowEdges(const Format &format) {
   return values;
 }
 
-/// Compares results with the nearest numbers to the exact ones.
+/// Compares results with the values nearest to the exact ones.
 void checkNarrow(
     const Format &format, const std::string &code, int operands,
     const std::function<__float128(__float128, __float128, __float128)> &model,
@@ -269,7 +269,7 @@ void checkNarrow(
                             ? (0x7fff >> format.mantissa << format.mantissa) |
                                   (wide < 0 ? 0x8000 : 0)
                             : format.nearest(model(v[0], v[1], v[2]));
-    // The sign of a zero is that of f64's.
+    // The sign of a zero is that of the result in f64.
     if ((expected & 0x7fff) == 0 && model(v[0], v[1], v[2]) == 0)
       expected = std::signbit(wide) ? 0x8000 : 0;
     ASSERT_EQ(results[i], expected) << v[0] << ", " << v[1] << ", " << v[2];
@@ -291,7 +291,8 @@ TEST(PtxNarrow, Arithmetic) {
         format, "mul" + type + ";", 2,
         [](__float128 a, __float128 b, __float128) { return a * b; },
         [](double a, double b, double) { return a * b; });
-    // Its 113 bits hold sums of these products, but for bf16's widest.
+    // __float128 has 113 bits, which hold these sums of products exactly,
+    // except for the widest of bf16.
     checkNarrow(
         format, "fma.rn" + type + ", %c;", 3,
         [](__float128 a, __float128 b, __float128 c) { return a * b + c; },
@@ -425,8 +426,8 @@ TEST(PtxConvert, IntegersToFloats) {
           volatile double d = isSigned ? double(v) : double(u);
           std::fesetround(before);
           EXPECT_EQ(narrow[i], bitsOf(float(f))) << mode << from << " " << a;
-          // Compilers may make a zero by a subtraction, whose sign is the
-          // rounding's.
+          // The host's compiler may compute a zero by a subtraction, whose sign
+          // depends on the rounding mode.
           EXPECT_EQ(wide[i], a ? bitsOf(double(d)) : 0)
               << mode << from << " " << a;
         }
@@ -454,7 +455,7 @@ TEST(PtxConvert, Integers) {
             __int128 most = (__int128(1) << (to - 1)) - 1;
             if (saturates)
               a = std::min(std::max(a, -most - 1), most);
-            // Signed: what is beyond the type is its sign.
+            // Signed: bits above the type are its sign.
             uint64_t low = static_cast<uint64_t>(a) << (64 - to);
             uint64_t expected =
                 static_cast<uint64_t>(int64_t(low) >> (64 - to));

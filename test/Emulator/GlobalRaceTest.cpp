@@ -17,8 +17,8 @@ bool has(const std::string &text, const std::string &part) {
   return text.find(part) != std::string::npos;
 }
 
-/// What is found when seven blocks of 32 threads run `body`: %r1 is the block,
-/// %r2 the thread of the grid, %rd2 its place among words.
+/// The error when seven blocks of 32 threads run `body`. %r1 is the block, %r2
+/// the thread of the grid, %rd2 the address of its word.
 std::string
 race(const std::string &body,
      heddle::emulator::Checks checks = heddle::emulator::Checks::Full) {
@@ -35,8 +35,8 @@ race(const std::string &body,
 
 TEST(PtxGlobalRace, BlocksThatTouchTheirOwn) {
   EXPECT_EQ(race("st.global.u32 [%rd2], %r0; ld.global.u32 %r3, [%rd2];"), "");
-  EXPECT_EQ(race("ld.global.u32 %r3, [%rd0];"), ""); // All read.
-  // Neighbouring halves of a word.
+  EXPECT_EQ(race("ld.global.u32 %r3, [%rd0];"), ""); // All threads read.
+  // Adjacent halves of a word.
   EXPECT_EQ(race("setp.eq.u32 %p1, %r0, 0; mul.wide.u32 %rd3, %r1, 2;\n"
                  "add.u64 %rd3, %rd3, %rd1; cvt.u16.u32 %h1, %r1;\n"
                  "@%p1 st.global.b16 [%rd3], %h1;"),
@@ -60,7 +60,8 @@ TEST(PtxGlobalRace, NamesBothBlocks) {
                         "(1, 0, 0) writes what block (0, 0, 0) writes"))
       << text;
   EXPECT_TRUE(has(text, "byte 12 from the start of 'buffer 1'")) << text;
-  // 16 bytes of which the third word is another block's, and the last are not.
+  // Accesses of 16 bytes whose third word is another block's, and whose last
+  // one is not.
   std::string wide = "and.b32 %r3, %r0, 3; setp.eq.u32 %p1, %r3, 3;\n"
                      "@%p1 st.global.v4.u32 [%rd2+4], {%r0, %r0, %r0, %r0};\n";
   EXPECT_TRUE(has(race(wide + "setp.eq.u32 %p2, %r0, 2;\n"
@@ -79,7 +80,7 @@ TEST(PtxGlobalRace, AtomicOperations) {
   EXPECT_EQ(race("red.global.add.u32 [%rd1], 1;\n"
                  "ld.volatile.global.u32 %r3, [%rd1];"),
             "");
-  // A volatile load writes nothing.
+  // A volatile load does not write.
   EXPECT_EQ(race("ld.volatile.global.u32 %r3, [%rd1];\n"
                  "ld.global.u32 %r4, [%rd1];"),
             "");
@@ -87,7 +88,7 @@ TEST(PtxGlobalRace, AtomicOperations) {
       has(race("setp.eq.u32 %p1, %r1, 3; @%p1 st.global.u32 [%rd1], %r0;\n"
                "ld.volatile.global.u32 %r3, [%rd1];"),
           "race between blocks"));
-  // The last block that comes takes what the others wrote.
+  // The last block to arrive reads what the others wrote.
   EXPECT_EQ(race("st.global.u32 [%rd2], %r0; membar.gl;\n"
                  "atom.global.add.u32 %r3, [%rd1], 1; membar.gl;\n"
                  "setp.lt.u32 %p1, %r3, 223; @%p1 ret;\n"
@@ -101,8 +102,8 @@ TEST(PtxGlobalRace, LightChecksDoNotLook) {
             "");
 }
 
-/// ld.nc says that the launch does not change what it reads: neither may its
-/// own block do so, in whatever order.
+/// ld.global.nc promises that the launch does not change the memory: not even
+/// the same block may write it, before or after.
 TEST(PtxGlobalRace, ConstantsAreNotWritten) {
   EXPECT_EQ(race("ld.global.nc.u32 %r3, [%rd1]; st.global.u32 [%rd2], %r3;"),
             "");

@@ -22,7 +22,7 @@ bool has(const std::string &text, const std::string &part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Two warps store to buffer 1, and a bulk copy brings that to shared memory.
+/// Two warps store to buffer 1, and a bulk copy loads that to shared memory.
 const std::string storeAndLoad = R"(
     mov.u32 %r1, memory; setp.eq.u32 %p1, %r0, 0; setp.lt.u32 %p3, %r0, 32;
     @%p1 mbarrier.init.shared::cta.b64 [%r1+256], 1;
@@ -40,7 +40,8 @@ const std::string storeAndLoad = R"(
     mad.wide.u32 %rd3, %r0, 4, %rd0; st.global.u32 [%rd3], %r4;
 )";
 
-/// Two warps store to buffer 1, and a bulk copy puts 5 times the thread there.
+/// Two warps store to buffer 1, and a bulk copy stores 5 times the thread's
+/// number there.
 const std::string storeTwice = R"(
     mov.u32 %r1, memory; setp.eq.u32 %p1, %r0, 0; mul.lo.u32 %r2, %r0, 5;
     mad.lo.u32 %r3, %r0, 4, %r1; st.shared.u32 [%r3], %r2;
@@ -74,7 +75,7 @@ TEST(PtxGlobalFence, StoresPassOneBeforeBulkLoads) {
   };
   EXPECT_EQ(runOn(storeAndLoad), "");
   EXPECT_EQ(wrong(fence, "fence.proxy.async;"), "");
-  // Who copies knows of all stores, and fences them.
+  // The warp that copies is ordered after all stores, and fences them.
   EXPECT_EQ(wrong(fence + "\n    " + meet, meet + fence), "");
   const std::string missing =
       "a bulk copy meets what warp 0 stored in global memory, without "
@@ -82,21 +83,21 @@ TEST(PtxGlobalFence, StoresPassOneBeforeBulkLoads) {
   for (const char *instead : {"", "fence.proxy.async.shared::cta;",
                               "fence.proxy.async.shared::cluster;"})
     EXPECT_TRUE(has(wrong(fence, instead), missing)) << instead;
-  // Each warp has to, and after its store.
+  // Otherwise each warp has to execute a fence after its store.
   std::string found = wrong(fence, "@%p3 " + fence);
   EXPECT_TRUE(has(found, "what warp 1 stored") && has(found, ": byte 128 "))
       << found;
   std::string late = changed(storeAndLoad, "st.global.u32 [%rd2], %r2;");
   late = changed(late, fence, fence + "st.global.u32 [%rd2], %r2;");
   EXPECT_TRUE(has(runOn(late), missing));
-  // Atomic operations are stores, too.
+  // Atomic operations count as stores.
   std::string atomic = changed(storeAndLoad, "st.global.u32 [%rd2], %r2;",
                                "red.global.add.u32 [%rd2], %r2;");
   EXPECT_EQ(runOn(atomic), "");
   EXPECT_TRUE(has(runOn(changed(atomic, fence)), missing));
-  // A load is none, however strong.
+  // Loads do not, not even volatile ones.
   EXPECT_EQ(wrong(meet, meet + "ld.volatile.global.u32 %r7, [%rd2];"), "");
-  // A byte of the last word, beside what the copy takes, and behind it.
+  // The byte before and the byte after the end of the copied range.
   EXPECT_TRUE(has(wrong("bar.sync 0;", "bar.sync 0;\n@%p1 st.global.u8 "
                                        "[%rd1+255], %r0;"),
                   ": byte 255 from"));
@@ -121,13 +122,13 @@ TEST(PtxGlobalFence, StoresPassOneBeforeBulkStores) {
                   "asynchronous read of byte 0 of shared memory"));
 }
 
-/// Ranges that are written over each other, beside a list of bytes.
+/// Compares with an array of bytes, for overlapping ranges.
 TEST(PtxGlobalFence, TheLastWriteOfAByteCounts) {
   constexpr uint64_t size = 61;
   std::mt19937 random(3);
   for (int round = 0; round < 200; ++round) {
     GlobalWrites writes;
-    int writers[size] = {}; // One more than the warp; 0: nobody.
+    int writers[size] = {}; // 1 + the warp; 0: no writer.
     for (int i = 0; i < 40; ++i) {
       uint64_t first = random() % size;
       uint64_t end = first + 1 + random() % (size - first);

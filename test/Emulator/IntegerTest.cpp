@@ -15,15 +15,15 @@ namespace {
 using Wide = __int128;
 using Model = std::function<Wide(Wide, Wide, Wide)>;
 
-/// One form of an instruction on `width` bits, and what it computes of its
-/// operands as whole numbers. Results are taken modulo their width.
+/// One form of an instruction on `width` bits, and a model of its result as a
+/// whole number. Results are compared modulo their width.
 struct Form {
   std::string name;
   int width;
   bool isSigned;
   int operands;
   Model model;
-  int resultWidth = 0; ///< 0: that of the operands.
+  int resultWidth = 0; ///< 0: the operands' width.
   std::vector<int> operandWidths = {};
 };
 
@@ -79,7 +79,7 @@ TEST(PtxInteger, Arithmetic) {
       form("sub", 2, [](Wide a, Wide b, Wide) { return a - b; });
       form("mul.lo", 2, [](Wide a, Wide b, Wide) { return a * b; });
       form("mul.hi", 2, [&](Wide a, Wide b, Wide) {
-        // The product of two unsigned numbers of 64 bits fits no Wide.
+        // The product of two unsigned 64-bit numbers does not fit in Wide.
         return isSigned ? high(a * b, width)
                         : Wide((unsigned __int128)(a)*b >> width);
       });
@@ -133,7 +133,7 @@ TEST(PtxInteger, LowBits) {
          }});
 }
 
-/// 128 bits from two of 64, by carries.
+/// 128-bit arithmetic on pairs of 64 bits, with carries.
 TEST(PtxInteger, CarriesGoOn) {
   auto operands =
       tuples({integerEdges(64), integerEdges(64), integerEdges(64)});
@@ -155,7 +155,7 @@ TEST(PtxInteger, CarriesGoOn) {
   }
 }
 
-/// A model of bits: bit i of a number.
+/// Bit `at` of a number.
 int bit(Wide value, Wide at) { return at > 127 ? 0 : int(value >> at & 1); }
 
 TEST(PtxBits, LogicAndShifts) {
@@ -179,7 +179,7 @@ TEST(PtxBits, LogicAndShifts) {
            right,
            0,
            {width, 32}});
-    // The count is unsigned; a signed model sees large ones as negative.
+    // The count is unsigned, but the signed model reads large ones as negative.
     check({"shr" + s,
            width,
            true,
@@ -226,7 +226,7 @@ TEST(PtxBits, CountsAndFields) {
                result |= Wide(bit(a, i)) << (width - 1 - i);
              return result;
            }});
-    // The definition of the PTX ISA, bit by bit.
+    // Evaluates the definition in the PTX ISA bit by bit.
     for (bool isSigned : {false, true})
       check({std::string("bfe.") + (isSigned ? "s" : "u") + n,
              width,
@@ -298,7 +298,7 @@ TEST(PtxBits, Permutations) {
     return operands[i][at / 4] >> (8 * (at % 4)) & 255;
   };
   auto results = apply("prmt.b32 %d, %a, %b, %c;", {32, 32, 32, 32}, operands);
-  // The tables of the PTX ISA, the highest byte first.
+  // The tables of the PTX ISA, highest byte first.
   const std::pair<const char *, const char *> modes[] = {
       {"f4e", "3210432154326543"}, {"b4e", "5670670170120123"},
       {"rc8", "0000111122223333"}, {"ecl", "3210321132223333"},

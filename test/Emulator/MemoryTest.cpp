@@ -19,7 +19,7 @@ bool has(const std::string &text, const std::string &part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Ranges from an address on, as "[0, 4) [8, 12)".
+/// Describes ranges relative to an address, as "[0, 4) [8, 12)".
 std::string describe(const std::vector<heddle::emulator::ByteRange> &ranges,
                      const void *start) {
   std::string text;
@@ -33,8 +33,8 @@ std::string describe(const std::vector<heddle::emulator::ByteRange> &ranges,
 TEST(PtxMemory, TellsWhatIsTouched) {
   PtxRun run;
   run.grid = {2, 1, 1};
-  // Rows of 4 bytes, one in two of 8; thread 5 of each block adds to its own;
-  // shared memory and what no lane of a guard touches do not count.
+  // Each thread reads 4 of 8 bytes; thread 5 of each block adds to its word.
+  // Shared memory, and accesses of inactive lanes, do not count.
   run.text = kernel(2, R"(
     mov.u32 %r1, %ctaid.x; shl.b32 %r2, %r1, 5; add.u32 %r2, %r2, %r0;
     mad.wide.u32 %rd2, %r2, 4, %rd0; mad.wide.u32 %rd3, %r2, 8, %rd0;
@@ -130,7 +130,7 @@ TEST(PtxMemory, AddressesAreChecked) {
   EXPECT_TRUE(has(text, "which is not aligned to 8")) << text;
   EXPECT_TRUE(has(text, "thread 1")) << text;
   EXPECT_TRUE(has(fault("ld.global.u32 %r1, [8];"), "in no allocation"));
-  // Lanes that do not take part are not looked at.
+  // Addresses of inactive lanes are not checked.
   EXPECT_EQ(fault(wide + "setp.lt.u32 %p1, %r0, 31;\n"
                          "@%p1 ld.global.u32 %r1, [%rd1+36];"),
             "");
@@ -143,7 +143,7 @@ TEST(PtxMemory, AddressesAreChecked) {
       << text;
 }
 
-/// Light checks leave out races, but no addresses.
+/// Light checks omit races, but not addresses.
 TEST(PtxMemory, LightChecks) {
   PtxRun run;
   run.options.checks = heddle::emulator::Checks::Light;
@@ -212,7 +212,7 @@ TEST(PtxMemory, Atomics) {
   EXPECT_EQ(out[6], 320u);
   EXPECT_EQ(out[7], 320u);
   EXPECT_EQ(out[8] & 0xffff, 0u);
-  EXPECT_EQ(out[8] >> 16, 0x4380u); // 256: bf16 adds 1 to it no more.
+  EXPECT_EQ(out[8] >> 16, 0x4380u); // 256, to which bf16 cannot add 1.
 }
 
 /// Atomic operations race with others, but not with each other.
@@ -276,7 +276,7 @@ TEST(PtxAsync, CopiesComeWithTheWait) {
   ASSERT_EQ(run.run(in, out), "");
   for (int i = 0; i < 128; ++i)
     EXPECT_EQ(out[i], i % 4 < 2 ? in[i ^ 4] : 0);
-  // One group more may be under way than there should.
+  // Waits that leave one group too many in flight.
   for (const char *wait : {"", "cp.async.wait_group 2;"}) {
     run.text = copyKernel(wait);
     std::string text = run.run(in, out);
@@ -284,7 +284,7 @@ TEST(PtxAsync, CopiesComeWithTheWait) {
                           "1"))
         << text;
   }
-  // Light checks: the bytes are NaN.
+  // With light checks, the bytes are NaN.
   run.options.checks = heddle::emulator::Checks::Light;
   ASSERT_EQ(run.run(in, out), "");
   EXPECT_EQ(out[0], 0xffffffffu);
@@ -380,7 +380,7 @@ TEST(PtxCounters, InstructionsByClass) {
   EXPECT_EQ(of(Class::Control), 2u);
 }
 
-/// The same bits whatever the number of host threads.
+/// The result does not depend on the number of host threads.
 TEST(PtxMemory, BlocksOnSeveralThreads) {
   PtxRun run;
   run.text = kernel(1, R"(
@@ -395,7 +395,7 @@ TEST(PtxMemory, BlocksOnSeveralThreads) {
     for (uint32_t i = 0; i < 3200; ++i)
       ASSERT_EQ(out[i], i);
   }
-  // The first fault is that of the first block, in every run.
+  // Every run reports the error of the first block that has one.
   std::vector<uint32_t> small(32 * 57 + 3);
   EXPECT_TRUE(has(run.run(small), "block (57, 0, 0), thread 3"));
 }

@@ -1,4 +1,4 @@
-//===- OrderTest.cpp - Orders of blocks and warps in the PTX machine ------===//
+//===- OrderTest.cpp - Orders of blocks and warps -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,7 +19,8 @@ namespace {
 
 using Numbers = std::vector<uint32_t>;
 
-/// The tickets that `body` draws at counter %rd1 and leaves in buffer 0.
+/// The tickets that `body` takes from the counter at %rd1 and stores in buffer
+/// 0.
 Numbers tickets(const std::string &body, int64_t blocks, int64_t threads,
                 size_t count, std::optional<uint64_t> order) {
   PtxRun run;
@@ -63,7 +64,7 @@ TEST(PtxOrder, OfBlocks) {
 }
 
 TEST(PtxOrder, OfWarps) {
-  // The first thread of each warp draws five tickets, one after the other.
+  // The first thread of each warp takes five tickets, one after the other.
   const char *body = "mov.u32 %r1, %tid.x;\n"
                      "and.b32 %r2, %r1, 31;\n"
                      "setp.ne.u32 %p1, %r2, 0;\n"

@@ -1,4 +1,4 @@
-//===- ParserTest.cpp - What the PTX machine reads and refuses ------------===//
+//===- ParserTest.cpp - PTX that the machine reads and refuses ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,7 +19,7 @@ bool has(const std::string &text, const std::string &part) {
 
 TEST(PtxParser, ErrorsNameTheLine) {
   EXPECT_EQ(parseError(kernel(0, "")), "");
-  // Eight lines come before the body.
+  // Eight lines precede the body.
   EXPECT_EQ(parseError(kernel(0, "add.s32 %r1, %r0, 1;\nfrobnicate.b32 %r1;")),
             "line 10: unknown instruction 'frobnicate'");
   EXPECT_EQ(parseError(kernel(0, "add.q32 %r1, %r0, 1;")),
@@ -91,7 +91,7 @@ TEST(PtxParser, ReadsWhatCompilersWrite) {
   EXPECT_EQ(out[2] | uint64_t(out[3]) << 32, 0x123456789abcdef0u);
 }
 
-/// Faults name the source line that .loc gives.
+/// Errors name the source line that .loc gives.
 TEST(PtxParser, FaultsNameTheSource) {
   PtxRun run;
   run.text = ptx(R"(.file 2 "b.cu"

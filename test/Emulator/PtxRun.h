@@ -26,20 +26,20 @@ using emulator::Launch;
 using emulator::Module;
 using emulator::Options;
 
-/// A text with version and target.
+/// PTX with a version and a target.
 std::string ptx(const std::string &text, const std::string &chip = "sm_80");
 
-/// A text for sm_80, for sm_90a.
+/// PTX for sm_80; PTX for sm_90a.
 std::string hopper(std::string text);
 
-/// `text` with the first `from` replaced, which has to be there.
+/// `text` with the first occurrence of `from` replaced. Fails if there is none.
 std::string changed(std::string text, const std::string &from,
                     const std::string &to = "");
 
-/// What is wrong with a text, or "".
+/// The error of loading PTX, or "".
 std::string parseError(const std::string &text);
 
-/// A launch of the only kernel of a text on buffers, one pointer each.
+/// A launch of the only kernel of a module, with a pointer to each buffer.
 struct PtxRun {
   std::string text;
   Dim3 grid, block = {32, 1, 1};
@@ -49,7 +49,7 @@ struct PtxRun {
   Counters counters;
   AccessedRanges touched;
 
-  /// Returns what went wrong, or "".
+  /// Returns an error message, or "".
   template <class... T> std::string run(std::vector<T> &...buffers) {
     memory = GlobalMemory();
     pointers.clear();
@@ -65,20 +65,21 @@ private:
   std::vector<uint64_t> pointers;
 };
 
-/// A kernel %rd0 = parameter 0, ... whose body has registers %p, %h (16 bits),
-/// %r, %f, %rd, %fd of 40 each, %tid = %r0, and a shared array `memory`.
+/// A kernel whose body has the parameters as %rd0, %rd1 ..., 40 registers each
+/// of %p, %h (16 bits), %r, %f, %rd and %fd, the thread's number in %r0, and a
+/// shared array `memory`.
 std::string kernel(int parameters, const std::string &body,
                    int64_t sharedBytes = 0);
 
-/// Applies lines of PTX to operands, given and returned as bits: %a, %b, %c
-/// and %d are the operands' registers and the result's, of `widths` bits (1 for
-/// predicates), the result's first. `operands[i]` are the values of one thread.
+/// Applies lines of PTX to operands, given and returned as bits: %a, %b, %c are
+/// the operands' registers and %d the result's, of `widths` bits (1 for
+/// predicates), the result's first. `operands[i]` are the values of thread i.
 std::vector<uint64_t> apply(const std::string &code,
                             const std::vector<int> &widths,
                             const std::vector<std::vector<uint64_t>> &operands,
                             Options options = {});
 
-/// Numbers of a width at which arithmetic goes wrong, and a few at random.
+/// Edge cases of a width, and some random numbers.
 std::vector<uint64_t> integerEdges(int width);
 std::vector<uint64_t> floatEdges(int width);
 /// All tuples of `count` values, or a sample of them.

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Programs of branches, loops and exits that depend on the thread, on more
-// registers than live at once: paths and the sharing of rows against a walk
-// over the same program, one thread after the other.
+// Random programs of branches, loops and exits that depend on the thread, with
+// more registers than are live at once. Compares the machine's paths and shared
+// rows with an interpreter that executes one thread after the other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@ using namespace heddle::test;
 namespace {
 constexpr int numRegisters = 24;
 
-/// A thread of the walk.
+/// A thread of the interpreter.
 struct Thread {
   std::array<uint32_t, numRegisters> values;
   bool isDone = false;
@@ -51,7 +51,7 @@ public:
     return ptx(all + "end: ret;\n}\n");
   }
 
-  /// What the thread leaves: nothing when it exits early.
+  /// The registers at the end; zeros if the thread exits early.
   std::array<uint32_t, numRegisters> walk(uint32_t tid) const {
     Thread thread;
     for (int i = 0; i < numRegisters; ++i)
@@ -69,7 +69,8 @@ private:
     return made;
   }
 
-  /// A comparison of two registers, and its predicate in the text.
+  /// A random comparison of two registers. `predicate` gets its predicate in
+  /// PTX.
   std::function<bool(const Thread &)> condition(std::string &predicate) {
     int a = pick(), b = pick();
     bool isLess = random() % 2;
@@ -82,7 +83,7 @@ private:
     };
   }
 
-  /// to = f(a, b), by way of a register that lives for a moment.
+  /// to = f(a, b), through a register with a short lifetime.
   Step arithmetic(const std::string &guard) {
     struct Form {
       const char *text;
@@ -111,7 +112,7 @@ private:
     bool negated = random() % 2;
     Step step = arithmetic((negated ? "@!" : "@") + predicate + " ");
     return [=](Thread &thread) {
-      // The condition comes first: the step may change what it compares.
+      // The condition comes first, since the step may change its operands.
       if (holds(thread) != negated)
         step(thread);
     };
@@ -128,7 +129,7 @@ private:
     return [=](Thread &thread) { (holds(thread) ? then : otherwise)(thread); };
   }
 
-  /// One to four turns, by a register's low bits.
+  /// One to four iterations, depending on a register's low bits.
   Step loop(int depth) {
     std::string counter = fresh("c", "b32"), predicate = fresh("p", "pred");
     std::string label = std::to_string(count++);
@@ -198,7 +199,7 @@ TEST(PtxRandom, Programs) {
       }
     }
   }
-  // Enough threads come to the end for this to say something.
+  // Enough threads reach the end for the test to be meaningful.
   EXPECT_GT(finished, 300u * 45 * numRegisters / 5);
 }
 

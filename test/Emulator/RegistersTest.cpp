@@ -1,4 +1,4 @@
-//===- RegistersTest.cpp - How many registers a block may have ------------===//
+//===- RegistersTest.cpp - Limits of a block's registers ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,7 +17,7 @@ bool has(const std::string &text, const std::string &part) {
   return text.find(part) != std::string::npos;
 }
 
-/// `body` between directives and the end, for sm_90a; %r1 is the warpgroup.
+/// A kernel for sm_90a with directives and `body`; %r1 is the warpgroup.
 std::string with(const std::string &directives, const std::string &body) {
   std::string text = hopper(kernel(1, "shr.u32 %r1, %r0, 7;\n" + body));
   return text.insert(text.find(")\n") + 1, " " + directives);
@@ -33,7 +33,7 @@ std::string run(const std::string &text, int64_t threads,
   return run.run(out);
 }
 
-/// Registers of a thread, as a driver says them.
+/// Registers of a thread, as the driver would report them.
 int64_t registers(const std::string &text) {
   std::string error;
   auto module = Module::load(text, error);
@@ -41,7 +41,7 @@ int64_t registers(const std::string &text) {
   return module ? module->info("k")->registers : -1;
 }
 
-/// The first warpgroup gives what the two others take.
+/// The first warpgroup releases registers that the two others take.
 const std::string handOver = R"(
     setp.eq.u32 %p1, %r1, 0; @%p1 bra give;
     setmaxnreg.inc.sync.aligned.u32 232;
@@ -52,7 +52,7 @@ const std::string handOver = R"(
 )";
 
 TEST(PtxRegisters, WarpgroupsHandThemOver) {
-  // 168 registers for 384 threads, as ptxas -v prints them for this text.
+  // 168 registers for 384 threads, as ptxas -v prints for this PTX.
   const std::string bounds = ".reqntid 384 .minnctapersm 1";
   EXPECT_EQ(registers(with(bounds, handOver)), 168);
   for (std::optional<uint64_t> order :
@@ -69,7 +69,7 @@ TEST(PtxRegisters, WarpgroupsHandThemOver) {
             "an increase from 168 to 160 registers"));
     EXPECT_TRUE(has(wrong("u32 40", "u32 176"),
                     "a decrease from 168 to 176 registers"));
-    // One warp of four that does not come.
+    // One of a warpgroup's four warps does not take part.
     EXPECT_TRUE(
         has(wrong("@%p1 bra give;", "@%p1 bra give; setp.gt.u32 %p2, %r0, 351; "
                                     "@%p2 ret;"),
@@ -88,7 +88,7 @@ TEST(PtxRegisters, WarpgroupsHandThemOver) {
 }
 
 TEST(PtxRegisters, TextsThatDoNotStateThemAreLeftAlone) {
-  // ptxas ignores setmaxnreg here, and says so.
+  // ptxas ignores setmaxnreg here, with a warning.
   const std::string much = changed(handOver, "u32 40", "u32 160");
   for (const char *bounds :
        {"", ".maxntid 384", ".reqntid 384", ".minnctapersm 2"})
@@ -101,11 +101,11 @@ TEST(PtxRegisters, BoundsAreThoseOfTheChip) {
   EXPECT_EQ(registers(with(".maxntid 384 .minnctapersm 2", handOver)), 80);
   EXPECT_EQ(registers(with(".maxntid 384 .maxnreg 128", handOver)), 128);
   EXPECT_EQ(registers(with(".maxnreg 128", handOver)), 128);
-  // More than a thread can have: ignored.
+  // More registers than a thread can have: ignored.
   EXPECT_LT(registers(with(".maxnreg 300", handOver)), 20);
   EXPECT_TRUE(has(parseError(with(".maxntid 384 .reqntid 384", handOver)),
                   "both .maxntid and .reqntid"));
-  // 200 numbers that live at once.
+  // 200 values that are live at once.
   std::string many = ".reg .b32 %x<200>;\n";
   for (int i = 0; i < 200; ++i)
     many += "add.u32 %x" + std::to_string(i) + ", %r0, " + std::to_string(i) +

@@ -1,4 +1,4 @@
-//===- SampleTest.cpp - What a launch does, from some blocks --------------===//
+//===- SampleTest.cpp - Counts of a launch, estimated from some blocks ----===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,8 +15,8 @@ using heddle::emulator::SampledCounts;
 
 namespace {
 
-/// Threads store their number, the last ones of the grid none; where blocks are
-/// the last of their rows of eight, half as many do.
+/// Threads store their number, but not those after `elements`. In every eighth
+/// block, only half of the threads store.
 std::string text(int64_t elements) {
   return kernel(1, R"(
     mov.u32 %r1, %ctaid.x;
@@ -40,7 +40,8 @@ std::string text(int64_t elements) {
 
 class Sampled : public testing::Test {
 protected:
-  /// Counts 8 x `rows` blocks and some threads more: by a sample, and all.
+  /// Counts a launch of 8 x `rows` blocks and a partial one, from a sample and
+  /// from all blocks.
   void count(int64_t rows, uint64_t budget) {
     int64_t threads = 128, elements = (8 * rows + 2) * threads + 37;
     std::vector<uint32_t> memory(elements);

@@ -1,4 +1,4 @@
-//===- WarpTest.cpp - What lanes of the PTX machine do together -----------===//
+//===- WarpTest.cpp - Instructions on all lanes of a warp -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -20,7 +20,7 @@ bool has(const std::string &text, const std::string &part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Runs a body that leaves two values of every lane in %r1 and %r2.
+/// Runs a body that computes two values of every lane in %r1 and %r2.
 std::vector<std::pair<uint32_t, uint32_t>> lanes(const std::string &body) {
   PtxRun run;
   run.text = kernel(1, body + "mad.wide.u32 %rd1, %r0, 8, %rd0;\n"
@@ -36,7 +36,7 @@ std::vector<std::pair<uint32_t, uint32_t>> lanes(const std::string &body) {
 TEST(PtxWarp, Shuffles) {
   struct Form {
     const char *text;
-    std::function<int(int)> from; ///< The lane, -1 for its own.
+    std::function<int(int)> from; ///< The source lane; -1 for the lane itself.
   };
   const Form forms[] = {
       {"up.b32 %r1|%p1, %r3, 5, 0", [](int i) { return i >= 5 ? i - 5 : -1; }},
@@ -93,7 +93,7 @@ TEST(PtxWarp, VotesMatchesReductions) {
   EXPECT_EQ(out[6], std::pair(~15u, 0u));
 }
 
-/// The value of a lane that takes no part is a NaN.
+/// The value of an inactive lane is a NaN.
 TEST(PtxWarp, LanesThatAreNotAsked) {
   auto out = lanes("setp.lt.u32 %p1, %r0, 4;\nmov.u32 %r1, 7;\n"
                    "@%p1 shfl.sync.down.b32 %r1, %r0, 2, 31, 15;\n"
@@ -165,7 +165,7 @@ TEST(PtxTensor, LoadAndStoreMatrices) {
     }
 }
 
-/// A kind of operand: bits of an element, and its value.
+/// An operand type: bits of an element, and its value.
 struct Kind {
   const char *name;
   int bits;
@@ -185,10 +185,10 @@ double u8(uint32_t bits) { return static_cast<uint8_t>(bits); }
 struct Shape {
   Kind a, b;
   int k;
-  const char *sums; ///< The type of C and D.
+  const char *sums; ///< Type of C and D.
 };
 
-/// Row and column of element i of a lane's fragment of A; row of B.
+/// The row and the column of element i of a lane's fragment of A; the row of B.
 int rowOfA(const Shape &shape, int lane, int i) {
   int perRegister = 32 / shape.a.bits;
   return lane / 4 + (i / perRegister % 2 ? 8 : 0);
@@ -207,7 +207,7 @@ std::string registerList(char name, int first, int count) {
   return text + "}";
 }
 
-/// A kernel of one mma whose operands are loaded lane by lane.
+/// A kernel of one mma, whose operands are loaded lane by lane.
 std::string mmaKernel(const Shape &shape) {
   int ofB = shape.k * shape.b.bits / 128, ofA = 2 * ofB;
   int ofC = std::string(shape.sums) == "f16" ? 2 : 4;
@@ -228,7 +228,7 @@ std::string mmaKernel(const Shape &shape) {
   return kernel(2, text);
 }
 
-/// Random bits of a number near one, or any byte.
+/// Random bits of a number near one, or a random byte.
 uint32_t draw(const Kind &kind, std::mt19937 &random) {
   uint32_t bits = random();
   if (kind.bits == 8)

@@ -18,14 +18,14 @@ namespace {
 
 struct Form {
   const char *types;
-  int bytes;   ///< Of an element.
-  int columns; ///< Of B.
-  int width;   ///< Of the swizzle; 0: none.
+  int bytes;   ///< Bytes of an element.
+  int columns; ///< Columns of B.
+  int width;   ///< Bytes of a swizzled row; 0: no swizzle.
   bool transposedA, transposedB, registersOfA;
 };
 
-/// Byte at which element k of row `row` stands, after the tables of layouts of
-/// the PTX ISA, and the two distances in a descriptor.
+/// The offset of element k of row `row` in the PTX ISA's layouts, and the two
+/// offsets of a descriptor.
 struct Layout {
   const Form &form;
   bool isTransposed;
@@ -45,7 +45,7 @@ struct Layout {
     return swizzle(row % inAtom * form.bytes + row / inAtom * leading +
                    k % 8 * form.width + k / 8 * stride);
   }
-  /// 16 bytes change places within eight rows.
+  /// The swizzle permutes 16-byte chunks within eight rows.
   int64_t swizzle(int64_t at) const {
     int64_t row = at / 128 % (form.width / 16);
     return at ^ row * 16;
@@ -68,10 +68,10 @@ void put(const Form &form, std::vector<uint8_t> &image, int64_t at,
   std::memcpy(&image[at], &bits, form.bytes);
 }
 
-/// One product with A and B brought as they are by bulk copies.
+/// One product, with A and B copied by plain bulk copies.
 class FormRun {
 public:
-  /// Bits of `flipped` are flipped in the descriptors of A and of B.
+  /// Flips the bits of `flipped` in the descriptors of A and of B.
   FormRun(const Form &form, std::array<uint64_t, 2> flipped)
       : form(form), flipped(flipped),
         k(32 / form.bytes), a{form, form.transposedA, 2048, 4096},
@@ -83,12 +83,12 @@ public:
         layout->leading = 4096;
         layout->stride = 128;
       } else {
-        // Rows in atoms of eight, or chunks of rows, then the next eight of k.
+        // Rows in atoms of eight, or chunks of rows; then the next eight of k.
         layout->stride = layout->isTransposed ? 16384 : 1024;
       }
   }
 
-  /// What is wrong with it, or "".
+  /// Returns an error message, or "".
   std::string run() const {
     PtxRun run;
     run.text = changed(text(), ".visible",
@@ -129,7 +129,7 @@ private:
     return image;
   }
 
-  /// What each thread has of A: element pairs as mma.sync has them.
+  /// A thread's registers of A: pairs of elements as in mma.sync.
   std::vector<uint8_t> fragments() const {
     std::vector<uint8_t> fragments(128 * 16);
     int inWord = 4 / form.bytes;
@@ -191,7 +191,7 @@ private:
         0));
   }
 
-  /// What is wrong with a sum, or "".
+  /// Returns an error message for a wrong sum, or "".
   std::string compare(const std::vector<uint32_t> &out, int row,
                       int column) const {
     float sum = 0;
@@ -222,7 +222,7 @@ private:
   Layout a, b;
   std::string types;
   bool halfSums;
-  int count; ///< Of sums that a thread has, in registers.
+  int count; ///< Registers with sums of a thread.
 };
 
 std::string describe(const Form &form) {
@@ -254,7 +254,7 @@ TEST(PtxHopper, FormsOfProducts) {
 // Mutants of descriptors
 //===----------------------------------------------------------------------===//
 
-/// The fields of a descriptor, after the PTX ISA.
+/// The fields of a descriptor in the PTX ISA.
 enum class Field { Start, Leading, Stride, BaseOffset, Swizzle, None };
 
 Field fieldOf(int bit) {
@@ -266,10 +266,11 @@ Field fieldOf(int bit) {
                                  : Field::None;
 }
 
-/// Whether an operand of so many rows (of A, or columns of B) has bytes that
-/// the field places.
+/// Whether the field affects the bytes of an operand with `rows` rows (of A, or
+/// columns of B).
 bool isUsed(Field field, const Form &form, bool isTransposed, int rows) {
-  int rowBytes = rows * form.bytes; // What is adjacent, if it is transposed.
+  // What is contiguous if the operand is transposed.
+  int rowBytes = rows * form.bytes;
   if (field == Field::Leading)
     return !form.width || (isTransposed && rowBytes > form.width);
   if (field == Field::Stride)
@@ -277,9 +278,9 @@ bool isUsed(Field field, const Form &form, bool isTransposed, int rows) {
   return true;
 }
 
-/// Each bit of each descriptor is flipped once: a bit of no field and the base
-/// offset by their names, one of a field that places something by what comes
-/// out. No other changes anything.
+/// Flips each bit of each descriptor once. A bit of no field, and of the base
+/// offset, must be refused by name; a bit of a used field must change the
+/// result; others must change nothing.
 TEST(PtxHopper, BitsOfDescriptors) {
   int noticed = 0, same = 0;
   for (int width : {0, 32, 64, 128})
