@@ -76,16 +76,28 @@ class NN_BinaryOp<string mnemonic, string what, list<Trait> traits = []>
                    !listconcat([SameOperandsAndResultType, NN_Elementwise],
                                traits)> {
   let summary = what;
-  let description = "\n    All have the same shape.\n\n    ```mlir\n    %y = nn." # mnemonic #
-                    " %a, %b : tensor<4x8xf32>\n    ```\n";
   let results = (outs NN_Float:$output);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($output)";
 }
 
 def NN_AddOp : NN_BinaryOp<"add", "out = lhs + rhs, element by element"> {
+  let description = [{
+    Operands and result have the same shape.
+
+    ```mlir
+    %y = nn.add %a, %b : tensor<4x8xf32>
+    ```
+  }];
   let extraClassDeclaration = NN_Ties.declaration;
 }
 def NN_MulOp : NN_BinaryOp<"mul", "out = lhs * rhs, element by element"> {
+  let description = [{
+    Operands and result have the same shape.
+
+    ```mlir
+    %y = nn.mul %a, %b : tensor<4x8xf32>
+    ```
+  }];
   let extraClassDeclaration = NN_LinearInEach.declaration;
 }
 

@@ -67,9 +67,8 @@ def NN_PropertiesOp : OpInterface<"PropertiesOpInterface"> {
       "bool", "staysF32", (ins "unsigned":$result),
       /*methodBody=*/"", /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
-        Whether the results are linear in `operand` while the other operands
-        are constant. If they are, a partial sum as operand gives partial sums
-        as results, so the all-reduce can come after the operation.
+        Whether the results are linear in `operand`. If so, a partial sum as
+        operand gives partial sums as results: the all-reduce can come later.
       }],
       "bool", "isLinearIn", (ins "::mlir::OpOperand &":$operand),
       /*methodBody=*/"", /*defaultImplementation=*/"return false;">,
@@ -87,19 +86,15 @@ def NN_PropertiesOp : OpInterface<"PropertiesOpInterface"> {
       /*methodBody=*/"", /*defaultImplementation=*/[{
         return ::heddle::nn::tiesOfInits($_op);
       }]>,
-    InterfaceMethod<[{
-        The shape whose rows (all dimensions but the last) a row-wise operation
-        goes over. By default that of the first result.
-      }],
+    InterfaceMethod<"The shape whose rows a row-wise operation computes; by default the first result's.",
       "::llvm::ArrayRef<int64_t>", "getDomain", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/[{
         return ::llvm::cast<::mlir::RankedTensorType>(
             $_op->getResult(0).getType()).getShape();
       }]>,
     InterfaceMethod<[{
-        The number of columns of one head, if the columns of a row are those of
-        several attention heads and the operation treats each head of each row
-        independently. 0 otherwise.
+        The number of columns of one attention head, if the operation treats
+        each head in the columns of each row independently; otherwise 0.
       }],
       "int64_t", "getHeadColumns", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/"return 0;">,
@@ -168,9 +163,8 @@ def NN_DifferentiableOp : OpInterface<"DifferentiableOpInterface"> {
       "::llvm::StringRef", "getNotDifferentiableReason", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
     InterfaceMethod<[{
-        Builds the gradients of those operands for which a gradient is wanted
-        (`GradientContext::isActive`), from the gradients of the results, and
-        passes them to `context`.
+        Builds the gradients of the operands that `context` says are active,
+        from the gradients of the results, and passes them to `context`.
       }],
       "void", "buildGradient",
       (ins "::mlir::OpBuilder &":$builder, "::heddle::nn::GradientContext &":$context),
@@ -215,12 +209,11 @@ def NN_ShardingRuleOp : OpInterface<"ShardingRuleOpInterface"> {
     InterfaceMethod<"The sharding rule for the operation's operands and attributes.",
       "::heddle::dist::ShardingRule", "getShardingRule", (ins)>,
     InterfaceMethod<[{
-        Adapts the operation after its operands and results got their rank-local
-        types; `split` is how the whole operation was split. It divides
-        attributes that count something, sets types of results that do not
-        follow from the rule, and computes from the rank which part of the whole
-        this is, where random numbers, positions or rows of a vocabulary depend
-        on that. It may replace the operation.
+        Adapts the operation after its operands and results got rank-local types
+        by `split`: divides attributes that count something, sets result types
+        that the rule does not give, and computes from the rank which shard this
+        is, if random numbers, positions or vocabulary rows depend on that. It
+        may replace the operation.
       }],
       "void", "localize", (ins "const ::heddle::dist::Split &":$split),
       /*methodBody=*/"", /*defaultImplementation=*/"return;">,
