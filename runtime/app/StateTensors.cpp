@@ -132,8 +132,8 @@ std::vector<SourceReader::CodedOutput> SourceReader::codedOutputs() const {
     numElements += count;
   }
   const int64_t inputs = first.coded->inputs, outputs = numElements / inputs;
-  // Outputs are rows of the state or tensor that is transposed, columns of the
-  // other.
+  // An output is a row of a transposed matrix [outputs, inputs], and a column
+  // of a matrix [inputs, outputs].
   const int64_t line = first.isTransposed ? inputs : outputs;
   std::vector<CodedOutput> found(outputs);
   bool fits = true;

@@ -255,15 +255,15 @@ private:
   void fill(const State &state, const SourceReader *reader,
             const std::vector<ElementRange> &wanted,
             std::vector<float> &values);
-  GroupScales wholeCodes(const State &state, const SourceReader *reader,
-                         const plan::PackedWeight &whole);
+  GroupScales wholeScales(const State &state, const SourceReader *reader,
+                          const plan::PackedWeight &whole);
 
   Job &job;
   UploadRing &ring;
   const io::WeightSet *weights;
   std::vector<float> weight; ///< This rank's shard.
-  /// Set if the files hold the weight in the plan's format, or if ranks share
-  /// groups of inputs.
+  /// The weight's scales and zero points, if the files quantize it in the
+  /// plan's format or if ranks share groups of inputs; else empty.
   GroupScales given;
   std::string name;
   std::vector<ElementRange> runs;
@@ -297,11 +297,11 @@ void WeightMaker::fill(const State &state, const SourceReader *reader,
     reader->failNonFinite(work.type, bad);
 }
 
-/// Returns the codes of a weight whose inputs are split over ranks although all
-/// inputs share a scale. The codes do not depend on the mesh.
-GroupScales WeightMaker::wholeCodes(const State &state,
-                                    const SourceReader *reader,
-                                    const plan::PackedWeight &whole) {
+/// Returns the scales and zero points of a weight whose inputs are split over
+/// ranks although all inputs share a scale. They do not depend on the mesh.
+GroupScales WeightMaker::wholeScales(const State &state,
+                                     const SourceReader *reader,
+                                     const plan::PackedWeight &whole) {
   std::vector<float> values(whole.inputs() * whole.outputs());
   fill(state, reader, {{0, 0, int64_t(values.size())}}, values);
   GroupScales codes(whole.groups() * whole.outputs());
@@ -348,7 +348,7 @@ void WeightMaker::readWeight(size_t index) {
   if (given.empty() && packed.isQuantized() && from && from->hasCodes())
     rounded.insert(packed.name);
   if (given.empty() && splitsGroups(packed, whole))
-    given = wholeCodes(state, from, whole);
+    given = wholeScales(state, from, whole);
   if (!given.empty())
     given = scalesOfShard(given, packed, whole, runs);
 }

@@ -91,8 +91,8 @@ public:
   void read();
   /// Answers with an error and closes the connection.
   void refuse(int status, const std::string &message);
-  /// Closes the connection unless an answer is in progress or a request has
-  /// arrived in part.
+  /// Closes the connection unless a request is being answered, or bytes of an
+  /// answer are being sent.
   void closeIfIdle() {
     if (!reply.lock() && !isWriting)
       close();

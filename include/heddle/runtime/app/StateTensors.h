@@ -50,9 +50,9 @@ public:
   /// Throws H0307 for an element of the state that is not finite.
   [[noreturn]] void failNonFinite(const std::string &type,
                                   int64_t element) const;
-  /// Returns the files' quantized codes of a whole weight if they have the
-  /// format in which the plan stores it, so that nothing is rounded again; else
-  /// none.
+  /// Returns the files' scales and zero points of a whole weight if the files
+  /// quantize it in the format of the plan, so that nothing is rounded again;
+  /// else none.
   GroupScales scalesFor(const plan::PackedWeight &whole) const;
   /// Whether some tensor of the state is quantized in the files.
   bool hasCodes() const;
