@@ -73,7 +73,8 @@ public:
   Request receive(int peer, int channel, void *data, int64_t bytes);
   void wait(Request &request) { transport.wait(request); }
 
-  /// Without what the MPI library's own collectives send.
+  /// Returns the bytes sent, without those of the MPI library's own
+  /// collectives.
   const Traffic &traffic() const { return sent; }
   bool usesLibrary() const { return useLibrary; }
 
