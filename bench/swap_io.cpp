@@ -9,7 +9,7 @@
 //
 // Moves a swap file once to memory and back, for every way to move bytes, size
 // of requests and number of them under way, as a step with its optimizer on
-// file does: windows are read, and written behind. Prints GB/s of both
+// file does: it reads tiles, and writes earlier ones. Prints GB/s of both
 // together, the median of five rounds, in which the choices take turns.
 //
 //===----------------------------------------------------------------------===//
@@ -26,7 +26,7 @@
 using namespace heddle;
 using namespace heddle::io;
 
-static constexpr int64_t windowBytes = int64_t(4) << 20;
+static constexpr int64_t tileBytes = int64_t(4) << 20;
 static constexpr int64_t numSlots = 4, rounds = 5;
 
 namespace {
@@ -42,10 +42,10 @@ static double moveAll(OffloadFile &file, const Choice &choice, char *slots) {
   OffloadStream stream(openBlockQueue(choice.method, choice.shape.depth),
                        choice.shape);
   auto begin = std::chrono::steady_clock::now();
-  for (int64_t at = 0; at < file.size(); at += windowBytes) {
-    char *slot = slots + at / windowBytes % numSlots * windowBytes;
-    stream.start({false, &file, at, slot, windowBytes});
-    stream.start({true, &file, at, slot, windowBytes});
+  for (int64_t at = 0; at < file.size(); at += tileBytes) {
+    char *slot = slots + at / tileBytes % numSlots * tileBytes;
+    stream.start({false, &file, at, slot, tileBytes});
+    stream.start({true, &file, at, slot, tileBytes});
   }
   stream.await(stream.started());
   std::chrono::duration<double> taken =
@@ -86,11 +86,11 @@ static void measureAll(OffloadFile &file, char *slots) {
 static void measure(const std::string &directory, int64_t bytes, bool isPlain) {
   OffloadFile file({directory}, bytes, "the benchmark");
   void *memory = nullptr;
-  if (posix_memalign(&memory, windowBytes, numSlots * windowBytes) != 0)
+  if (posix_memalign(&memory, tileBytes, numSlots * tileBytes) != 0)
     return;
-  madvise(memory, numSlots * windowBytes, MADV_HUGEPAGE); // As a step's memory.
+  madvise(memory, numSlots * tileBytes, MADV_HUGEPAGE); // As a step's memory.
   char *slots = static_cast<char *>(memory);
-  memset(slots, 1, numSlots * windowBytes);
+  memset(slots, 1, numSlots * tileBytes);
   isPlain ? measurePlain(file, slots) : measureAll(file, slots);
   free(slots);
 }
@@ -105,10 +105,10 @@ int main(int argc, char **argv) {
   int64_t bytes = isPlain    ? atoll(argv[3])
                   : argc > 2 ? atoll(argv[2]) << 20
                              : int64_t(1) << 30;
-  int64_t windows =
-      std::max((bytes + windowBytes - 1) / windowBytes, int64_t(1));
+  int64_t tiles =
+      std::max((bytes + tileBytes - 1) / tileBytes, int64_t(1));
   try {
-    measure(argv[1], windows * windowBytes, isPlain);
+    measure(argv[1], tiles * tileBytes, isPlain);
   } catch (const UserError &error) {
     fprintf(stderr, "%s", error.diagnostic.format().c_str());
     return error.diagnostic.exitCode();

@@ -443,7 +443,7 @@ def Plan_SettleOp : Plan_Op<"settle", [
     ```mlir
     plan.settle 0
     ...
-    plan.copy %moment, %window on store : memref<64xf32>, memref<64xf32>
+    plan.copy %moment, %tile on store : memref<64xf32>, memref<64xf32>
     %stored = plan.record store carried 0
     ```
   }];

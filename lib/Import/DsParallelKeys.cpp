@@ -103,11 +103,12 @@ static void addOffload(std::vector<DsKey> &keys) {
   };
   static const Answer offload[] = {
       {"buffer_count", Num | DsNull,
-       "windows are as many as the order of a step needs, and more where "
+       "tiles of states have as many buffers as a step needs, and more where "
        "--memory-budget has room"},
       {"buffer_size", Num | DsNull,
-       "a window of the optimizer has sub_group_size elements at most, one of "
-       "parameters those of a layer: no tensor has to fit a buffer"},
+       "a tile of the optimizer's states has at most sub_group_size elements, "
+       "and parameters are fetched layer by layer: no tensor has to fit a "
+       "buffer"},
       {"max_in_cpu", Num | DsNull,
        "each state is in one memory: --place parameters=host keeps all in the "
        "host's"},

@@ -244,12 +244,12 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   line.bytesOfParts += rows && rows->first ? bytes : 0;
   // Frames outside of the device's memory hold the operands of kernels on the
   // host's cores.
-  auto isWindow = [](const plan::Ref &ref) {
+  auto isStateTile = [](const plan::Ref &ref) {
     return ref.space == plan::Space::Frame &&
            ref.memory != plan::MemoryKind::Device;
   };
-  host.toHost += isWindow(target) ? bytes : 0;
-  host.toDevice += isWindow(source) ? bytes : 0;
+  host.toHost += isStateTile(target) ? bytes : 0;
+  host.toDevice += isStateTile(source) ? bytes : 0;
   // A tile of a state that stays on the device is in no offloaded state: take
   // the state at the other end.
   bool leaves = from == plan::MemoryKind::Device;
@@ -258,7 +258,7 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
     state = stateIn(plan, leaves ? source : target);
   if (state)
     line.bytesOf[state->role] += bytes;
-  else if (isWindow(source))
+  else if (isStateTile(source))
     // Updated values from the host that are in no state are gathered by ranks
     // before they are stored in the parameter, or in its copy.
     line.bytesOf[plan.precision == "fp32" ? plan::StateRole::Parameter
