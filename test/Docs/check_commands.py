@@ -4,7 +4,7 @@
 Runs the commands of every block that is marked `console` in these Markdown files,
 with the tools of BIN. A line that begins with `$ ` is a command, a backslash at
 its end continues it; the lines after it are what it prints, in this order, and
-`...` stands for any number of others. Numbers, units and hashes may differ. The
+`...` means any number of others. Numbers, units and hashes may differ. The
 commands of one file run in one empty directory that shows the repository's
 folders docs and examples.
 """

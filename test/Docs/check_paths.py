@@ -2,7 +2,7 @@
 """usage: check_paths.py ROOT
 
 Every path of the repository that the project's Markdown mentions, in prose or in
-code, is there. Braces and asterisks may stand for several. So is every source file
+code, is there. Braces and asterisks may mean several. So is every source file
 that is named alone, as `Schedule.cpp`, in some folder.
 """
 
@@ -24,7 +24,7 @@ OTHERS = {"cuda.h", "cublasLt.h", "nccl.h"}
 
 
 def expand(path):
-    """The paths that `a/{b,c}/d` stands for."""
+    """The paths that `a/{b,c}/d` means."""
     found = re.search(r"\{([^{}]*)\}", path)
     if not found:
         return [path]
