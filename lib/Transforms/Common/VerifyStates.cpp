@@ -75,9 +75,8 @@ private:
           (*state.getParameter() + "." + state.getQuantity()).str())
         return success();
       return state.emitError(code)
-             << "is kept of @" << *state.getParameter()
-             << " by the optimizer and has to have that name, with a point and "
-                "what it is behind it";
+             << "is a state of the optimizer for @" << *state.getParameter()
+             << " and has to be named @" << *state.getParameter() << ".NAME";
     }
     bool isCopy = state.isCopy();
     std::string name =
