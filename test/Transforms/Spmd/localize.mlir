@@ -157,9 +157,9 @@ nn.model @ring family "gpt2" phase "pipe" attributes {
     %y, %lse = nn.attention %x {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>, placement = #nn.placement<ring = true>,
         shardings = [#dist.sharding<[[], ["seq"], []], unreduced []>, #dist.sharding<[[], [], ["seq"]], unreduced []>]}
         : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
-    // CHECK: %[[D0:.*]]:3 = nn.attention_grad {{.*}} forward %[[Y]] lse %[[S]] place
+    // CHECK: %[[D0:.*]]:3 = nn.attention_grad {{.*}} forward %[[Y]] lse %[[S]] sequence_shard
     // CHECK: %[[DK:.*]] = dist.rotate %[[D0]]#1 axes ["seq"] for "nn.attention_grad" {pending}
-    // CHECK: %[[D1:.*]]:3 = nn.attention_grad {{.*}} forward %[[Y]] lse %[[S]] place
+    // CHECK: %[[D1:.*]]:3 = nn.attention_grad {{.*}} forward %[[Y]] lse %[[S]] sequence_shard
     // CHECK: %[[DK1:.*]] = dist.wait %[[DK]]
     // CHECK: %[[DQ:.*]] = nn.add %[[D0]]#0, %[[D1]]#0
     // CHECK: %[[SUM:.*]] = nn.add %[[DK1]], %[[D1]]#1
@@ -186,12 +186,12 @@ nn.model @padded family "own" phase "pipe" attributes {
   nn.step @train(%x: tensor<2x4x16xf32>, %n: tensor<2xi32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<lengths>], outputs = [],
       arg_shardings = [#dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>, #dist.sharding<[["data"]], unreduced []>], result_shardings = []} {
     // CHECK: %[[Y0:.*]], %[[S0:.*]] = nn.attention {{.*}} lengths %[[N]] sequence_shard %{{.*}} ring_step %{{.*}} {heads = #nn.heads<1, scale = 5.000000e-01>, mask = #nn.mask<full>, placement = #nn.placement<sequence_shards = 2>} : (tensor<1x2x8xf32>, tensor<1x2x8xf32>, tensor<1x2x8xf32>, tensor<1xi32>, index, index)
-    // CHECK: nn.attention {{.*}} lengths %[[N]] place
+    // CHECK: nn.attention {{.*}} lengths %[[N]] sequence_shard
     %y, %lse = nn.attention %x, %x, %x lengths %n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>, placement = #nn.placement<ring = true>,
         shardings = [#dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>, #dist.sharding<[["data"], ["tensor"], ["seq"]], unreduced []>]}
         : (tensor<2x4x16xf32>, tensor<2x4x16xf32>, tensor<2x4x16xf32>, tensor<2xi32>) -> (tensor<2x4x16xf32>, tensor<2x2x4xf32>)
-    // CHECK: nn.attention_grad {{.*}} lengths %[[N]] place
-    // CHECK: nn.attention_grad {{.*}} lengths %[[N]] place
+    // CHECK: nn.attention_grad {{.*}} lengths %[[N]] sequence_shard
+    // CHECK: nn.attention_grad {{.*}} lengths %[[N]] sequence_shard
     %d:3 = nn.attention_grad %y, %x, %x, %x forward %y lse %lse lengths %n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>, placement = #nn.placement<ring = true>,
         shardings = [#dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>, #dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>, #dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>]}
         : (tensor<2x4x16xf32>, tensor<2x4x16xf32>, tensor<2x4x16xf32>, tensor<2x4x16xf32>, tensor<2x4x16xf32>, tensor<2x2x4xf32>, tensor<2xi32>) -> (tensor<2x4x16xf32>, tensor<2x4x16xf32>, tensor<2x4x16xf32>)
