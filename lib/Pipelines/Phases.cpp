@@ -183,7 +183,7 @@ static void buildShard(OpPassManager &pm, const CompileOptions &options) {
 static void buildPipe(OpPassManager &pm) {
   // Needs the whole model: it balances the arithmetic of the layers' calls
   // between stages.
-  pm.addPass(createPipeSchedule());
+  pm.addNestedPass<nn::ModelOp>(createPipeSchedule());
   // Needs the stages and their schedule. All later passes see one model for
   // each stage.
   pm.addPass(createPipeSplit());

@@ -29,11 +29,11 @@ struct Layers {
 
 struct SchedulePass : heddle::impl::PipeScheduleBase<SchedulePass> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>())
-      for (auto step : model.getOps<nn::StepOp>())
-        if (step.getKind() == nn::ProgramKind::Train &&
-            failed(schedule(model, step)))
-          return signalPassFailure();
+    nn::ModelOp model = getOperation();
+    for (auto step : model.getOps<nn::StepOp>())
+      if (step.getKind() == nn::ProgramKind::Train &&
+          failed(schedule(model, step)))
+        return signalPassFailure();
   }
 
 private:

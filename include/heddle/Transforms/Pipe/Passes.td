@@ -11,7 +11,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def PipeSchedule : Pass<"pipe-schedule", "::mlir::ModuleOp"> {
+def PipeSchedule : Pass<"pipe-schedule", "::heddle::nn::ModelOp"> {
   let summary = "Cuts the model into stages and writes the schedule.";
   let description = [{
     Assigns the instances of layers to the stages of the mesh's `pipe` axis, in
