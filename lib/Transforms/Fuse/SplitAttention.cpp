@@ -23,7 +23,7 @@ struct SplitAttention : heddle::impl::FuseSplitAttentionBase<SplitAttention> {
   using Base::Base;
 
   void runOnOperation() override {
-    getOperation().walk([&](nn::PagedAttentionOp op) {
+    getOperation()->walk([&](nn::PagedAttentionOp op) {
       bool isOneToken = op.getPositions().getType().getDimSize(1) == 1;
       if (isOneToken && !op.getInParts() && op.getNumParts() > 1)
         split(op);

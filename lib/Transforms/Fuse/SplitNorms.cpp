@@ -24,7 +24,7 @@ struct SplitNorms : heddle::impl::FuseSplitNormsBase<SplitNorms> {
   using Base::Base;
 
   void runOnOperation() override {
-    getOperation().walk(
+    getOperation()->walk(
         [&](nn::GlobalNormOp norm) { numSplit += splitNorm(norm); });
   }
 };

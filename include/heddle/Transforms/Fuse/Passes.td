@@ -154,7 +154,7 @@ def FusePitchRows : Pass<"fuse-pitch-rows", "::heddle::nn::ModelOp"> {
   ];
 }
 
-def FuseSplitAttention : Pass<"fuse-split-attention", "::heddle::nn::ModelOp"> {
+def FuseSplitAttention : Pass<"fuse-split-attention"> {
   let summary = "Splits the attention of one token over threads.";
   let description = [{
     Applies to programs that decode one token of each sequence. Their attention has as
@@ -177,7 +177,7 @@ def FuseSplitAttention : Pass<"fuse-split-attention", "::heddle::nn::ModelOp"> {
   ];
 }
 
-def FuseSplitNorms : Pass<"fuse-split-norms", "::heddle::nn::ModelOp"> {
+def FuseSplitNorms : Pass<"fuse-split-norms"> {
   let summary = "Computes the norm of long tensors in two launches.";
   let description = [{
     A kernel has no barrier between threads, and the order of a sum must not depend on
