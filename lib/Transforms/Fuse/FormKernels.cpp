@@ -230,8 +230,8 @@ private:
     }
   }
 
-  /// Moves sums of vectors to the last such sum before which their results are
-  /// not used.
+  /// Joins sums of vectors into one kernel: each moves to the last such sum,
+  /// unless its result is used before that.
   void joinVectorSums() {
     Group *last = nullptr;
     for (Group &alone : llvm::reverse(groups)) {

@@ -17,8 +17,8 @@
 using namespace mlir;
 using namespace heddle;
 
-/// Checks a state against `like`, which has the attributes of the original
-/// state.
+/// Checks that a state is a shard of its whole type. `like` has the attributes
+/// of the original nn.state.
 static LogicalResult verifyState(planir::StateOp state,
                                  const dist::Strategy &strategy) {
   DictionaryAttr like = state.getLike();

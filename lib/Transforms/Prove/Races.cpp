@@ -31,7 +31,7 @@ struct Use {
       : range(Trace::rangeOf(access, run)), writes(access.writes),
         rankTerm(access.rankTerm), spread(access.spread) {}
 
-  /// The bytes that it touches on any rank.
+  /// All bytes that the access touches on any rank.
   Range everywhere() const { return {range.begin, range.end + spread}; }
 
   bool conflicts(const Use &other) const {
