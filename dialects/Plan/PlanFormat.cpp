@@ -60,33 +60,11 @@ plan::Init heddle::planir::initOf(nn::InitAttr init) {
 }
 
 plan::MemoryKind heddle::planir::memoryOf(MemoryKind kind) {
-  switch (kind) {
-  case MemoryKind::Device:
-    return plan::MemoryKind::Device;
-  case MemoryKind::Host:
-    return plan::MemoryKind::Host;
-  case MemoryKind::Pinned:
-    return plan::MemoryKind::Pinned;
-  case MemoryKind::File:
-    return plan::MemoryKind::File;
-  }
-  llvm_unreachable("no kind of memory");
+  return *plan::parseName<plan::MemoryKind>(stringifyMemoryKind(kind).str());
 }
 
 plan::Stream heddle::planir::streamOf(Stream stream) {
-  switch (stream) {
-  case Stream::Compute:
-    return plan::Stream::Compute;
-  case Stream::Communication:
-    return plan::Stream::Communication;
-  case Stream::Copy:
-    return plan::Stream::Copy;
-  case Stream::Store:
-    return plan::Stream::Store;
-  case Stream::Host:
-    return plan::Stream::Host;
-  }
-  llvm_unreachable("no stream");
+  return *plan::parseName<plan::Stream>(stringifyStream(stream).str());
 }
 
 plan::PerFile<int64_t> heddle::planir::fileBytesOf(ProgramOp program) {
@@ -117,26 +95,10 @@ std::vector<std::string> heddle::planir::namesOf(ArrayAttr names) {
   return list;
 }
 
-static plan::Collective::Kind kindOf(planir::CollectiveKind kind) {
-  using Kind = plan::Collective::Kind;
-  switch (kind) {
-  case planir::CollectiveKind::AllReduce:
-    return Kind::AllReduce;
-  case planir::CollectiveKind::ReduceScatter:
-    return Kind::ReduceScatter;
-  case planir::CollectiveKind::AllGather:
-    return Kind::AllGather;
-  case planir::CollectiveKind::AllToAll:
-    return Kind::AllToAll;
-  case planir::CollectiveKind::Rotate:
-    return Kind::Rotate;
-  }
-  llvm_unreachable("no kind of collective");
-}
-
 plan::Collective heddle::planir::collectiveOf(CollectiveOp op) {
   plan::Collective what;
-  what.kind = ::kindOf(op.getKind());
+  what.kind = *plan::parseName<plan::CollectiveKind>(
+      stringifyCollectiveKind(op.getKind()).str());
   what.axes = namesOf(op.getAxes());
   Type element = cast<MemRefType>(op.getSource().getType()).getElementType();
   what.type = dtypeOf(element);

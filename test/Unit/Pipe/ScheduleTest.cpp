@@ -113,6 +113,8 @@ TEST(Schedule, TextRoundTrip) {
     }
   EXPECT_EQ(printStage(*parseStage(" F0/0  W12/3 ")), "F0 W12/3");
   EXPECT_EQ((*parseStage("W12/3"))[0].name(), "W/3");
+  EXPECT_EQ(printStage(kindsOf(*parseStage("F0/1 F0 F1 I1 B2 W1 I0 O"))),
+            "F0 F0/1 B0 I0 W0 O");
   for (const char *wrong :
        {"F", "X0", "F0 b0", "F0x", "O1", "F-", "F-1", "F0/", "F0/x", "F/1",
         "F0/1/2", "F0/-1", "O/1", "F1048576", "F99999999999999999999"})
