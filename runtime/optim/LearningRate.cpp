@@ -120,25 +120,25 @@ double LearningRate::rangeTest(int64_t update) const {
   return minimum * (1 + stepRate * intervals);
 }
 
+/// A parameter's value as ds_config.json writes it.
+static nlohmann::json describe(plan::RateParameterKind kind, double value) {
+  switch (kind) {
+  case plan::RateParameterKind::Number:
+    return value;
+  case plan::RateParameterKind::Integer:
+    return int64_t(value);
+  case plan::RateParameterKind::Bool:
+    return value != 0;
+  case plan::RateParameterKind::WarmupType:
+    return value == 0 ? "log" : "linear";
+  }
+  return {};
+}
+
 nlohmann::json
 heddle::rt::describeParameters(const plan::Scheduler &scheduler) {
   auto json = nlohmann::json::object();
-  for (auto [parameter, value] : scheduler.parameters) {
-    nlohmann::json &target = json[plan::nameOf(parameter)];
-    switch (kindOf(parameter)) {
-    case plan::RateParameterKind::Number:
-      target = value;
-      break;
-    case plan::RateParameterKind::Integer:
-      target = int64_t(value);
-      break;
-    case plan::RateParameterKind::Bool:
-      target = value != 0;
-      break;
-    case plan::RateParameterKind::WarmupType:
-      target = value == 0 ? "log" : "linear";
-      break;
-    }
-  }
+  for (auto [parameter, value] : scheduler.parameters)
+    json[plan::nameOf(parameter)] = describe(kindOf(parameter), value);
   return json;
 }
