@@ -30,15 +30,12 @@ static double readNumber(RateParameter parameter, const json &value) {
 
 /// The parameters without a default.
 static std::vector<RateParameter> requiredBy(RateSchedule schedule) {
-  switch (schedule) {
-  case RateSchedule::WarmupDecayLR:
-  case RateSchedule::WarmupCosineLR:
-    return {RateParameter::TotalNumSteps};
-  case RateSchedule::OneCycle:
+  if (schedule == RateSchedule::OneCycle)
     return {RateParameter::CycleMinLr, RateParameter::CycleMaxLr};
-  default:
-    return {};
-  }
+  if (schedule == RateSchedule::WarmupDecayLR ||
+      schedule == RateSchedule::WarmupCosineLR)
+    return {RateParameter::TotalNumSteps};
+  return {};
 }
 
 std::optional<plan::Scheduler> config::readScheduler(const Settings &settings,

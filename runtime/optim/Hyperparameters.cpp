@@ -17,8 +17,8 @@
 using namespace heddle;
 using namespace heddle::rt;
 using nlohmann::json;
-using plan::RateParameter;
-using plan::RateSchedule;
+using P = plan::RateParameter;
+using S = plan::RateSchedule;
 
 /// A number for people: 0.001, 5e-05, 1000.
 static std::string textOf(double value) {
@@ -58,54 +58,42 @@ Hyperparameters::Hyperparameters(const plan::Plan &plan)
 /// Whether --lr sets the optimizer's rate: the schedule multiplies it, or has
 /// no highest rate of its own.
 bool Hyperparameters::hasOwnRate() const {
-  return scheduler.type == RateSchedule::Constant ||
-         scheduler.type == RateSchedule::WarmupCosineLR ||
-         (scheduler.type == RateSchedule::WarmupLR &&
-          !scheduler.parameters.count(RateParameter::WarmupMaxLr));
+  return scheduler.type == S::Constant || scheduler.type == S::WarmupCosineLR ||
+         (scheduler.type == S::WarmupLR &&
+          !scheduler.parameters.count(P::WarmupMaxLr));
 }
 
-std::optional<RateParameter>
-Hyperparameters::parameterOf(const std::string &name) const {
-  using S = RateSchedule;
-  using P = RateParameter;
-  struct Entry {
-    S schedule;
-    const char *name;
-    P parameter;
-  };
-  static const Entry entries[] = {
-      {S::WarmupLR, "lr", P::WarmupMaxLr},
-      {S::WarmupLR, "min_lr", P::WarmupMinLr},
-      {S::WarmupLR, "warmup_steps", P::WarmupNumSteps},
-      {S::WarmupDecayLR, "lr", P::WarmupMaxLr},
-      {S::WarmupDecayLR, "min_lr", P::WarmupMinLr},
-      {S::WarmupDecayLR, "warmup_steps", P::WarmupNumSteps},
-      {S::WarmupDecayLR, "train_steps", P::TotalNumSteps},
-      {S::WarmupCosineLR, "min_lr", P::CosMinRatio},
-      {S::WarmupCosineLR, "warmup_steps", P::WarmupNumSteps},
-      {S::WarmupCosineLR, "train_steps", P::TotalNumSteps},
-      {S::OneCycle, "lr", P::CycleMaxLr},
-      {S::OneCycle, "min_lr", P::CycleMinLr},
-      {S::LRRangeTest, "min_lr", P::LrRangeTestMinLr}};
-  for (const Entry &entry : entries)
-    if (scheduler.type == entry.schedule && name == entry.name)
-      return entry.parameter;
-  return std::nullopt;
+std::optional<P> Hyperparameters::parameterOf(const std::string &name) const {
+  static const std::map<std::pair<S, std::string>, P> parameters = {
+      {{S::WarmupLR, "lr"}, P::WarmupMaxLr},
+      {{S::WarmupLR, "min_lr"}, P::WarmupMinLr},
+      {{S::WarmupLR, "warmup_steps"}, P::WarmupNumSteps},
+      {{S::WarmupDecayLR, "lr"}, P::WarmupMaxLr},
+      {{S::WarmupDecayLR, "min_lr"}, P::WarmupMinLr},
+      {{S::WarmupDecayLR, "warmup_steps"}, P::WarmupNumSteps},
+      {{S::WarmupDecayLR, "train_steps"}, P::TotalNumSteps},
+      {{S::WarmupCosineLR, "min_lr"}, P::CosMinRatio},
+      {{S::WarmupCosineLR, "warmup_steps"}, P::WarmupNumSteps},
+      {{S::WarmupCosineLR, "train_steps"}, P::TotalNumSteps},
+      {{S::OneCycle, "lr"}, P::CycleMaxLr},
+      {{S::OneCycle, "min_lr"}, P::CycleMinLr},
+      {{S::LRRangeTest, "min_lr"}, P::LrRangeTestMinLr}};
+  auto found = parameters.find({scheduler.type, name});
+  return found == parameters.end() ? std::nullopt
+                                   : std::optional(found->second);
 }
 
 /// With --warmup-steps or --train-steps, a constant rate becomes the schedule
 /// that `compile` would make of these flags.
 void Hyperparameters::addSchedule(const HyperValues &told) {
   bool decays = told.count("train_steps") > 0;
-  if (scheduler.type != RateSchedule::Constant ||
-      (!decays && !told.count("warmup_steps")))
+  if (scheduler.type != S::Constant || (!decays && !told.count("warmup_steps")))
     return;
-  scheduler.type =
-      decays ? RateSchedule::WarmupDecayLR : RateSchedule::WarmupLR;
-  scheduler.parameters = {{RateParameter::WarmupMinLr, 0},
-                          {RateParameter::WarmupMaxLr, optimizer.lr},
-                          {RateParameter::WarmupNumSteps, 0},
-                          {RateParameter::WarmupType, 1}};
+  scheduler.type = decays ? S::WarmupDecayLR : S::WarmupLR;
+  scheduler.parameters = {{P::WarmupMinLr, 0},
+                          {P::WarmupMaxLr, optimizer.lr},
+                          {P::WarmupNumSteps, 0},
+                          {P::WarmupType, 1}};
 }
 
 bool Hyperparameters::has(const std::string &name) const {
@@ -139,8 +127,8 @@ void Hyperparameters::set(const std::string &name, double value) {
     setOfUpdate(name, value);
     return;
   }
-  std::optional<RateParameter> parameter = parameterOf(name);
-  bool isConstant = scheduler.type == RateSchedule::Constant;
+  std::optional<P> parameter = parameterOf(name);
+  bool isConstant = scheduler.type == S::Constant;
   if (!parameter)
     fail("H0123",
          flagOf(name) + ": " +
@@ -152,7 +140,7 @@ void Hyperparameters::set(const std::string &name, double value) {
              (isConstant ? ", or add --train-steps N"
                          : ", or compile with another schedule"));
   // The schedule has the lowest rate as a fraction of the highest.
-  if (parameter == RateParameter::CosMinRatio)
+  if (parameter == P::CosMinRatio)
     value = optimizer.lr > 0 ? value / optimizer.lr : 0;
   scheduler.parameters[*parameter] = value;
   toldParameters.insert(*parameter);
@@ -192,7 +180,7 @@ HyperValues Hyperparameters::values() const {
     if (parameter && scheduler.parameters.count(*parameter))
       values[name] = scheduler.parameters.at(*parameter);
   }
-  if (scheduler.type == RateSchedule::WarmupCosineLR && values.count("min_lr"))
+  if (scheduler.type == S::WarmupCosineLR && values.count("min_lr"))
     values["min_lr"] *= optimizer.lr;
   values["weight_decay"] = optimizer.weightDecay;
   values["clip"] = optimizer.gradientClipping;
@@ -202,9 +190,8 @@ HyperValues Hyperparameters::values() const {
 std::string Hyperparameters::text() const {
   std::string text = optimizer.type;
   text += ", ";
-  text += scheduler.type == RateSchedule::Constant
-              ? "constant rate"
-              : plan::nameOf(scheduler.type);
+  text += scheduler.type == S::Constant ? "constant rate"
+                                        : plan::nameOf(scheduler.type);
   for (const auto &[name, value] : values())
     text += ", " + name + " " + textOf(value);
   return text;
@@ -220,7 +207,7 @@ nlohmann::ordered_json Hyperparameters::toJson() const {
   all["decoupled"] = optimizer.decoupled;
   all["schedule"] = plan::nameOf(scheduler.type);
   json parameters = describeParameters(scheduler);
-  for (RateParameter told : toldParameters)
+  for (P told : toldParameters)
     parameters[plan::nameOf(told)] = jsonOf(scheduler.parameters.at(told));
   all["schedule_parameters"] = parameters;
   return all;
