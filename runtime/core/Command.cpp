@@ -104,18 +104,11 @@ void from_json(const json &source, Scalar &scalar) {
   source.at(1).get_to(scalar.terms);
 }
 
-void to_json(json &target, const ScheduledFragment &entry) {
-  target = json::array({entry.fragment, entry.microBatch});
-}
-void from_json(const json &source, ScheduledFragment &entry) {
-  source.at(0).get_to(entry.fragment);
-  source.at(1).get_to(entry.microBatch);
-}
-
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Collective, kind, axes, type, wire, outer,
                                    splitOuter, segments, splitSegments)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Channel, axis, delta, name)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fragment, kind, chunk, sequence, slots)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ScheduledFragment, fragment, microBatch)
 
 namespace command {
 
