@@ -106,7 +106,8 @@ std::string checkSchedule(const Schedule &schedule, int64_t microBatches);
 /// The most micro-batches whose activations a stage holds at a time, over all
 /// its chunks: those whose backward pass, or a half of it, is still to come.
 int64_t liveMicroBatches(const Line &line);
-/// The same for one chunk.
+/// The most micro-batches whose activations a stage holds at a time for one
+/// chunk.
 int64_t liveMicroBatches(const Line &line, int64_t chunk);
 
 /// The least number of slots for `chunk` such that micro-batches which the

@@ -457,7 +457,7 @@ private:
   dist::Strategy strategy;
   Parts parts;
   llvm::StringMap<int64_t> kernelIndex; ///< Numbers of the stage's kernels.
-  StatePlaces places;                   ///< Of the stage that is being read.
+  StatePlaces places;                   ///< Offsets of the states of the stage.
   /// Numbers of the kernels of all stages, by symbol and object.
   llvm::DenseMap<std::pair<Attribute, int64_t>, int64_t> byCode;
   llvm::StringMap<int64_t> names;   ///< How many kernels have each name.

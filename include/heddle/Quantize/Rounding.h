@@ -42,11 +42,11 @@ struct RoundedMatrix {
     return group.scale *
            float(codes[input * shape.outputs + output] - group.zero);
   }
-  /// All values, as [inputs][outputs].
+  /// The dequantized values, as [inputs][outputs].
   std::vector<float> values() const;
 
   CodeShape shape;
-  std::vector<int8_t> codes;         ///< [inputs][outputs].
+  std::vector<int8_t> codes;          ///< [inputs][outputs].
   std::vector<rt::GroupScale> groups; ///< [groups][outputs].
 };
 

@@ -48,7 +48,7 @@ private:
   void finish(const PassedSum &sum);
 
   mlir::OpBuilder &builder;
-  const mlir::SymbolTable &symbols; ///< Of the whole model.
+  const mlir::SymbolTable &symbols; ///< Symbols of the whole model.
   const Fragments &fragments;
   const Routes &routes;
   int64_t fragment;

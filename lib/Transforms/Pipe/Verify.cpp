@@ -251,7 +251,7 @@ private:
   ArrayRef<nn::ModelOp> models;
   /// The virtual stage of each layer's path.
   DenseMap<Attribute, int64_t> stages;
-  /// Of the model that is being verified.
+  /// The schedule's line of the model that is being verified.
   pipe::Line line;
   /// The slots that each chunk of its line needs.
   DenseMap<int64_t, int64_t> slotsOfChunk;

@@ -160,7 +160,8 @@ private:
     size_t first = 0, end = 0;
     size_t firstAction = 0;
     bool ofHost = false; ///< Whether the host takes part in all of them.
-    /// None: the entries are submitted one by one.
+    /// The captured graph of the group; none: its entries are submitted one by
+    /// one.
     std::optional<CapturedWork> work;
     /// Bytes that devices send to other ranks each time the group runs.
     int64_t sentBytes = 0;

@@ -45,7 +45,7 @@ public:
   /// Whether devices run the collective without the host: `start` and `wait`
   /// then only submit.
   virtual bool isOfDevices(int64_t collective) const { return false; }
-  /// The same for all messages.
+  /// Whether devices send and receive messages without the host.
   virtual bool sendsFromDevices() const { return false; }
   /// Bytes that devices have sent, as counted by `start` and `send`.
   virtual int64_t bytesOfDevices() const { return 0; }

@@ -44,7 +44,8 @@ private:
   int64_t warmupSteps = 2, totalSteps = 0;
   double firstSize = 0, secondSize = 0, decaySize = 0; ///< In steps.
   int64_t firstStairs = 0, secondStairs = 0;
-  double stepRate = 0; ///< Of the range test, or of a cycle's decay.
+  /// Growth per step of the range test, or decay after a cycle.
+  double stepRate = 0;
   bool staircase = false;
 };
 
