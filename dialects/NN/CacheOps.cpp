@@ -16,10 +16,6 @@ using namespace heddle;
 using namespace heddle::nn;
 using dist::FactorRole;
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 //===----------------------------------------------------------------------===//
 // Verifiers
 //===----------------------------------------------------------------------===//

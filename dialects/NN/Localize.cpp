@@ -43,10 +43,6 @@ public:
 
 } // namespace
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static int64_t elementsFrom(RankedTensorType type, int64_t dim) {
   int64_t elements = 1;
   for (int64_t extent : type.getShape().drop_front(dim))

@@ -19,10 +19,6 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::nn;
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 //===----------------------------------------------------------------------===//
 // Functions
 //===----------------------------------------------------------------------===//

@@ -37,6 +37,10 @@ class Tensor;
 }
 
 namespace heddle::nn {
+/// The type of `value`, which must be a ranked tensor.
+inline mlir::RankedTensorType tensorOf(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType());
+}
 /// The size in bytes of a value that is a ranked tensor; 0 for other types.
 double bytesOf(mlir::Value value);
 

@@ -15,10 +15,6 @@ using namespace heddle::nn;
 #define GET_OP_CLASSES
 #include "dialects/NN/NNOps.cpp.inc"
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// Verifies that `value` has the shape `shape`; `what` names it in the message.
 static LogicalResult verifyShape(Operation *op, Value value,
                                  ArrayRef<int64_t> shape, StringRef what) {

@@ -15,10 +15,6 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::nn;
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 int64_t PackedLinearOp::getPerWord() {
   if (getBits())
     return 32 / static_cast<int64_t>(*getBits());

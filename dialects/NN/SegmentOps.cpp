@@ -15,10 +15,6 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::nn;
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 //===----------------------------------------------------------------------===//
 // Segments
 //===----------------------------------------------------------------------===//

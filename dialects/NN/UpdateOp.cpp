@@ -15,10 +15,6 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::nn;
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 LogicalResult UpdateOp::verify() {
   RankedTensorType parameter = tensorOf(getParameter());
   auto verifyAlike = [&](Value value, StringRef what) -> LogicalResult {

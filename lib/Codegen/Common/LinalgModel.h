@@ -67,10 +67,7 @@ void attachLossLowerings(mlir::MLIRContext *context);
 void attachOptimizerLowerings(mlir::MLIRContext *context);
 void attachProductLowerings(mlir::MLIRContext *context);
 
-/// The type of a tensor value.
-inline mlir::RankedTensorType tensorOf(mlir::Value value) {
-  return llvm::cast<mlir::RankedTensorType>(value.getType());
-}
+using nn::tensorOf;
 
 } // namespace heddle::codegen
 
