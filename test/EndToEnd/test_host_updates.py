@@ -307,7 +307,7 @@ class HostUpdates(h.HeddleTest):
             "sm_90", *flags, output="job"))["memory"] for size in (1024, 1 << 20)]
         arenas = [one["kinds"]["pinned"]["arena"] for one in memory]
         self.assertLess(arenas[0], arenas[1] / 2)
-        self.assertEqual(memory[0]["owners"]["state tiles in pinned memory"], arenas[0])
+        self.assertEqual(memory[0]["owners"]["windows of states in pinned memory"], arenas[0])
         log = self.path("run.jsonl")
         self.run_job(self.path("job"), steps=1)
         (end,) = h.read_log(log, "end")

@@ -290,10 +290,10 @@ StringRef heddle::memory::ownerOf(const Root &root) {
   if (root.kind == Root::Kind::Port)
     return "inputs and outputs";
   if (root.memory != nn::MemoryKind::Device)
-    return "state tiles";
+    return "windows of states";
   auto fetch =
       root.value ? root.value.getDefiningOp<dist::FetchOp>() : dist::FetchOp();
   if (fetch && !fetch.getSlot())
-    return "state tiles";
+    return "windows of states";
   return "activations";
 }

@@ -64,7 +64,8 @@ private:
   llvm::DenseMap<std::pair<const char *, const char *>, bool> shared;
 };
 
-/// The owner of a buffer, for the memory map.
+/// The owner of a buffer, for the memory map. Owners are keys of `explain
+/// --json`, so those of state tiles keep the name "windows of states".
 llvm::StringRef ownerOf(const Root &root);
 
 } // namespace heddle::memory

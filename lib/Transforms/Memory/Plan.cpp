@@ -277,8 +277,8 @@ private:
       bool isDevice = kind == nn::MemoryKind::Device;
       arenas.push_back(isDevice ? arenaBytes - shrink * pageBytes : bytes);
       if (!isDevice && bytes > 0) // Buffers for transfers.
-        map.owners["state tiles in " + nn::stringifyMemoryKind(kind).str() +
-                   " memory"] += bytes;
+        map.owners["windows of states in " +
+                   nn::stringifyMemoryKind(kind).str() + " memory"] += bytes;
     }
     for (int64_t bytes : map.persistentBytes.values) {
       persistent.push_back(alignTo(bytes, pageBytes));

@@ -16,9 +16,9 @@
 // CHECK-DAG: %[[P:.*]] = plan.state_ref @w : memref<2560xf32>
 // CHECK-DAG: %[[P0:.*]] = plan.view %[[P]][0] : memref<2560xf32> -> memref<1024xf32>
 // CHECK-DAG: %[[P1:.*]] = plan.view %[[P]][1024] : memref<2560xf32> -> memref<1024xf32>
-// CHECK-DAG: plan.buffer at 12288 live{{.*}} owner "state tiles" : memref<1024xf32>
-// CHECK-DAG: plan.buffer at 16384 live{{.*}} owner "state tiles" : memref<1024xf32>
-// CHECK-DAG: plan.buffer at 20480 live{{.*}} owner "state tiles" : memref<512xf32>
+// CHECK-DAG: plan.buffer at 12288 live{{.*}} owner "windows of states" : memref<1024xf32>
+// CHECK-DAG: plan.buffer at 16384 live{{.*}} owner "windows of states" : memref<1024xf32>
+// CHECK-DAG: plan.buffer at 20480 live{{.*}} owner "windows of states" : memref<512xf32>
 // CHECK: %[[V0:.*]] = plan.view %[[FILE]][0] : memref<2560xf32> -> memref<1024xf32>
 // CHECK: %[[READY:.*]] = plan.record compute
 // CHECK: plan.wait %[[READY]] on copy
