@@ -1,4 +1,4 @@
-//===- ScheduleCheck.cpp - Schedules are executed to judge them -----------===//
+//===- ScheduleCheck.cpp - Checks and simulates schedules -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Accesses.cpp - What commands read and write, and on which stream ---===//
+//===- Accesses.cpp - Reads, writes and streams of commands ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

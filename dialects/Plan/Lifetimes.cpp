@@ -1,4 +1,4 @@
-//===- Lifetimes.cpp - What happens before what in a sequence -------------===//
+//===- Lifetimes.cpp - Lifetimes of buffers in a sequence -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

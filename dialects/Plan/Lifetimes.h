@@ -1,4 +1,4 @@
-//===- Lifetimes.h - What happens before what in a sequence -----*- C++ -*-===//
+//===- Lifetimes.h - Lifetimes of buffers in a sequence ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- PlanDialect.cpp - When, on which stream, in which bytes ------------===//
+//===- PlanDialect.cpp - Kernels, commands and memory ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- PlanDialect.h - When, on which stream, in which bytes ----*- C++ -*-===//
+//===- PlanDialect.h - Kernels, commands and memory -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- PlanEnums.td - Commands and memory -----------------*- tablegen -*-===//
+//===- PlanEnums.td - Enumerations of commands and memory -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

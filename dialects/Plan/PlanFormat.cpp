@@ -1,4 +1,4 @@
-//===- PlanFormat.cpp - The plan dialect in the plan format's terms -------===//
+//===- PlanFormat.cpp - From the plan dialect to the plan format ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- PlanFormat.h - Dialect plan and plan format --------------*- C++ -*-===//
+//===- PlanFormat.h - From the plan dialect to the plan format --*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

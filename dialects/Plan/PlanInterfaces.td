@@ -1,4 +1,4 @@
-//===- PlanInterfaces.td - The contract of every command ------------------===//
+//===- PlanInterfaces.td - The interface of all commands ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- ClusterCost.cpp - What a plan takes on a cluster -------------------===//
+//===- ClusterCost.cpp - Estimates a plan's time on a cluster -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- UsualMachine.cpp - Figures where no cluster file has any -----------===//
+//===- UsualMachine.cpp - Default figures of machines ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

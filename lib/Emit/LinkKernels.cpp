@@ -1,4 +1,4 @@
-//===- LinkKernels.cpp - Objects to one shared object ---------------------===//
+//===- LinkKernels.cpp - Links objects to a shared object -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

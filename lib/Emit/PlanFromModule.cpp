@@ -1,4 +1,4 @@
-//===- PlanFromModule.cpp - The plan dialect as the plan format -----------===//
+//===- PlanFromModule.cpp - From the plan dialect to the plan -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Calibration.cpp - What a model's layers read -----------------------===//
+//===- Calibration.cpp - Moments of products on a text --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

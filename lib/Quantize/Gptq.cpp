@@ -1,4 +1,4 @@
-//===- Gptq.cpp - Rounding that makes up for its errors -------------------===//
+//===- Gptq.cpp - GPTQ: rounding with error correction --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

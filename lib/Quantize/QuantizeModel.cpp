@@ -1,4 +1,4 @@
-//===- QuantizeModel.cpp - Writes a model with codes ----------------------===//
+//===- QuantizeModel.cpp - Writes a quantized model -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

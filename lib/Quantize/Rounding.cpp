@@ -1,4 +1,4 @@
-//===- Rounding.cpp - A matrix becomes codes ------------------------------===//
+//===- Rounding.cpp - Round-to-nearest quantization -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Batch.cpp - The sizes of a batch -----------------------------------===//
+//===- Batch.cpp - Sizes of a batch ---------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

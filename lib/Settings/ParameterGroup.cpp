@@ -1,4 +1,4 @@
-//===- ParameterGroup.cpp - Reads --group ---------------------------------===//
+//===- ParameterGroup.cpp - Parameter groups of the optimizer -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

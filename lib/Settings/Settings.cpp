@@ -1,4 +1,4 @@
-//===- Settings.cpp - The rows of Settings.def ----------------------------===//
+//===- Settings.cpp - The settings of a compilation -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Source.cpp - How a state is made of tensors of files ---------------===//
+//===- Source.cpp - Weights as expressions over tensors -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

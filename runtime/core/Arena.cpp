@@ -1,4 +1,4 @@
-//===- Arena.cpp - One mapped region of memory ----------------------------===//
+//===- Arena.cpp - A mapping for a plan's memory --------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- CommandList.cpp - A program with every address resolved ------------===//
+//===- CommandList.cpp - A program with resolved addresses ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

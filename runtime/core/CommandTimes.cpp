@@ -1,4 +1,4 @@
-//===- CommandTimes.cpp - When the entries of a list begin and end --------===//
+//===- CommandTimes.cpp - Times of a command list's entries ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

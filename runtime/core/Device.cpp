@@ -1,4 +1,4 @@
-//===- Device.cpp - Memory of a plan on a device --------------------------===//
+//===- Device.cpp - A plan's memory on a device ---------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

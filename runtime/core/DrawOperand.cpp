@@ -1,4 +1,4 @@
-//===- DrawOperand.cpp - Numbers that a kernel is tried with --------------===//
+//===- DrawOperand.cpp - Random operands to check kernels -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

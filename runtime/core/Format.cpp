@@ -1,4 +1,4 @@
-//===- Format.cpp - Sizes as people read them -----------------------------===//
+//===- Format.cpp - Numbers of bytes as text ------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- HostMirror.cpp - Device memory as the host has it ------------------===//
+//===- HostMirror.cpp - Host access to a device's memory ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Loader.cpp - What a compiled binary carries ------------------------===//
+//===- Loader.cpp - Reads a compiled binary -------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- MemoryHelp.cpp - What makes a plan smaller -------------------------===//
+//===- MemoryHelp.cpp - Advice for too little memory ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

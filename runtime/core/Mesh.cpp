@@ -1,4 +1,4 @@
-//===- Mesh.cpp - How ranks are arranged ----------------------------------===//
+//===- Mesh.cpp - The mesh of ranks ---------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

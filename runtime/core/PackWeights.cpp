@@ -1,4 +1,4 @@
-//===- PackWeights.cpp - Makes derived states of weights ------------------===//
+//===- PackWeights.cpp - Packs and quantizes weights ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- ProgramNeeds.cpp - What a run of a program takes -------------------===//
+//===- ProgramNeeds.cpp - FLOPs and bytes of a program --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

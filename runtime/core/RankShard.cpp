@@ -1,4 +1,4 @@
-//===- RankShard.cpp - One rank's part of a tensor ------------------------===//
+//===- RankShard.cpp - A rank's shard of a tensor -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- RunChoices.cpp - What a run chooses of a plan ----------------------===//
+//===- RunChoices.cpp - What a run may change in a plan -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Session.cpp - A plan in memory, ready to run -----------------------===//
+//===- Session.cpp - A loaded plan with its memory ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Staging.cpp - Steps that are submitted ahead -----------------------===//
+//===- Staging.cpp - Double buffers of inputs and results -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

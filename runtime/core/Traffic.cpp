@@ -1,4 +1,4 @@
-//===- Traffic.cpp - What a rank sends in a step --------------------------===//
+//===- Traffic.cpp - Counts sends and copies of a program -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- UploadRing.cpp - Bytes on their way to a device --------------------===//
+//===- UploadRing.cpp - Uploads through two pinned buffers ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- WeightSlices.cpp - A state's elements in the tensors of files ------===//
+//===- WeightSlices.cpp - Elements of a state in weight files -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

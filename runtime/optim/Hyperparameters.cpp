@@ -1,4 +1,4 @@
-//===- Hyperparameters.cpp - The numbers of a run's updates ---------------===//
+//===- Hyperparameters.cpp - Hyperparameters of a training run ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

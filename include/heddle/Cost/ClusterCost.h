@@ -1,4 +1,4 @@
-//===- ClusterCost.h - What a plan takes on a cluster -----------*- C++ -*-===//
+//===- ClusterCost.h - Estimates a plan's time on a cluster -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

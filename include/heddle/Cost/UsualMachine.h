@@ -1,4 +1,4 @@
-//===- UsualMachine.h - Figures where no cluster file has any ---*- C++ -*-===//
+//===- UsualMachine.h - Default figures of machines -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

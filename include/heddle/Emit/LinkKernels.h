@@ -1,4 +1,4 @@
-//===- LinkKernels.h - Objects to one shared object -------------*- C++ -*-===//
+//===- LinkKernels.h - Links objects to a shared object ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

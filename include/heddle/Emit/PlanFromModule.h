@@ -1,4 +1,4 @@
-//===- PlanFromModule.h - The plan dialect as the plan format ---*- C++ -*-===//
+//===- PlanFromModule.h - From the plan dialect to the plan -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

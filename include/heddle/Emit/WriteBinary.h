@@ -1,4 +1,4 @@
-//===- WriteBinary.h - Runtime, plan, kernels as one ELF --------*- C++ -*-===//
+//===- WriteBinary.h - Writes runtime, plan and kernels ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- AxisRole.h - What ranks along an axis share out ----------*- C++ -*-===//
+//===- AxisRole.h - What an axis of the mesh splits -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- CachePages.h - How many pages of a cache a text has ------*- C++ -*-===//
+//===- CachePages.h - Pages of the key-value cache --------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Command.h - What a rank does, one command at a time ------*- C++ -*-===//
+//===- Command.h - The commands of a plan -----------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

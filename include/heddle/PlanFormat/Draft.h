@@ -1,4 +1,4 @@
-//===- Draft.h - A second model in a binary ---------------------*- C++ -*-===//
+//===- Draft.h - The draft model in a binary --------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Format.h - Sizes as people read them ---------------------*- C++ -*-===//
+//===- Format.h - Numbers of bytes as text ----------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

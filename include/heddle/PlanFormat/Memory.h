@@ -1,4 +1,4 @@
-//===- Memory.h - Where bytes are, and what runs beside what ----*- C++ -*-===//
+//===- Memory.h - Kinds of memory, and streams ------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- MemoryHelp.h - What makes a plan smaller -----------------*- C++ -*-===//
+//===- MemoryHelp.h - Advice for too little memory --------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Mesh.h - How ranks are arranged --------------------------*- C++ -*-===//
+//===- Mesh.h - The mesh of ranks -------------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Names.h - Enumerations by name ---------------------------*- C++ -*-===//
+//===- Names.h - Names of enumerators ---------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- PackedWeight.h - How a weight is packed for products -----*- C++ -*-===//
+//===- PackedWeight.h - Layout of a packed weight ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- RunChoices.h - What a run chooses of a plan --------------*- C++ -*-===//
+//===- RunChoices.h - What a run may change in a plan -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Serving.h - What a binary that serves has room for -------*- C++ -*-===//
+//===- Serving.h - Groups of ranks that serve -------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

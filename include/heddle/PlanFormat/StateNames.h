@@ -1,4 +1,4 @@
-//===- StateNames.h - States that the runtime looks up ----------*- C++ -*-===//
+//===- StateNames.h - Names of special states -------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- WeightSlice.h - Where a state's elements stand in files --*- C++ -*-===//
+//===- WeightSlice.h - Elements of a state in weight files ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

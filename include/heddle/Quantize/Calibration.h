@@ -1,4 +1,4 @@
-//===- Calibration.h - What a model's layers read ---------------*- C++ -*-===//
+//===- Calibration.h - Moments of products on a text ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

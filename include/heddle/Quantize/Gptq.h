@@ -1,4 +1,4 @@
-//===- Gptq.h - Rounding that makes up for its errors -----------*- C++ -*-===//
+//===- Gptq.h - GPTQ: rounding with error correction ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- QuantizeModel.h - Writes a model with codes --------------*- C++ -*-===//
+//===- QuantizeModel.h - Writes a quantized model ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

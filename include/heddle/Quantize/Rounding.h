@@ -1,4 +1,4 @@
-//===- Rounding.h - A matrix becomes codes ----------------------*- C++ -*-===//
+//===- Rounding.h - Round-to-nearest quantization ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Batch.h - The sizes of a batch ---------------------------*- C++ -*-===//
+//===- Batch.h - Sizes of a batch -------------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

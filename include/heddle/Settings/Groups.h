@@ -1,4 +1,4 @@
-//===- Groups.h - Ranks that continue texts together ------------*- C++ -*-===//
+//===- Groups.h - Groups of ranks that serve --------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

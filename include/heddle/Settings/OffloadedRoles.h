@@ -1,4 +1,4 @@
-//===- OffloadedRoles.h - What may be in which memory -----------*- C++ -*-===//
+//===- OffloadedRoles.h - States that can be offloaded ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

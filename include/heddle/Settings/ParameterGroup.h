@@ -1,4 +1,4 @@
-//===- ParameterGroup.h - Parameters with their own rates -------*- C++ -*-===//
+//===- ParameterGroup.h - Parameter groups of the optimizer -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

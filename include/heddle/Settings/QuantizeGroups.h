@@ -1,4 +1,4 @@
-//===- QuantizeGroups.h - Groups that share a scale -------------*- C++ -*-===//
+//===- QuantizeGroups.h - Groups that divide weights ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Settings.h - What the user chose -------------------------*- C++ -*-===//
+//===- Settings.h - The settings of a compilation ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Source.h - How a state is made of tensors of files -------*- C++ -*-===//
+//===- Source.h - Weights as expressions over tensors -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

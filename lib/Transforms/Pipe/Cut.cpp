@@ -1,4 +1,4 @@
-//===- Cut.cpp - Which layers each stage gets -----------------------------===//
+//===- Cut.cpp - How many layers each stage gets --------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Fragments.cpp - Which operation is in which fragment ---------------===//
+//===- Fragments.cpp - Assigns operations to fragments --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Fragments.h - Which operation is in which fragment -------*- C++ -*-===//
+//===- Fragments.h - Assigns operations to fragments ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

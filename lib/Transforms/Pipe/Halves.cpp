@@ -1,4 +1,4 @@
-//===- Halves.cpp - Backward passes in two halves -------------------------===//
+//===- Halves.cpp - Backward passes in halves, for zb-h1 ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

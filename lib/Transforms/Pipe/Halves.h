@@ -1,4 +1,4 @@
-//===- Halves.h - Backward passes in two halves -----------------*- C++ -*-===//
+//===- Halves.h - Backward passes in halves, for zb-h1 ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

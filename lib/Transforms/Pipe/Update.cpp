@@ -1,4 +1,4 @@
-//===- Update.cpp - The part of a step outside of its fragments -----------===//
+//===- Update.cpp - Updates, norms and shared gradients -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Update.h - The part of a step outside of its fragments ---*- C++ -*-===//
+//===- Update.h - Updates, norms and shared gradients -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Verify.cpp - What the pipe phase promises --------------------------===//
+//===- Verify.cpp - Verifies stages and schedules -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

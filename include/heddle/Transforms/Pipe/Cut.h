@@ -1,4 +1,4 @@
-//===- Cut.h - Which layers each stage gets ---------------------*- C++ -*-===//
+//===- Cut.h - How many layers each stage gets ------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

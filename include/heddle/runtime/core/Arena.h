@@ -1,4 +1,4 @@
-//===- Arena.h - One mapped region of memory --------------------*- C++ -*-===//
+//===- Arena.h - A mapping for a plan's memory ------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

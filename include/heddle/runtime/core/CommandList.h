@@ -1,4 +1,4 @@
-//===- CommandList.h - A program with every address resolved ----*- C++ -*-===//
+//===- CommandList.h - A program with resolved addresses --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Communication.h - What ranks say to each other -----------*- C++ -*-===//
+//===- Communication.h - Communication of a rank ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

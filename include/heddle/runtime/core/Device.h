@@ -1,4 +1,4 @@
-//===- Device.h - What runs a plan's kernels --------------------*- C++ -*-===//
+//===- Device.h - The interface to hardware ---------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- DeviceLink.h - Devices that talk without the host --------*- C++ -*-===//
+//===- DeviceLink.h - Connections between devices ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

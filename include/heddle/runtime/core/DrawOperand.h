@@ -1,4 +1,4 @@
-//===- DrawOperand.h - Numbers that a kernel is tried with ------*- C++ -*-===//
+//===- DrawOperand.h - Random operands to check kernels ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

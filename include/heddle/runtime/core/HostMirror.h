@@ -1,4 +1,4 @@
-//===- HostMirror.h - Device memory as the host has it ----------*- C++ -*-===//
+//===- HostMirror.h - Host access to a device's memory ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

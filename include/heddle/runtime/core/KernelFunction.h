@@ -1,4 +1,4 @@
-//===- KernelFunction.h - A kernel for CPUs ---------------------*- C++ -*-===//
+//===- KernelFunction.h - The type of compiled CPU kernels ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Loader.h - What a compiled binary carries ----------------*- C++ -*-===//
+//===- Loader.h - Reads a compiled binary -----------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- PackWeights.h - Makes derived states of weights ----------*- C++ -*-===//
+//===- PackWeights.h - Packs and quantizes weights --------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- ProgramNeeds.h - What a run of a program takes -----------*- C++ -*-===//
+//===- ProgramNeeds.h - FLOPs and bytes of a program ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- RankShard.h - One rank's part of a tensor ----------------*- C++ -*-===//
+//===- RankShard.h - A rank's shard of a tensor -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

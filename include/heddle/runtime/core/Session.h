@@ -1,4 +1,4 @@
-//===- Session.h - A plan in memory, ready to run ---------------*- C++ -*-===//
+//===- Session.h - A loaded plan with its memory ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

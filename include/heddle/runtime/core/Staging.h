@@ -1,4 +1,4 @@
-//===- Staging.h - Steps that are submitted ahead ---------------*- C++ -*-===//
+//===- Staging.h - Double buffers of inputs and results ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Traffic.h - What a rank sends in a step ------------------*- C++ -*-===//
+//===- Traffic.h - Counts sends and copies of a program ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- UploadRing.h - Bytes on their way to a device ------------*- C++ -*-===//
+//===- UploadRing.h - Uploads through two pinned buffers --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

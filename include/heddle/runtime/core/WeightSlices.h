@@ -1,4 +1,4 @@
-//===- WeightSlices.h - A state's elements in the tensors of ----*- C++ -*-===//
+//===- WeightSlices.h - Elements of a state in weight files -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

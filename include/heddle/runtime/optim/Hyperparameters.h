@@ -1,4 +1,4 @@
-//===- Hyperparameters.h - The numbers of a run's updates -------*- C++ -*-===//
+//===- Hyperparameters.h - Hyperparameters of a training run ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
