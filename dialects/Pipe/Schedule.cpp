@@ -203,8 +203,8 @@ std::optional<Schedule> heddle::pipe::makeSchedule(llvm::StringRef kind,
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// The most micro-batches that are held at a time, of one chunk or of all.
-static int64_t countLive(const Line &line, std::optional<int64_t> chunk) {
+int64_t heddle::pipe::liveMicroBatches(const Line &line,
+                                       std::optional<int64_t> chunk) {
   int64_t live = 0, most = 0;
   for (const Action &action : line) {
     if (chunk && action.chunk != *chunk)
@@ -214,14 +214,6 @@ static int64_t countLive(const Line &line, std::optional<int64_t> chunk) {
     most = std::max(most, live);
   }
   return most;
-}
-
-int64_t heddle::pipe::liveMicroBatches(const Line &line) {
-  return countLive(line, std::nullopt);
-}
-
-int64_t heddle::pipe::liveMicroBatches(const Line &line, int64_t chunk) {
-  return countLive(line, chunk);
 }
 
 /// Whether the micro-batches that the chunk holds at a time have different

@@ -103,12 +103,10 @@ int64_t chunksOf(const Schedule &schedule);
 /// number of fragments.
 std::string checkSchedule(const Schedule &schedule, int64_t microBatches);
 
-/// The most micro-batches whose activations a stage holds at a time, over all
-/// its chunks: those whose backward pass, or a half of it, is still to come.
-int64_t liveMicroBatches(const Line &line);
-/// The most micro-batches whose activations a stage holds at a time for one
-/// chunk.
-int64_t liveMicroBatches(const Line &line, int64_t chunk);
+/// The most micro-batches whose activations a stage holds at a time, for one
+/// chunk or over all its chunks: those whose backward pass, or a half of it, is
+/// still to come.
+int64_t liveMicroBatches(const Line &line, std::optional<int64_t> chunk = {});
 
 /// The least number of slots for `chunk` such that micro-batches which the
 /// stage holds at the same time differ modulo it; at least 1.

@@ -13,6 +13,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include <algorithm>
+#include <array>
 
 using namespace heddle::pipe;
 using Kind = Action::Kind;
@@ -263,19 +264,11 @@ std::string heddle::pipe::checkSchedule(const Schedule &schedule,
 //===----------------------------------------------------------------------===//
 
 double StageTimes::of(const Action &action) const {
-  switch (action.kind) {
-  case Kind::Forward:
-    return chunks[action.chunk].forward;
-  case Kind::Backward:
-    return chunks[action.chunk].backward;
-  case Kind::BackwardInput:
-    return chunks[action.chunk].backwardInput;
-  case Kind::BackwardWeight:
-    return chunks[action.chunk].backwardWeight;
-  case Kind::Optimizer:
-    return optimizer;
-  }
-  return 0;
+  const ChunkTimes &chunk = chunks[action.chunk];
+  // In the order of Action::Kind.
+  return std::array{chunk.forward, chunk.backward, chunk.backwardInput,
+                    chunk.backwardWeight,
+                    optimizer}[static_cast<size_t>(action.kind)];
 }
 
 Replay heddle::pipe::replaySchedule(const Schedule &schedule,

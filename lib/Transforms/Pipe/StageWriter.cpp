@@ -313,10 +313,8 @@ void StageWriter::writeUpdate(const StepPlan &whole, nn::StepOp step,
         addUpShared(builder, stage, sum, rank);
   }
   sumResults(step);
-  SmallVector<unsigned> all;
-  for (unsigned number = 0; number < step.getResultTypes().size(); ++number)
-    all.push_back(number);
-  dropPorts(step, all);
+  unsigned results = step.getResultTypes().size();
+  dropPorts(step, llvm::to_vector(llvm::seq(0u, results)));
 }
 
 /// All-reduces an accumulator over `pipe` where it is read after the loop: each
