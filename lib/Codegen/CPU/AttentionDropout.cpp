@@ -90,7 +90,7 @@ LoopBuilder::Values AttentionEmitter::keep(Value firstProbability, Value query,
   Value first =
       b.add(b.add(firstProbability, b.mul(query, spec.wholeSeq())), key);
   Value two = wideConstant(b, wideType, 2);
-  auto words = [&](int64_t parity) -> Values {
+  auto randomWords = [&](int64_t parity) -> Values {
     Value index = indexVector(first, parity);
     if (spec.seq % 4 == 0) {
       PhiloxState state = philox(b.create<arith::ShRUIOp>(index, two));
@@ -114,7 +114,7 @@ LoopBuilder::Values AttentionEmitter::keep(Value firstProbability, Value query,
     }
     return result;
   };
-  Values even = words(0), odd = words(1), kept;
+  Values even = randomWords(0), odd = randomWords(1), kept;
   auto wordType = vectorType.clone(b.builder.getI32Type());
   auto threshold = static_cast<uint32_t>(std::floor(spec.p * 0x1p32));
   Value bound = b.create<arith::ConstantOp>(

@@ -185,12 +185,12 @@ Value IntegerActivations::prepareBlock(Value from, Value to, Value first,
   Value factors = splat(scaling.factor, f32s),
         rounding = splat(real(12582912), f32s);
   Value raised = splat(integer(0x4b400000), i32s);
-  auto body = [&](Value place, int64_t count, ValueRange carried) -> Values {
+  auto body = [&](Value start, int64_t count, ValueRange carried) -> Values {
     Value x =
-        b.create<vector::FMAOp>(loadRow(from, place, count), factors, rounding);
+        b.create<vector::FMAOp>(loadRow(from, start, count), factors, rounding);
     Value integers =
         b.create<arith::SubIOp>(b.create<LLVM::BitcastOp>(i32s, x), raised);
-    storeIntegers(integers, b.advance(integersTo, integerType(), place), count);
+    storeIntegers(integers, b.advance(integersTo, integerType(), start), count);
     return {b.create<arith::AddIOp>(carried[0], integers)};
   };
   Value zeros = splat(integer(0), i32s);

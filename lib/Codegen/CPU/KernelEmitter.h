@@ -36,12 +36,12 @@ struct KernelEmitter {
   mlir::ValueRange yields() {
     return kernel.getBody().front().getTerminator()->getOperands();
   }
-  /// The address of `value`, an argument or a value that `place` was called
-  /// for; null for an index and for other values.
+  /// The address of `value`, an argument or a value that `setPointer` was
+  /// called for; null for an index and for other values.
   mlir::Value pointerOf(mlir::Value value) { return pointers.lookup(value); }
   /// Records that `value`, a value of the kernel's body, is stored at
   /// `pointer`.
-  void place(mlir::Value value, mlir::Value pointer) {
+  void setPointer(mlir::Value value, mlir::Value pointer) {
     pointers[value] = pointer;
   }
   /// The address to which `value` is written if the kernel yields it; null for
@@ -108,7 +108,7 @@ mlir::LogicalResult emitAttentionKernel(KernelEmitter &k);
 mlir::LogicalResult emitCacheKernel(KernelEmitter &k);
 /// Emits a part of `write`, as a kernel of fused products needs it: the heads
 /// in columns `begin` to `end` of operand number `tensor` of q, k and v, for
-/// `count` tokens from `first` on. `place` was called for q, k and v.
+/// `count` tokens from `first` on. `setPointer` was called for q, k and v.
 void emitCacheColumns(KernelEmitter &k, nn::CacheWriteOp write, int64_t tensor,
                       mlir::Value first, mlir::Value count, mlir::Value begin,
                       mlir::Value end);

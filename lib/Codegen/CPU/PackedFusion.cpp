@@ -102,19 +102,19 @@ private:
 Value PackedFusion::memoryOf(Value value) {
   if (Value known = k.pointerOf(value))
     return known;
-  Value place = k.resultPointer(value);
+  Value pointer = k.resultPointer(value);
   auto readers = llvm::make_filter_range(
       stages, [&](const HeadStage &stage) { return stage.input == value; });
   bool isCached = write && llvm::is_contained(write.getQkv(), value);
-  if (!place && !isCached && llvm::hasSingleElement(readers))
-    place = memoryOf((*readers.begin()).output);
-  if (!place) {
+  if (!pointer && !isCached && llvm::hasSingleElement(readers))
+    pointer = memoryOf((*readers.begin()).output);
+  if (!pointer) {
     auto type = cast<RankedTensorType>(value.getType());
-    place = k.reserve(type.getNumElements() *
-                      dist::byteSize(type.getElementType()));
+    pointer = k.reserve(type.getNumElements() *
+                        dist::byteSize(type.getElementType()));
   }
-  k.place(value, place);
-  return place;
+  k.setPointer(value, pointer);
+  return pointer;
 }
 
 /// The value [..., columns] whose heads `op` reads. Reports an error and
@@ -371,24 +371,24 @@ FailureOr<PackedRowFn> PackedFusion::rowsOf() {
   FailureOr<RowEmitter> emitter = rowEmitterOf(k, made);
   if (failed(emitter))
     return failure();
-  SmallVector<Value> places;
+  SmallVector<Value> rows;
   for (Value value : made)
-    places.push_back(k.reserve(columns * dist::byteSize(elementType(value))));
+    rows.push_back(k.reserve(columns * dist::byteSize(elementType(value))));
   return PackedRowFn([=, make = *emitter](Value row) {
-    make(row, places);
+    make(row, rows);
     if (rowResults.empty())
-      return places[0];
+      return rows[0];
     Value writer =
         b.sub(row, b.mul(b.div(row, k.self.threads), k.self.threads));
     b.ifThen(b.equal(writer, k.self.thread), [&] {
-      for (auto [value, place] : llvm::zip(made, places))
+      for (auto [value, address] : llvm::zip(made, rows))
         if (Value result = k.resultPointer(value)) {
           Type type = elementType(value);
-          copyRow(type, columns, place,
+          copyRow(type, columns, address,
                   b.advance(result, type, b.mul(row, columns)));
         }
     });
-    return places[0];
+    return rows[0];
   });
 }
 

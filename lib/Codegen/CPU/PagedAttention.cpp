@@ -48,7 +48,7 @@ private:
   void emitBlock(Value row, Value kvHead, Value first, Value part,
                  Value output) override;
   /// Converts values loaded from the cache, int8 codes or floats, to f32.
-  Value numbers(Value loaded) {
+  Value toFloats(Value loaded) {
     auto type = cast<VectorType>(loaded.getType());
     return scales ? b.create<arith::SIToFPOp>(type.clone(f32), loaded)
                   : b.widen(loaded);
@@ -106,7 +106,7 @@ Values PagedVectors::scores(Page in, Page next) {
   auto loadType = VectorType::get(pageTokens, cacheType);
   auto step = [&](Value feature, int64_t chain, MutableArrayRef<Value> sums) {
     Value d = b.add(feature, chain);
-    Value k = numbers(
+    Value k = toFloats(
         b.load(loadType, b.advance(in.keys, cacheType, b.mul(d, pageTokens)),
                bytesOf(cacheType)));
     for (int64_t i = 0; i < blockSize; ++i) {
@@ -148,14 +148,14 @@ Values PagedVectors::weighted(Page in, Page next, Value count, Values sums) {
   auto loadType = VectorType::get(lanes, cacheType);
   return b.forLoop(
       b.constant(0), count, 1, sums, [&](Value key, ValueRange carried) {
-        Value place = b.mul(key, dims);
+        Value first = b.mul(key, dims);
         if (next.values)
-          fetch(b.advance(next.values, cacheType, place),
+          fetch(b.advance(next.values, cacheType, first),
                 dims * bytesOf(cacheType));
         Values now(carried);
         for (int64_t v = 0; v < headVectors; ++v) {
-          Value from = b.advance(in.values, cacheType, b.add(place, v * lanes));
-          Value value = numbers(
+          Value from = b.advance(in.values, cacheType, b.add(first, v * lanes));
+          Value value = toFloats(
               b.load(loadType, from, bytesOf(cacheType), parts.maskOf(v)));
           for (int64_t i = 0; i < blockSize; ++i) {
             Value p =

@@ -150,9 +150,9 @@ Value PagedEmitter::outputAt(Value output, const Query &query) {
 }
 
 Value PagedEmitter::partAt(Value output, const Query &query, Value part) {
-  Value place = b.add(b.mul(query.token, numParts), part);
-  place = b.add(b.mul(place, heads), query.head);
-  return b.advance(output, f32, b.mul(place, parts.size()));
+  Value index = b.add(b.mul(query.token, numParts), part);
+  index = b.add(b.mul(index, heads), query.head);
+  return b.advance(output, f32, b.mul(index, parts.size()));
 }
 
 void PagedEmitter::storeOutput(Value output, const Query &query,
@@ -168,15 +168,15 @@ void PagedEmitter::storeOutput(Value output, const Query &query,
 
 void PagedEmitter::emit(Value output) {
   int64_t blocks = llvm::divideCeil(tokens * group, blockSize);
-  int64_t pieces = inParts ? numParts : 1;
-  int64_t items = rows * kv * blocks * pieces;
+  int64_t itemParts = inParts ? numParts : 1;
+  int64_t items = rows * kv * blocks * itemParts;
   auto emitItem = [&](Value item) {
-    Value number = b.div(item, pieces);
-    Value place = b.div(number, blocks);
-    Value first = b.mul(b.sub(number, b.mul(place, blocks)), blockSize);
-    Value row = b.div(place, kv);
-    Value part = inParts ? b.sub(item, b.mul(number, pieces)) : Value();
-    emitBlock(row, b.sub(place, b.mul(row, kv)), first, part, output);
+    Value number = b.div(item, itemParts);
+    Value headBlock = b.div(number, blocks);
+    Value first = b.mul(b.sub(number, b.mul(headBlock, blocks)), blockSize);
+    Value row = b.div(headBlock, kv);
+    Value part = inParts ? b.sub(item, b.mul(number, itemParts)) : Value();
+    emitBlock(row, b.sub(headBlock, b.mul(row, kv)), first, part, output);
   };
   // Threads take adjacent blocks of queries of a head, so that its keys stay in
   // the CPU's cache.

@@ -278,11 +278,11 @@ void PagedTiles::takePowers(Value index, Value begin, Value end) {
   };
   Value most = b.forLoop(
       begin, end, 1, hidden(), [&](Value page, ValueRange carried) -> Values {
-        Value place = scoresAt(page);
+        Value address = scoresAt(page);
         Value score = b.create<arith::MulFOp>(
-            b.load(keyVector, place, AmxTiles::rowBytes), factor);
+            b.load(keyVector, address, AmxTiles::rowBytes), factor);
         score = masked(capped(score), page, count, first);
-        b.store(score, place, AmxTiles::rowBytes);
+        b.store(score, address, AmxTiles::rowBytes);
         return {larger(carried[0], score)};
       })[0];
   Value largest =
@@ -291,11 +291,11 @@ void PagedTiles::takePowers(Value index, Value begin, Value end) {
   Value total = b.forLoop(
       begin, end, 1, b.zeros(keyVector),
       [&](Value page, ValueRange carried) -> Values {
-        Value place = scoresAt(page);
-        Value score = b.load(keyVector, place, AmxTiles::rowBytes);
+        Value address = scoresAt(page);
+        Value score = b.load(keyVector, address, AmxTiles::rowBytes);
         Value power = codegen::exp2(b.builder, b.loc,
                                     b.create<arith::SubFOp>(score, spread));
-        b.store(b.narrow(power, cacheType), place, AmxTiles::rowBytes);
+        b.store(b.narrow(power, cacheType), address, AmxTiles::rowBytes);
         return {b.create<arith::AddFOp>(carried[0], power)};
       })[0];
   b.store(largest, totalAt(index, 0), sizeof(float));

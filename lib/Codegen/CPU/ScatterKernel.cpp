@@ -103,9 +103,9 @@ void ScatterGenerator::sortPositions() {
     return SmallVector<Value>{next};
   });
   forIds([&](Value position, Value row) {
-    Value place = loadFrom(ends, row);
-    storeTo(order, place, position);
-    storeTo(ends, row, b.add(place, 1));
+    Value slot = loadFrom(ends, row);
+    storeTo(order, slot, position);
+    storeTo(ends, row, b.add(slot, 1));
   });
 }
 

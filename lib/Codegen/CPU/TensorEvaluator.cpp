@@ -117,10 +117,10 @@ Element TensorEvaluator::load(Value tensor, Value begin, bool oneRow,
             Element::Vector};
   Value offsets = offset.scattered;
   if (offset.laneStride) {
-    Value numbers =
+    Value steps =
         b.create<arith::MulIOp>(laneNumbers(b.builder.getI64Type()),
                                 broadcast(b.constant(offset.laneStride)));
-    offsets = offsets ? b.add(offsets, numbers) : numbers;
+    offsets = offsets ? b.add(offsets, steps) : steps;
   }
   return gather(type, pointer, offsets);
 }

@@ -72,14 +72,13 @@ template <typename OpT> struct CacheLoops {
   }
   /// A feature of a key (`which` is 0) or value (1) in the cache, as f32.
   Value cached(ScalarBuilder &s, int64_t which, Value page, Value head,
-               Value feature, Value place) {
+               Value feature, Value slot) {
     Value found = which == 0
-                      ? s.extract(in.getKeys(), {page, head, feature, place})
-                      : s.extract(in.getValues(), {page, head, place, feature});
+                      ? s.extract(in.getKeys(), {page, head, feature, slot})
+                      : s.extract(in.getValues(), {page, head, slot, feature});
     if (!in.getScales())
       return found;
-    Value scale =
-        s.extract(in.getScales(), {page, head, s.index(which), place});
+    Value scale = s.extract(in.getScales(), {page, head, s.index(which), slot});
     return s.mul(s.create<arith::SIToFPOp>(s.getF32Type(), found), scale);
   }
   Value isThere(ScalarBuilder &s, Value row, Value token) {
@@ -154,10 +153,10 @@ static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
   /// `make` computes them from the token's row and its number in the row.
   using Make =
       llvm::function_ref<Value(ScalarBuilder &, Value row, Value token)>;
-  auto write = [&](Value old, int64_t place, Make make) {
+  auto write = [&](Value old, int64_t dim, Make make) {
     return b.map(
         old.getType(), {{old}}, [&](ScalarBuilder &s, Args x) -> Value {
-          Value found = s.extract(writers, {s.position(0), s.position(place)});
+          Value found = s.extract(writers, {s.position(0), s.position(dim)});
           Value isNew = s.create<arith::CmpFOp>(arith::CmpFPredicate::OGT,
                                                 found, s.f32(0));
           Value number =
@@ -172,10 +171,10 @@ static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
   };
   Value scales[2];
   auto writeKeysOrValues = [&](Value old, int64_t which, int64_t feature,
-                               int64_t place) {
+                               int64_t dim) {
     if (in.getScales())
       scales[which] = scalesOf(loops, which + 1, b);
-    return write(old, place, [&](ScalarBuilder &s, Value row, Value token) {
+    return write(old, dim, [&](ScalarBuilder &s, Value row, Value token) {
       Value head = s.position(1);
       Value written =
           loops.element(s, which + 1, row, token, head, s.position(feature));
@@ -220,14 +219,14 @@ private:
   Value kvHead(ScalarBuilder &s, Value head) {
     return quotient(s, head, loops.heads / loops.kv);
   }
-  Value keyOf(ScalarBuilder &s, Value part, Value place) {
-    return plus(s, times(s, part, length), place);
+  Value keyOf(ScalarBuilder &s, Value part, Value inPart) {
+    return plus(s, times(s, part, length), inPart);
   }
   /// Like `keyOf`, but limited to the positions of the row's page table, so
   /// that reads are in bounds.
-  Value knownKey(ScalarBuilder &s, Value part, Value place) {
+  Value knownKey(ScalarBuilder &s, Value part, Value inPart) {
     int64_t context = tensorOf(op.getPages()).getDimSize(1) * loops.pageTokens;
-    return s.create<arith::MinUIOp>(keyOf(s, part, place),
+    return s.create<arith::MinUIOp>(keyOf(s, part, inPart),
                                     s.index(context - 1));
   }
 
@@ -300,14 +299,15 @@ Value PartialAttentionLowering::lower() {
       terms, {b.space(terms)}, Combine::Add,
       [&](ScalarBuilder &s, Args) -> Value {
         Value row = s.position(0), token = s.position(1);
-        Value part = s.position(2), head = s.position(3), place = s.position(5);
-        Value key = knownKey(s, part, place);
+        Value part = s.position(2), head = s.position(3),
+              inPart = s.position(5);
+        Value key = knownKey(s, part, inPart);
         Value v =
             loops.cached(s, 1, loops.page(s, row, key), kvHead(s, head),
                          s.position(4), remainder(s, key, loops.pageTokens));
-        Value p = s.extract(powers, {row, token, part, head, place});
+        Value p = s.extract(powers, {row, token, part, head, inPart});
         return s.create<arith::SelectOp>(
-            isVisible(s, row, token, keyOf(s, part, place)), s.mul(p, v),
+            isVisible(s, row, token, keyOf(s, part, inPart)), s.mul(p, v),
             s.f32(0));
       });
   RankedTensorType type = op.getPartsType();

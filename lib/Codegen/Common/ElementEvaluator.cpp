@@ -82,7 +82,7 @@ Element ElementEvaluator::evaluate(Value tensor, const Point &at) {
   if (!element.value) {
     Operation *op = tensor.getDefiningOp();
     return fail(op ? op : tensor.getParentBlock()->getParentOp(),
-                getElementTypeOrSelf(tensor), "an element of another place");
+                getElementTypeOrSelf(tensor), "an element at another position");
   }
   define(tensor, at, element);
   return element;

@@ -310,13 +310,13 @@ static Values lowerSquareSums(nn::SquareSumsOp op, nn::SquareSumsOp::Adaptor in,
         Value exists = s.create<arith::CmpIOp>(arith::CmpIPredicate::ult, at,
                                                s.index(type.getNumElements()));
         at = s.create<arith::SelectOp>(exists, at, s.index(0));
-        Values place(type.getRank());
+        Values index(type.getRank());
         for (int64_t dim = type.getRank() - 1; dim >= 0; --dim) {
           Value extent = s.index(type.getDimSize(dim));
-          place[dim] = s.create<arith::RemUIOp>(at, extent);
+          index[dim] = s.create<arith::RemUIOp>(at, extent);
           at = s.create<arith::DivUIOp>(at, extent);
         }
-        Value x = s.create<arith::ExtFOp>(f64, s.extract(in.getInput(), place));
+        Value x = s.create<arith::ExtFOp>(f64, s.extract(in.getInput(), index));
         Value zero = s.create<arith::ConstantOp>(s.getF64FloatAttr(0));
         return s.create<arith::SelectOp>(exists, s.mul(x, x), zero);
       });

@@ -67,16 +67,16 @@ static Value unpackWeight(ScalarBuilder &s, nn::PackedLinearOp op, Value weight,
   }
   auto bits = static_cast<int64_t>(*op.getBits());
   Value word = s.extract(weight, at);
-  Value index = rem(i, perWord), place;
+  Value index = rem(i, perWord), start;
   auto times = [&](Value x, int64_t by) -> Value {
     return s.create<arith::MulIOp>(x, s.index(by));
   };
   // As plan::PackedWeight::bitOf.
-  place = bits == 4 ? Value(s.create<arith::AddIOp>(times(rem(index, 2), 16),
+  start = bits == 4 ? Value(s.create<arith::AddIOp>(times(rem(index, 2), 16),
                                                     times(div(index, 2), 4)))
                     : times(index, bits);
   Value above = s.create<arith::SubIOp>(
-      s.i32(32 - bits), s.create<arith::IndexCastOp>(s.getI32Type(), place));
+      s.i32(32 - bits), s.create<arith::IndexCastOp>(s.getI32Type(), start));
   Value high = s.create<arith::ShLIOp>(word, above);
   Value code = s.create<arith::ShRSIOp>(high, s.i32(32 - bits));
   return s.create<arith::SIToFPOp>(s.getF32Type(), code);
@@ -107,12 +107,12 @@ static Value quantizeInput(nn::PackedLinearOp op, Value input,
         Value group = s.create<arith::DivUIOp>(number, s.index(blocksOfGroup));
         Value inGroup =
             s.create<arith::RemUIOp>(number, s.index(blocksOfGroup));
-        Value place = s.create<arith::AddIOp>(times(inGroup, block),
-                                              s.position(column + 1));
+        Value position = s.create<arith::AddIOp>(times(inGroup, block),
+                                                 s.position(column + 1));
         Value isThere = s.create<arith::CmpIOp>(arith::CmpIPredicate::ult,
-                                                place, s.index(length));
-        place = s.create<arith::MinUIOp>(place, s.index(length - 1));
-        at.push_back(s.create<arith::AddIOp>(times(group, length), place));
+                                                position, s.index(length));
+        position = s.create<arith::MinUIOp>(position, s.index(length - 1));
+        at.push_back(s.create<arith::AddIOp>(times(group, length), position));
         Value size = s.create<math::AbsFOp>(s.extract(input, at));
         return s.create<arith::SelectOp>(isThere, size, s.f32(0));
       });
@@ -122,10 +122,10 @@ static Value quantizeInput(nn::PackedLinearOp op, Value input,
       at.push_back(s.position(dim));
     Value i = s.position(column);
     Value group = s.create<arith::DivUIOp>(i, s.index(length));
-    Value place = s.create<arith::RemUIOp>(i, s.index(length));
+    Value position = s.create<arith::RemUIOp>(i, s.index(length));
     at.push_back(s.create<arith::AddIOp>(
         s.create<arith::MulIOp>(group, s.index(blocksOfGroup)),
-        s.create<arith::DivUIOp>(place, s.index(block))));
+        s.create<arith::DivUIOp>(position, s.index(block))));
     Value size =
         s.create<arith::MaximumFOp>(s.extract(largest, at), s.f32(least));
     Value code =

@@ -305,7 +305,7 @@ TEST_P(Elements, ThatCannotBeMadeAreNamed) {
   away.bind(function.getArgument(0), [](const Point &) { return Element(); });
   away.evaluate(mixed, at(0, 0));
   ASSERT_TRUE(away.failure());
-  EXPECT_EQ(away.failure()->reason, "an element of another place");
+  EXPECT_EQ(away.failure()->reason, "an element at another position");
   ElementEvaluator unbound(builder, builder.getUnknownLoc(), coordinateType,
                            lanes);
   unbound.evaluate(mixed, at(0, 0));
