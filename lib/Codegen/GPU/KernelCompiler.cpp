@@ -135,31 +135,19 @@ std::string sealOf(const CompiledKernel &kernel, StringRef sourceHash) {
   return codegen::hashOf(toBytes(launched) + "\n" + sourceHash.str());
 }
 
-static bool read(const json &object, const char *key, int64_t &number) {
+/// Reads a number, a text or a list of numbers without exceptions: false if the
+/// member is missing or of another type.
+template <typename T>
+static bool read(const json &object, const char *key, T &to) {
   auto at = object.find(key);
-  bool isRead = at != object.end() && at->is_number_integer();
+  auto isNumber = [](const json &value) { return value.is_number_integer(); };
+  bool isRead = at != object.end() &&
+                (std::is_same_v<T, std::string> ? at->is_string()
+                 : std::is_same_v<T, int64_t>
+                     ? isNumber(*at)
+                     : at->is_array() && llvm::all_of(*at, isNumber));
   if (isRead)
-    number = at->get<int64_t>();
-  return isRead;
-}
-
-static bool read(const json &object, const char *key, std::string &text) {
-  auto at = object.find(key);
-  bool isRead = at != object.end() && at->is_string();
-  if (isRead)
-    text = at->get<std::string>();
-  return isRead;
-}
-
-static bool read(const json &object, const char *key,
-                 SmallVectorImpl<int64_t> &numbers) {
-  auto at = object.find(key);
-  bool isRead = at != object.end() && at->is_array() &&
-                llvm::all_of(*at, [](const json &number) {
-                  return number.is_number_integer();
-                });
-  if (isRead)
-    numbers.assign(at->begin(), at->end());
+    at->get_to(to);
   return isRead;
 }
 
