@@ -29,7 +29,7 @@ static double features(Value value) {
 }
 
 double EmbeddingOp::getFlops() { return 0; }
-/// Of the table, only the rows that are looked up are read.
+/// The operation reads only those rows of the table that it looks up.
 double EmbeddingOp::getBytesOf(Value value) {
   if (value != getTable())
     return bytesOf(value);

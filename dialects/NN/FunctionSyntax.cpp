@@ -49,8 +49,8 @@ ParseResult nn::parseFunctionText(OpAsmParser &parser, OperationState &result,
   result.attributes.append(attributes);
   function_interface_impl::addArgAndResultAttrs(
       builder, result, arguments, resultAttrs, argAttrsName, resAttrsName);
-  // With its own name scope. Otherwise a value that this function uses but does
-  // not define would be resolved to one of the next function.
+  // The body gets its own name scope. Otherwise a value that this function uses
+  // but does not define would be resolved to one of the next function.
   OptionalParseResult body = parser.parseOptionalRegion(
       *result.addRegion(), arguments, /*enableNameShadowing=*/true);
   return body.has_value() ? *body : success();

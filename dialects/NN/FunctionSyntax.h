@@ -15,7 +15,9 @@
 
 namespace heddle::nn {
 
-/// Like `parseFunction`, with the names of the operation's attributes.
+/// Parses what `parseFunction` parses. The names are those of the operation's
+/// attributes for the function type and for attributes of arguments and
+/// results.
 mlir::ParseResult parseFunctionText(mlir::OpAsmParser &parser,
                                     mlir::OperationState &result,
                                     mlir::StringAttr typeName,

@@ -146,7 +146,8 @@ static Value firstOf(Operation *op, const Split &split, Value table,
   return math.times(math.rank(axes), tensorOf(table).getDimSize(dim));
 }
 
-/// Adds the operation's `first`: the whole table may itself be a shard.
+/// Sets the operand `first` to the first row of the rank's shard. If the table
+/// was a shard before, its rows already began at `first`, which is added.
 void EmbeddingOp::localize(const Split &split) {
   Value first = firstOf(*this, split, getTable(), 0);
   if (!first)

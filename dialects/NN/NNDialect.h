@@ -45,8 +45,8 @@ inline mlir::RankedTensorType tensorOf(mlir::Value value) {
 double bytesOf(mlir::Value value);
 
 /// The number of elements of a bucket's member with its padding (NN_BucketOp).
-/// With `parts`: of a whole bucket, padded so that it splits into that many
-/// equal parts.
+/// With `parts`, the number of elements of a whole bucket, padded so that it
+/// splits into that many equal parts.
 int64_t paddedElements(int64_t elements, int64_t parts = 1);
 /// The sizes, in elements, of the segments of `op`, an nn.segment_sums or
 /// nn.scale_segments: those of its bucket's members, with their padding.

@@ -56,26 +56,26 @@ class NN_NonDifferentiableOp<string mnemonic, dag args, list<Trait> traits = []>
 // The following definitions are C++ declarations that several operations add to
 // their `extraClassDeclaration`.
 
-/// For operations that override `localize` of NN_ShardingRuleOp.
+/// The operation overrides `localize` of NN_ShardingRuleOp.
 def NN_Localize {
   string declaration = [{
     void localize(const ::heddle::dist::Split &split);
   }];
 }
 
-/// For operations whose results stay f32 in every compute precision: those
-/// results for whose number `result` the condition is true.
+/// The results of the operation for whose number `result` the condition is true
+/// stay f32 in every compute precision.
 class NN_StaysF32<string condition = "true"> {
   string declaration = "bool staysF32(unsigned result) { return " # condition #
                        "; }\n";
 }
 
-/// For operations that are linear in each operand.
+/// The operation is linear in each operand.
 def NN_LinearInEach {
   string declaration = "bool isLinearIn(::mlir::OpOperand &) { return true; }\n";
 }
 
-/// For operations that can add their sum to the operand `init`.
+/// The operation can add its sum to the operand `init`.
 def NN_SumsOntoInit {
   string declaration = [{
     ::llvm::SmallVector<::heddle::nn::Init> getSums() {
@@ -84,17 +84,17 @@ def NN_SumsOntoInit {
   }];
 }
 
-/// For operations that count for model FLOPs utilization (NN_CostOp).
+/// The operation counts for model FLOPs utilization (NN_CostOp).
 def NN_ModelFlops {
   string declaration = "double getModelFlops();\n";
 }
 
-/// For operations that do not read or write all bytes of an operand or result.
+/// The operation does not read or write all bytes of some operand or result.
 def NN_BytesOf {
   string declaration = "double getBytesOf(::mlir::Value value);\n";
 }
 
-/// For row-wise operations whose rows are those of the first operand.
+/// The rows of a row-wise operation are those of the first operand.
 def NN_DomainOfFirst {
   string declaration = [{
     ::llvm::ArrayRef<int64_t> getDomain() {
@@ -104,7 +104,7 @@ def NN_DomainOfFirst {
   }];
 }
 
-/// For operations that override `getTies` of NN_PropertiesOp.
+/// The operation overrides `getTies` of NN_PropertiesOp.
 def NN_Ties {
   string declaration = "::llvm::SmallVector<::heddle::nn::Tie> getTies();\n";
 }

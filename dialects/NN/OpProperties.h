@@ -44,8 +44,8 @@ llvm::SmallVector<Init> initsOf(mlir::Operation *op);
 
 /// A result that a kernel may compute in place of an operand.
 struct Tie {
-  /// When the fuse phase computes in place. Otherwise it would have to copy an
-  /// operand that is needed later.
+  /// The condition under which the fuse phase computes in place. In place of an
+  /// operand that is needed later, it would have to copy the operand first.
   enum class Worth {
     Always,
     OfState,    ///< If the operand is a state whose new value this is.

@@ -183,7 +183,7 @@ protected:
   /// queries have already been multiplied by the scale, with bf16 the product
   /// is multiplied here, because scaled queries would be rounded.
   mlir::Value scoreOf(mlir::Value product);
-  /// The derivative of the soft cap, from the score after it.
+  /// The derivative of the soft cap, computed from the capped score.
   mlir::Value slopeOf(mlir::Value score);
 
   /// Initializes `visible` and `lengths`.
@@ -218,7 +218,7 @@ protected:
   mlir::Value scratch;
   mlir::FloatType f32;
   mlir::VectorType vectorType; ///< A vector of f32.
-  /// Which keys queries see, in the row of the last `beginRow`.
+  /// The keys that queries see in the row of the last call of `beginRow`.
   std::optional<codegen::VisibleKeys> visible;
 
 private:

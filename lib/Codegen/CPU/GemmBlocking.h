@@ -43,8 +43,8 @@ struct GemmBlocking {
   bool directA; ///< A is read in its own layout, without packing.
   int64_t residentBlock;
   int64_t streamBlock; ///< Micro-panels streamed between two K blocks.
-  /// With few rows: the number of panels, a power of two, that are computed
-  /// together. More panels read more of each stored row at a time, and have
+  /// The number of panels, a power of two, that are computed together if there
+  /// are few rows. More panels read more of each stored row at a time, and have
   /// more independent sums.
   int64_t panelsTogether = 1;
 
@@ -54,7 +54,7 @@ struct GemmBlocking {
 
   /// The number of values of K in one packed word.
   int64_t perWord() const { return dot ? 2 : 1; }
-  /// With few rows: the bytes of a row of the copy of A.
+  /// The bytes of a row of the copy of A that is made for few rows.
   int64_t copiedRowBytes() const { return kBlock / perWord() * 4; }
   int64_t residentPanelBytes() const {
     return residentA ? panelBytesA : panelBytesB;

@@ -82,8 +82,8 @@ private:
   PackedGemmSpec spec;
   SmallVector<HeadStage> stages; ///< In the order of execution.
   nn::CacheWriteOp write;        ///< The kernel's cache write, or null.
-  /// For values with a separate dimension of heads: the value [..., columns]
-  /// whose heads they are computed from.
+  /// Maps each value with a separate dimension of heads to the value
+  /// [..., columns] whose heads it is computed from.
   llvm::DenseMap<Value, Value> rowsOfHeads;
   SmallVector<Value> rowResults; ///< Results of the prologue.
   SmallVector<Output> outputs;   ///< Values computed by products' epilogues.

@@ -43,7 +43,7 @@ struct PackedWeight {
   mlir::Value packedWords, scales, zeros;
 };
 
-/// Like EpilogueFn, for one vector of sums of each of the fused products.
+/// An EpilogueFn that gets one vector of sums of each of the fused products.
 using PackedEpilogueFn =
     std::function<mlir::Value(mlir::ValueRange sums, mlir::Value row,
                               mlir::Value column, mlir::Value mask)>;

@@ -42,7 +42,7 @@ protected:
     Value exists;  ///< False beyond the last query of a row; null: true.
     Value isThere; ///< Whether the query and its token exist.
     Value count;   ///< End of the keys that it sees; 0 if it does not exist.
-    Value first;   ///< With a window: the first key that it sees.
+    Value first;   ///< The first key that it sees, if the mask has a window.
   };
   /// `blockSize` queries of a row and a head of keys, from `first` on, and the
   /// pages that they see.

@@ -39,8 +39,8 @@ public:
   int64_t steps() const {
     return isInteger ? elementBits / spec.bits : dot ? perWord / 2 : perWord;
   }
-  /// With integers, the inputs of a word in the order in which its factors hold
-  /// them.
+  /// The inputs of a word in the order in which its factors hold them, for
+  /// integer activations.
   llvm::SmallVector<int64_t> orderOfInputs() const;
   /// The value that is added to each code of a factor, so that it is unsigned.
   int64_t codeOffset() const { return isInteger ? 1 << (spec.bits - 1) : 0; }
@@ -51,8 +51,8 @@ public:
   /// scales and zeros.
   mlir::Value factor(mlir::Value prepared, int64_t step);
   /// x * factor + sum in f32; x is a vector of f32, or of pairs of bf16 as i32.
-  /// With integers the sum is in i32, and x holds as many integers as the
-  /// factor holds codes.
+  /// If activations are integers, the sum is in i32, and x holds as many
+  /// integers as the factor holds codes.
   mlir::Value multiplyAdd(mlir::Value x, mlir::Value factor, mlir::Value sum);
 
   bool isInteger; ///< Activations are integers.

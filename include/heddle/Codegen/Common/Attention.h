@@ -45,10 +45,10 @@ struct AttentionSpec {
   explicit AttentionSpec(nn::AttentionOpInterface op);
 
   int64_t wholeSeq() const { return seq * sequenceShards; }
-  /// The factor from dot products q k to scores in units of log 2. With a soft
-  /// cap: the factor to the argument of tanh.
+  /// The factor from dot products q k to scores in units of log 2, or to the
+  /// argument of tanh if there is a soft cap.
   double scoreFactor() const;
-  /// With a soft cap: the factor from tanh to scores in units of log 2.
+  /// The factor from tanh to scores in units of log 2, if there is a soft cap.
   double capFactor() const;
   /// The column at which the heads of q, k or v begin in a row of their
   /// operand, and the number of columns of that row.
@@ -85,11 +85,11 @@ public:
   /// The first query that sees `key`; the largest integer if the key does not
   /// exist.
   mlir::Value firstSeeing(mlir::Value key);
-  /// With a window: the first key that `query` sees. It may be larger than the
-  /// index of the rank's last key.
+  /// The first key that `query` sees if the mask has a window. It may be larger
+  /// than the index of the rank's last key.
   mlir::Value beginOf(mlir::Value query);
-  /// With a window: the end (exclusive) of the queries that see `key`. It may
-  /// be larger than the number of queries.
+  /// The end (exclusive) of the queries that see `key` if the mask has a
+  /// window. It may be larger than the number of queries.
   mlir::Value endSeeing(mlir::Value key);
   /// Whether a query may see none of the keys.
   bool maySeeNoKey() const { return queriesFrom || hasLengths; }

@@ -49,10 +49,11 @@ struct Element {
 };
 
 /// Emits code that computes elements of tensors defined by linalg operations.
-/// It recursively emits the elements that they depend on, so that fused
-/// operations do not store intermediate tensors. Bodies of linalg operations
-/// become vector code if a coordinate differs between lanes, otherwise scalar
-/// code. The target binds a reader to every tensor that is in memory.
+/// The evaluator recursively emits the elements that an element depends on, so
+/// that fused operations do not store intermediate tensors. Bodies of linalg
+/// operations become vector code if a coordinate differs between lanes,
+/// otherwise scalar code. The target binds a reader to every tensor that is in
+/// memory.
 class ElementEvaluator {
 public:
   /// Emits the element at a point. A null value as result means that the

@@ -25,7 +25,7 @@ namespace heddle::codegen {
 /// the dialects of the operations that the lowerings build.
 void registerLinalgLowerings(mlir::DialectRegistry &registry);
 
-/// What to do with operations for which a generator has its own algorithm, as
+/// How operations are lowered for which a generator has its own algorithm, as
 /// products and attention.
 enum class WholeOps {
   Stay,  ///< Leave them to the generator.

@@ -26,7 +26,7 @@ struct TargetOptions {
   bool sizesOnly = false;
 };
 
-/// Which operations a target fuses into one kernel, beyond those that every
+/// The operations that a target fuses into one kernel, beyond those that every
 /// target fuses. The fuse phase reads these rules and no other property of a
 /// target.
 struct FusionRules {
@@ -35,7 +35,7 @@ struct FusionRules {
   /// The kernel of a weight's gradient also sums the rows of the output's
   /// gradient, which is the gradient of the bias.
   bool sumsInProducts = false;
-  /// With `sumsInProducts`: the sum may also be added to an initial value.
+  /// If `sumsInProducts`, the sum may also be added to an initial value.
   bool sumsOntoInits = false;
   /// The number of additions of a vector to another one that share a kernel,
   /// whatever their lengths; 0 or 1: they do not.
