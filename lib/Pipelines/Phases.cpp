@@ -129,55 +129,52 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   // kernels are formed, because a product with a packed weight is another
   // operation, with another generator.
   pm.addPass(createFusePackWeights());
+  OpPassManager &models = pm.nest<nn::ModelOp>();
   // The next three passes split one operation into two that need a launch
   // each, so they must not see kernels.
-  pm.addNestedPass<nn::ModelOp>(createFuseSplitAttention());
-  pm.addNestedPass<nn::ModelOp>(createFuseSplitNorms());
-  pm.addNestedPass<nn::ModelOp>(createFuseSplitSums());
+  models.addPass(createFuseSplitAttention());
+  models.addPass(createFuseSplitNorms());
+  models.addPass(createFuseSplitSums());
   // Needs the products of `fuse-pack-weights`. Before `fuse-form-kernels`,
   // which joins only adjacent products.
-  pm.addNestedPass<nn::ModelOp>(createFuseGatherProducts());
+  models.addPass(createFuseGatherProducts());
   // Needs the final list of operations: it puts all of them into kernels.
   FuseFormKernelsOptions fuse;
   fuse.remarks = options.verbose;
-  pm.addNestedPass<nn::ModelOp>(createFuseFormKernels(fuse));
+  models.addPass(createFuseFormKernels(fuse));
   // Needs the kernels: a value may have padding only if kernels alone read and
   // write it.
-  pm.addNestedPass<nn::ModelOp>(createFusePitchRows());
+  models.addPass(createFusePitchRows());
 }
 
 static void buildShard(OpPassManager &pm, const CompileOptions &options) {
+  OpPassManager &models = pm.nest<nn::ModelOp>();
   // First: all following passes read the axes from the mesh.
-  pm.addNestedPass<nn::ModelOp>(createShardMakeMesh());
+  models.addPass(createShardMakeMesh());
   // Before reductions are placed: they transfer gradients in the type that this
   // pass gives them.
-  pm.addNestedPass<nn::ModelOp>(createShardNarrowGradients());
+  models.addPass(createShardNarrowGradients());
   // Before `shard-partition-states`, which reduces a micro-batch's gradients at
   // the additions that this pass separates from the products.
-  pm.addNestedPass<nn::ModelOp>(createShardSeparateSums());
+  models.addPass(createShardSeparateSums());
   // Before `shard-partition-states`: ZeRO splits over replicas what tensor
   // parallelism has left whole.
-  pm.addNestedPass<nn::ModelOp>(
-      createShardSplitParameters({options.shardingReasons}));
+  models.addPass(createShardSplitParameters({options.shardingReasons}));
   // Before the sharding plan is made, which derives the shardings of values
   // from the storage of states.
-  pm.addNestedPass<nn::ModelOp>(
-      createShardPartitionStates({options.shardingReasons}));
+  models.addPass(createShardPartitionStates({options.shardingReasons}));
   // Needs the buckets of `shard-partition-states`: whole buckets are offloaded.
-  pm.addNestedPass<nn::ModelOp>(createShardPlaceStates());
+  models.addPass(createShardPlaceStates());
   // Needs the buckets: a bucket is reduced later if all of its members are. The
   // last change of storage.
-  pm.addNestedPass<nn::ModelOp>(
-      createShardDeferGradientReduction({options.shardingReasons}));
+  models.addPass(createShardDeferGradientReduction({options.shardingReasons}));
   // Needs the final storage of all states. Makes the sharding plan.
-  pm.addNestedPass<nn::ModelOp>(
-      createShardPropagate({options.shardingReasons}));
+  models.addPass(createShardPropagate({options.shardingReasons}));
   // Needs the sharding plan, and writes it into the module.
-  pm.addNestedPass<nn::ModelOp>(createShardInsertReshards());
+  models.addPass(createShardInsertReshards());
   // Needs the reshards: where both passes have the same one, the backward pass
   // gets the result of the forward pass.
-  pm.addNestedPass<nn::ModelOp>(
-      createShardSaveResharded({options.shardingReasons}));
+  models.addPass(createShardSaveResharded({options.shardingReasons}));
 }
 
 static void buildPipe(OpPassManager &pm) {

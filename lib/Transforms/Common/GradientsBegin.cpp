@@ -8,6 +8,7 @@
 
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Common/VerifyPass.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -26,17 +27,16 @@ static Operation *computationOf(Value value, const SymbolTable &symbols) {
 
 LogicalResult heddle::verifyGradientsBegin(nn::ModelOp model, StringRef code) {
   SymbolTable symbols(model);
-  WalkResult walk = model.walk([&](nn::SetOp set) {
+  auto verifyOne = [&](nn::SetOp set) -> LogicalResult {
     auto fill =
         dyn_cast_or_null<nn::FillOp>(computationOf(set.getValue(), symbols));
     StringRef first = statesOf(symbols, set.getState()).front();
     if (!fill || fill.getValue().isZero() ||
         symbols.lookup<nn::StateOp>(first).getRole() != nn::StateRole::Gradient)
-      return WalkResult::advance();
-    fill.emitError(code + ": begins the gradient ")
-        << set.getStateAttr() << " with " << fill.getValueAttr()
-        << "; gradients begin with 0";
-    return WalkResult::interrupt();
-  });
-  return failure(walk.wasInterrupted());
+      return success();
+    return fill.emitError(code + ": begins the gradient ")
+           << set.getStateAttr() << " with " << fill.getValueAttr()
+           << "; gradients begin with 0";
+  };
+  return verifyEach<nn::SetOp>(model, verifyOne);
 }

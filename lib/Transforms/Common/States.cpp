@@ -24,6 +24,13 @@ SmallVector<StringRef> heddle::statesOf(const SymbolTable &symbols,
       [](FlatSymbolRefAttr member) { return member.getValue(); });
 }
 
+void heddle::eraseUnusedReads(Operation *root) {
+  root->walk([](nn::GetOp get) {
+    if (get.use_empty())
+      get.erase();
+  });
+}
+
 StringRef states::firstStateOf(const SymbolTable &symbols, StringRef name) {
   auto bucket = symbols.lookup<nn::BucketOp>(name);
   return bucket ? cast<FlatSymbolRefAttr>(bucket.getMembers()[0]).getValue()

@@ -307,10 +307,7 @@ void Packer::eraseUnused() {
       }
     }
   }
-  model.walk([&](nn::GetOp get) {
-    if (get.use_empty())
-      get.erase();
-  });
+  eraseUnusedReads(model);
   llvm::StringSet<> read;
   model.walk([&](nn::GetOp get) { read.insert(get.getState()); });
   llvm::StringSet<> replaced;

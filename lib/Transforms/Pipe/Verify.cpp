@@ -113,12 +113,10 @@ private:
         if (step.getKind() == nn::ProgramKind::Train &&
             failed(verifyLine(fragments)))
           return failure();
-      WalkResult walk = step.walk([&](Operation *op) {
-        return failed(verify(model, symbols, step, op))
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
-      });
-      if (walk.wasInterrupted())
+      auto verifyOne = [&](Operation *op) {
+        return verify(model, symbols, step, op);
+      };
+      if (failed(verifyEach<Operation *>(step, verifyOne)))
         return failure();
     }
     return success();

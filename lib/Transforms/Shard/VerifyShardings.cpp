@@ -20,10 +20,8 @@ public:
       : model(model), symbols(model), code((code + ": ").str()) {}
 
   LogicalResult verify() {
-    WalkResult walk = model.getBody().walk([&](Operation *op) {
-      return failed(verify(op)) ? WalkResult::interrupt()
-                                : WalkResult::advance();
-    });
+    WalkResult walk = model.getBody().walk(
+        [&](Operation *op) { return WalkResult(verify(op)); });
     return failure(walk.wasInterrupted());
   }
 

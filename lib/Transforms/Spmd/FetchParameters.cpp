@@ -241,19 +241,10 @@ struct FetchParameters
     if (offsets.empty())
       return;
     for (auto step : model.getOps<nn::StepOp>()) {
-      SmallVector<Block *> blocks = {&step.getBody().front()};
-      for (size_t i = 0; i < blocks.size(); ++i)
-        for (Operation &op : *blocks[i])
-          if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
-            for (Region &region : op.getRegions())
-              blocks.push_back(&region.front());
-      for (Block *block : blocks)
+      for (Block *block : blocksOf(step))
         numFetched +=
             Fetcher(*block, offsets, model.getStrategy().getValue()).run();
-      step.walk([](nn::GetOp get) {
-        if (get.getValue().use_empty())
-          get.erase();
-      });
+      eraseUnusedReads(step);
     }
   }
 };

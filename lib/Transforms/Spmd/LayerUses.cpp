@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayerUses.h"
-#include "dialects/Pipe/PipeDialect.h"
+#include "Layers.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -97,16 +97,20 @@ Operation *LayerUses::layerBefore(Operation *op) const {
   return before > 0 ? calls[before - 1] : nullptr;
 }
 
+void LayerUses::setBeforeUse(OpBuilder &builder, Operation *use,
+                             Operation *made) const {
+  if (Operation *before = layerBefore(use))
+    builder.setInsertionPoint(before);
+  else if (made)
+    builder.setInsertionPointAfter(made);
+  else
+    builder.setInsertionPointToStart(&body);
+}
+
 SmallVector<Block *> heddle::spmd::waitingBlocks(nn::StepOp step) {
-  SmallVector<Block *> blocks;
   if (step.getKind() != nn::ProgramKind::Train)
-    return blocks;
-  step.walk([&](Operation *op) {
-    if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
-      for (Region &body : op->getRegions())
-        blocks.push_back(&body.front());
-  });
-  return blocks;
+    return {};
+  return llvm::to_vector(ArrayRef(blocksOf(step)).drop_front());
 }
 
 llvm::StringSet<> heddle::spmd::savedSlots(nn::ModelOp model) {

@@ -52,6 +52,12 @@ public:
   /// Returns the last layer that runs before the operation, or null.
   mlir::Operation *layerBefore(mlir::Operation *op) const;
 
+  /// Sets the insertion point for the transfer of a value that `use` reads:
+  /// before the layer that precedes `use`, or, without one, after the operation
+  /// `made`, or, if that is null, at the beginning of the block.
+  void setBeforeUse(mlir::OpBuilder &builder, mlir::Operation *use,
+                    mlir::Operation *made) const;
+
 private:
   int64_t between(mlir::Operation *first, mlir::Operation *second) const;
 

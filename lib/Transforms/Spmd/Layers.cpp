@@ -7,9 +7,19 @@
 //===----------------------------------------------------------------------===//
 
 #include "Layers.h"
+#include "dialects/Pipe/PipeDialect.h"
 
 using namespace mlir;
 using namespace heddle;
+
+SmallVector<Block *> heddle::spmd::blocksOf(nn::StepOp step) {
+  SmallVector<Block *> blocks = {&step.getBody().front()};
+  for (Operation &op : *blocks.front())
+    if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
+      for (Region &region : op.getRegions())
+        blocks.push_back(&region.front());
+  return blocks;
+}
 
 void heddle::spmd::waitForStores(Block &block,
                                  SmallVector<Operation *> stores) {

@@ -22,6 +22,9 @@ inline nn::CallOp neighbour(mlir::Operation *op, bool before) {
   return {};
 }
 
+/// Returns the block of a step, then those of its loops and fragments.
+llvm::SmallVector<mlir::Block *> blocksOf(nn::StepOp step);
+
 /// Inserts waits for the stores of a block. Each store is waited for after the
 /// layer that follows it, or at the end of the block: so it overlaps with that
 /// layer.

@@ -109,18 +109,6 @@ private:
     return builder.create<nn::PackOp>(loc, flat.type, part);
   }
 
-  /// Sets the insertion point for the all-gather of a value that `use` reads:
-  /// before the layer that precedes `use`, or, without one, after the operation
-  /// `made` that computes the part, or at the beginning of the block.
-  void setBeforeLayer(const LayerUses &uses, Operation *use, Operation *made) {
-    if (Operation *before = uses.layerBefore(use))
-      builder.setInsertionPoint(before);
-    else if (made)
-      builder.setInsertionPointAfter(made);
-    else
-      builder.setInsertionPointToStart(use->getBlock());
-  }
-
   /// All-gathers the value from its parts, and unpacks it before `use`.
   Value join(Value part, const Flat &flat, Operation *use) {
     Location loc = use->getLoc();
@@ -142,7 +130,7 @@ private:
       builder.setInsertionPointAfter(near.front().back());
       Value part = cut(value, *flat);
       for (ArrayRef<Operation *> later : ArrayRef(near).drop_front()) {
-        setBeforeLayer(uses, later.front(), part.getDefiningOp());
+        uses.setBeforeUse(builder, later.front(), part.getDefiningOp());
         Value there = join(part, *flat, later.front());
         value.replaceUsesWithIf(there, [&](OpOperand &operand) {
           return llvm::is_contained(
@@ -188,7 +176,7 @@ private:
     LayerUses uses(*get->getBlock());
     SmallVector<Operation *> users = uses.users(get.getValue());
     if (!users.empty()) {
-      setBeforeLayer(uses, users.front(), get.getSlot().getDefiningOp());
+      uses.setBeforeUse(builder, users.front(), get.getSlot().getDefiningOp());
       Value part = builder.create<nn::GetOp>(get.getLoc(), flat.type,
                                              get.getState(), get.getSlot());
       get.getValue().replaceAllUsesWith(join(part, flat, users.front()));

@@ -48,12 +48,11 @@ inline llvm::SmallVector<mlir::Value> cutFlat(mlir::OpBuilder &builder,
   return values;
 }
 
-/// Concatenates values along a dimension, a few at a time, since a kernel takes
-/// few operands.
+/// Concatenates values along a dimension, in several steps, since a kernel
+/// takes few operands: `most` at a time.
 inline mlir::Value concatOf(mlir::OpBuilder &builder,
-                            llvm::SmallVector<mlir::Value> values,
-                            unsigned dim) {
-  constexpr size_t most = 4;
+                            llvm::SmallVector<mlir::Value> values, unsigned dim,
+                            size_t most = 4) {
   while (values.size() > 1) {
     llvm::SmallVector<mlir::Value> longer;
     for (llvm::ArrayRef<mlir::Value> rest = values; !rest.empty();

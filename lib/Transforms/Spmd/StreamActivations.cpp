@@ -155,12 +155,7 @@ private:
   void fetch(Value value, ArrayRef<Operation *> users, StringRef state,
              Value slot) {
     Operation *use = users.front();
-    if (Operation *before = uses.layerBefore(use))
-      builder.setInsertionPoint(before);
-    else if (Operation *made = slot.getDefiningOp())
-      builder.setInsertionPointAfter(made);
-    else
-      builder.setInsertionPointToStart(&uses.block());
+    uses.setBeforeUse(builder, use, slot.getDefiningOp());
     auto fetch =
         builder.create<dist::FetchOp>(value.getLoc(), value.getType(), state,
                                       /*element=*/0, /*pending=*/true, slot);

@@ -404,22 +404,14 @@ private:
     for (auto norm :
          llvm::make_early_inc_range(step.getBody().getOps<nn::GlobalNormOp>()))
       splitNorm(norm);
-    SmallVector<Block *> blocks = {&step.getBody().front()};
-    for (Operation &op : *blocks.front())
-      if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
-        for (Region &region : op.getRegions())
-          blocks.push_back(&region.front());
     Pages written;
-    for (Block *block : blocks) {
+    for (Block *block : blocksOf(step)) {
       Streamer streamer(*block, symbols, offsets, tile, written);
       streamer.run();
       numStored += streamer.numStored;
       numFetched += streamer.numFetched;
     }
-    step.walk([](nn::GetOp get) {
-      if (get.getValue().use_empty())
-        get.erase();
-    });
+    eraseUnusedReads(step);
   }
 };
 

@@ -303,40 +303,15 @@ private:
     fetch(number + ahead);
   }
 
-  /// Concatenates vectors. A GPU kernel takes only some hundred operands, so
-  /// many vectors are joined in several steps.
-  Value concatenate(Location loc, ArrayRef<Value> parts) {
-    constexpr size_t most = 128;
-    SmallVector<Value> all(parts);
-    while (all.size() > 1) {
-      SmallVector<Value> joined;
-      for (size_t first = 0; first < all.size(); first += most) {
-        ArrayRef<Value> some =
-            ArrayRef(all).slice(first, std::min(most, all.size() - first));
-        int64_t elements = 0;
-        for (Value part : some)
-          elements += elementsOf(part.getType());
-        auto type = cast<RankedTensorType>(some.front().getType());
-        joined.push_back(some.size() == 1
-                             ? some.front()
-                             : builder.create<nn::ConcatOp>(
-                                   loc, type.clone({elements}), some,
-                                   /*dim=*/0, ArrayAttr()));
-      }
-      all = std::move(joined);
-    }
-    return all.front();
-  }
-
   /// Joins the results of all tiles. Sums of squares have no padding between
   /// them.
   Value join(const Streamed &update, Type type, ArrayRef<Value> parts) {
     if (parts.size() == 1)
       return parts.front();
-    Location loc = update.op->getLoc();
+    // A GPU kernel takes only some hundred operands.
     if (isa<nn::SquareSumsOp>(update.op))
-      return concatenate(loc, parts);
-    return builder.create<nn::PackOp>(loc, type, parts);
+      return spmd::concatOf(builder, llvm::to_vector(parts), 0, /*most=*/128);
+    return builder.create<nn::PackOp>(update.op->getLoc(), type, parts);
   }
 
   /// Replaces the original operation's results by those of the tiles.

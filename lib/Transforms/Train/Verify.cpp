@@ -102,31 +102,26 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
     if (step.getBody().getOps<nn::UpdateOp>().empty())
       return step.emitError("H0909: updates no parameter");
     auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
-    WalkResult sets = step.walk([&](nn::SetOp set) {
+    auto verifySet = [&](nn::SetOp set) -> LogicalResult {
       auto state = symbols->lookup<nn::StateOp>(set.getState());
       if (!state || state.getRole() != nn::StateRole::Gradient)
-        return WalkResult::advance();
+        return success();
       Operation *definition = set.getValue().getDefiningOp();
-      if (!definition || definition->getBlock() != &loop.getBody().front() ||
-          set->getBlock() != definition->getBlock()) {
-        set.emitError(
-            "H0909: writes a gradient that no operation of the loop computes");
-        return WalkResult::interrupt();
-      }
-      return WalkResult::advance();
-    });
-    if (sets.wasInterrupted())
+      if (definition && definition->getBlock() == &loop.getBody().front() &&
+          set->getBlock() == definition->getBlock())
+        return success();
+      return set.emitError(
+          "H0909: writes a gradient that no operation of the loop computes");
+    };
+    if (failed(verifyEach<nn::SetOp>(step, verifySet)))
       return failure();
     SmallVector<nn::GlobalNormOp> norms(
         step.getBody().getOps<nn::GlobalNormOp>());
     if (norms.size() != 1)
       return step.emitError("H0909: has ")
              << norms.size() << " norms of the gradients; one is right";
-    WalkResult walk = step.walk([&](Operation *op) {
-      return failed(verifyBuckets(step, op)) ? WalkResult::interrupt()
-                                             : WalkResult::advance();
-    });
-    return failure(walk.wasInterrupted());
+    return verifyEach<Operation *>(
+        step, [&](Operation *op) { return verifyBuckets(step, op); });
   }
 
   LogicalResult verifyBuckets(nn::StepOp step, Operation *op) {

@@ -38,6 +38,9 @@ llvm::DenseSet<mlir::StringAttr> copiedIn(nn::ModelOp model);
 bool isNamed(nn::StateOp parameter,
              llvm::function_ref<bool(llvm::StringRef)> isMeant);
 
+/// Erases the reads of states in `root` whose value nothing uses.
+void eraseUnusedReads(mlir::Operation *root);
+
 /// Whether the operation writes a state of a key-value cache.
 bool writesCache(mlir::Operation *op);
 
