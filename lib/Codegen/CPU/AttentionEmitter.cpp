@@ -338,7 +338,8 @@ Value AttentionEmitter::costOfRow(Value batch) {
   // The fixed cost of a query, in keys.
   constexpr int64_t queryCost = 16;
   Value pairs = b.mul(keys, spec.seq);
-  if (spec.causal && !visible->firstQuery()) // The triangle is not computed.
+  // The pairs that a causal mask hides are not computed.
+  if (spec.causal && !visible->firstQuery())
     pairs = b.sub(pairs, b.div(b.mul(keys, keys), 2));
   return b.add(pairs, queryCost * spec.seq);
 }

@@ -34,8 +34,9 @@ static bool isReadWhole(Generator generator) {
   llvm_unreachable("all generators handled");
 }
 
-/// Whether the generator of the kernel with this body reads `op` itself. That
-/// of products also reads column sums and operations on heads, which it fuses.
+/// Whether the generator of the kernel with this body reads `op` itself. The
+/// generator of products also reads column sums and operations on heads, which
+/// it fuses.
 static bool isReadWhole(Block &body, nn::LinalgLoweringOpInterface op) {
   Generator generator = op.getGenerator();
   if (isReadWhole(generator))

@@ -43,7 +43,7 @@ struct Product {
   /// The kernel's nn.sum_rows, which sum one factor over k: the gradient that
   /// a weight's gradient is computed from, for the gradient of the bias.
   llvm::SmallVector<mlir::Operation *, 1> sums;
-  bool sumsA = false; ///< `sums` are of A, otherwise of B.
+  bool sumsA = false; ///< The operations in `sums` sum A, otherwise B.
 
   mlir::Value result() const { return op->getResult(0); }
   /// Whether `value` is a result of `sums`, so not computed from C.
