@@ -12,26 +12,12 @@
 #include "heddle/emulator/cuda/Submit.h"
 #include "emulator/cuda/Context.h"
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 
 using namespace heddle;
 using namespace heddle::rt;
 using namespace heddle::rt::cuda;
-
-/// Sorts ranges, and merges those that overlap or touch.
-static void sortRanges(std::vector<emulator::ByteRange> &ranges) {
-  std::sort(ranges.begin(), ranges.end(),
-            [](const auto &a, const auto &b) { return a.first < b.first; });
-  std::vector<emulator::ByteRange> merged;
-  for (const emulator::ByteRange &range : ranges)
-    if (!merged.empty() && range.first <= merged.back().end)
-      merged.back().end = std::max(merged.back().end, range.end);
-    else
-      merged.push_back(range);
-  ranges = std::move(merged);
-}
 
 /// Another process may wait for commands of this one while this host does not
 /// call the driver. A GPU would execute them anyway; here a thread does, if the
@@ -73,8 +59,8 @@ static bool findBytes(const ContextData &context, const EmulatedWork &work,
     (access->writes ? touched.writes : touched.reads)
         .push_back({access->address, access->address + access->bytes});
   }
-  sortRanges(touched.reads);
-  sortRanges(touched.writes);
+  emulator::mergeRanges(touched.reads);
+  emulator::mergeRanges(touched.writes);
   return true;
 }
 

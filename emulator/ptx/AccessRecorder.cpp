@@ -184,8 +184,7 @@ raceInCluster(const std::vector<const RangeAccess *> &ranges) {
   return std::nullopt;
 }
 
-/// Sorts ranges, and merges those that overlap or touch.
-static void mergeRanges(std::vector<ByteRange> &ranges) {
+void mergeRanges(std::vector<ByteRange> &ranges) {
   std::sort(
       ranges.begin(), ranges.end(),
       [](const ByteRange &a, const ByteRange &b) { return a.first < b.first; });

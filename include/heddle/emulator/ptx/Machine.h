@@ -125,6 +125,9 @@ struct ByteRange {
   uint64_t first = 0, end = 0;
 };
 
+/// Sorts ranges, and merges those that overlap or touch.
+void mergeRanges(std::vector<ByteRange> &ranges);
+
 /// The ranges of global memory that a launch read and wrote, sorted and
 /// disjoint. Atomic operations count as writes.
 struct AccessedRanges {
