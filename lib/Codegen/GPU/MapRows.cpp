@@ -29,6 +29,7 @@ namespace {
 using codegen::RowReduction;
 using codegen::RowRound;
 using codegen::RowsForm;
+using nn::tensorOf;
 
 class RowMapper {
 public:
@@ -99,10 +100,6 @@ private:
   std::string reason;
 };
 } // namespace
-
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 LogicalResult RowMapper::fail(const Twine &why) {
   if (reason.empty())

@@ -19,6 +19,7 @@ using namespace mlir;
 namespace heddle::gpu {
 
 using codegen::RowRound;
+using nn::tensorOf;
 
 /// The most threads of a block: enough to hide latency, and few enough that a
 /// reduction combines only eight warps.
@@ -57,10 +58,6 @@ static constexpr int64_t leastTeamBlocks = 128;
 /// Workgroup memory for values that all rows of a block share. Every block may
 /// have that much.
 static constexpr int64_t sharedColumnBytes = 32 << 10;
-
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 RowLayout::RowLayout(planir::KernelOp kernel, const codegen::RowsForm &form,
                      bool mayDivide)

@@ -13,10 +13,7 @@
 using namespace mlir;
 using namespace heddle;
 using namespace heddle::spmd;
-
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
+using nn::tensorOf;
 
 TilePlanner::TilePlanner(nn::ModelOp model, const TiledWeights &tiled,
                          const SymbolTable &symbols)

@@ -27,6 +27,7 @@
 using namespace mlir;
 using namespace heddle;
 using namespace heddle::spmd;
+using nn::tensorOf;
 
 namespace heddle {
 #define GEN_PASS_DEF_SPMDTILEPRODUCTS
@@ -34,10 +35,6 @@ namespace heddle {
 } // namespace heddle
 
 namespace {
-
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// The row tiles of a gradient that were reduce-scattered so far.
 struct Sums {
