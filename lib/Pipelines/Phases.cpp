@@ -21,67 +21,6 @@
 using namespace mlir;
 using namespace heddle;
 
-static constexpr Phase phases[] = {Phase::Import, Phase::Model,   Phase::Train,
-                                   Phase::Shard,  Phase::Pipe,    Phase::Spmd,
-                                   Phase::Fuse,   Phase::Kernels, Phase::Memory,
-                                   Phase::Prove,  Phase::Emit};
-
-llvm::ArrayRef<Phase> heddle::allPhases() { return phases; }
-
-llvm::StringRef heddle::phaseName(Phase phase) {
-  static constexpr llvm::StringLiteral names[] = {
-      "import", "model",   "train",  "shard", "pipe", "spmd",
-      "fuse",   "kernels", "memory", "prove", "emit"};
-  return names[static_cast<int>(phase)];
-}
-
-std::optional<Phase> heddle::parsePhase(llvm::StringRef name) {
-  for (Phase phase : phases)
-    if (phaseName(phase) == name)
-      return phase;
-  return std::nullopt;
-}
-
-void heddle::buildPhaseVerifier(Phase phase, OpPassManager &pm) {
-  switch (phase) {
-  case Phase::Import:
-    pm.addNestedPass<nn::ModelOp>(createImportVerify());
-    return;
-  case Phase::Model:
-    pm.addNestedPass<nn::ModelOp>(createModelVerify());
-    return;
-  case Phase::Train:
-    pm.addNestedPass<nn::ModelOp>(createTrainVerify());
-    return;
-  case Phase::Shard:
-    pm.addNestedPass<nn::ModelOp>(createShardVerify());
-    return;
-  case Phase::Pipe:
-    pm.addPass(createPipeVerify());
-    return;
-  case Phase::Spmd:
-    pm.addNestedPass<nn::ModelOp>(createSpmdVerify());
-    return;
-  case Phase::Fuse:
-    pm.addNestedPass<nn::ModelOp>(createFuseVerify());
-    return;
-  case Phase::Kernels:
-    pm.addPass(createKernelsVerify());
-    return;
-  case Phase::Memory:
-    // Reads only the plan, not what the planner knew: an error in `memory-plan`
-    // cannot hide here.
-    pm.addNestedPass<planir::ProgramOp>(createMemoryVerify());
-    return;
-  case Phase::Prove:
-    pm.addPass(createProveDataflow());
-    pm.addPass(createProveCommunication());
-    return;
-  case Phase::Emit:
-    return;
-  }
-}
-
 static void buildImport(OpPassManager &pm, const CompileOptions &options) {
   // Needs the forward function, which the importer or the user wrote.
   ImportDeriveProgramsOptions programs;
@@ -94,7 +33,7 @@ static void buildImport(OpPassManager &pm, const CompileOptions &options) {
   pm.addNestedPass<nn::ModelOp>(createImportAddCache(cache));
 }
 
-static void buildModel(OpPassManager &pm) {
+static void buildModel(OpPassManager &pm, const CompileOptions &) {
   // Must not see gradients: differentiation takes their types from the
   // forward pass, whose precision this pass sets.
   pm.addNestedPass<nn::ModelOp>(createModelApplyPrecision());
@@ -177,7 +116,7 @@ static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   models.addPass(createShardSaveResharded({options.shardingReasons}));
 }
 
-static void buildPipe(OpPassManager &pm) {
+static void buildPipe(OpPassManager &pm, const CompileOptions &) {
   // Needs the whole model: it balances the arithmetic of the layers' calls
   // between stages.
   pm.addNestedPass<nn::ModelOp>(createPipeSchedule());
@@ -186,7 +125,7 @@ static void buildPipe(OpPassManager &pm) {
   pm.addPass(createPipeSplit());
 }
 
-static void buildSpmd(OpPassManager &pm) {
+static void buildSpmd(OpPassManager &pm, const CompileOptions &) {
   // Needs shardings, which say that all tensor ranks hold a value. Must not see
   // local shapes.
   pm.addPass(createSpmdPartitionActivations());
@@ -234,44 +173,83 @@ static void buildKernels(OpPassManager &pm, const CompileOptions &options) {
   pm.addPass(createKernelsCompile(kernels));
 }
 
-static void buildMemory(OpPassManager &pm) {
+static void buildMemory(OpPassManager &pm, const CompileOptions &) {
   // Needs compiled kernels: their scratch memory is part of the arena.
   pm.addPass(createMemoryPlan());
 }
 
+namespace {
+
+/// A phase: its passes, and the verifier of its result.
+struct PhaseRow {
+  llvm::StringLiteral name;
+  void (*build)(OpPassManager &pm, const CompileOptions &options);
+  void (*verify)(OpPassManager &pm);
+};
+
+} // namespace
+
+static void buildNothing(OpPassManager &, const CompileOptions &) {}
+
+/// Adds a verifier that checks each operation of type OpT.
+template <typename OpT, auto create>
+static void addVerifier(OpPassManager &pm) {
+  pm.nest<OpT>().addPass(create());
+}
+
+static void verifyPipe(OpPassManager &pm) { pm.addPass(createPipeVerify()); }
+
+static void verifyKernels(OpPassManager &pm) {
+  pm.addPass(createKernelsVerify());
+}
+
+static void prove(OpPassManager &pm) {
+  pm.addPass(createProveDataflow());
+  pm.addPass(createProveCommunication());
+}
+
+/// By phase. The verifier of the memory phase reads only the plan, not what the
+/// planner knew: so an error in `memory-plan` cannot hide. The phase prove only
+/// verifies. The phase emit is no pipeline: see EmitPhase.h.
+static constexpr PhaseRow rows[] = {
+    {"import", buildImport, addVerifier<nn::ModelOp, createImportVerify>},
+    {"model", buildModel, addVerifier<nn::ModelOp, createModelVerify>},
+    {"train", buildTrain, addVerifier<nn::ModelOp, createTrainVerify>},
+    {"shard", buildShard, addVerifier<nn::ModelOp, createShardVerify>},
+    {"pipe", buildPipe, verifyPipe},
+    {"spmd", buildSpmd, addVerifier<nn::ModelOp, createSpmdVerify>},
+    {"fuse", buildFuse, addVerifier<nn::ModelOp, createFuseVerify>},
+    {"kernels", buildKernels, verifyKernels},
+    {"memory", buildMemory, addVerifier<planir::ProgramOp, createMemoryVerify>},
+    {"prove", buildNothing, prove},
+    {"emit", buildNothing, [](OpPassManager &) {}},
+};
+
+llvm::ArrayRef<Phase> heddle::allPhases() {
+  static constexpr Phase phases[] = {
+      Phase::Import, Phase::Model, Phase::Train, Phase::Shard,
+      Phase::Pipe,   Phase::Spmd,  Phase::Fuse,  Phase::Kernels,
+      Phase::Memory, Phase::Prove, Phase::Emit};
+  return phases;
+}
+
+llvm::StringRef heddle::phaseName(Phase phase) {
+  return rows[static_cast<int>(phase)].name;
+}
+
+std::optional<Phase> heddle::parsePhase(llvm::StringRef name) {
+  for (Phase phase : allPhases())
+    if (phaseName(phase) == name)
+      return phase;
+  return std::nullopt;
+}
+
+void heddle::buildPhaseVerifier(Phase phase, OpPassManager &pm) {
+  rows[static_cast<int>(phase)].verify(pm);
+}
+
 void heddle::buildPhase(Phase phase, OpPassManager &pm,
                         const CompileOptions &options) {
-  switch (phase) {
-  case Phase::Import:
-    buildImport(pm, options);
-    break;
-  case Phase::Prove: // Only has a verifier.
-  case Phase::Emit:  // Is no pipeline: see EmitPhase.h.
-    break;
-  case Phase::Model:
-    buildModel(pm);
-    break;
-  case Phase::Train:
-    buildTrain(pm, options);
-    break;
-  case Phase::Shard:
-    buildShard(pm, options);
-    break;
-  case Phase::Pipe:
-    buildPipe(pm);
-    break;
-  case Phase::Spmd:
-    buildSpmd(pm);
-    break;
-  case Phase::Fuse:
-    buildFuse(pm, options);
-    break;
-  case Phase::Kernels:
-    buildKernels(pm, options);
-    break;
-  case Phase::Memory:
-    buildMemory(pm);
-    break;
-  }
+  rows[static_cast<int>(phase)].build(pm, options);
   buildPhaseVerifier(phase, pm);
 }

@@ -229,9 +229,8 @@ private:
   /// gradient.
   bool write(const Event &event, const BodyRun &run, Range range) {
     auto reads = [&](const Access &access) {
-      Range read = Trace::rangeOf(access, run);
       return !access.writes && access.space == Space::Arena &&
-             read.begin == range.begin && read.end == range.end;
+             Trace::rangeOf(access, run) == range;
     };
     if (std::none_of(event.accesses.begin(), event.accesses.end(), reads))
       return overwrite(range);

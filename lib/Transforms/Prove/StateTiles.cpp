@@ -156,7 +156,7 @@ private:
     stored.push_back(to);
     for (StateTile &tile : tiles) {
       bool isNew = tile.state.end == 0;
-      if (tile.bytes.begin == from.begin && tile.bytes.end == from.end &&
+      if (tile.bytes == from &&
           (isNew || (tile.updated && tile.state.begin == to.begin))) {
         tile.updated = false;
         return true;
@@ -172,7 +172,7 @@ private:
     stored.push_back(to);
     comesBack = true;
     for (const StateTile &tile : tiles)
-      if (tile.bytes.begin == from.begin && tile.bytes.end == from.end)
+      if (tile.bytes == from)
         return true;
     return refuse(event.origin,
                   "writes to @" + state.name + " what no update has made");
@@ -182,8 +182,7 @@ private:
   bool carry(const Event &event, Range to, Range from) {
     bool isMade =
         std::any_of(tiles.begin(), tiles.end(), [&](const StateTile &tile) {
-          return tile.state.end == 0 && tile.bytes.begin == from.begin &&
-                 tile.bytes.end == from.end;
+          return tile.state.end == 0 && tile.bytes == from;
         });
     if (!overwrite(event, to))
       return false;
@@ -212,7 +211,7 @@ private:
 
   bool take(const Event &event, Range to, Range from) {
     for (Stored &slot : slots)
-      if (slot.bytes.begin == from.begin && slot.bytes.end == from.end) {
+      if (slot.bytes == from) {
         slot.fetched = true;
         return overwrite(event, to);
       }
@@ -252,17 +251,15 @@ private:
   }
 
   bool write(const Event &event, const BodyRun &run, Range range) {
-    auto is = [&](Range other) {
-      return other.begin == range.begin && other.end == range.end;
-    };
     bool isRead = std::any_of(event.accesses.begin(), event.accesses.end(),
                               [&](const Access &access) {
                                 return !access.writes &&
                                        access.space == Space::Arena &&
-                                       is(Trace::rangeOf(access, run));
+                                       Trace::rangeOf(access, run) == range;
                               });
     for (StateTile &tile : tiles)
-      if (event.updates && isRead && is(tile.bytes) && tile.state.end > 0) {
+      if (event.updates && isRead && tile.bytes == range &&
+          tile.state.end > 0) {
         tile.updated = true;
         tile.origin = event.origin;
         return true;
