@@ -45,7 +45,7 @@ set(HEDDLE_IR_HEADERS
 heddle_add_precompiled(dialects ${HEDDLE_IR_HEADERS} LINK heddle_mlir_headers)
 
 # For lib/, tools/ and the unit tests of the compiler.
-heddle_add_precompiled(compiler ${HEDDLE_IR_HEADERS}
+set(HEDDLE_COMPILER_HEADERS ${HEDDLE_IR_HEADERS}
   mlir/Dialect/Affine/IR/AffineOps.h
   mlir/Dialect/Func/IR/FuncOps.h
   mlir/Dialect/GPU/IR/GPUDialect.h
@@ -60,5 +60,6 @@ heddle_add_precompiled(compiler ${HEDDLE_IR_HEADERS}
   mlir/Pass/PassManager.h
   mlir/Transforms/GreedyPatternRewriteDriver.h
   dialects/Pipe/PipeDialect.h
-  dialects/Plan/PlanDialect.h
+  dialects/Plan/PlanDialect.h)
+heddle_add_precompiled(compiler ${HEDDLE_COMPILER_HEADERS}
   LINK heddle_mlir_headers DEPENDS heddle_tablegen)

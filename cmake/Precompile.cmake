@@ -3,7 +3,9 @@
 # heddle_precompile(TARGET GROUP)
 #   Compiles a target's files with them, since most of a file's compile time is
 #   spent reading headers. Only for clang, whose precompiled headers are the
-#   smallest and fastest to load.
+#   smallest and fastest to load. HEDDLE_PRECOMPILED_SUFFIX, if a
+#   folder sets it, is appended to GROUP: a precompiled header has one level of
+#   optimization.
 
 # Precompiled headers contain paths of their checkout, so ccache must not copy them
 # to another one. They contain no time stamps: equal headers give equal bytes, so
@@ -33,6 +35,7 @@ function(heddle_precompile TARGET GROUP)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     return()
   endif()
+  string(APPEND GROUP "${HEDDLE_PRECOMPILED_SUFFIX}")
   add_dependencies(${TARGET} heddle_precompiled_${GROUP})
   target_compile_options(${TARGET} PRIVATE
     -fPIC "SHELL:-Xclang -fno-pch-timestamp"
@@ -40,7 +43,8 @@ function(heddle_precompile TARGET GROUP)
 endfunction()
 
 # For runtime/, and for libraries that read the user's files.
-heddle_add_precompiled(runtime
+set(HEDDLE_RUNTIME_HEADERS
   algorithm cerrno chrono cmath cstring filesystem fstream functional iostream
   map memory optional set sstream string thread unordered_map vector
   nlohmann/json.hpp)
+heddle_add_precompiled(runtime ${HEDDLE_RUNTIME_HEADERS})
