@@ -21,7 +21,7 @@ import test_bert
 from test_serve_recorded import records
 
 STEPS = 3
-SHORT, LONG = 24, 80
+SHORT, LONG = 12, 80
 PLACES = ["optimizer=file", "optimizer=host", "parameters=file",
           "optimizer=file,parameters=file", "optimizer=host,parameters=file",
           "optimizer=file,parameters=host", "parameters=file,activations=file",

@@ -23,7 +23,7 @@ import heddle_test as h
 from test_parallel import flags_of, ranks_of
 
 STEPS = 4
-SHORT, LONG = 16, 1000
+SHORT, LONG = 8, 1000
 SMALL = 60  # So many seeds draw small models.
 # Seeds that once failed.
 KEPT = [200, 541]
