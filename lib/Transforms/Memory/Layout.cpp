@@ -47,19 +47,8 @@ static int64_t paddedBytes(RankedTensorType type) {
 /// Whether states of this role exist however activations are saved. The
 /// existence of others may depend on that.
 static bool isOfModel(nn::StateRole role) {
-  switch (role) {
-  case nn::StateRole::Parameter:
-  case nn::StateRole::Derived:
-  case nn::StateRole::Gradient:
-  case nn::StateRole::Optimizer:
-    return true;
-  case nn::StateRole::Saved:
-  case nn::StateRole::Cache:
-  case nn::StateRole::Accumulator:
-  case nn::StateRole::Scalar:
-    return false;
-  }
-  llvm_unreachable("a role that is not known");
+  return role == nn::StateRole::Parameter || role == nn::StateRole::Derived ||
+         role == nn::StateRole::Gradient || role == nn::StateRole::Optimizer;
 }
 
 /// The owner of a state's bytes, with the memory that they are in.

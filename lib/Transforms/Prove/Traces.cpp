@@ -108,23 +108,10 @@ Trace heddle::prove::unroll(const Trace &trace) {
 }
 
 const char *heddle::prove::codeOf(Fault::Kind kind) {
-  switch (kind) {
-  case Fault::Kind::Extent:
-    return "H0913";
-  case Fault::Kind::Flow:
-    return "H0914";
-  case Fault::Kind::Collectives:
-    return "H0916";
-  case Fault::Kind::Messages:
-    return "H0917";
-  case Fault::Kind::Deadlock:
-    return "H0918";
-  case Fault::Kind::Race:
-    return "H0919";
-  case Fault::Kind::Waits:
-    return "H0923";
-  }
-  return "H0900";
+  // In the order of Fault::Kind.
+  static constexpr const char *codes[] = {"H0913", "H0914", "H0919", "H0923",
+                                          "H0916", "H0917", "H0918"};
+  return codes[static_cast<int>(kind)];
 }
 
 /// Returns the first fault that a check finds, with the index of its trace.
