@@ -79,7 +79,7 @@ TEST(TokenFile, ReadsMegatron) {
   Diagnostic diagnostic = diagnosticOf([&] { file.read(0, 5, 80000, out); });
   EXPECT_EQ(diagnostic.code, "H0346");
   EXPECT_EQ(diagnostic.message,
-            "token 3 is -1, but the vocabulary has 80000 tokens; it stands at "
+            "token 3 is -1, but the vocabulary has 80000 tokens; it is at "
             "byte 4 of the file");
   EXPECT_EQ(file.scan(0, 5, 80000).firstBad, 3);
   EXPECT_EQ(file.scan(0, 3, 80000).firstBad, -1);
