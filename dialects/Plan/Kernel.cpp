@@ -52,23 +52,26 @@ unsigned KernelOp::getLaunchOperandOf(unsigned result) {
 Type KernelOp::getBufferType(unsigned operand) {
   Type type = getLaunchTypes()[operand];
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor ? Type(dist::memoryOf(tensor, getPitch(operand))) : type;
+  return tensor ? Type(dist::memoryOf(tensor, getLeadingDimension(operand)))
+                : type;
 }
 
 /// A row must end before the next one begins.
-static LogicalResult verifyPitches(KernelOp kernel) {
-  if (!kernel.getPitches())
+static LogicalResult verifyLeadingDimensions(KernelOp kernel) {
+  if (!kernel.getLeadingDimensions())
     return success();
   SmallVector<Type> types = kernel.getLaunchTypes();
-  if (kernel.getPitches()->size() != types.size())
-    return kernel.emitOpError("has pitches of ")
-           << kernel.getPitches()->size() << " operands of " << types.size();
-  for (auto [type, pitch] : llvm::zip(types, *kernel.getPitches())) {
+  if (kernel.getLeadingDimensions()->size() != types.size())
+    return kernel.emitOpError("has leading dimensions of ")
+           << kernel.getLeadingDimensions()->size() << " operands of "
+           << types.size();
+  for (auto [type, leading] :
+       llvm::zip(types, *kernel.getLeadingDimensions())) {
     auto tensor = dyn_cast<RankedTensorType>(type);
-    if (pitch != 0 &&
-        (!tensor || tensor.getRank() < 2 || pitch <= tensor.getShape().back()))
+    if (leading != 0 && (!tensor || tensor.getRank() < 2 ||
+                         leading <= tensor.getShape().back()))
       return kernel.emitOpError("cannot have ")
-             << type << " in rows that begin " << pitch << " elements apart";
+             << type << " in rows that begin " << leading << " elements apart";
   }
   return success();
 }
@@ -99,7 +102,7 @@ LogicalResult KernelOp::verify() {
   for (int64_t tie : getTies())
     if (tie >= 0 && !tied.insert(tie).second)
       return emitOpError("ties two results to argument ") << tie;
-  if (failed(verifyPitches(*this)))
+  if (failed(verifyLeadingDimensions(*this)))
     return failure();
   if (getOnHost() && mostScratchBytes() > 0)
     return emitOpError("runs on the host, where kernels have no scratch "

@@ -166,20 +166,20 @@ LogicalResult LibraryProductAttr::verify(
     function_ref<InFlightDiagnostic()> emitError, int64_t m, int64_t n,
     int64_t k, bool transA, bool transB, Type type, Type result, int64_t a,
     int64_t b, int64_t c, int64_t bias, int64_t d, int64_t aux, int64_t sumA,
-    int64_t sumB, int64_t pitchA, int64_t pitchB, int64_t pitchC,
-    int64_t pitchD, int64_t pitchAux, ProductEnd end, bool, int64_t workspace) {
+    int64_t sumB, int64_t lda, int64_t ldb, int64_t ldc, int64_t ldd,
+    int64_t ldaux, ProductEnd end, bool, int64_t workspace) {
   if (m < 1 || n < 1 || k < 1 || workspace < 0)
     return emitError() << "a product has sizes of 1 or more";
   for (Type element : {type, result})
     if (!element.isF32() && !element.isBF16())
       return emitError() << "a library's product is of f32 or bf16, not of "
                          << element;
-  for (auto [pitch, columns] :
-       {std::pair(pitchA, transA ? m : k), std::pair(pitchB, transB ? k : n),
-        std::pair(pitchC, n), std::pair(pitchD, n), std::pair(pitchAux, n)})
-    if (pitch != 0 && pitch < columns)
+  for (auto [leading, columns] :
+       {std::pair(lda, transA ? m : k), std::pair(ldb, transB ? k : n),
+        std::pair(ldc, n), std::pair(ldd, n), std::pair(ldaux, n)})
+    if (leading != 0 && leading < columns)
       return emitError() << "rows of " << columns << " elements cannot begin "
-                         << pitch << " apart";
+                         << leading << " apart";
   for (int64_t needed : {a, b, d})
     if (needed < 0)
       return emitError() << "a product has the addresses a, b and d";

@@ -48,7 +48,7 @@ def Plan_Memory
                           ".getLayout().isIdentity()">],
                    Plan_AnyMemory.summary # " without gaps">;
 /// Rows that may have padding, with a leading dimension.
-def Plan_PitchedMemory
+def Plan_PaddedMemory
     : ConfinedType<Plan_AnyMemory,
                    [CPred<"::heddle::dist::leadingDimension("
                           "::llvm::cast<::mlir::MemRefType>($_self))">],
@@ -126,7 +126,7 @@ def Plan_LibraryProductAttr : AttrDef<Plan_Dialect, "LibraryProduct"> {
     of a, `[m, k]` or stored as `[k, m]` (`trans_a`), and b, `[k, n]` or stored as
     `[n, k]` (`trans_b`), all row-major. a and b have the element type `type`, all
     other operands `result`. Products are accumulated in f32. a, b and so on are
-    indices of the kernel's operands; -1 is none. `pitch_a` and so on are leading
+    indices of the kernel's operands; -1 is none. `lda` and so on are leading
     dimensions in elements; 0: no padding.
 
     `bias` (a row) and `c` (a matrix, which may be `d`) are added to the product.
@@ -148,11 +148,11 @@ def Plan_LibraryProductAttr : AttrDef<Plan_Dialect, "LibraryProduct"> {
       DefaultValuedParameter<"int64_t", "-1">:$aux,
       DefaultValuedParameter<"int64_t", "-1">:$sum_a,
       DefaultValuedParameter<"int64_t", "-1">:$sum_b,
-      DefaultValuedParameter<"int64_t", "0">:$pitch_a,
-      DefaultValuedParameter<"int64_t", "0">:$pitch_b,
-      DefaultValuedParameter<"int64_t", "0">:$pitch_c,
-      DefaultValuedParameter<"int64_t", "0">:$pitch_d,
-      DefaultValuedParameter<"int64_t", "0">:$pitch_aux,
+      DefaultValuedParameter<"int64_t", "0">:$lda,
+      DefaultValuedParameter<"int64_t", "0">:$ldb,
+      DefaultValuedParameter<"int64_t", "0">:$ldc,
+      DefaultValuedParameter<"int64_t", "0">:$ldd,
+      DefaultValuedParameter<"int64_t", "0">:$ldaux,
       DefaultValuedParameter<"::heddle::planir::ProductEnd",
                              "::heddle::planir::ProductEnd::Plain">:$end,
       DefaultValuedParameter<"bool", "false">:$tf32,

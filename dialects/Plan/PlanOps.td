@@ -29,7 +29,7 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
     generator: rows (element-wise chains and reductions over the last dimension),
     gemm, attention, ... (`#plan.generator<gemm>`). From the kernels phase on,
     `symbol` is the function's name in the object `object`, and `hash` is the hash
-    of the kernel and the target. `pitches` has leading dimensions in elements,
+    of the kernel and the target. `leading_dimensions` has leading dimensions in elements,
     for each argument and then for each result that is not tied; 0: no padding.
     Padding is never read.
 
@@ -52,7 +52,7 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
                        TypeAttrOf<FunctionType>:$function_type,
                        Plan_GeneratorAttr:$generator,
                        DenseI64ArrayAttr:$ties,
-                       OptionalAttr<DenseI64ArrayAttr>:$pitches,
+                       OptionalAttr<DenseI64ArrayAttr>:$leading_dimensions,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs,
                        OptionalAttr<FlatSymbolRefAttr>:$object,
@@ -84,8 +84,8 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
     /// of its argument.
     unsigned getLaunchOperandOf(unsigned result);
     /// An operand's leading dimension in elements; 0: no padding.
-    int64_t getPitch(unsigned operand) {
-      return getPitches() ? (*getPitches())[operand] : 0;
+    int64_t getLeadingDimension(unsigned operand) {
+      return getLeadingDimensions() ? (*getLeadingDimensions())[operand] : 0;
     }
     /// The type of an operand in the buffer form: a memref with its leading
     /// dimension, or the type of a scalar.
@@ -279,7 +279,7 @@ def Plan_BufferOp : Plan_Op<"buffer"> {
                        I64Attr:$first, I64Attr:$last, StrAttr:$owner, OptionalAttr<NN_PortAttr>:$input,
                        OptionalAttr<NN_PortAttr>:$output,
                        OptionalAttr<I64Attr>:$settled);
-  let results = (outs Plan_PitchedMemory:$buffer);
+  let results = (outs Plan_PaddedMemory:$buffer);
   let extraClassDeclaration = [{
     /// The port of the step program that the buffer is, or null.
     ::heddle::nn::PortAttr getPort() {

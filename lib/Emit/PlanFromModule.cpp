@@ -295,11 +295,11 @@ private:
     product.aux = call.getAux();
     product.sumA = call.getSumA();
     product.sumB = call.getSumB();
-    product.pitchA = call.getPitchA();
-    product.pitchB = call.getPitchB();
-    product.pitchC = call.getPitchC();
-    product.pitchD = call.getPitchD();
-    product.pitchAux = call.getPitchAux();
+    product.lda = call.getLda();
+    product.ldb = call.getLdb();
+    product.ldc = call.getLdc();
+    product.ldd = call.getLdd();
+    product.ldaux = call.getLdaux();
     product.end = static_cast<plan::ProductEnd>(call.getEnd());
     product.tf32 = call.getTf32();
     product.workspaceBytes = call.getWorkspace();

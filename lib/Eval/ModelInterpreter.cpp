@@ -312,16 +312,16 @@ LogicalResult ModelInterpreter::runCompiled(planir::KernelOp kernel,
     refs.push_back(buffers.back().data());
     if (operand < args.size())
       round(args[operand], type)
-          .toBytes(buffers.back().data(), kernel.getPitch(operand));
+          .toBytes(buffers.back().data(), kernel.getLeadingDimension(operand));
   }
   if (failed(kernels->launch(kernel, refs, scalars)))
     return failure();
   for (auto [number, type] : llvm::enumerate(kernel.getResultTypes())) {
     auto tensor = cast<RankedTensorType>(type);
     unsigned operand = kernel.getLaunchOperandOf(number);
-    results.push_back(
-        Tensor::fromBytes(*kindOf(tensor.getElementType()), tensor.getShape(),
-                          buffers[operand].data(), kernel.getPitch(operand)));
+    results.push_back(Tensor::fromBytes(
+        *kindOf(tensor.getElementType()), tensor.getShape(),
+        buffers[operand].data(), kernel.getLeadingDimension(operand)));
   }
   return success();
 }

@@ -177,19 +177,19 @@ static int64_t readInteger(ElementKind kind, const char *bytes, int64_t index) {
 }
 
 Tensor Tensor::fromBytes(ElementKind kind, llvm::ArrayRef<int64_t> shape,
-                         const void *bytes, int64_t pitch) {
+                         const void *bytes, int64_t leading) {
   Tensor result(kind, shape);
   const char *source = static_cast<const char *>(bytes);
   int64_t count = result.numElements();
   if (isFloat(kind)) {
     for (int64_t i = 0; i < count; ++i)
       (*result.floatData)[i] =
-          readFloat(kind, source, result.memoryIndex(i, pitch));
+          readFloat(kind, source, result.memoryIndex(i, leading));
     return result;
   }
   for (int64_t i = 0; i < count; ++i)
     (*result.intData)[i] =
-        readInteger(kind, source, result.memoryIndex(i, pitch));
+        readInteger(kind, source, result.memoryIndex(i, leading));
   return result;
 }
 
@@ -285,11 +285,11 @@ static void writeFloat(ElementKind kind, char *bytes, int64_t index,
   }
 }
 
-void Tensor::toBytes(void *bytes, int64_t pitch) const {
+void Tensor::toBytes(void *bytes, int64_t leading) const {
   char *target = static_cast<char *>(bytes);
   int64_t count = numElements();
   for (int64_t i = 0; i < count; ++i) {
-    int64_t at = memoryIndex(i, pitch);
+    int64_t at = memoryIndex(i, leading);
     if (isFloat(elementKind))
       writeFloat(elementKind, target, at, (*floatData)[i]);
     else if (elementKind == ElementKind::I8)

@@ -71,10 +71,10 @@ private:
                   element.isInteger(32) || element.isInteger(64));
     SmallVector<int64_t> extents(known ? type.getShape() : ArrayRef<int64_t>());
     if (auto buffer = dyn_cast<MemRefType>(type)) {
-      std::optional<int64_t> pitch = dist::leadingDimension(buffer);
-      known &= pitch && !buffer.getMemorySpace();
+      std::optional<int64_t> leading = dist::leadingDimension(buffer);
+      known &= leading && !buffer.getMemorySpace();
       if (known && !extents.empty())
-        extents.back() = *pitch;
+        extents.back() = *leading;
     }
     if (auto tensor = dyn_cast<RankedTensorType>(type))
       known &= !tensor.getEncoding();

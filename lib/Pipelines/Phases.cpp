@@ -83,7 +83,7 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   models.addPass(createFuseFormKernels(fuse));
   // Needs the kernels: a value may have padding only if kernels alone read and
   // write it.
-  models.addPass(createFusePitchRows());
+  models.addPass(createFusePadRows());
 }
 
 static void buildShard(OpPassManager &pm, const CompileOptions &options) {

@@ -54,14 +54,15 @@ Comparison heddle::rt::compareResults(const char *actual, const char *expected,
       read(actual, of.type, begin, count, mine.data());
       read(expected, of.type, begin, count, theirs.data());
       for (int64_t i = 0; i < count; ++i)
-        if ((begin + i) % of.pitch < of.columns)
+        if ((begin + i) % of.leadingDimension < of.columns)
           work(mine[i], theirs[i], !isPart || !std::isnan(theirs[i]),
-               (begin + i) / of.pitch);
+               (begin + i) / of.leadingDimension);
     }
   };
   Comparison result;
   Squares ofAll;
-  std::vector<Squares> ofRow((of.elements + of.pitch - 1) / of.pitch);
+  std::vector<Squares> ofRow((of.elements + of.leadingDimension - 1) /
+                             of.leadingDimension);
   forEach([&](double, double value, bool isKnown, int64_t row) {
     ++result.elements;
     if (!isKnown)

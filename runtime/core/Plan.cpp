@@ -95,8 +95,8 @@ json filesOf(const Memory &memory) { return memory.fileBytes; }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LibraryProduct, m, n, k, transA, transB,
                                    type, result, a, b, c, bias, d, aux, sumA,
-                                   sumB, pitchA, pitchB, pitchC, pitchD,
-                                   pitchAux, end, tf32, workspaceBytes)
+                                   sumB, lda, ldb, ldc, ldd, ldaux, end, tf32,
+                                   workspaceBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, name, ops, hash, flops, modelFlops,
                                    bytes, window, scratchBytes, launches, text,
                                    library, onHost)

@@ -16,7 +16,7 @@ namespace heddle::plan {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainKernel::Argument, isScalar, type,
                                    elements, low, high)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainKernel::Result, type, elements, columns,
-                                   pitch, tie, tolerance)
+                                   leadingDimension, tie, tolerance)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainKernel, text, launches, terms,
                                    scratchBytes, arguments, results)
 } // namespace heddle::plan

@@ -130,7 +130,7 @@ void OffloadFile::passByCache() {
 
 std::string OffloadFile::describe(int64_t offset) const {
   return (nameAt ? nameAt(offset) : "the data") + ", at byte " +
-         std::to_string(offset) + " of the swap file in " + path;
+         std::to_string(offset) + " of the offload file in " + path;
 }
 
 void OffloadFile::failRequest(bool isWrite, int64_t offset, int64_t count,

@@ -22,16 +22,15 @@ KERNELS = ("lib/Codegen", "include/heddle/Codegen", "dialects/NN", "dialects/Dis
            "dialects/Plan", "lib/Transforms")
 # A regular expression, the folders in which it is a private word, and the word to use.
 WORDS = (
-    (r"[uU]nits?", SHARD, "bucket"),
+    (r"(?<!factor\.)[uU]nits?(?! for)", SHARD, "bucket"),
     (r"(struct|class) (Place|Part|Piece|Run|Window|Way|Thing|Unit)(?= *[:{;])", CODE,
      "a name that says what it is of"),
-    (r"[wW]indows?", STREAMED, "tile"),
+    (r"[wW]indows?(?! of states)", STREAMED, "tile"),
     (r"(is|are|is not|are not|live|lives|lies|stay|stays) elsewhere", ALL, "offloaded"),
     (r"pitch(es)?", CODE, "leading dimension"),
     (r"speakers?", CODE, "reporting rank"),
     (r"swap files?", ALL, "offload file"),
     (r"turned", ("lib/Codegen", "dialects/NN", "include/heddle/Codegen"), "rotated"),
-    (r"makeSharding|wholeSharding", SHARD, "the one function that makes shardings"),
 )
 # In memory, bytes lie behind others: in no other sense is one of these two needed.
 PLACE_WORDS, MOST_PLACE_WORDS = r"behind|stands", 80

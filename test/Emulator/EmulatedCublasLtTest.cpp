@@ -124,11 +124,12 @@ plan::LibraryProduct product(int64_t m, int64_t n, int64_t k) {
   what.workspaceBytes = 1 << 14;
   return what;
 }
-/// Rows of `columns` columns with the leading dimension `pitch`; 0: contiguous.
+/// Rows of `columns` columns with the leading dimension `leading`; 0:
+/// contiguous.
 struct Rows {
-  int64_t columns, pitch;
+  int64_t columns, leading;
   int64_t at(int64_t row, int64_t column) const {
-    return row * (pitch > 0 ? pitch : columns) + column;
+    return row * (leading > 0 ? leading : columns) + column;
   }
   int64_t end(int64_t rows) const { return at(rows, 0); }
 };
@@ -137,9 +138,8 @@ struct Rows {
 std::pair<double, double> EmulatedCublasLt::errorsOf(plan::LibraryProduct what,
                                                      double leastFlops) {
   int64_t m = what.m, n = what.n, k = what.k;
-  Rows ofA{what.transA ? m : k, what.pitchA},
-      ofB{what.transB ? k : n, what.pitchB};
-  Rows ofC{n, what.pitchC}, ofD{n, what.pitchD}, ofAux{n, what.pitchAux};
+  Rows ofA{what.transA ? m : k, what.lda}, ofB{what.transB ? k : n, what.ldb};
+  Rows ofC{n, what.ldc}, ofD{n, what.ldd}, ofAux{n, what.ldaux};
   Operand a = make(ofA.end(what.transA ? k : m), what.type);
   Operand b = make(ofB.end(what.transB ? n : k), what.type);
   Operand d = make(ofD.end(m), what.result), c = make(ofC.end(m), what.result);
@@ -218,17 +218,17 @@ TEST_F(EmulatedCublasLt, LeavesOutWhatLiesBetweenRows) {
   for (bool trans : {false, true}) {
     plan::LibraryProduct what = product(37, 41, 53);
     what.transA = what.transB = trans;
-    what.pitchA = 56;
-    what.pitchB = 64;
-    what.pitchD = 44;
+    what.lda = 56;
+    what.ldb = 64;
+    what.ldd = 44;
     EXPECT_LT(errorsOf(what).first, 1e-5);
     what.c = 3;
-    what.pitchC = 48;
+    what.ldc = 48;
     EXPECT_LT(errorsOf(what).first, 1e-5);
     what.c = -1;
     what.end = plan::ProductEnd::GeluTanh;
     what.aux = 5;
-    what.pitchAux = 72;
+    what.ldaux = 72;
     auto [error, auxError] = errorsOf(what);
     EXPECT_LT(error, 1e-5);
     EXPECT_LT(auxError, 1e-5);
@@ -245,9 +245,9 @@ TEST_F(EmulatedCublasLt, ComputesParts) {
         what.type = plan::DType::BF16;
         what.transA = transA;
         what.transB = transB;
-        what.pitchA = what.pitchB = 56;
-        what.pitchD = 48;
-        what.pitchC = 64;
+        what.lda = what.ldb = 56;
+        what.ldd = 48;
+        what.ldc = 64;
         what.c = extras & 1 ? 3 : -1;
         what.bias = extras & 2 ? 4 : -1;
         if (extras & 4)
@@ -264,7 +264,7 @@ TEST_F(EmulatedCublasLt, ComputesParts) {
       }
   plan::LibraryProduct what = product(37, 40, 53);
   what.type = plan::DType::BF16;
-  what.pitchA = 56;
+  what.lda = 56;
   what.end = plan::ProductEnd::GeluTanhGrad;
   what.aux = 5;
   EXPECT_EQ(partsOf(what, 0).size(), 2u);
@@ -277,7 +277,7 @@ TEST_F(EmulatedCublasLt, SumsAFactorInParts) {
     plan::LibraryProduct what = product(37, 41, 40);
     what.type = plan::DType::BF16;
     what.transA = true;
-    what.pitchA = what.pitchB = what.pitchD = 48;
+    what.lda = what.ldb = what.ldd = 48;
     (ofA ? what.sumA : what.sumB) = 6;
     EXPECT_EQ(partsOf(what, 0).size(), 2u);
     auto [error, sumError] = errorsOf(what, 0);
@@ -290,15 +290,15 @@ TEST_F(EmulatedCublasLt, SumsAFactorInParts) {
 TEST_F(EmulatedCublasLt, LeavesProductsWhole) {
   plan::LibraryProduct what = product(4096, 50257, 768);
   what.transB = true;
-  what.pitchD = 50272;
+  what.ldd = 50272;
   EXPECT_EQ(partsOf(what).size(), 1u);
   what.tf32 = true;
   EXPECT_EQ(partsOf(what).size(), 2u);
   what.type = what.result = plan::DType::BF16;
   EXPECT_EQ(partsOf(what).size(), 2u);
-  what.pitchD = 0;
+  what.ldd = 0;
   EXPECT_EQ(partsOf(what).size(), 1u);
-  what.pitchD = 50272;
+  what.ldd = 50272;
   what.m = 16;
   EXPECT_EQ(partsOf(what).size(), 1u);
 }

@@ -473,9 +473,9 @@ class Gpu(GpuTest):
         model, _, _ = self.make_model(vocab=VOCAB)
         inputs, output = self.path("inputs.safetensors"), self.path("eval.safetensors")
         h.write_inputs(inputs, h.random_tokens(ROWS * SEQ * 2 + 1, VOCAB), 2, ROWS, SEQ)
-        for precision, element, pitch, bound in (("fp32", "f32", 104, 1e-5),
+        for precision, element, leading, bound in (("fp32", "f32", 104, 1e-5),
                                                  ("bf16", "bf16", 112, 5e-3)):
-            gaps = f"x{VOCAB}x{element}, strided<[{SEQ * pitch}, {pitch}, 1]>>"
+            gaps = f"x{VOCAB}x{element}, strided<[{SEQ * leading}, {leading}, 1]>>"
             losses, results, counts = [], [], []
             for name, keep in (("gaps", []), ("none", ["--keep", "logits"])):
                 dumps = self.path(f"{name}-{precision}")

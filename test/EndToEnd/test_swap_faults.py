@@ -37,7 +37,7 @@ class Faults(SwapTest):
                     self.assertIn("error[H0461]: cannot " + fault.split()[0],
                                   found.stderr)
                     self.assertIn(said, found.stderr)
-                    self.assertIn(f"of the swap file in {self.swap}", found.stderr)
+                    self.assertIn(f"of the offload file in {self.swap}", found.stderr)
                     self.assertEqual(os.listdir(self.swap), [])
                     if os.path.exists(os.path.join(self.saved, "latest")):
                         self.check_resumable(binary, expected)

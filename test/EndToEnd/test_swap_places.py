@@ -103,7 +103,7 @@ class Places(SwapTest):
             found = h.run(self.words(binary), 5,
                           env=self.environment(f"read EIO {number}")).stderr
             (state, byte, where), = re.findall(
-                r"error.H0461.*state (\S+), at byte (\d+) of the swap file in (\S+): ",
+                r"error.H0461.*state (\S+), at byte (\d+) of the offload file in (\S+): ",
                 found)
             role = "optimizer" if ".exp_avg" in state else "parameters"
             seen.add(role)

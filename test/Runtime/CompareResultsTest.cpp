@@ -18,11 +18,11 @@ using namespace heddle::rt;
 
 static Comparison compare(const std::vector<float> &actual,
                           const std::vector<float> &expected, int64_t columns,
-                          int64_t pitch, bool isPart = false) {
+                          int64_t leading, bool isPart = false) {
   plan::PlainKernel::Result result;
   result.elements = int64_t(expected.size());
   result.columns = columns;
-  result.pitch = pitch;
+  result.leadingDimension = leading;
   return compareResults(reinterpret_cast<const char *>(actual.data()),
                         reinterpret_cast<const char *>(expected.data()), result,
                         isPart);

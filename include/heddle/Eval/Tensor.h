@@ -56,10 +56,10 @@ public:
          std::vector<int64_t> values);
   /// An integer tensor of rank 0.
   static Tensor scalar(int64_t value);
-  /// Reads a tensor from memory with elements in the kind's format. `pitch` is
-  /// the leading dimension in elements; 0: rows are contiguous.
+  /// Reads a tensor from memory with elements in the kind's format. `leading`
+  /// is the leading dimension in elements; 0: rows are contiguous.
   static Tensor fromBytes(ElementKind kind, llvm::ArrayRef<int64_t> shape,
-                          const void *bytes, int64_t pitch = 0);
+                          const void *bytes, int64_t leading = 0);
 
   ElementKind kind() const { return elementKind; }
   llvm::ArrayRef<int64_t> shape() const { return dims; }
@@ -87,14 +87,15 @@ public:
   /// Copies `count` elements of `source`, from index `from` on, to index `to`.
   /// Both tensors hold floats, or both integers.
   void copyFrom(const Tensor &source, int64_t from, int64_t to, int64_t count);
-  /// Writes the elements in the format of their kind. `pitch` is the leading
+  /// Writes the elements in the format of their kind. `leading` is the leading
   /// dimension in elements; padding is not written. 0: contiguous rows.
-  void toBytes(void *bytes, int64_t pitch = 0) const;
+  void toBytes(void *bytes, int64_t leading = 0) const;
 
 private:
-  /// The index of an element in memory with leading dimension `pitch`.
-  int64_t memoryIndex(int64_t element, int64_t pitch) const {
-    return pitch ? element / columns() * pitch + element % columns() : element;
+  /// The index of an element in memory with leading dimension `leading`.
+  int64_t memoryIndex(int64_t element, int64_t leading) const {
+    return leading ? element / columns() * leading + element % columns()
+                   : element;
   }
 
   ElementKind elementKind = ElementKind::F32;

@@ -70,7 +70,7 @@ struct LibraryProduct {
           sumB = -1;
   /// Leading dimensions: elements between the beginnings of two rows; 0: no
   /// padding.
-  int64_t pitchA = 0, pitchB = 0, pitchC = 0, pitchD = 0, pitchAux = 0;
+  int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0, ldaux = 0;
   ProductEnd end = ProductEnd::Plain;
   bool tf32 = false; ///< f32 factors may be rounded to tf32.
   /// Taken from the beginning of the scratch memory.

@@ -39,7 +39,7 @@ struct PlainKernel {
     DType type = DType::F32;
     int64_t elements = 1; ///< With the padding of rows.
     /// Elements of a row, and the leading dimension.
-    int64_t columns = 1, pitch = 1;
+    int64_t columns = 1, leadingDimension = 1;
     /// The argument that the kernel computes the result in place of.
     int64_t tie = -1;
     /// The tolerance; 0: results must be equal.

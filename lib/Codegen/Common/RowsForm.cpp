@@ -96,7 +96,7 @@ bool RowsForm::isReadAtOtherColumns(Value tensor) {
 
 /// Whether the kernel is flat: one index addresses every tensor.
 bool RowsForm::findFlat() {
-  if (kernel.getPitches())
+  if (kernel.getLeadingDimensions())
     return false;
   for (Value result : results)
     if (shapeOf(result) != shapeOf(results[0]))

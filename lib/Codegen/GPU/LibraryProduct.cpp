@@ -77,7 +77,7 @@ int64_t CallReader::addressOfResult(Value value) {
 int64_t CallReader::leadingDimensionOf(int64_t address) {
   for (auto [operand, type] : llvm::enumerate(kernel.getLaunchTypes()))
     if (isa<RankedTensorType>(type) && address-- == 0)
-      return kernel.getPitch(operand);
+      return kernel.getLeadingDimension(operand);
   return 0;
 }
 

@@ -258,11 +258,13 @@ PlainMapping PlainMapper::run() {
 void untie(planir::KernelOp kernel) {
   size_t numArguments = kernel.getArgumentTypes().size();
   size_t numResults = kernel.getResultTypes().size();
-  if (kernel.getPitches()) {
-    SmallVector<int64_t> leading(kernel.getPitches()->take_front(numArguments));
+  if (kernel.getLeadingDimensions()) {
+    SmallVector<int64_t> leading(
+        kernel.getLeadingDimensions()->take_front(numArguments));
     for (size_t result = 0; result < numResults; ++result)
-      leading.push_back(kernel.getPitch(kernel.getLaunchOperandOf(result)));
-    kernel.setPitches(leading);
+      leading.push_back(
+          kernel.getLeadingDimension(kernel.getLaunchOperandOf(result)));
+    kernel.setLeadingDimensions(leading);
   }
   kernel.setTies(SmallVector<int64_t>(numResults, -1));
 }

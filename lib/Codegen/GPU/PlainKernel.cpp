@@ -254,7 +254,7 @@ static plan::PlainKernel describe(planir::KernelOp kernel,
     bool isFloat = isa<FloatType>(tensor.getElementType());
     unsigned operand = kernel.getLaunchOperandOf(number);
     int64_t columns = tensor.getRank() ? tensor.getShape().back() : 1;
-    int64_t leading = kernel.getPitch(operand);
+    int64_t leading = kernel.getLeadingDimension(operand);
     result.results.push_back(
         {planir::dtypeOf(tensor.getElementType()), elementsOf(kernel, operand),
          columns, leading ? leading : columns, kernel.getTies()[number],

@@ -61,7 +61,7 @@ static constexpr int64_t sharedColumnBytes = 32 << 10;
 
 RowLayout::RowLayout(planir::KernelOp kernel, const codegen::RowsForm &form,
                      bool mayDivide)
-    : kernel(kernel), form(form), hasPadding(kernel.getPitches()) {
+    : kernel(kernel), form(form), hasPadding(kernel.getLeadingDimensions()) {
   chooseThreads();
   if (findKept() && !(mayDivide && chooseTeams()))
     chooseKept();

@@ -59,8 +59,8 @@ mlir::LogicalResult verifyTies(nn::ModelOp model);
 
 /// Checks that all launches agree on the leading dimension of a value, and that
 /// only kernels write and read a value with padding, as the rules allow.
-mlir::LogicalResult verifyPitches(nn::ModelOp model,
-                                  const codegen::FusionRules &rules);
+mlir::LogicalResult verifyLeadingDimensions(nn::ModelOp model,
+                                            const codegen::FusionRules &rules);
 
 } // namespace heddle::fuse
 

@@ -82,7 +82,7 @@ struct Verify : VerifyPass<heddle::impl::FuseVerifyBase, Verify> {
       return WalkResult::interrupt();
     });
     return failure(walk.wasInterrupted() || failed(fuse::verifyTies(model)) ||
-                   failed(fuse::verifyPitches(model, *rules)));
+                   failed(fuse::verifyLeadingDimensions(model, *rules)));
   }
 };
 

@@ -113,7 +113,8 @@ Value SequenceEmitter::bufferOf(Root &root) {
   OpBuilder::InsertionGuard guard(builder);
   insertAtTop();
   auto buffer = builder.create<planir::BufferOp>(
-      loc, dist::memoryOf(root.type, root.pitch), /*offset=*/0, root.memory,
+      loc, dist::memoryOf(root.type, root.leadingDimension), /*offset=*/0,
+      root.memory,
       /*first=*/0, /*last=*/0, ownerOf(root), root.input, root.output,
       /*settled=*/IntegerAttr());
   lastAtTop = buffer;

@@ -76,7 +76,7 @@ void Storage::assignLaunch(planir::LaunchOp launch) {
   assignResults(launch, kernel.getTies());
   for (auto [result, tie] : llvm::zip(launch->getResults(), kernel.getTies())) {
     Root &root = rootOf(result);
-    root.pitch = kernel.getPitch(
+    root.leadingDimension = kernel.getLeadingDimension(
         kernel.getLaunchOperandOf(cast<OpResult>(result).getResultNumber()));
     if (kernel.getOnHost() && tie < 0)
       root.memory = nn::MemoryKind::Pinned;

@@ -41,7 +41,7 @@ struct Root {
   mlir::ArrayAttr axes; ///< For Slice: this rank's index along these axes.
   int64_t element = 0;  ///< For Part.
   /// The leading dimension, in elements; 0: rows have no padding.
-  int64_t pitch = 0;
+  int64_t leadingDimension = 0;
   /// For Frame: the kind of memory.
   nn::MemoryKind memory = nn::MemoryKind::Device;
   mlir::RankedTensorType type;

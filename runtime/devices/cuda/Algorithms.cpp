@@ -33,9 +33,8 @@ static std::string describe(const plan::LibraryProduct &what) {
        << what.transB << '.' << int(what.type) << '.' << int(what.result) << '.'
        << (what.c >= 0) << (what.bias >= 0) << (what.aux >= 0)
        << (what.sumA >= 0) << (what.sumB >= 0) << '.' << int(what.end) << '.'
-       << what.tf32 << '.' << what.workspaceBytes << '.' << what.pitchA << '.'
-       << what.pitchB << '.' << what.pitchC << '.' << what.pitchD << '.'
-       << what.pitchAux;
+       << what.tf32 << '.' << what.workspaceBytes << '.' << what.lda << '.'
+       << what.ldb << '.' << what.ldc << '.' << what.ldd << '.' << what.ldaux;
   return text.str();
 }
 static constexpr const char *form = "heddle-cublaslt-1";

@@ -34,9 +34,9 @@ static ProductPart wholeOf(const LibraryProduct &what) {
   auto write = [](int64_t &leading, int64_t columns) {
     leading = leading > 0 ? leading : columns;
   };
-  write(part.pitchA, part.transA ? part.m : part.k);
-  write(part.pitchB, part.transB ? part.k : part.n);
-  for (int64_t *leading : {&part.pitchC, &part.pitchD, &part.pitchAux})
+  write(part.lda, part.transA ? part.m : part.k);
+  write(part.ldb, part.transB ? part.k : part.n);
+  for (int64_t *leading : {&part.ldc, &part.ldd, &part.ldaux})
     write(*leading, part.n);
   return whole;
 }
@@ -59,11 +59,11 @@ static Split splitOf(const LibraryProduct &what) {
   auto isAligned = [](int64_t leading, int64_t size) {
     return leading * size % unit == 0;
   };
-  bool isAlignedA = isAligned(what.pitchA, ofFactor);
-  bool isAlignedB = isAligned(what.pitchB, ofFactor);
-  bool isAlignedD = isAligned(what.pitchD, ofResult) &&
-                    (what.c < 0 || isAligned(what.pitchC, ofResult)) &&
-                    (what.aux < 0 || isAligned(what.pitchAux, ofResult));
+  bool isAlignedA = isAligned(what.lda, ofFactor);
+  bool isAlignedB = isAligned(what.ldb, ofFactor);
+  bool isAlignedD = isAligned(what.ldd, ofResult) &&
+                    (what.c < 0 || isAligned(what.ldc, ofResult)) &&
+                    (what.aux < 0 || isAligned(what.ldaux, ofResult));
   auto split = [&](int64_t LibraryProduct::*size) {
     return Split{size, what.*size * ofFactor / unit * unit / ofFactor};
   };
@@ -98,18 +98,18 @@ static void moveToRest(ProductPart &part, const Split &split) {
   };
   int64_t by = split.main;
   if (split.size == &LibraryProduct::k) {
-    move(what.a, what.transA ? by * what.pitchA : by, what.type);
-    move(what.b, what.transB ? by : by * what.pitchB, what.type);
+    move(what.a, what.transA ? by * what.lda : by, what.type);
+    move(what.b, what.transB ? by : by * what.ldb, what.type);
     return;
   }
   bool isRows = split.size == &LibraryProduct::m;
   if (isRows)
-    move(what.a, what.transA ? by : by * what.pitchA, what.type);
+    move(what.a, what.transA ? by : by * what.lda, what.type);
   else
-    move(what.b, what.transB ? by * what.pitchB : by, what.type);
-  move(what.c, isRows ? by * what.pitchC : by, what.result);
-  move(what.d, isRows ? by * what.pitchD : by, what.result);
-  move(what.aux, isRows ? by * what.pitchAux : by, what.result);
+    move(what.b, what.transB ? by * what.ldb : by, what.type);
+  move(what.c, isRows ? by * what.ldc : by, what.result);
+  move(what.d, isRows ? by * what.ldd : by, what.result);
+  move(what.aux, isRows ? by * what.ldaux : by, what.result);
   if (!isRows)
     move(what.bias, by, what.result);
   move(isRows ? what.sumA : what.sumB, by, what.result);
@@ -139,7 +139,7 @@ std::vector<ProductPart> heddle::rt::cuda::partsOf(const LibraryProduct &what,
     if (split.size == &LibraryProduct::k) {
       leaveSums(rest.what);
       main.what.c = main.what.d;
-      main.what.pitchC = main.what.pitchD;
+      main.what.ldc = main.what.ldd;
     }
     parts.push_back(std::move(rest));
   }

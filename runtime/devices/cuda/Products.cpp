@@ -140,7 +140,7 @@ bool ProductCall::describe() {
     return false;
   if (what.aux >= 0 && (!set(calls.setDesc, desc, lt::AuxPointer, aligned) ||
                         !set(calls.setDesc, desc, lt::AuxLeading,
-                             what.pitchAux > 0 ? what.pitchAux : what.n)))
+                             what.ldaux > 0 ? what.ldaux : what.n)))
     return false;
   auto make = [&](lt::Layout &layout, plan::DType type, int64_t rows,
                   int64_t columns, int64_t leading) {
@@ -148,13 +148,13 @@ bool ProductCall::describe() {
                             uint64_t(columns),
                             leading > 0 ? leading : rows) == lt::Success;
   };
-  return (what.transB ? make(left, what.type, what.k, what.n, what.pitchB)
-                      : make(left, what.type, what.n, what.k, what.pitchB)) &&
-         (what.transA ? make(right, what.type, what.m, what.k, what.pitchA)
-                      : make(right, what.type, what.k, what.m, what.pitchA)) &&
+  return (what.transB ? make(left, what.type, what.k, what.n, what.ldb)
+                      : make(left, what.type, what.n, what.k, what.ldb)) &&
+         (what.transA ? make(right, what.type, what.m, what.k, what.lda)
+                      : make(right, what.type, what.k, what.m, what.lda)) &&
          make(addend, what.result, what.n, what.m,
-              what.c >= 0 ? what.pitchC : what.pitchD) &&
-         make(sums, what.result, what.n, what.m, what.pitchD);
+              what.c >= 0 ? what.ldc : what.ldd) &&
+         make(sums, what.result, what.n, what.m, what.ldd);
 }
 
 /// Takes the cached algorithm, if the library accepts it.

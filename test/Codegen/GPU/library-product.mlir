@@ -110,11 +110,11 @@ plan.kernel @in_place(%g: tensor<5x3xf32>, %w: tensor<3x8xf32>, %x: tensor<5x8xf
   plan.yield %z : tensor<5x8xf32>
 }
 
-// Rows with gaps: cuBLASLt takes a pitch as a leading dimension.
+// Rows with gaps: cuBLASLt takes their distance as a leading dimension.
 // CHECK:      plan.kernel @gaps
-// CHECK-SAME:   a = 0, b = 1, bias = 2, d = 4, aux = 3, pitch_a = 4, pitch_d = 8, pitch_aux = 8, end = gelu_tanh, workspace
+// CHECK-SAME:   a = 0, b = 1, bias = 2, d = 4, aux = 3, lda = 4, ldd = 8, ldaux = 8, end = gelu_tanh, workspace
 plan.kernel @gaps(%x: tensor<5x3xf32>, %w: tensor<3x7xf32>, %b: tensor<7xf32>) -> (tensor<5x7xf32>, tensor<5x7xf32>)
-    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>, pitches = array<i64: 4, 0, 0, 8, 8>} {
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>, leading_dimensions = array<i64: 4, 0, 0, 8, 8>} {
   %y = nn.linear %x, %w bias %b : (tensor<5x3xf32>, tensor<3x7xf32>, tensor<7xf32>) -> tensor<5x7xf32>
   %z = nn.map gelu_tanh(%y) : tensor<5x7xf32>
   plan.yield %y, %z : tensor<5x7xf32>, tensor<5x7xf32>

@@ -223,7 +223,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @k(%x: tensor<4x7xf32>) -> tensor<4x7xf32>
-      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, pitches = array<i64: 8, 8>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, leading_dimensions = array<i64: 8, 8>} {
     plan.yield %x : tensor<4x7xf32>
   }
   plan.sequence @s(%x: memref<4x7xf32>) attributes {frame_bytes = 256 : i64} {
@@ -239,9 +239,9 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
-  // expected-error @+1 {{'plan.kernel' op has pitches of 1 operands of 2}}
+  // expected-error @+1 {{'plan.kernel' op has leading dimensions of 1 operands of 2}}
   plan.kernel @k(%x: tensor<4x7xf32>) -> tensor<4x7xf32>
-      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, pitches = array<i64: 8>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, leading_dimensions = array<i64: 8>} {
     plan.yield %x : tensor<4x7xf32>
   }
 }
@@ -254,7 +254,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.kernel' op cannot have 'tensor<4x7xf32>' in rows that begin 6 elements apart}}
   plan.kernel @k(%x: tensor<4x7xf32>) -> tensor<4x7xf32>
-      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, pitches = array<i64: 8, 6>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, leading_dimensions = array<i64: 8, 6>} {
     plan.yield %x : tensor<4x7xf32>
   }
 }

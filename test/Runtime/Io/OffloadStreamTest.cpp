@@ -409,7 +409,7 @@ TEST_F(SwapFaultTest, ARequestFails) {
                                 (isFirst ? "first" : "second") + ", at byte "),
               std::string::npos)
         << said.message;
-    EXPECT_NE(said.message.find("of the swap file in " + directory.path()),
+    EXPECT_NE(said.message.find("of the offload file in " + directory.path()),
               std::string::npos);
     EXPECT_NE(said.help.find("--resume"), std::string::npos);
   }

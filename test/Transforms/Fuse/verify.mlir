@@ -247,7 +247,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0907: has padding between rows, which its generator has no code for}}
   plan.kernel @relu(%x: tensor<4x7xf32>) -> tensor<4x7xf32>
-      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, pitches = array<i64: 8, 8>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, leading_dimensions = array<i64: 8, 8>} {
     %0 = nn.map relu(%x) : tensor<4x7xf32>
     plan.yield %0 : tensor<4x7xf32>
   }
@@ -259,7 +259,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0907: has padding between rows of operand 0 or of operand 1, but not of both}}
   plan.kernel @relu(%x: tensor<4x7xf32>) -> tensor<4x7xf32>
-      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, pitches = array<i64: 8, 0>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, leading_dimensions = array<i64: 8, 0>} {
     %0 = nn.map relu(%x) : tensor<4x7xf32>
     plan.yield %0 : tensor<4x7xf32>
   }
@@ -270,7 +270,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
   plan.kernel @fill() -> tensor<4x7xf32>
-      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, pitches = array<i64: 8>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, leading_dimensions = array<i64: 8>} {
     %0 = nn.fill 1.0 : () -> tensor<4x7xf32>
     plan.yield %0 : tensor<4x7xf32>
   }
@@ -292,7 +292,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
   plan.kernel @fill() -> tensor<4x7xf32>
-      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, pitches = array<i64: 8>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, leading_dimensions = array<i64: 8>} {
     %0 = nn.fill 1.0 : () -> tensor<4x7xf32>
     plan.yield %0 : tensor<4x7xf32>
   }

@@ -51,7 +51,7 @@ OwningOpRef<ModuleOp> parseModule(const std::string &text) {
 std::string kernelText(const std::string &generator,
                        const std::string &arguments, const std::string &results,
                        const std::string &body, const std::string &yielded,
-                       const std::string &pitches) {
+                       const std::string &leading) {
   int64_t count = 0;
   for (size_t at = results.find("tensor"); at != std::string::npos;
        at = results.find("tensor", at + 1))
@@ -62,7 +62,9 @@ std::string kernelText(const std::string &generator,
   return "plan.kernel @kernel(" + arguments + ") -> (" + results +
          ") attributes {generator = #plan.generator<" + generator +
          ">, ties = array<i64: " + ties + ">" +
-         (pitches.empty() ? "" : ", pitches = array<i64: " + pitches + ">") +
+         (leading.empty()
+              ? ""
+              : ", leading_dimensions = array<i64: " + leading + ">") +
          "} {\n" + body + "\nplan.yield " + yielded + " : " + results + "\n}\n";
 }
 

@@ -24,12 +24,12 @@ mlir::MLIRContext &gpuContext();
 /// Parses a module; null and a test failure when it is wrong.
 mlir::OwningOpRef<mlir::ModuleOp> parseModule(const std::string &text);
 
-/// The text of a plan.kernel. `results` are types, `pitches` numbers, separated
-/// by commas.
+/// The text of a plan.kernel. `results` are types, `leading_dimensions`
+/// numbers, separated by commas.
 std::string kernelText(const std::string &generator,
                        const std::string &arguments, const std::string &results,
                        const std::string &body, const std::string &yielded,
-                       const std::string &pitches = "");
+                       const std::string &leading = "");
 
 /// A tensor in memory, f32 or bf16, with bytes around it that must not change.
 /// It begins at a multiple of 256 bytes, as on a GPU. A copy has to be filled

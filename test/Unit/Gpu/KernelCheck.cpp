@@ -73,8 +73,9 @@ static void checkMapped(ModuleOp module, planir::KernelOp kernel,
   target.erase();
 }
 
-/// The pitch that lets rows begin at multiples of 16 bytes; 0 for none.
-static int64_t pitchFor(Type type) {
+/// The leading dimension that lets rows begin at multiples of 16 bytes; 0 for
+/// none.
+static int64_t leadingDimensionFor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || tensor.getRank() < 2 ||
       !isa<FloatType>(tensor.getElementType()))
@@ -92,18 +93,19 @@ static bool addGaps(planir::KernelOp kernel) {
       generator != nn::Generator::Columns)
     return false;
   SmallVector<Type> types = kernel.getLaunchTypes();
-  SmallVector<int64_t> pitches;
+  SmallVector<int64_t> leading;
   for (Type type : types) {
     bool mayHaveGaps = llvm::all_of(types, [&](Type other) {
       auto a = dyn_cast<RankedTensorType>(type);
       auto b = dyn_cast<RankedTensorType>(other);
-      return a && (!b || a.getShape() != b.getShape() || pitchFor(b));
+      return a &&
+             (!b || a.getShape() != b.getShape() || leadingDimensionFor(b));
     });
-    pitches.push_back(mayHaveGaps ? pitchFor(type) : 0);
+    leading.push_back(mayHaveGaps ? leadingDimensionFor(type) : 0);
   }
-  if (llvm::all_of(pitches, [](int64_t pitch) { return pitch == 0; }))
+  if (llvm::all_of(leading, [](int64_t leading) { return leading == 0; }))
     return false;
-  kernel.setPitches(pitches);
+  kernel.setLeadingDimensions(leading);
   return true;
 }
 

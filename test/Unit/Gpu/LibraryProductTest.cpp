@@ -28,14 +28,14 @@ namespace {
 const char *const kernels[] = {
     // A bias, and a residual in whose place the result comes.
     R"(plan.kernel @k(%x: tensor<5x3xbf16>, %w: tensor<7x3xbf16>, %b: tensor<7xbf16>, %r: tensor<5x7xbf16>) -> tensor<5x7xbf16>
-           attributes {generator = #plan.generator<gemm>, ties = array<i64: 3>, pitches = array<i64: 0, 0, 0, 8>} {
+           attributes {generator = #plan.generator<gemm>, ties = array<i64: 3>, leading_dimensions = array<i64: 0, 0, 0, 8>} {
          %y = nn.linear %x, %w bias %b {transposed} : (tensor<5x3xbf16>, tensor<7x3xbf16>, tensor<7xbf16>) -> tensor<5x7xbf16>
          %z = nn.add %r, %y : tensor<5x7xbf16>
          plan.yield %z : tensor<5x7xbf16>
        })",
     // GELU and its operand, with gaps between rows.
     R"(plan.kernel @k(%x: tensor<5x3xf32>, %w: tensor<3x7xf32>, %b: tensor<7xf32>) -> (tensor<5x7xf32>, tensor<5x7xf32>)
-           attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>, pitches = array<i64: 4, 8, 0, 8, 8>} {
+           attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>, leading_dimensions = array<i64: 4, 8, 0, 8, 8>} {
          %y = nn.linear %x, %w bias %b : (tensor<5x3xf32>, tensor<3x7xf32>, tensor<7xf32>) -> tensor<5x7xf32>
          %z = nn.map gelu_tanh(%y) : tensor<5x7xf32>
          plan.yield %y, %z : tensor<5x7xf32>, tensor<5x7xf32>
@@ -76,11 +76,11 @@ const std::map<std::string, std::string> fields = {{"m", ""},
                                                    {"aux", "-1"},
                                                    {"sum_a", "-1"},
                                                    {"sum_b", "-1"},
-                                                   {"pitch_a", "0"},
-                                                   {"pitch_b", "0"},
-                                                   {"pitch_c", "0"},
-                                                   {"pitch_d", "0"},
-                                                   {"pitch_aux", "0"},
+                                                   {"lda", "0"},
+                                                   {"ldb", "0"},
+                                                   {"ldc", "0"},
+                                                   {"ldd", "0"},
+                                                   {"ldaux", "0"},
                                                    {"end", "plain"},
                                                    {"tf32", "false"},
                                                    {"workspace", ""}};
@@ -99,7 +99,7 @@ std::vector<std::string> othersOf(const std::string &field,
   if (field == "end")
     return allBut({"plain", "gelu_tanh", "gelu_tanh_grad"});
   int64_t number = std::stoll(value);
-  if (llvm::StringRef(field).starts_with("pitch"))
+  if (llvm::StringRef(field).starts_with("ld"))
     return allBut({"0", "4", "8", std::to_string(number + 16)});
   return allBut({"-1", "0", std::to_string(number + 1),
                  std::to_string(number - 1), std::to_string(2 * number)});

@@ -279,10 +279,10 @@ TEST(GpuTraffic, Embeddings) {
 /// Rows for whose registers a block has more threads, and rows that it keeps in
 /// memory.
 TEST(GpuTraffic, CrossEntropy) {
-  for (auto [vocabulary, pitch] :
+  for (auto [vocabulary, leading] :
        {std::pair<int64_t, int64_t>(32003, 0), {50257, 0}, {50257, 50272}}) {
     std::string type = "tensor<4096x" + std::to_string(vocabulary) + "xbf16>";
-    std::string gap = std::to_string(pitch);
+    std::string gap = std::to_string(leading);
     std::string row = "tensor<4096xf32>", labels = "tensor<4096xi32>";
     int64_t size = vocabulary * 2, stats = 4;
     std::string loss = "%y, %lse = nn.cross_entropy %x, %l : (" + type + ", " +
@@ -290,7 +290,7 @@ TEST(GpuTraffic, CrossEntropy) {
     // No more than one row is touched: the block's.
     checkBlock(kernelText("rows", "%x: " + type + ", %l: " + labels,
                           row + ", " + row, loss, "%y, %lse",
-                          pitch ? gap + ", 0, 0, 0" : ""),
+                          leading ? gap + ", 0, 0, 0" : ""),
                {size, stats, stats, stats}, size + 3 * stats, 1, 1);
     checkBlock(kernelText("rows",
                           "%x: " + type + ", %l: " + labels + ", %d: " + row,
@@ -300,7 +300,7 @@ TEST(GpuTraffic, CrossEntropy) {
                               "(" +
                               type + ", " + labels + ", " + row + ", " + row +
                               ") -> " + type,
-                          "%y, %g", pitch ? gap + ", 0, 0, 0, " + gap : ""),
+                          "%y, %g", leading ? gap + ", 0, 0, 0, " + gap : ""),
                {size, stats, stats, stats, size}, 2 * size + 3 * stats, 1, 1);
   }
 }
@@ -310,11 +310,11 @@ TEST(GpuTraffic, CrossEntropy) {
 /// of each factor, by 16 bytes.
 TEST(GpuTraffic, VocabularyHead) {
   struct Head {
-    const char *arguments, *result, *body, *pitches;
+    const char *arguments, *result, *body, *leading;
     std::vector<int64_t> bytes;
     int64_t k, resultBytes;
   };
-  constexpr int64_t tokens = 4096, vocabulary = 50257, pitch = 50272;
+  constexpr int64_t tokens = 4096, vocabulary = 50257, leading = 50272;
   constexpr int64_t width = 768, tile = 128;
   constexpr int64_t hidden = tokens * width * 2, table = vocabulary * width * 2;
   const Head heads[] = {
@@ -323,7 +323,7 @@ TEST(GpuTraffic, VocabularyHead) {
        "%y = nn.linear %a, %b {transposed} : (tensor<4096x768xbf16>, "
        "tensor<50257x768xbf16>) -> tensor<4096x50257xbf16>",
        "0, 0, 50272",
-       {hidden, table, tokens * pitch * 2},
+       {hidden, table, tokens * leading * 2},
        width,
        2},
       {"%a: tensor<4096x50257xbf16>, %b: tensor<50257x768xbf16>",
@@ -331,7 +331,7 @@ TEST(GpuTraffic, VocabularyHead) {
        "%y = nn.linear %a, %b : (tensor<4096x50257xbf16>, "
        "tensor<50257x768xbf16>) -> tensor<4096x768xbf16>",
        "50272, 0, 0",
-       {tokens * pitch * 2, table, hidden},
+       {tokens * leading * 2, table, hidden},
        vocabulary,
        2},
       {"%a: tensor<4096x768xbf16>, %b: tensor<4096x50257xbf16>",
@@ -340,14 +340,14 @@ TEST(GpuTraffic, VocabularyHead) {
        "(tensor<4096x768xbf16>, tensor<4096x50257xbf16>) -> "
        "tensor<50257x768xf32>",
        "0, 50272, 0",
-       {hidden, tokens * pitch * 2, table * 2},
+       {hidden, tokens * leading * 2, table * 2},
        tokens,
        4}};
   for (const Head &head : heads) {
     SCOPED_TRACE(head.body);
     heddle::emulator::Counters counters =
         countFirstBlock(kernelText("gemm", head.arguments, head.result,
-                                   head.body, "%y", head.pitches),
+                                   head.body, "%y", head.leading),
                         head.bytes);
     auto asked = static_cast<double>(counters.globalBytes);
     double needed = 2 * tile * head.k * 2 + tile * tile * head.resultBytes;

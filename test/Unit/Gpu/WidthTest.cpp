@@ -108,7 +108,7 @@ TEST(GpuWidth, Norms) {
 /// element is apart. Where gradients are stored, all 32 warps look at the label
 /// and two other values of the row.
 TEST(GpuWidth, CrossEntropy) {
-  constexpr int64_t pitch = 50272, logits = rows * pitch * 2;
+  constexpr int64_t leading = 50272, logits = rows * leading * 2;
   constexpr int64_t row16 = (50257 * 2 + 511) / 512;
   std::string type = "tensor<4096x50257xbf16>", labels = "tensor<4096xi32>";
   std::string loss = "%y, %lse = nn.cross_entropy %x, %l : (" + type + ", " +

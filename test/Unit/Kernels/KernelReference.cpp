@@ -153,7 +153,7 @@ std::vector<Tensor> execute(planir::KernelOp kernel, ArrayRef<Tensor> arguments,
     buffers.back().assign(bytes + guard, poison);
     if (operand < arguments.size())
       arguments[operand].toBytes(buffers.back().data(),
-                                 kernel.getPitch(operand));
+                                 kernel.getLeadingDimension(operand));
     refs.push_back(buffers.back().data());
   }
   run(refs);
@@ -162,8 +162,9 @@ std::vector<Tensor> execute(planir::KernelOp kernel, ArrayRef<Tensor> arguments,
     Tensor like(type);
     unsigned operand = kernel.getLaunchOperandOf(number);
     const std::vector<uint8_t> &buffer = buffers[operand];
-    results.push_back(Tensor::fromBytes(
-        like.kind(), like.shape(), buffer.data(), kernel.getPitch(operand)));
+    results.push_back(Tensor::fromBytes(like.kind(), like.shape(),
+                                        buffer.data(),
+                                        kernel.getLeadingDimension(operand)));
     for (size_t i = buffer.size() - guard; i < buffer.size(); ++i)
       EXPECT_EQ(buffer[i], poison) << "wrote beyond the end of a result";
   }

@@ -127,14 +127,14 @@ def FusePackWeights : Pass<"fuse-pack-weights", "::mlir::ModuleOp"> {
   ];
 }
 
-def FusePitchRows : Pass<"fuse-pitch-rows", "::heddle::nn::ModelOp"> {
+def FusePadRows : Pass<"fuse-pad-rows", "::heddle::nn::ModelOp"> {
   let summary = "Pads rows so that they begin at aligned addresses.";
   let description = [{
     A row of 50257 logits in bf16 has 100514 bytes. The second row begins at no multiple
     of four, so a kernel could move it only two bytes at a time. If the target asks for
     it (`FusionRules::rowAlignment`), rows that products read or write get padding.
     Types do not change: kernels have the leading dimension of each padded operand in
-    `pitches`, in elements.
+    `leading_dimensions`, in elements.
 
     Only values that kernels of one function write and read are padded. Values that are
     stored in a state, returned, kept by a dump, sent or reduced over ranks are not
@@ -146,7 +146,7 @@ def FusePitchRows : Pass<"fuse-pitch-rows", "::heddle::nn::ModelOp"> {
         attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>}
     // becomes
     plan.kernel @linear(%x: tensor<4x8xbf16>, %w: tensor<8x7xbf16>) -> tensor<4x7xbf16>
-        attributes {generator = #plan.generator<gemm>, pitches = array<i64: 0, 0, 16>, ties = array<i64: -1>}
+        attributes {generator = #plan.generator<gemm>, leading_dimensions = array<i64: 0, 0, 16>, ties = array<i64: -1>}
     ```
   }];
   let statistics = [

@@ -7,17 +7,17 @@
 nn.model @m family "gpt2" phase "kernels" attributes {
     strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
   plan.kernel @linear(%x: tensor<64x4xf32>, %w: tensor<4x33xf32>) -> tensor<64x33xf32>
-      attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>, pitches = array<i64: 0, 0, 36>} {
+      attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>, leading_dimensions = array<i64: 0, 0, 36>} {
     %0 = nn.linear %x, %w : (tensor<64x4xf32>, tensor<4x33xf32>) -> tensor<64x33xf32>
     plan.yield %0 : tensor<64x33xf32>
   }
   plan.kernel @add(%x: tensor<64x33xf32>, %y: tensor<64x33xf32>) -> tensor<64x33xf32>
-      attributes {generator = #plan.generator<rows>, ties = array<i64: 0>, pitches = array<i64: 36, 36>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: 0>, leading_dimensions = array<i64: 36, 36>} {
     %0 = nn.add %x, %y : tensor<64x33xf32>
     plan.yield %0 : tensor<64x33xf32>
   }
   plan.kernel @sum(%x: tensor<64x33xf32>) -> tensor<33xf32>
-      attributes {generator = #plan.generator<columns>, ties = array<i64: -1>, pitches = array<i64: 36, 0>} {
+      attributes {generator = #plan.generator<columns>, ties = array<i64: -1>, leading_dimensions = array<i64: 36, 0>} {
     %0 = nn.sum_rows %x : (tensor<64x33xf32>) -> tensor<33xf32>
     plan.yield %0 : tensor<33xf32>
   }

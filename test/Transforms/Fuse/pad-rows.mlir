@@ -1,10 +1,10 @@
-// RUN: heddle-opt %s --fuse-pitch-rows --fuse-verify | FileCheck %s
-// RUN: sed 's/target = "sm_90"/target = "x86-64"/' %s | heddle-opt --fuse-pitch-rows --fuse-verify | FileCheck %s --check-prefix=CPU
+// RUN: heddle-opt %s --fuse-pad-rows --fuse-verify | FileCheck %s
+// RUN: sed 's/target = "sm_90"/target = "x86-64"/' %s | heddle-opt --fuse-pad-rows --fuse-verify | FileCheck %s --check-prefix=CPU
 
 // Rows of 7 f32 begin at multiples of 8 elements where products and kernels over
 // rows alone make and read them. What a function returns has no gaps, nor has
 // what a kernel takes beside it.
-// CPU-NOT: pitches
+// CPU-NOT: leading_dimensions
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
   nn.func @f(%x: tensor<2x4x8xf32>, %w: tensor<8x7xf32>, %v: tensor<7x8xf32>) -> (tensor<2x4x8xf32>, tensor<2x4x7xf32>) {
@@ -34,9 +34,9 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     nn.return %b : tensor<3x2x6xf32>
   }
   // CHECK:     plan.kernel @linear_7(
-  // CHECK-NOT: pitches
+  // CHECK-NOT: leading_dimensions
   // CHECK:     plan.kernel @reshape_gelu_tanh(
-  // CHECK-NOT: pitches
+  // CHECK-NOT: leading_dimensions
   // CHECK:     plan.yield
   plan.kernel @linear_7(%x: tensor<3x8xf32>, %w: tensor<8x12xf32>) -> tensor<3x12xf32>
       attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
@@ -58,9 +58,9 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     nn.return %c : tensor<2x2x7xf32>
   }
   // CHECK:     plan.kernel @linear_8(
-  // CHECK-NOT: pitches
+  // CHECK-NOT: leading_dimensions
   // CHECK:     plan.kernel @concat(
-  // CHECK-NOT: pitches
+  // CHECK-NOT: leading_dimensions
   // CHECK:     plan.yield
   plan.kernel @linear_8(%x: tensor<2x1x8xf32>, %w: tensor<8x7xf32>) -> tensor<2x1x7xf32>
       attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
@@ -74,7 +74,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
   }
 
   // CHECK:      plan.kernel @linear(
-  // CHECK-SAME:   pitches = array<i64: 0, 0, 8>
+  // CHECK-SAME:   leading_dimensions = array<i64: 0, 0, 8>
   plan.kernel @linear(%x: tensor<2x4x8xf32>, %w: tensor<8x7xf32>) -> tensor<2x4x7xf32>
       attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
     %y = nn.linear %x, %w : (tensor<2x4x8xf32>, tensor<8x7xf32>) -> tensor<2x4x7xf32>
@@ -82,20 +82,20 @@ nn.model @m family "gpt2" phase "fuse" attributes {
   }
   // The result takes the first argument's place.
   // CHECK:      plan.kernel @add(
-  // CHECK-SAME:   pitches = array<i64: 8, 8>
+  // CHECK-SAME:   leading_dimensions = array<i64: 8, 8>
   plan.kernel @add(%x: tensor<2x4x7xf32>, %y: tensor<2x4x7xf32>) -> tensor<2x4x7xf32>
       attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
     %z = nn.add %x, %y : tensor<2x4x7xf32>
     plan.yield %z : tensor<2x4x7xf32>
   }
   // CHECK:      plan.kernel @linear_1(
-  // CHECK-SAME:   pitches = array<i64: 8, 0, 0>
+  // CHECK-SAME:   leading_dimensions = array<i64: 8, 0, 0>
   plan.kernel @linear_1(%x: tensor<2x4x7xf32>, %w: tensor<7x8xf32>) -> tensor<2x4x8xf32>
       attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
     %y = nn.linear %x, %w : (tensor<2x4x7xf32>, tensor<7x8xf32>) -> tensor<2x4x8xf32>
     plan.yield %y : tensor<2x4x8xf32>
   }
-  // CHECK-NOT: pitches
+  // CHECK-NOT: leading_dimensions
   plan.kernel @linear_2(%x: tensor<2x4x8xf32>, %w: tensor<8x7xf32>) -> tensor<2x4x7xf32>
       attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
     %y = nn.linear %x, %w : (tensor<2x4x8xf32>, tensor<8x7xf32>) -> tensor<2x4x7xf32>

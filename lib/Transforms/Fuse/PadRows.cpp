@@ -1,10 +1,10 @@
-//===- PitchRows.cpp - Pads rows to aligned addresses ---------------------===//
+//===- PadRows.cpp - Pads rows to aligned addresses -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements the pass `fuse-pitch-rows` (see Passes.td), and the part of
+// Implements the pass `fuse-pad-rows` (see Passes.td), and the part of
 // `fuse-verify` that checks leading dimensions.
 //
 //===----------------------------------------------------------------------===//
@@ -20,7 +20,7 @@ using namespace mlir;
 using namespace heddle;
 
 namespace heddle {
-#define GEN_PASS_DEF_FUSEPITCHROWS
+#define GEN_PASS_DEF_FUSEPADROWS
 #include "include/heddle/Transforms/Fuse/Passes.h.inc"
 } // namespace heddle
 
@@ -67,7 +67,7 @@ bool isOfKernels(Value value) {
 
 /// Whether the kernel's generator supports padded rows. In a row kernel all
 /// tensors must have the same rows: none is reshaped, or a part of another one.
-bool takesPitches(planir::KernelOp kernel) {
+bool takesPadding(planir::KernelOp kernel) {
   switch (kernel.getGenerator()) {
   case nn::Generator::Gemm:
     return true;
@@ -107,7 +107,7 @@ public:
       unsigned ofClass = classes.findLeader(number);
       if (!member.kernel || areDense[ofClass] || !areMultiplied[ofClass])
         continue;
-      setPitch(member.kernel, member.operand);
+      setLeadingDimension(member.kernel, member.operand);
       ++count;
     }
     return count;
@@ -128,11 +128,12 @@ private:
         auto [ofValue, isNewValue] =
             values.try_emplace(value, static_cast<unsigned>(members.size()));
         if (isNewValue)
-          members.push_back({{}, 0, isOfKernels(value) && pitchOf(value)});
+          members.push_back(
+              {{}, 0, isOfKernels(value) && leadingDimensionOf(value)});
         auto [ofOperand, isNewOperand] = operands.try_emplace(
             {kernel, operand}, static_cast<unsigned>(members.size()));
         if (isNewOperand)
-          members.push_back({kernel, operand, takesPitches(kernel)});
+          members.push_back({kernel, operand, takesPadding(kernel)});
         joined.push_back({ofValue->second, ofOperand->second});
       }
       for (auto [a, b] : pairsOfOneShape(kernel))
@@ -146,7 +147,7 @@ private:
 
   /// The leading dimension at which all rows are aligned; 0 if they are aligned
   /// without padding.
-  int64_t pitchOf(Value value) const {
+  int64_t leadingDimensionOf(Value value) const {
     auto type = cast<RankedTensorType>(value.getType());
     if (type.getRank() < 2 || !isa<FloatType>(type.getElementType()))
       return 0;
@@ -157,16 +158,17 @@ private:
     return llvm::alignTo(columns * width, alignment) / width;
   }
 
-  void setPitch(planir::KernelOp kernel, unsigned operand) {
+  void setLeadingDimension(planir::KernelOp kernel, unsigned operand) {
     SmallVector<Type> types = kernel.getLaunchTypes();
-    SmallVector<int64_t> pitches(types.size(), 0);
-    if (kernel.getPitches())
-      pitches.assign(kernel.getPitches()->begin(), kernel.getPitches()->end());
+    SmallVector<int64_t> leading(types.size(), 0);
+    if (kernel.getLeadingDimensions())
+      leading.assign(kernel.getLeadingDimensions()->begin(),
+                     kernel.getLeadingDimensions()->end());
     auto type = cast<RankedTensorType>(types[operand]);
     int64_t width = dist::byteSize(type.getElementType());
-    pitches[operand] =
+    leading[operand] =
         llvm::alignTo(type.getShape().back() * width, alignment) / width;
-    kernel.setPitches(pitches);
+    kernel.setLeadingDimensions(leading);
   }
 
   nn::ModelOp model;
@@ -179,7 +181,7 @@ private:
   llvm::IntEqClasses classes;
 };
 
-struct PitchRows : heddle::impl::FusePitchRowsBase<PitchRows> {
+struct PadRows : heddle::impl::FusePadRowsBase<PadRows> {
   using Base::Base;
 
   void runOnOperation() override {
@@ -194,31 +196,33 @@ struct PitchRows : heddle::impl::FusePitchRowsBase<PitchRows> {
 
 } // namespace
 
-LogicalResult fuse::verifyPitches(nn::ModelOp model,
-                                  const codegen::FusionRules &rules) {
+LogicalResult fuse::verifyLeadingDimensions(nn::ModelOp model,
+                                            const codegen::FusionRules &rules) {
   SymbolTable symbols(model);
   for (auto kernel : model.getOps<planir::KernelOp>()) {
-    if (!kernel.getPitches())
+    if (!kernel.getLeadingDimensions())
       continue;
-    if (rules.rowAlignment == 0 || !takesPitches(kernel))
+    if (rules.rowAlignment == 0 || !takesPadding(kernel))
       return kernel.emitError("H0907: has padding between rows, which its "
                               "generator has no code for");
     for (auto [a, b] : pairsOfOneShape(kernel))
-      if ((kernel.getPitch(a) == 0) != (kernel.getPitch(b) == 0))
+      if ((kernel.getLeadingDimension(a) == 0) !=
+          (kernel.getLeadingDimension(b) == 0))
         return kernel.emitError("H0907: has padding between rows of operand ")
                << a << " or of operand " << b << ", but not of both";
   }
-  DenseMap<Value, int64_t> pitches;
+  DenseMap<Value, int64_t> leadingOf;
   auto verifyOne = [&](planir::LaunchOp launch) -> LogicalResult {
     auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
     for (auto [value, operand] : tensorsOf(launch, kernel)) {
-      int64_t pitch = kernel.getPitch(operand);
-      auto [known, isFirst] = pitches.try_emplace(value, pitch);
-      if (known->second != pitch)
+      int64_t leading = kernel.getLeadingDimension(operand);
+      auto [known, isFirst] = leadingOf.try_emplace(value, leading);
+      if (known->second != leading)
         return launch.emitError("H0907: has rows ")
-               << pitch << " elements apart as operand " << operand << ", and "
+               << leading << " elements apart as operand " << operand
+               << ", and "
                << "another launch " << known->second << " (0: without padding)";
-      if (pitch != 0 && !isOfKernels(value))
+      if (leading != 0 && !isOfKernels(value))
         return launch.emitError(
                    "H0907: has padding between the rows of operand ")
                << operand << ", which not only kernels make and read";
