@@ -9,13 +9,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CompileWords.h"
-#include "HyperFlags.h"
+#include "CommandLine.h"
 #include "Pooling.h"
-#include "heddle/runtime/app/Options.h"
 #include "heddle/runtime/comm/Launcher.h"
 #include "heddle/runtime/io/Diagnostic.h"
-#include "heddle/runtime/io/Flags.h"
 #include "heddle/runtime/io/Process.h"
 
 #include <functional>

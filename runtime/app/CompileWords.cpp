@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CompileWords.h"
+#include "CommandLine.h"
 
 #include <algorithm>
 

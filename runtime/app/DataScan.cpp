@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "DataScan.h"
+#include "TrainData.h"
 #include "heddle/runtime/app/Signals.h"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "HyperFlags.h"
+#include "CommandLine.h"
 
 using namespace heddle;
 using namespace heddle::rt;

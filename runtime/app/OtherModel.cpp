@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "OtherModel.h"
 #include "Warnings.h"
+#include "heddle/runtime/app/Job.h"
 #include "heddle/runtime/io/Json.h"
 
 #include <filesystem>

@@ -10,7 +10,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "TrainData.h"
-#include "DataScan.h"
 
 #include <array>
 #include <chrono>

@@ -59,6 +59,13 @@ private:
   bool isWhole = true; ///< False if a signal ended the check of tokens early.
 };
 
+/// Scans the first `tokens` tokens of a file, divided over all ranks and
+/// threads. Throws H0346 on all ranks for the first token outside the
+/// vocabulary. Returns a hash in hexadecimal that does not depend on the
+/// division (XXH3 over the XXH3 of every 262144 tokens); "" if a stop signal
+/// ended the scan early.
+std::string scanTokens(Job &job, const io::TokenFile &file, int64_t tokens);
+
 } // namespace heddle::rt
 
 #endif // HEDDLE_RUNTIME_APP_TRAINDATA_H

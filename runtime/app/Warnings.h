@@ -13,8 +13,16 @@
 
 namespace heddle::rt {
 
+class Job;
+
 /// Prints code, message and help of a warning to stderr. The job continues.
 void warn(const Diagnostic &diagnostic);
+
+/// Warns (H0418) if the config.json beside the weights describes another
+/// computation than the binary although all shapes match: another number of
+/// heads, epsilon or base of rotary positions. `directory` may be "" or have no
+/// config.json.
+void warnOfOtherModel(const Job &job, const std::string &directory);
 
 } // namespace heddle::rt
 

@@ -12,7 +12,6 @@
 #include "heddle/runtime/app/Weights.h"
 #include "FrozenStates.h"
 #include "ModelText.h"
-#include "OtherModel.h"
 #include "Warnings.h"
 #include "WeightCache.h"
 #include "heddle/runtime/app/InitialValues.h"

@@ -1,0 +1,33 @@
+//===- CommandLine.h - Parts of a binary's command line ---------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What CommandLine.cpp uses of other files: flags of hyperparameters
+// (HyperFlags.cpp), and advice for words that belong elsewhere
+// (CompileWords.cpp).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_COMMANDLINE_H
+#define HEDDLE_RUNTIME_APP_COMMANDLINE_H
+
+#include "heddle/runtime/app/Options.h"
+#include "heddle/runtime/io/Flags.h"
+
+namespace heddle::rt {
+
+/// Adds the flags of `train` that override hyperparameters of the binary.
+void addHyperFlags(CLI::App &verb, HyperOptions &hyper);
+
+/// Returns advice on a word that no verb of the binary accepts: a flag of
+/// `heddle compile`, whose value is fixed in the binary, a verb of `heddle`, or
+/// the argument of a flag.
+std::optional<io::Advice> adviseOnBinary(const CLI::App &verb,
+                                         const std::string &word,
+                                         const std::string &value);
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_COMMANDLINE_H
