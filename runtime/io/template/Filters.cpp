@@ -9,7 +9,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FindByName.h"
 #include "Methods.h"
 #include "WorkLimit.h"
 #include "heddle/runtime/io/tokenizer/Unicode.h"

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Methods that templates may call on strings, lists and dictionaries, with
-// Python's behavior.
+// Python's behavior; and the look-up of filters and tests by name.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,6 +35,26 @@ std::string formatValue(const Value &value, const std::string &spec);
 Value formatMethod(const Value &self, const Arguments &arguments);
 /// Python's text % values: a tuple, a dictionary, or one value.
 std::string formatPercent(const std::string &text, const Value &values);
+
+/// Returns the entry of a name; throws for an unknown one.
+template <typename Entry>
+Entry findByName(const std::map<std::string, Entry> &all, const char *kind,
+                 const std::string &name) {
+  auto it = all.find(name);
+  if (it != all.end())
+    return it->second;
+  std::vector<std::string> names;
+  std::string list;
+  for (const auto &[known, entry] : all) {
+    names.push_back(known);
+    list += (list.empty() ? "" : ", ") + known;
+  }
+  std::string near = heddle::closestMatch(name, names);
+  throw TemplateError{std::string("there is no ") + kind + " '" + name + "'",
+                      {},
+                      (near.empty() ? "" : "did you mean '" + near + "'? ") +
+                          "the " + kind + "s are " + list};
+}
 
 } // namespace heddle::io::jinja
 

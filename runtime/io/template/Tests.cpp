@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FindByName.h"
+#include "Methods.h"
 
 using namespace heddle::io;
 using namespace heddle::io::jinja;
