@@ -336,7 +336,8 @@ struct DecodeFigures {
   int64_t launches = 0, submissions = 0; ///< Of a decode run.
   double bytes = 0, readRate = 0, processor = 0;
   double first = 0, median = 0, shortest = 0, longest = 0;
-  /// With the draft, and without it; none if there is no draft.
+  /// Figures of generation with the draft and without it; none if there is no
+  /// draft.
   std::optional<std::pair<ChosenTokens, ChosenTokens>> withAndWithout = {};
 
   double perSecond() const { return double(batch.count) / median; }

@@ -106,8 +106,8 @@ void heddle::rt::warnOfIdleGpu(const std::vector<Binary> &targets,
   warn(reason);
 }
 
-/// Returns the library or generator of products that the user or else the plan
-/// chooses.
+/// Returns what computes matrix products on a GPU, as --gemm or else the plan
+/// says: `library` (cuBLASLt) or `generated` (kernels of the binary).
 static std::string chooseGemm(const plan::Plan &plan,
                               const DeviceOptions &options) {
   if (options.gemm == "library" && plan.gemm == "generated")

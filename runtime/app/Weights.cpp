@@ -83,10 +83,10 @@ struct FillWork {
   char *target = nullptr;
   std::string type;
   const SourceReader *source = nullptr; ///< Null for initial values.
-  /// With a source: index of the first element in the whole state that is not
-  /// finite.
+  /// Receives the index, in the whole state, of the first element that is not
+  /// finite; only used if `source` is not null.
   std::atomic<int64_t> *bad = nullptr;
-  /// Without a source: the state whose initial value is computed.
+  /// The state whose initial value is computed if `source` is null.
   const State *first = nullptr;
   uint64_t seed = 0;
 
@@ -238,7 +238,7 @@ namespace {
 /// packed words. Nothing else is in memory twice.
 class WeightMaker {
 public:
-  /// From `weights`, or if null from initial values.
+  /// Reads from `weights`, or if it is null computes initial values.
   WeightMaker(Job &job, UploadRing &ring, const io::WeightSet *weights)
       : job(job), ring(ring), weights(weights) {}
 

@@ -60,7 +60,8 @@ static Holder thisProcess() {
   return {host, getpid(), startOf(getpid())};
 }
 
-/// Without the file system's locks: whether the process may still run.
+/// Whether the holder is possibly still running: for file systems that have no
+/// locks. A process of another host is assumed to run.
 bool Holder::isThere() const {
   if (process == 0)
     return false;

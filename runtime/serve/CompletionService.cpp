@@ -88,7 +88,7 @@ private:
   const ServedText text;
   std::unordered_map<uint64_t,
                      std::pair<std::shared_ptr<ActiveRequest>, int64_t>>
-      active; ///< By sequence id, with the index of the choice.
+      active; ///< By sequence id: the request, and the index of the choice.
   uint64_t lastId = 0;
   std::mt19937_64 random{randomSeed()};
   CompletionLoop loop;

@@ -67,7 +67,7 @@ private:
 
   const EncoderLimits limits;
   const TextPreparer preparer;
-  /// By text id, with the index in the request.
+  /// Requests by the id of a text, with the text's index in the request.
   std::unordered_map<uint64_t, std::pair<std::shared_ptr<Active>, size_t>>
       active;
   uint64_t lastId = 0;

@@ -81,7 +81,8 @@ void Metrics::update(const SchedulerCounts &newCounts, int64_t newWaiting,
   groups.front().running = newRunning;
 }
 
-/// If there are several groups, each has a label with its number.
+/// Writes the figures of each group of ranks, with the group's number as a
+/// label if there are several.
 void Metrics::writeGroups(std::string &text) const {
   auto add = [&](const std::string &name, const std::string &label,
                  size_t group, int64_t value) {

@@ -21,7 +21,8 @@ using namespace heddle::io::jinja;
 // Slicing and splitting
 //===----------------------------------------------------------------------===//
 
-/// As in Python, which includes ASCII separators.
+/// Whether Python's str.isspace() accepts a character, as it does ASCII
+/// separators.
 static bool isSpace(uint32_t code) {
   return unicode::isSpace(code) || (code >= 0x1C && code <= 0x1F);
 }
@@ -128,7 +129,7 @@ static std::string reversed(const std::string &text) {
   return result;
 }
 
-/// As `split`, from the end.
+/// Splits from the end, as Python's rsplit.
 static Value splitFromEnd(const Value &self, const Arguments &arguments) {
   Value separator = arguments.get(0, "sep");
   if (separator.isString())

@@ -49,7 +49,7 @@ private:
     int32_t id;
     bool stripsLeft, stripsRight, isWord, isSpecial;
   };
-  /// By the pattern's first byte; longest first.
+  /// Tokens by the first byte of their pattern, longest pattern first.
   using Table = std::vector<const Token *>[256];
   void splitBy(const Table &table, const Segment &segment,
                std::vector<Segment> &segments) const;

@@ -176,8 +176,8 @@ struct BenchOptions {
   int64_t warmup = 3;
   bool kernels = false; ///< Time every launch and list the kernels.
   bool json = false;
-  /// For binaries that serve: measure the generation of `tokens` tokens after
-  /// `context` tokens, for `batch` sequences together.
+  /// Only for binaries that serve: measure the generation of `tokens` tokens
+  /// after `context` tokens, for `batch` sequences together.
   bool decode = false;
   int64_t batch = 1;
   std::optional<int64_t> context; ///< None: as many as fit, at most 512.

@@ -35,7 +35,7 @@ namespace heddle::rt {
 
 /// Bytes that this rank has sent.
 struct Traffic {
-  /// By Communicator::id and plan::CollectiveKind.
+  /// Bytes of collectives, by Communicator::id and plan::CollectiveKind.
   std::atomic<int64_t> collectives[numGroupIds][plan::numCollectiveKinds] = {};
   std::atomic<int64_t> pointToPoint = 0;
 };
