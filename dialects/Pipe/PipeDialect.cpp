@@ -8,7 +8,6 @@
 
 #include "dialects/Pipe/PipeDialect.h"
 #include "dialects/NN/NNDialect.h"
-#include "dialects/Pipe/Fragments.h"
 #include "dialects/Pipe/Schedule.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"

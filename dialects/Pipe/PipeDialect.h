@@ -31,6 +31,12 @@ namespace heddle::pipe {
 /// operation is in; 0 when it is in neither.
 int64_t microBatchesAt(mlir::Operation *op);
 
+/// Verifies an operation that runs the fragments of `line`, as pipe.fragments
+/// and plan.fragments do: one region with two index arguments, and one number
+/// of slots, for each kind of fragment in the line.
+mlir::LogicalResult verifyFragments(mlir::Operation *op, LineAttr line,
+                                    llvm::ArrayRef<int64_t> slots);
+
 } // namespace heddle::pipe
 
 #endif // HEDDLE_DIALECTS_PIPE_PIPEDIALECT_H

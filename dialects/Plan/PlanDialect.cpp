@@ -9,7 +9,6 @@
 #include "dialects/Plan/PlanDialect.h"
 #include "dialects/NN/FunctionSyntax.h"
 #include "dialects/NN/StateSources.h"
-#include "dialects/Pipe/Fragments.h"
 #include "heddle/PlanFormat/Memory.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "nlohmann/json.hpp"

@@ -15,17 +15,13 @@ using plan::RateSchedule;
 
 /// A parameter's value as a number. Throws json::exception.
 static double readNumber(RateParameter parameter, const json &value) {
-  switch (kindOf(parameter)) {
-  case plan::RateParameterKind::Number:
-    return value.get<double>();
-  case plan::RateParameterKind::Integer:
-    return double(value.get<int64_t>());
-  case plan::RateParameterKind::Bool:
-    return value.get<bool>();
-  case plan::RateParameterKind::WarmupType:
-    return value.get_ref<const std::string &>() == "linear";
-  }
-  return 0;
+  using Kind = plan::RateParameterKind;
+  Kind kind = kindOf(parameter);
+  return kind == Kind::Integer ? double(value.get<int64_t>())
+         : kind == Kind::Bool  ? value.get<bool>()
+         : kind == Kind::WarmupType
+             ? value.get_ref<const std::string &>() == "linear"
+             : value.get<double>();
 }
 
 /// The parameters without a default.

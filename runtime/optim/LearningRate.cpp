@@ -122,17 +122,12 @@ double LearningRate::rangeTest(int64_t update) const {
 
 /// A parameter's value as ds_config.json writes it.
 static nlohmann::json describe(plan::RateParameterKind kind, double value) {
-  switch (kind) {
-  case plan::RateParameterKind::Number:
-    return value;
-  case plan::RateParameterKind::Integer:
-    return int64_t(value);
-  case plan::RateParameterKind::Bool:
-    return value != 0;
-  case plan::RateParameterKind::WarmupType:
+  using Kind = plan::RateParameterKind;
+  if (kind == Kind::WarmupType)
     return value == 0 ? "log" : "linear";
-  }
-  return {};
+  return kind == Kind::Integer ? nlohmann::json(int64_t(value))
+         : kind == Kind::Bool  ? nlohmann::json(value != 0)
+                               : nlohmann::json(value);
 }
 
 nlohmann::json
