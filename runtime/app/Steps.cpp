@@ -10,7 +10,6 @@
 
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/PlanFormat/RunChoices.h"
-#include "heddle/PlanFormat/StateNames.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>

@@ -25,6 +25,10 @@ inline bool isRunNumber(std::string_view name) {
   return name == weightDecayPort || name == maxNormPort;
 }
 
+/// A state with one F32: 1 after a step's loss or gradient norm was not finite.
+/// While it is 1, steps update nothing. The runtime resets it to 0.
+inline constexpr char nonfiniteState[] = "nonfinite";
+
 /// Owner names of the memory report: scratch memory of a CPU's threads, and
 /// bytes of the arena that are unused at its peak.
 inline constexpr char scratchOwner[] = "scratch of threads";

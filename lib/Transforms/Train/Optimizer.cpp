@@ -13,7 +13,7 @@
 #include "Optimizers/Optimizers.h"
 #include "ParameterGroups.h"
 #include "dialects/NN/ProgramPorts.h"
-#include "heddle/PlanFormat/StateNames.h"
+#include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Train/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
