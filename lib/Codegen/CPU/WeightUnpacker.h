@@ -5,7 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Unpacks the packed words of nn.packed_linear's weight (int4, int8, bf16 or
-// f32) in vector registers and multiplies them.
+// f32) in vector registers and multiplies them. Scales dequantize the sums
+// afterwards, in PackedSums.
 //
 //===----------------------------------------------------------------------===//
 

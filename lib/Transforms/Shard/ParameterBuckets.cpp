@@ -489,6 +489,7 @@ bool ParameterBuckets::staysGathered(Operation *from, Operation *to,
   return layers.empty() || elements < strategy.maxReuseDistance;
 }
 
+// ZeRO 3: all-gathers the parameters of each layer before it runs.
 void ParameterBuckets::gatherParameters(nn::StepOp reader) {
   llvm::StringMap<ParameterBucket *> bucketsByState;
   for (ParameterBucket &bucket : buckets)

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements the pass `spmd-overlap`: see Passes.td.
+// Implements the pass `spmd-overlap` (see Passes.td): starts ZeRO 3's all-gathers
+// of parameters a layer ahead, and waits for reductions of gradients late.
 //
 //===----------------------------------------------------------------------===//
 
