@@ -39,17 +39,23 @@ struct Span {
 /// The buffer, state or argument that a slice or view refers to.
 mlir::Value rootOf(mlir::Value buffer);
 
-/// Finds when each command of a sequence may run. A command on `compute` runs
-/// at its own number. A collective runs until it is waited for, a send until a
-/// flush. Work on `copy`, `store` or `host` runs from the last point of
-/// `compute` that its stream has waited for, directly or through other streams,
-/// until `compute` waits for it. Work that a record leaves to the next run
-/// lasts to the end, and in the next run until `compute` has waited for it.
+/// Finds the span of each command of a sequence: the commands on `compute` that
+/// it may overlap with.
+///  - A command on `compute` overlaps with no other: its span is its own
+///    number.
+///  - A collective ends at the plan.wait for its token, a send at a plan.flush
+///    of its channel.
+///  - A command on `copy`, `store` or `host` begins after the last command on
+///    `compute` that its stream has waited for, either itself or by waiting for
+///    another stream. It ends where `compute` waits for it.
+///  - If `compute` does not wait, and a record has `carried`, then the command
+///    ends in the next run of the program, where `compute` waits for the
+///    record's number.
 class Lifetimes {
 public:
-  /// Computes the spans. Fails, with an error (H0924), if work on `copy`,
-  /// `store` or `host` begins or ends without an order in its block, or if the
-  /// next run does not wait for work that is left to it.
+  /// Computes the spans. Fails, with an error (H0924), if no wait orders the
+  /// beginning or the end of a command on `copy`, `store` or `host` in its
+  /// block, or if the next run lacks the wait for a carried record.
   mlir::LogicalResult find(SequenceOp sequence);
 
   /// Every command with its span, in the order of the text.
@@ -57,15 +63,15 @@ public:
   /// The number of commands, including those in regions.
   int64_t numCommands() const { return next; }
 
-  /// The spans in which each buffer of the frame is used. A buffer that only a
-  /// repeated region uses is in use within one run of the region, since every
-  /// run computes its values again. A buffer that is also used outside stays in
-  /// use until the last run is done.
+  /// The spans in which each buffer of the frame is used. If only the region of
+  /// a loop uses a buffer, its span is within one iteration, since every
+  /// iteration writes it again. If commands outside of the loop use it too, its
+  /// span reaches to the end of the last iteration.
   llvm::MapVector<mlir::Value, llvm::SmallVector<Span>> uses() const;
 
-  /// Whether the first of a buffer's uses, which writes it, is on the stream
-  /// `copy` after that stream has waited for the work that the previous run
-  /// left. Its readers wait for this use, and so for that work.
+  /// Whether a buffer is first written by a command on the stream `copy`, and
+  /// that stream has waited before for the carried work of the previous run.
+  /// Whoever reads the buffer waits for the copy, and thereby for that work.
   bool followsCarried(llvm::ArrayRef<Span> uses) const;
 
 private:

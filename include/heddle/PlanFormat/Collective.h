@@ -21,9 +21,9 @@ namespace heddle::plan {
 
 inline constexpr int numCollectiveKinds = enumNames<CollectiveKind>.size();
 
-/// How a buffer is split among n ranks: it has `outer` rows, each a list of
-/// segments, each segment n equal runs, one for each rank. A rank's part is its
-/// runs, row by row and segment by segment.
+/// How a buffer is split among n ranks. The buffer has `outer` rows, a row
+/// consists of segments, and a segment of n equal ranges, one for each rank.
+/// The part of a rank is its ranges of all segments of all rows, in this order.
 struct PartLayout {
   int64_t outer = 1;
   /// The elements of each segment of a row, over all ranks; empty: the row is

@@ -63,10 +63,10 @@ struct Collective {
   std::vector<std::string> axes; ///< The group: the ranks along these axes.
   DType type = DType::F32;
   DType wire = DType::F32; ///< The type that is sent.
-  /// The split buffer is [outer, parts, inner], separately for each of
-  /// `segments` (elements of each over all parts; empty: one segment).
-  /// all_to_all concatenates like this, and splits [splitOuter, parts, ...] in
-  /// `splitSegments`.
+  /// How the buffer is split among the ranks: it is [outer, parts, inner], or
+  /// for each of `segments` (in elements, over all parts) such a block. For
+  /// all_to_all this is the target's layout; `splitOuter` and `splitSegments`
+  /// are the source's.
   int64_t outer = 1;
   int64_t splitOuter = 1;
   std::vector<int64_t> segments;

@@ -39,8 +39,8 @@ template <>
 inline constexpr std::array enumNames<FileRole> = {"optimizer", "parameters",
                                                    "gradients", "activations"};
 
-/// Bytes of the pinned ring buffer, one for each direction, that a GPU's copies
-/// from and to files pass. Rows that are chosen by ids use the ring towards the
+/// Size of the pinned ring buffer of a GPU's copies from and to files. There is
+/// one for each direction. Gathers of rows from files use the one towards the
 /// GPU.
 inline constexpr int64_t stagingRingBytes = int64_t(8) << 20;
 

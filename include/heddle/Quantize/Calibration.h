@@ -28,8 +28,8 @@ struct CalibrationText {
 
 /// Runs a model layer by layer on a text, with a binary whose layers were split
 /// into programs (the pass train-split-layers). All layers together cost two
-/// forward passes, plus the moments of their products. If layers are split into
-/// stages, each stage also computes what the layer computes before it.
+/// forward passes, plus the moments of their products. If each product is a
+/// stage of its own, a stage also repeats what its layer computes before it.
 class Calibration {
 public:
   /// Loads the binary with its weights. If rows are asked for, computes the

@@ -68,10 +68,10 @@ void checkQuantizable(const QuantizeRequest &request);
 /// the head are not quantized.
 /// With a calibration, which `Method::Gptq` needs, layers are rounded in order,
 /// each with inputs that come from the rounded layers before it, and likewise
-/// the stages of a layer; afterwards the calibration computes with the rounded
-/// values. A calibration without rows only serves for the latter. Weights that
-/// belong to no product are rounded to the nearest. Throws as
-/// `checkQuantizable`.
+/// the stages of a layer. Afterwards the calibration computes with the rounded
+/// values, for example a perplexity; a calibration without rows is only for
+/// this. Weights that belong to no product are rounded to the nearest. Throws
+/// as `checkQuantizable`.
 QuantizeReport quantizeModel(const QuantizeRequest &request,
                              Calibration *calibration = nullptr);
 

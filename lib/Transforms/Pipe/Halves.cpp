@@ -23,9 +23,9 @@ struct Half {
   SmallVector<unsigned> arguments;
 };
 
-/// The two halves. The results of the input's half are those that are no
-/// gradients of weights, followed by the values for the weights' half, which
-/// are the last arguments of that.
+/// The two halves. `.input` returns the results that are no gradients of
+/// weights, and then the values that `.weight` needs, which are the last
+/// arguments of `.weight`.
 struct Halves {
   Half input, weight;
   BitVector weights; ///< The results that the weights' half computes.

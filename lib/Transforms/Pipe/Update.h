@@ -20,9 +20,10 @@
 
 namespace heddle::pipe {
 
-/// What one stage has of a bucket of the whole model. `own` has the parameters
-/// that count on this stage, `copies` those that another stage has too and that
-/// count there. Null: no such parameters.
+/// The parts of a bucket of the whole model that one stage has. `own` has
+/// parameters whose squares this stage adds to the gradient norm. `copies` has
+/// parameters that are also on another stage, which adds theirs. Null: no such
+/// parameters.
 struct StageBucket {
   nn::BucketOp own, copies;
   nn::BucketOp operator[](int number) const { return number ? copies : own; }
@@ -32,9 +33,9 @@ using StageBuckets = llvm::StringMap<StageBucket>;
 /// The parameter that a state belongs to; a parameter belongs to itself.
 mlir::StringAttr parameterOf(nn::StateOp state);
 
-/// Cuts a model's buckets down to the parameters for which `has` is true.
-/// Buckets that are split over `replicas` ranks are padded to parts of equal
-/// length. `symbols` has the members of the buckets as they were.
+/// Reduces a model's buckets to the parameters for which `has` is true. Buckets
+/// that are split over `replicas` ranks are padded to parts of equal length.
+/// `symbols` is the symbol table from before the reduction.
 StageBuckets cutBuckets(nn::ModelOp model, const mlir::SymbolTable &symbols,
                         llvm::function_ref<bool(mlir::StringAttr)> has,
                         llvm::function_ref<bool(mlir::StringAttr)> isCopy,

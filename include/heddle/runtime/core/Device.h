@@ -176,9 +176,9 @@ public:
   /// Sets every byte to `value`.
   virtual void fill(Stream stream, Address target, unsigned char value,
                     int64_t bytes) = 0;
-  /// Copies bytes. Between memory of the kind File and other memory, and from
-  /// page boundaries on, it may copy whole pages: the rest of the last page
-  /// must be unused on both sides.
+  /// Copies bytes. If one side is of the kind File and both sides begin at a
+  /// page, whole pages may be copied: the rest of the last page must be unused
+  /// on both sides.
   virtual void copy(Stream stream, Address target, Address source,
                     int64_t bytes) = 0;
   /// Gathers rows of a table, which is in other memory, by ids (I32) in the

@@ -41,9 +41,10 @@ public:
   bool holds(Address address) const { return address.value() >= firstAddress; }
   void release(Address address);
 
-  /// Start to copy whole pages, as Device::copy describes; bytes that do not
-  /// begin at pages are copied before they return. `target` and `source` are
-  /// host memory. `time` as in OffloadTransfer. Return the point to wait for.
+  /// Start a copy of whole pages between a file and host memory, as
+  /// Device::copy describes, and return the point to wait for. Bytes that do
+  /// not begin at a page are copied before they return. `time` is that of
+  /// OffloadTransfer.
   io::OffloadPoint startRead(char *target, Address source, int64_t bytes,
                              io::OffloadTime *time = nullptr);
   io::OffloadPoint startWrite(Address target, char *source, int64_t bytes,

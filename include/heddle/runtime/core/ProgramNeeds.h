@@ -57,9 +57,9 @@ struct ProgramNeeds {
 /// The needs of a program of the plan's selected stage.
 ProgramNeeds needsOf(const plan::Plan &plan, const plan::Program &program);
 
-/// The cost of a run of each program, by name, in FLOPs: those that it
-/// computes, plus those that could be computed while its states are read.
-/// Summed over all stages, so that all ranks get the same numbers.
+/// The cost of a run of each program, by name: its FLOPs, plus the FLOPs that
+/// could be computed in the time in which its states are read. All stages are
+/// added up, so that all ranks get the same numbers.
 std::map<std::string, double> costsOf(const plan::Plan &plan);
 
 } // namespace heddle::rt

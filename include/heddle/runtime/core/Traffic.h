@@ -58,9 +58,9 @@ struct MoveLine {
   /// The part that copies rows of tables of which each rank has a part. This is
   /// an upper bound: no rank reads rows of another rank's part.
   int64_t bytesOfParts = 0;
-  /// The part that runs while the device runs kernels. On a CPU these are
-  /// copies from and to files, except of rows of tables: its threads make all
-  /// other copies.
+  /// The bytes that are copied while the device runs kernels. On a CPU only
+  /// copies from and to files overlap with kernels, except for rows of tables:
+  /// its threads make all other copies.
   int64_t besideKernels = 0;
   /// The most bytes that are started and not yet waited for.
   int64_t mostUnderWay = 0;
