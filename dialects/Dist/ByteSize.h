@@ -16,28 +16,29 @@
 
 namespace heddle::dist {
 
-/// Whether values of the type have a known size in memory: floats and integers
-/// of 8, 16, 32 or 64 bits, and tensors, vectors and memrefs of them with
-/// static shapes. A memref must be row-major, with padding between rows at
-/// most.
+/// Whether values of the type have a size in memory that is known when
+/// compiling. This holds for floats and integers of 8, 16, 32 or 64 bits, and
+/// for tensors, vectors and memrefs of them with static shapes. A memref must
+/// be row-major; it may have padding between rows.
 bool hasByteSize(mlir::Type type);
 
-/// Whether states and values that a plan holds may have such elements: f32,
-/// bf16, f16, and integers of 8, 32 and 64 bits.
+/// Whether the elements of states, and of values that a plan keeps in memory,
+/// may have this type: f32, bf16, f16, or an integer of 8, 32 or 64 bits.
 bool isStorable(mlir::Type element);
 
-/// Bytes of an element, or of all elements of a tensor, vector or memref, with
-/// the padding between rows. `hasByteSize(type)` must hold: verifiers refuse
-/// others.
+/// The number of bytes of an element, or of all elements of a tensor, vector or
+/// memref including the padding between rows. `hasByteSize(type)` must hold,
+/// which verifiers check.
 int64_t byteSize(mlir::Type type);
 
-/// The leading dimension: elements from the begin of a row (the last dimension)
-/// to the begin of the next. It is the row's length without padding, and 1 for
-/// rank 0. Nothing for other layouts and dynamic shapes.
+/// The leading dimension: the number of elements from the beginning of one row
+/// (the last dimension) to the beginning of the next. Equals the length of a
+/// row if there is no padding, and 1 for a scalar. Returns nullopt for memrefs
+/// that are not row-major or have a dynamic shape.
 std::optional<int64_t> leadingDimension(mlir::MemRefType type);
 
-/// The memref with the shape and element type of a tensor, whose leading
-/// dimension is `leading` elements; 0: no padding between rows.
+/// The memref with the shape and element type of a tensor and a leading
+/// dimension of `leading` elements. 0: rows have no padding.
 mlir::MemRefType memoryOf(mlir::RankedTensorType tensor, int64_t leading = 0);
 
 } // namespace heddle::dist

@@ -81,7 +81,8 @@ LogicalResult heddle::dist::verifyAxes(Operation *op, ArrayAttr axes) {
   return success();
 }
 
-/// The axes as the runtime's plan::Mesh, so that both use the same arithmetic.
+/// The mesh as the runtime's plan::Mesh, so that compiler and runtime use the
+/// same arithmetic.
 static heddle::plan::Mesh listOf(MeshOp mesh) {
   heddle::plan::Mesh list;
   for (auto axis : mesh.getAxes().getAsRange<MeshAxisAttr>())
@@ -132,7 +133,7 @@ MeshOp::getAxesWhere(llvm::function_ref<bool(AxisRole)> wanted) {
   };
   SmallVector<Attribute> names;
   for (auto axis : getAxes().getAsRange<MeshAxisAttr>()) {
-    // Name the whole axis instead of its factor where both are wanted.
+    // If both an axis and its factor are wanted, return only the whole axis.
     bool isInWhole = axis.getWhole() && isWanted(axis.getWhole());
     if (axis.getSize() > 1 && isWanted(axis.getName()) && !isInWhole)
       names.push_back(StringAttr::get(getContext(), axis.getName()));
@@ -159,9 +160,9 @@ LogicalResult heddle::dist::verifyPending(Operation *op) {
   return success();
 }
 
-/// Checks the common properties of collectives. The element type stays. The
-/// sizes of the dimensions `dims` may change by integer factors, other sizes
-/// stay. Only dist.wait uses a pending result.
+/// Checks what all collectives have in common: the element type stays the same,
+/// the sizes of the dimensions `dims` change only by integer factors, and other
+/// sizes do not change. Only dist.wait may use a pending result.
 static LogicalResult verifyCollective(Operation *op, ArrayAttr axes,
                                       bool pending, ArrayRef<int64_t> dims) {
   if (axes.empty())

@@ -12,8 +12,8 @@
 using namespace mlir;
 using namespace heddle::dist;
 
-/// Checks that a range of a flat tensor has one dimension and an offset of at
-/// least 0. A range in a slot may have any shape.
+/// Checks that a range of a flat tensor has one dimension and does not begin
+/// before element 0. A range in a slot may have any shape.
 static LogicalResult verifyRange(Operation *op, int64_t element, Type range,
                                  Value slot) {
   if (!slot && llvm::cast<RankedTensorType>(range).getRank() != 1)

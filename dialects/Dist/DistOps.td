@@ -28,7 +28,8 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let assemblyFormat = "$sym_name $axes attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The number of ranks: the product of the sizes of whole axes.
+    /// The number of ranks: the product of the sizes of all axes. Factors of an
+    /// axis, such as `expert`, are not multiplied in again.
     int64_t getNumRanks();
     /// The size of the axis, or 0 when the mesh has no such axis.
     int64_t getAxisSize(::llvm::StringRef name);
@@ -40,7 +41,7 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     /// The names of the axes with this role and more than one rank, major to
     /// minor.
     ::llvm::SmallVector<::mlir::Attribute> getAxesOf(AxisRole role);
-    /// The same for all roles that are wanted.
+    /// The same for all roles for which `wanted` is true.
     ::llvm::SmallVector<::mlir::Attribute>
     getAxesWhere(::llvm::function_ref<bool(AxisRole)> wanted);
   }];
@@ -67,7 +68,8 @@ def Dist_ReshardOp : Dist_Op<"reshard", [Pure, SameOperandsAndResultType]> {
 }
 
 //===----------------------------------------------------------------------===//
-// Operations of one rank on local shapes, from the spmd phase on
+// Operations on one rank, whose shapes are local. They exist from the phase
+// spmd on.
 //===----------------------------------------------------------------------===//
 
 def Dist_RankOp : Dist_Op<"rank", [Pure]> {
@@ -86,8 +88,9 @@ def Dist_RankOp : Dist_Op<"rank", [Pure]> {
   let hasVerifier = 1;
 }
 
-/// Every rank of the group along `axes` passes `input` and gets `output`. With
-/// `pending` the collective is only started, and only dist.wait may use the result.
+/// A collective among the ranks of a group along `axes`: every rank contributes
+/// `input` and receives `output`. With `pending` the collective is only
+/// started, and only dist.wait may use the result.
 class Dist_Collective<string mnemonic, dag extra>
     : Dist_Op<mnemonic, [Pure]> {
   let arguments = !con((ins AnyRankedTensor:$input, StrArrayAttr:$axes), extra,

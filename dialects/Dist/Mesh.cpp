@@ -15,7 +15,7 @@ using namespace heddle::dist;
 
 namespace {
 
-/// A kind of axis, and the setting that gives its size.
+/// A kind of mesh axis, and the setting that gives its size.
 struct KnownAxis {
   StringRef name;
   AxisRole role;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The kinds of mesh axes, in one list (Mesh.cpp). Passes ask for axes by role,
-// not by name.
+// All kinds of mesh axes and their roles; Mesh.cpp has the list. Passes ask for
+// axes by role, not by name.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ namespace heddle::dist {
 
 using plan::AxisRole;
 
-/// An axis of a mesh, with its size in a strategy.
+/// An axis of the mesh that a strategy asks for, with its size.
 struct Axis {
   llvm::StringRef name;
   int64_t size;
@@ -33,28 +33,29 @@ struct Axis {
   llvm::StringRef factorOf; ///< The axis that it is a factor of, or empty.
 };
 
-/// The axes of the strategy's mesh, the most major first.
+/// The axes of the strategy's mesh, from major to minor.
 llvm::SmallVector<Axis> axesOf(const Strategy &strategy);
 
-/// The same as a plan::Mesh, which computes groups of ranks.
+/// The strategy's mesh as a plan::Mesh, which can compute groups of ranks.
 plan::Mesh meshOf(const Strategy &strategy);
 
-/// The names of the axes that a mesh may have, the most major first.
+/// The names of all axes that a mesh can have, from major to minor.
 llvm::ArrayRef<llvm::StringRef> meshAxes();
 
-/// The role of an axis: what ranks along it split. `data/expert` names the rest
-/// of `data` beside its factor `expert`, and has the role of `data`. Nothing
-/// for an unknown name.
+/// The role of an axis: what ranks along it split. The axis `data/expert` is
+/// `data` without its factor `expert`, and has the role of `data`. Returns
+/// nullopt for an unknown name.
 std::optional<AxisRole> roleOf(llvm::StringRef axis);
 std::optional<AxisRole> roleOf(mlir::Attribute axis);
 
-/// The axis that `axis` is a factor of; empty if it is no factor.
+/// The axis of which `axis` is a factor, such as `data` for `expert`; empty if
+/// it is not a factor.
 llvm::StringRef wholeOf(llvm::StringRef axis);
 
 /// Whether ranks along axes of this role hold replicas of the parameters and
 /// compute different tokens. ZeRO splits states over these axes.
 bool holdsReplicas(AxisRole role);
-/// The same for an axis by name.
+/// The same for the axis with this name.
 bool holdsReplicas(llvm::StringRef axis);
 bool holdsReplicas(mlir::Attribute axis);
 

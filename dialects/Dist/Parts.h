@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Checks that types on a rank agree with the sharding of the whole tensor. The
-// verifiers of the dialects nn and plan use them.
+// Checks that the type of a value on one rank agrees with the sharding of the
+// whole tensor. The verifiers of the dialects nn and plan use it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,17 +21,19 @@ namespace heddle::dist {
 int64_t groupSize(const Strategy &strategy, mlir::ArrayAttr axes);
 
 /// Checks that `part` is the type of a rank's shard of `whole`, padded to the
-/// size of the largest shard. `segments` are the sizes of parts of the last
-/// dimension that are split separately; null: one.
+/// size of the largest shard. `segments` are the sizes of consecutive segments
+/// of the last dimension, each of which is split by itself. Null: the dimension
+/// is one segment.
 mlir::LogicalResult verifyPart(mlir::Operation *op, mlir::ShapedType part,
                                mlir::Type whole, TensorShardingAttr sharding,
                                mlir::DenseI64ArrayAttr segments,
                                const Strategy &strategy);
 
-/// Checks the attribute with the sharded ports of a step: `{ids = {whole =
-/// tensor<1x8xi32>, sharding = #dist.sharding<...>}}`. `typeOf` gives the type
-/// of a port on a rank: nothing for an unknown port, null for a port with all
-/// micro-batches, whose type has another dimension and is not checked.
+/// Checks the attribute that lists the sharded ports (inputs and outputs) of a
+/// step: `{ids = {whole = tensor<1x8xi32>, sharding = #dist.sharding<...>}}`.
+/// `typeOf` returns the type of a port on a rank, or nullopt for an unknown
+/// port. It returns null for a port that holds all micro-batches: its type has
+/// another dimension and is not checked.
 mlir::LogicalResult verifyPorts(
     mlir::Operation *op, mlir::DictionaryAttr ports,
     llvm::function_ref<std::optional<mlir::ShapedType>(llvm::StringRef)> typeOf,

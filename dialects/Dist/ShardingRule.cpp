@@ -173,7 +173,8 @@ ShardingRule heddle::dist::buildRule(Operation *op,
   return rule;
 }
 
-/// Checks one dimension of `size` elements; `what` names it in errors.
+/// Checks that a dimension of `size` elements agrees with its factor. `what`
+/// names the dimension in errors.
 static LogicalResult verifyDim(Operation *op, const Factor &factor,
                                ArrayRef<int64_t> segments, int64_t size,
                                const Twine &what) {

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A rule names the factors of an operation, as letters of an einsum: dimensions
-// of operands and results that must be split alike. The idea is from
-// openxla/shardy.
+// Sharding rules. A rule gives each dimension of an operation's operands and
+// results a factor, like a letter of an einsum: dimensions with the same factor
+// must be split alike. The idea is from openxla/shardy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@
 
 namespace heddle::dist {
 
-/// The effect on results when an axis splits a factor.
+/// How a split of the factor affects the results of the operation.
 enum class FactorKind {
   Parallel,  ///< Results with the factor are split, too.
   Reduction, ///< No result has the factor: results become partial sums.
@@ -29,7 +29,7 @@ enum class FactorKind {
   Whole,     ///< The factor must not be split.
 };
 
-/// What a factor counts. Passes look for factors by role.
+/// What the dimensions of a factor count. Passes look for factors by role.
 enum class FactorRole {
   Rows,       ///< b: rows of the batch.
   Tokens,     ///< t: tokens of a row.
@@ -39,22 +39,23 @@ enum class FactorRole {
   Other,
 };
 
-/// Dimensions of an operation that are split alike.
+/// Dimensions of an operation that must be split alike.
 struct Factor {
   std::string name; ///< A short name: b, t, i, o, v ...
-  /// The size of its dimensions in elements, or in `units` if it has those.
+  /// The size of its dimensions: in elements, or in `units` if that is not
+  /// empty.
   int64_t size = 0;
   FactorKind kind = FactorKind::Parallel;
-  /// What `size` counts instead of elements, as "heads". Each dimension of the
-  /// factor consists of `size` units of equal length, which are not divided.
-  /// Empty: elements.
+  /// The name of the indivisible units that `size` counts, such as "heads".
+  /// Each dimension of the factor consists of `size` units of equal length.
+  /// Empty: `size` counts elements.
   std::string units = {};
   FactorRole role = FactorRole::Other;
 };
 
-/// Whether `factor` can be split into `parts`. `parts` must divide the number
-/// of units. Elements can be split unevenly, but into at most as many parts as
-/// there are elements.
+/// Whether `factor` can be split into `parts`. If the factor has units, `parts`
+/// must divide their number. Elements can be split unevenly, but each part must
+/// have at least one.
 bool canSplit(const Factor &factor, int64_t parts);
 
 /// The largest number of parts, at most `limit`, that `factor` can be split
@@ -88,13 +89,15 @@ struct ShardingRule {
   int64_t indexOf(llvm::StringRef name) const;
   /// The index of the first factor of this role, or -1.
   int64_t indexOf(FactorRole role) const;
-  /// Whether the operand and the first result have the same factor as last
-  /// dimension, so that a split of features passes through the operation.
+  /// Whether the last dimensions of the operand and of the first result have
+  /// the same factor. Then the result is split by features as the operand is.
   bool keepsFeatures(unsigned operand) const;
-  /// Sets the size of the factor of this role, in `units`.
+  /// Sets the size of the factor with this role to `size` units, which are
+  /// called `units`.
   void setUnits(FactorRole role, int64_t size, llvm::StringRef units);
 
-  /// Prints as `([b,t,i],[i,o])->([b,t,o]) {b=4, t=64, i=768 reduction, ...}`.
+  /// The rule as text: `([b,t,i],[i,o])->([b,t,o]) {b=4, t=64, i=768 reduction,
+  /// ...}`.
   std::string str() const;
 };
 
@@ -106,22 +109,24 @@ struct Split {
 
   /// The axes that split the factor of this role; null if none does.
   mlir::ArrayAttr axesOf(FactorRole role) const;
-  /// The number of parts of the factor of this role, which must exist.
+  /// The number of parts into which the factor of this role is split. The rule
+  /// must have a factor of this role.
   int64_t partsOf(FactorRole role) const;
 };
 
-/// Builds a rule from letters, one per dimension, as
-/// buildRule(op, {"bti", "io", "o"}, {"bto"}, whole = "t"). Letters that appear
-/// in no result are reductions; b, t, h, c, i, o and v give a factor its role.
-/// Sizes are taken from the types. Operands beyond the list get no factors.
+/// Builds a rule from one letter per dimension, such as buildRule(op, {"bti",
+/// "io", "o"}, {"bto"}, whole = "t"). A letter in no result is a reduction; a
+/// letter in `whole` must not be split. The letters b, t, h, c, i, o and v give
+/// a factor its role. Sizes come from the types. Operands after the end of the
+/// list get no factors.
 ShardingRule buildRule(mlir::Operation *op,
                        llvm::ArrayRef<std::string> operands,
                        llvm::ArrayRef<std::string> results,
                        llvm::StringRef whole = "");
 
 /// Checks that the rule covers every dimension of every ranked operand and
-/// result: dimensions of a factor have the same size, units divide their
-/// dimensions evenly, and segments add up to their dimensions.
+/// result. The dimensions of a factor must have the same size, units must
+/// divide their dimensions evenly, and segments must add up to their dimension.
 mlir::LogicalResult verifyRule(mlir::Operation *op, const ShardingRule &rule);
 
 } // namespace heddle::dist

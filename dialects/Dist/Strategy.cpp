@@ -64,7 +64,7 @@ llvm::APInt dist::allWritten() {
 // Verification
 //===----------------------------------------------------------------------===//
 
-/// Describes why the setting's value is out of range; "" if it is in range.
+/// Describes why the setting's value is out of range; "" if it is not.
 static std::string checkRange(const Setting &setting,
                               const Strategy &strategy) {
   if (setting.holds(strategy))
@@ -235,7 +235,7 @@ ParseResult StrategyParser::parseSetting(size_t index, SMLoc place) {
   written.setBit(index);
   if (wrong.empty())
     return success();
-  // Go on, with the default, so that errors in other settings are reported,
+  // Continue with the default, so that errors in other settings are reported,
   // too.
   isWrong = true;
   (void)parser.emitError(valuePlace, wrong);

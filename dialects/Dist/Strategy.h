@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The settings of a compilation, as the attribute #dist.strategy of a model.
+// All settings of one compilation (the strategy). A model has them as the
+// attribute #dist.strategy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,17 +24,18 @@ llvm::hash_code hash_value(const Settings &settings);
 
 namespace heddle::dist {
 
-/// The contents of `#dist.strategy<{...}>`: the rows of Settings.def. Passes
-/// get settings from this attribute only.
+/// The settings in `#dist.strategy<{...}>`, with one field per row of
+/// Settings.def. Passes read settings only from this attribute.
 using Strategy = config::Settings;
 
-/// The bits of a strategy in which every setting is written.
+/// A bit set with one bit per setting, all set: the strategy's text gives a
+/// value for every setting.
 llvm::APInt allWritten();
-/// The bit of the setting with this key.
+/// The bit set that has only the bit of the setting with this key.
 llvm::APInt bitOf(llvm::StringRef key);
 
-/// How many blocks of a kernel's scratch memory a launch needs: one for each
-/// thread of a CPU, one for a whole launch of a GPU.
+/// The number of blocks of scratch memory that one launch of a kernel needs: on
+/// a CPU one per thread, on a GPU a single one.
 inline int64_t scratchUsers(const Strategy &strategy) {
   return factsOf(strategy.target).hasScratchPerThread ? strategy.threads : 1;
 }

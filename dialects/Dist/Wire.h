@@ -14,7 +14,7 @@
 
 namespace heddle::dist {
 
-/// The element type of the strategy's compute precision.
+/// The floating-point type that the strategy computes in.
 inline mlir::FloatType computeType(const Strategy &strategy,
                                    mlir::Builder builder) {
   switch (strategy.precision) {
@@ -26,8 +26,9 @@ inline mlir::FloatType computeType(const Strategy &strategy,
   llvm_unreachable("no such precision");
 }
 
-/// The element type in which gradients are sent (`communication_data_type`):
-/// the compute precision unless the user gives another.
+/// The element type in which gradients are sent between ranks (DeepSpeed:
+/// `communication_data_type`): the strategy's compute precision, unless the
+/// user chose another.
 inline mlir::FloatType wireType(const Strategy &strategy,
                                 mlir::Builder builder) {
   switch (strategy.communicationType) {
@@ -43,8 +44,8 @@ inline mlir::FloatType wireType(const Strategy &strategy,
   llvm_unreachable("no such type");
 }
 
-/// wireType as the attribute `wire` of a reshard of gradients; null where that
-/// is f32.
+/// The value of the attribute `wire` for a reshard of gradients: `wireType`, or
+/// null if that is f32.
 inline mlir::TypeAttr gradientWire(const Strategy &strategy,
                                    mlir::Builder builder) {
   mlir::FloatType type = wireType(strategy, builder);

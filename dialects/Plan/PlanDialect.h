@@ -19,14 +19,14 @@ namespace heddle::planir {
 
 using nn::MemoryKind;
 
-/// A read or write of the bytes of an operand by a command.
+/// A command's read or write of the bytes of one of its operands.
 struct Access {
   unsigned operand = 0;
   bool writes = false;
   int64_t bytes = 0;
 };
 
-/// Every kind of memory, in the order of plan.bytes.
+/// Every kind of memory, in the order that plan.bytes lists them.
 inline constexpr MemoryKind memoryKinds[] = {
     MemoryKind::Device, MemoryKind::Host, MemoryKind::Pinned, MemoryKind::File};
 

@@ -17,33 +17,35 @@
 
 namespace heddle::planir {
 
-/// The plan's value for a program kind, port role, objective and state role.
+/// The plan's enumerators for a program kind, port role, objective and state
+/// role.
 plan::ProgramKind kindOf(nn::ProgramKind kind);
 plan::PortRole roleOf(nn::PortRole role);
 plan::Objective objectiveOf(nn::Objective objective);
 plan::StateRole roleOf(nn::StateRole role);
-/// The role of a state; nothing if the operation does not say.
+/// The role of a state; nullopt if the operation does not give one.
 std::optional<nn::StateRole> roleOf(StateOp state);
-/// The initial value of a state; null gives zeros.
+/// The initial value of a state. A null attribute means zeros.
 plan::Init initOf(nn::InitAttr init);
 
-/// The plan's values for a kind of memory and a stream.
+/// The plan's enumerators for a kind of memory and a stream.
 plan::MemoryKind memoryOf(MemoryKind kind);
 plan::Stream streamOf(Stream stream);
 
-/// The bytes of each offload file of a rank.
+/// The size in bytes of each offload file of a rank.
 plan::PerFile<int64_t> fileBytesOf(ProgramOp program);
 
 /// The plan's element type.
 plan::DType dtypeOf(mlir::Type element);
 
-/// The permutations of inputs that weights need, from the module's attribute.
+/// Reads from the module's attribute `weights` the permutation of input
+/// features that each weight needs.
 std::map<std::string, std::string> ordersOf(mlir::DictionaryAttr weights);
 
 /// The strings of an array, such as the names of axes.
 std::vector<std::string> namesOf(mlir::ArrayAttr names);
 
-/// The collective, without its buffers.
+/// The plan's form of a collective, without its buffers.
 plan::Collective collectiveOf(CollectiveOp op);
 
 } // namespace heddle::planir

@@ -28,9 +28,9 @@ static int64_t rankOf(Value value) {
 // One operation
 //===----------------------------------------------------------------------===//
 
-/// The split of a collective, or of the join of losses, that exchanges one
-/// number for each token between ranks that split the vocabulary; nothing for
-/// others.
+/// The split by tokens of a collective or a join of losses that exchanges one
+/// number per token between the ranks that split the vocabulary. Returns
+/// nullopt for any other operation.
 static std::optional<TokenSplit> splitOfExchange(Operation *op, int64_t rows) {
   auto first = [](Value value) {
     return rankOf(value) == 2
@@ -47,8 +47,9 @@ static std::optional<TokenSplit> splitOfExchange(Operation *op, int64_t rows) {
   return isOfTokens ? std::optional(split) : std::nullopt;
 }
 
-/// Whether the dimensions, given as factors, begin with rows and tokens.
-/// Nothing where rows or tokens are at another position.
+/// Whether a value's first dimensions are rows and tokens. `dims` are the
+/// factors of its dimensions. Returns nullopt if rows or tokens are at another
+/// position.
 static std::optional<bool> beginsWith(ArrayRef<int64_t> dims, int64_t rows,
                                       int64_t tokens) {
   bool begins = dims.size() > 1 && dims[0] == rows && dims[1] == tokens;
@@ -104,8 +105,9 @@ std::optional<TokenSplit> TokenRegion::splitOf(Operation *op) const {
 
 namespace {
 
-/// Adds the users of the results of `op`, up to the next products. Returns
-/// whether all of them compute each token by itself.
+/// Adds the operations that read the results of `op`, directly or through
+/// others, up to and including the next products. Returns whether all of them
+/// compute each token independently.
 bool grow(TokenRegion &region, Operation *op) {
   std::optional<TokenSplit> made = region.splitOf(op);
   if (!made)
@@ -126,8 +128,9 @@ bool grow(TokenRegion &region, Operation *op) {
   return true;
 }
 
-/// The region that begins with `product`; nothing if it is no product, or if
-/// its users do not compute each token by itself.
+/// The region that begins with `product`. Returns nullopt if the operation is
+/// not a product, or if operations up to the next products do not compute each
+/// token independently.
 std::optional<TokenRegion> regionFrom(Operation *product) {
   if (!isProduct(product) || product->getNumResults() != 1 ||
       rankOf(product->getResult(0)) < 3)
@@ -142,8 +145,9 @@ std::optional<TokenRegion> regionFrom(Operation *product) {
   return region;
 }
 
-/// Adds the operations between two operations of the region, and sorts all by
-/// their order in the block. Returns whether there was nothing to add.
+/// Adds the operations that lie on a path between two operations of the region,
+/// and sorts all by their order in the block. Returns whether there were none
+/// to add.
 bool close(TokenRegion &region, Block &block) {
   DenseSet<Operation *> after, before;
   for (Operation &op : block)
@@ -165,8 +169,8 @@ bool close(TokenRegion &region, Block &block) {
   return !isNew;
 }
 
-/// Whether every operation computes each token by itself, and reads from other
-/// operations of the region only values of the same token.
+/// Whether every operation of the region computes each token independently, and
+/// reads from other operations of the region only values of the same token.
 bool isComplete(const TokenRegion &region) {
   for (Operation *op : region.ops) {
     std::optional<TokenSplit> split = region.splitOf(op);
@@ -184,7 +188,8 @@ bool isComplete(const TokenRegion &region) {
   return true;
 }
 
-/// Merges regions that share operations. Returns whether any did.
+/// Merges regions that have operations in common. Returns whether it merged
+/// any.
 bool join(SmallVectorImpl<TokenRegion> &regions) {
   bool any = false;
   for (size_t i = 0; i < regions.size(); ++i)

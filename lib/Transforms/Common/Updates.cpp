@@ -154,8 +154,8 @@ StateRange UpdateReader::rangeWritten(Value value, StringRef kind,
     } else if (isa<dist::MoveOp, dist::WaitOp>(user)) {
       range = rangeWritten(user->getResult(0), kind, range);
     } else if (isExchange(user)) {
-      // The exchange collects the shards of all ranks: the offset of this
-      // rank's shard among them does not count.
+      // The collective gathers the shards of all ranks, so the offset of this
+      // rank's shard is no part of the result's offset.
       llvm::append_range(
           range.parameters,
           rangeWritten(user->getResult(0), kind, StateRange()).parameters);

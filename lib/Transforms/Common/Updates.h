@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Follows the operands and results of optimizer updates to states, through
-// collectives, transfers, buckets and kernels. The verifiers of states use it.
+// Finds the states that optimizer updates read and write. It follows operands
+// and results through collectives, transfers, buckets and kernels. The
+// verifiers of states use it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,21 +18,22 @@
 
 namespace heddle::states {
 
-/// The state of that name, or the first member of the bucket of that name.
+/// The state with that name; if it is the name of a bucket, the bucket's first
+/// member.
 llvm::StringRef firstStateOf(const mlir::SymbolTable &symbols,
                              llvm::StringRef name);
 
-/// Whether the operation is a collective, a slice, a wait or a move: it makes
-/// one value from one other value, with the same elements or their sum over
-/// ranks.
+/// Whether the operation is a collective, a slice, a wait or a move. Such an
+/// operation makes one value from one other value: the same elements, or their
+/// sum over ranks.
 inline bool isExchange(mlir::Operation *op) {
   return llvm::isa<dist::DistDialect>(op->getDialect()) &&
          !llvm::isa<dist::FetchOp, dist::FetchRowsOp>(op) &&
          op->getNumOperands() == 1 && op->getNumResults() == 1;
 }
 
-/// The operation that computes a value. Looks through exchanges and nn.unpack.
-/// Null if there is none.
+/// The operation that computes a value, found through exchanges (see
+/// `isExchange`) and nn.unpack. Null if no operation computes it.
 inline mlir::Operation *makerOf(mlir::Value value) {
   mlir::Operation *op = value ? value.getDefiningOp() : nullptr;
   while (op && (isExchange(op) || llvm::isa<nn::UnpackOp>(op)))
@@ -39,7 +41,8 @@ inline mlir::Operation *makerOf(mlir::Value value) {
   return op;
 }
 
-/// The operations that compute a value; those of all members if it is packed.
+/// The operations that compute a value. For a packed value these are the
+/// operations that compute its members.
 inline llvm::SmallVector<mlir::Operation *> makersOf(mlir::Value value) {
   auto pack = llvm::dyn_cast_or_null<nn::PackOp>(makerOf(value));
   if (!pack)
@@ -47,8 +50,9 @@ inline llvm::SmallVector<mlir::Operation *> makersOf(mlir::Value value) {
   return llvm::map_to_vector(pack.getMembers(), makerOf);
 }
 
-/// A range of elements of states that lie side by side: elements `first` to
-/// `first` + `count` of the `whole` elements of the states of `parameters`.
+/// A range of elements in the states of several parameters, laid out one after
+/// the other. `parameters` names them, `whole` is the number of all their
+/// elements, and the range is `first` to `first` + `count`.
 struct StateRange {
   llvm::SmallVector<llvm::StringRef> parameters; ///< Empty: no such states.
   int64_t first = 0, count = 0, whole = 0;
@@ -70,40 +74,42 @@ inline llvm::SmallVector<int64_t> offsetsOf(mlir::TypeRange members) {
   return offsets;
 }
 
-/// What an update reads and writes. `op` is the nn.update, or the launch of a
-/// kernel that has one.
+/// The values that an update reads and writes. `op` is the nn.update, or the
+/// launch of a kernel that contains one.
 struct Update {
   mlir::Operation *op = nullptr;
-  /// Operands. Null: computed inside of the kernel.
+  /// Operands; null if the value is computed inside the kernel.
   mlir::Value parameter, gradient;
   llvm::SmallVector<mlir::Value> states;
-  /// Results. Null: the update does not make it, or does not return it.
+  /// Results; null if the update does not compute the value or does not return
+  /// it.
   mlir::Value newParameter, copy;
   llvm::SmallVector<mlir::Value> newStates;
 };
 
-/// Finds the states that the values of a model's updates are read from and
-/// written to. Works in all phases from train on.
+/// Finds the states that a model's updates read and write. Works in all phases
+/// from train on.
 class UpdateReader {
 public:
   explicit UpdateReader(nn::ModelOp model) : symbols(model) {}
 
   nn::StateRole roleOf(llvm::StringRef state);
-  /// The parameter that a state belongs to; the state itself if it is one.
+  /// The name of the parameter that a state belongs to. For a parameter this is
+  /// its own name.
   llvm::StringRef parameterOf(llvm::StringRef name);
   /// The body of the kernel that an operation launches; null for other
   /// operations.
   mlir::Block *kernelOf(mlir::Operation *op);
-  /// Whether the operation is the optimizer's, or launches a kernel with such
-  /// an operation.
+  /// Whether the operation is one of the optimizer, or launches a kernel that
+  /// contains one.
   bool isOptimizers(mlir::Operation *op);
   std::optional<Update> updateOf(mlir::Operation *op);
-  /// The parameters of the states that `name`, a state or a bucket, stands for.
-  /// Empty if one of them has another kind (see `kindOf`).
+  /// The parameters of a state, or of all members of a bucket. Empty if one of
+  /// these states is not of this kind (see `kindOf`).
   llvm::ArrayRef<llvm::StringRef> parametersOf(llvm::StringRef name,
                                                llvm::StringRef kind);
-  /// The kind of a state: its role, or the optimizer's name for it, as
-  /// "exp_avg".
+  /// The kind of a state: the name of its role, or for a state of the optimizer
+  /// the optimizer's name for it, such as "exp_avg".
   llvm::StringRef kindOf(llvm::StringRef state);
   int64_t elementsOfState(llvm::StringRef name);
   /// The range of states of this kind that a value is read from.
@@ -115,18 +121,20 @@ protected:
   mlir::SymbolTable symbols;
 
 private:
-  /// The offsets of the members that an operation packs or unpacks, cached.
+  /// The offsets, in elements, of the members that an operation packs or
+  /// unpacks. Cached.
   llvm::ArrayRef<int64_t> offsetsIn(mlir::Operation *op,
                                     mlir::TypeRange members);
 
-  // Caches for large models: a flat state has the states of all layers, and
-  // many tiles of it are read and written.
+  // Caches, as large models need them: a flat state holds states of all layers,
+  // and many of its tiles are read and written.
   std::map<std::pair<llvm::StringRef, llvm::StringRef>,
            llvm::SmallVector<llvm::StringRef>>
       parameters;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t>> offsets;
 
-  /// The same; `range` is what is known so far.
+  /// Continues the public `rangeWritten`: `range` is the part of the answer
+  /// that was found so far.
   StateRange rangeWritten(mlir::Value value, llvm::StringRef kind,
                           StateRange range);
 };

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rules for states that hold after every phase from train on: names, and the
-// order of reads and writes in a step. Each phase's verifier checks them.
+// Verifies rules about states that hold after every phase from train on: their
+// names, and the order of reads and writes in a step. Each phase's verifier
+// calls it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,7 +49,7 @@ public:
       covered.clear();
       if (failed(verifyBlock(step.getBody().front())))
         return failure();
-      // Steps without updates, as of evaluation, write no parameters.
+      // Steps without updates, such as evaluation, write no parameters.
       if (!updated.empty() && failed(verifyUpdates()))
         return failure();
     }
@@ -56,8 +57,8 @@ public:
   }
 
 private:
-  /// Whether the replicas split a bucket. (The axis `tensor` splits each of its
-  /// members instead.)
+  /// Whether the storage of a bucket is split over replicas. (The axis `tensor`
+  /// instead splits each member by itself.)
   static bool isSplit(dist::TensorShardingAttr storage) {
     auto axes = cast<ArrayAttr>(storage.getDims()[0]);
     return llvm::any_of(axes.getAsValueRange<StringAttr>(), [](StringRef axis) {
@@ -183,9 +184,9 @@ private:
                    succeeded(verifySlot(get, get.getState(), get.getSlot())));
   }
 
-  /// Checks the users of a value that `get` read. Only the optimizer reads its
-  /// states. Only gradients and accumulators may be the init of a sum, which is
-  /// computed in place.
+  /// Checks the operations that use a value which `get` read. Only the
+  /// optimizer may read its states. Only gradients and accumulators may be the
+  /// init of a sum, because the sum is computed in place.
   LogicalResult verifyUsers(nn::GetOp get, Value value) {
     nn::StateRole role = roleOf(firstStateOf(symbols, get.getState()));
     bool isSum =
@@ -217,8 +218,9 @@ private:
     return success();
   }
 
-  /// Whether one operation alone reads a gradient, once, and the gradient's new
-  /// value is computed from its result: then the sum can be made in place.
+  /// Whether a sum may be computed in the memory of the gradient that `get`
+  /// reads. This needs a single use of the read value, and a new value of the
+  /// gradient that is computed from the result of this use.
   bool isAddedTo(nn::GetOp get) {
     if (!get->hasOneUse())
       return false;
@@ -237,8 +239,8 @@ private:
     return false;
   }
 
-  /// A member of a bucket that replicas split cannot be read or written by
-  /// itself: no rank has the whole member.
+  /// A single member of a bucket that replicas split cannot be read or written:
+  /// no rank has the whole member.
   LogicalResult verifyWhole(Operation *op, StringRef name) {
     if (!inSplitBucket.contains(name))
       return success();
@@ -256,8 +258,8 @@ private:
                    succeeded(verifySlot(set, set.getState(), set.getSlot())));
   }
 
-  /// Checks that `maker`, which computes the value or a part of it, may write
-  /// to the states.
+  /// Checks that the operation `maker`, which computes the written value or one
+  /// of its members, may write to the states of `set`.
   LogicalResult verifyMaker(nn::SetOp set, Operation *maker) {
     for (StringRef state : statesOf(symbols, set.getState())) {
       nn::StateRole role = roleOf(state);
@@ -275,8 +277,8 @@ private:
                     auto get = dyn_cast_or_null<nn::GetOp>(makerOf(from));
                     return get && get.getState() == set.getState();
                   });
-    // A write to a cache must be computed from its old value, which holds
-    // tokens of earlier runs.
+    // The new value of a cache must be computed from its old value, which holds
+    // the tokens of earlier runs.
     auto written = symbols.lookup<nn::StateOp>(set.getState());
     bool isCache = written && written.getRole() == nn::StateRole::Cache;
     if (!update && !isRead && (isCache || isOptimizers(maker)))
@@ -285,7 +287,7 @@ private:
     return success();
   }
 
-  /// Whether layers compute with the state or bucket.
+  /// Whether layers, and not only the optimizer, read the state or bucket.
   bool isComputedWith(StringRef name) {
     StringRef state = firstStateOf(symbols, name);
     nn::StateRole role = roleOf(state);
@@ -293,7 +295,7 @@ private:
            (role == nn::StateRole::Parameter && !copied.contains(state));
   }
 
-  /// Only the optimizer may read its offloaded states.
+  /// Only the optimizer may read offloaded states of the optimizer.
   LogicalResult verifyFetch(dist::FetchOp fetch, Value value) {
     if (isComputedWith(fetch.getState()))
       return success();
@@ -314,8 +316,9 @@ private:
     return roleOf(firstStateOf(symbols, name)) == nn::StateRole::Gradient;
   }
 
-  /// The members of a flat state that have elements in the range. All members
-  /// of a split bucket count: their offsets differ between ranks.
+  /// The members of a flat state that have elements in the range. If the state
+  /// is split over ranks, all members are returned, because each rank has other
+  /// elements in the range.
   SmallVector<StringRef> statesIn(StringRef name, int64_t first,
                                   int64_t elements) {
     std::vector<Member> &members = layouts[name];
@@ -335,8 +338,8 @@ private:
     return found;
   }
 
-  /// In the loop over micro-batches, gradients are fetched only to be added to
-  /// and stored again. After the loop anything may read them.
+  /// Inside the loop over micro-batches a gradient may be fetched only to add
+  /// to it and store it again. After the loop any operation may read it.
   LogicalResult verifyGradientFetch(dist::FetchOp fetch) {
     SmallVector<StringRef> states =
         statesIn(fetch.getState(), fetch.getElement(),
@@ -352,7 +355,8 @@ private:
            << " for something else than to add to them, and to store them";
   }
 
-  /// Whether a value computed from the fetched one is stored to the same state.
+  /// Whether a value that is computed from the fetched value is stored to the
+  /// same state.
   static bool isStoredAgain(dist::FetchOp fetch) {
     SmallVector<Operation *> worklist(fetch->getUsers());
     DenseSet<Operation *> seen;
@@ -367,8 +371,7 @@ private:
     return false;
   }
 
-  /// A saved activation must be stored by the forward pass before it is
-  /// fetched.
+  /// The forward pass must store a saved activation before it is fetched.
   LogicalResult verifySavedFetch(dist::FetchOp fetch) {
     if (!written.contains(fetch.getState()))
       return fetch.emitError(code)
@@ -393,7 +396,8 @@ private:
            << store.getState() << ", which are no whole pages of a file";
   }
 
-  /// The backward pass, not the optimizer, must compute stored gradients.
+  /// A gradient that is stored must come from the backward pass, not from the
+  /// optimizer.
   LogicalResult verifyGradientStore(dist::StoreOp store) {
     if (failed(verifyPages(store)))
       return failure();
@@ -429,7 +433,8 @@ private:
     return success();
   }
 
-  /// The state that a value is read from, or "".
+  /// The name of the state that a value is read from; "" if it is not read from
+  /// a state.
   static StringRef stateRead(Value value) {
     Operation *maker = makerOf(value);
     if (auto get = dyn_cast_or_null<nn::GetOp>(maker))
@@ -438,7 +443,7 @@ private:
     return fetch ? fetch.getState() : StringRef();
   }
 
-  /// Whether it is a scalar state of the optimizer, as a power of beta.
+  /// Whether the state is a scalar of the optimizer, such as a power of beta.
   bool isNumber(StringRef name) {
     auto state = symbols.lookup<nn::StateOp>(name);
     return state && state.getRole() == nn::StateRole::Optimizer &&
@@ -458,8 +463,8 @@ private:
            << "reads @" << name << ", and writes another state";
   }
 
-  /// How often a step runs the body of a loop over micro-batches, or of a
-  /// pipeline fragment.
+  /// How many times a step runs this region: the body of a loop over
+  /// micro-batches or of a pipeline fragment.
   static int64_t timesOf(Region &body) {
     if (auto loop = dyn_cast<nn::MicroBatchesOp>(body.getParentOp()))
       return loop.getCount();
@@ -504,7 +509,7 @@ private:
       return update.op->emitError(code)
              << "does not read and write parameters, and what the optimizer "
                 "keeps of the same ones, in one order";
-    // Empty where the gradient passed through an exchange of its parts.
+    // Empty if a collective or transfer passed only parts of the gradient.
     StateRange gradients = rangeRead(
         update.gradient, nn::stringifyStateRole(nn::StateRole::Gradient));
     if (!gradients.parameters.empty() && !(gradients == range))
@@ -544,7 +549,7 @@ private:
 
   nn::ModelOp model;
   std::string code, precision;
-  /// A state as a member of a flat one.
+  /// A state that is a member of a flat state.
   struct Member {
     StringRef state;
     int64_t offset, size;

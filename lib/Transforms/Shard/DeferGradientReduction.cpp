@@ -35,8 +35,9 @@ bool sumsOverTensor(TensorShardingAttr sharding) {
   });
 }
 
-/// Finds the gradients that the sharding plan reduces over `tensor` in each
-/// micro-batch. Valid while their storage is no partial sum.
+/// Finds the gradients that are reduced over `tensor` in every micro-batch. Ask
+/// before the gradients' storage becomes a partial sum: the answers are wrong
+/// afterwards.
 class Sums {
 public:
   Sums(nn::ModelOp model, const shard::ShardingPlan &plan)
@@ -44,8 +45,8 @@ public:
     model.walk([&](nn::SetOp set) { sets[set.getState()].push_back(set); });
   }
 
-  /// Whether everything that is written to the gradient is reduced over
-  /// `tensor`: then one reduction after all micro-batches is enough.
+  /// Whether every summand that is written to the gradient is reduced over
+  /// `tensor`. Then one reduction after all micro-batches gives the same sum.
   bool addsUp(StringRef gradient) {
     bool any = false;
     for (nn::SetOp set : sets.lookup(gradient)) {
@@ -58,10 +59,10 @@ public:
   }
 
 private:
-  /// Whether the value of an operand is reduced over `tensor`. `call` is the
-  /// call whose callee has the operand, or null in a step. False: the value is
-  /// what a sum starts from, as zeros. Nothing: the value also adds something
-  /// that is not reduced.
+  /// Whether the operand's value is a sum that is reduced over `tensor`.
+  /// Returns false for the start value of a sum (for example zeros), and
+  /// nullopt if the value has a summand that is not reduced. `call` is the call
+  /// of the function that has the operand; null: the operand is in a step.
   std::optional<bool> addsUp(OpOperand &use, nn::CallOp call) {
     bool isReduced = sumsOverTensor(plan.of(use.get())) &&
                      !sumsOverTensor(plan.takenAs(use));
@@ -170,8 +171,7 @@ private:
     }
   }
 
-  /// Marks the stored value of a state or bucket as a partial sum over
-  /// `tensor`.
+  /// Makes the storage of a state or bucket a partial sum over `tensor`.
   void keepSum(Operation *op) {
     Builder builder(&getContext());
     TensorShardingAttr storage = shard::storageOf(op);
@@ -182,8 +182,8 @@ private:
                                         builder.getArrayAttr(axes)));
   }
 
-  /// Inserts the reduction where the update reads the bucket, unless a reshard
-  /// is there already (with replicas), which then reduces over `tensor`, too.
+  /// Inserts the reduction where the update reads the bucket. With replicas a
+  /// reshard is there already, which then reduces over `tensor`, too.
   void addUp(nn::ModelOp model, nn::BucketOp bucket,
              const dist::Strategy &strategy) {
     model.walk([&](nn::GetOp get) {

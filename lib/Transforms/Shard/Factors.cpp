@@ -17,8 +17,8 @@ using dist::FactorKind;
 using dist::FactorRole;
 using dist::TensorShardingAttr;
 
-/// Gives an axis to a factor, unless another factor has it already: an axis
-/// splits one factor of an operation.
+/// Splits a factor over an axis, unless the axis already splits another factor
+/// of the operation: an axis can split only one.
 void FactorFinder::give(int64_t factor, Attribute axis, Value operand,
                         StringRef why) {
   Origin origin{operand, why, rule->factors[factor].name,
@@ -27,8 +27,10 @@ void FactorFinder::give(int64_t factor, Attribute axis, Value operand,
     factors.axes[factor].push_back(axis);
 }
 
-/// Gives each factor the axes of the first operand that splits it, and further
-/// axes of later operands that begin with the same ones.
+/// Splits each factor over the axes that split its dimension of the operands.
+/// The first operand with a split decides; later operands may only append axes
+/// to the same list. `rows` chooses the factors: rows and tokens, or all
+/// others.
 void FactorFinder::giveOperands(bool rows) {
   for (auto [operand, dims] : llvm::zip(op->getOpOperands(), rule->operands)) {
     if (dims.empty() || factors.later.contains(&operand))
@@ -47,7 +49,8 @@ void FactorFinder::giveOperands(bool rows) {
   }
 }
 
-/// Gives axes that follow from what the operation does, not from its operands.
+/// Splits factors over axes that the kind of the operation asks for, in
+/// addition to those that the shardings of its operands imply.
 void FactorFinder::giveRoles() {
   // Attention needs whole sequences: the axes that split the tokens of its
   // operands split its heads instead (Ulysses; Jacobs et al., arXiv
@@ -67,7 +70,7 @@ void FactorFinder::giveRoles() {
         for (Attribute axis : plan.of(operand).getUnreduced())
           if (dist::roleOf(axis) == AxisRole::Tensor)
             give(tokens, axis, Value(), "ranks share the tokens out");
-  // Positions have no operands: split them like the tokens of the step.
+  // nn.positions has no operands: split its result like the tokens of the step.
   if (isa<nn::PositionsOp>(op))
     for (auto [dim, factor] : llvm::enumerate(rule->results[0]))
       for (Attribute axis : around.tokenAxes[dim])
@@ -83,8 +86,9 @@ void FactorFinder::split() {
     for (Attribute axis : around.vocabularyAxes)
       give(rule->indexOf(FactorRole::Vocabulary), axis, Value(),
            "a rank makes the gradient of its rows");
-  // Features before rows: where an axis splits both, gathering activations
-  // moves less than gathering the parameter.
+  // An axis may split the rows of one operand and the features of another, such
+  // as a weight. Let it split the features: gathering the activation then moves
+  // less than gathering the weight.
   giveOperands(/*rows=*/false);
   giveOperands(/*rows=*/true);
   giveRoles();
@@ -94,9 +98,10 @@ void FactorFinder::split() {
       llvm::append_range(factors.unreduced, axes);
 }
 
-/// Decides when the inits, which the results are added to, are added. An init
-/// that is a partial sum over the same axes is added at once. Every rank would
-/// add another init to its partial sum, so it is added after the reduction.
+/// Decides when to add each init (an operand that a result is added to). An
+/// init that is a partial sum over the same axes as the result is added at
+/// once. Any other init must wait until the result is reduced, as otherwise
+/// every rank would add it.
 void FactorFinder::chooseInits() {
   for (nn::Init &init : nn::initsOf(op)) {
     OpOperand &operand = init.operand[0];
@@ -110,8 +115,8 @@ void FactorFinder::chooseInits() {
   }
 }
 
-/// Lets the result stay a partial sum where the operation is linear in its one
-/// operand that is a partial sum: the reduction can happen later.
+/// If exactly one operand is a partial sum and the operation is linear in it,
+/// the result stays a partial sum. Its reduction can then happen later.
 void FactorFinder::keepSums() {
   OpOperand *sum = nullptr;
   for (OpOperand &operand : op->getOpOperands()) {
@@ -142,14 +147,14 @@ Factors FactorFinder::find(Operation *of, const dist::ShardingRule &ruleOf) {
   op = of;
   rule = &ruleOf;
   factors = Factors();
-  // Partial sums over the same axes are added without a reduction.
+  // A sum of two partial sums over the same axes needs no reduction.
   if (auto add = dyn_cast<nn::AddOp>(op)) {
     TensorShardingAttr left = plan.of(add.getLhs());
     factors.addsUp =
         left == plan.of(add.getRhs()) && !left.getUnreduced().empty();
   }
-  // An init that is added later gives no axes to factors: start again without
-  // it until none is left to move.
+  // The sharding of an init that is added later must not split any factor.
+  // Start again without such inits until no more are found.
   size_t before;
   do {
     before = factors.later.size();

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The local step of sharding propagation: from the shardings of one operation's
-// operands to the axes of each of its factors. `ShardingPlan` uses it.
+// One step of sharding propagation: finds the axes that split each factor of an
+// operation, from the shardings of its operands. `ShardingPlan` uses it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,20 +43,21 @@ struct Factors {
   llvm::SmallVector<Axes> axes; ///< The axes of each factor.
   Axes unreduced;  ///< The axes over which the results are partial sums.
   Origins origins; ///< Why each axis splits the computation.
-  /// The operation adds partial sums over the same axes; the result is one,
-  /// too.
+  /// Whether the operation adds partial sums over the same axes. Then its
+  /// result is a partial sum, too.
   bool addsUp = false;
-  /// `sums`: operands that stay partial sums, which are inits, or the operand
-  /// that the results are linear in. `later`: inits that are added after the
-  /// reduction of the results.
+  /// `sums`: operands that are partial sums and need no reduction: inits, or
+  /// the operand in which the operation is linear. `later`: inits that are
+  /// added after the results are reduced.
   llvm::SmallDenseSet<mlir::OpOperand *> sums, later;
 };
 
-/// Finds the factors' axes of an operation from the shardings of its operands.
+/// Finds the axes that split each factor of an operation.
 class FactorFinder {
 public:
-  /// `activations` are the values that are partial sums over other factors than
-  /// rows and tokens, with their dimension of tokens.
+  /// `activations` are the values that are partial sums over features or other
+  /// factors than rows and tokens. It maps each to the number of its dimension
+  /// of tokens, if it has one.
   FactorFinder(
       const ShardingPlan &plan, const Surroundings &around,
       const llvm::DenseMap<mlir::Value, std::optional<size_t>> &activations)

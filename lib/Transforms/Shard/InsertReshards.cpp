@@ -50,8 +50,8 @@ private:
   }
 
   void write(Operation &op);
-  /// Inserts the reshard that follows a result, and the addition of `init`,
-  /// which was removed from the operation (null: none).
+  /// Inserts the reshard that follows a result. Then adds `init`, which was
+  /// removed from the operation; null: there is none.
   void follow(OpResult result, const shard::Sequel &sequel, Value init);
 
   void note(Value value) {
@@ -59,7 +59,8 @@ private:
       shardings[value] = plan.madeAs(value);
   }
 
-  /// The shardings of the values as an attribute; unit for what is no tensor.
+  /// The shardings of the values as an attribute, with a unit attribute for
+  /// each value that is not a tensor.
   ArrayAttr list(ValueRange values) {
     SmallVector<Attribute> attributes;
     for (Value value : values)
@@ -69,12 +70,12 @@ private:
     return builder.getArrayAttr(attributes);
   }
 
-  /// Reshards `operand` to what its operation needs.
+  /// Reshards `operand` to the sharding that its operation needs.
   void reshard(OpOperand &operand, const shard::Need &need);
   /// Creates a reshard of the value for `op`, at the builder's insertion point.
   Value create(Operation *op, Value value, const shard::Need &need);
-  /// Recomputes, in the sharding `to`, a value that every rank can compute by
-  /// itself.
+  /// Computes a copy of a value in the sharding `to`. Every rank must be able
+  /// to compute the value without communication.
   Value remade(Value value, TensorShardingAttr to);
 
   OpBuilder builder;
@@ -85,8 +86,8 @@ private:
 };
 
 void ReshardWriter::write(Operation &op) {
-  // The plan is keyed by the addresses of operands, which change when an
-  // operand is removed: look everything up before.
+  // The plan's keys are addresses of operands, which change when an operand is
+  // removed. Look up everything before the first removal.
   SmallVector<std::pair<OpResult, const shard::Sequel *>> sequels;
   llvm::SmallDenseSet<OpOperand *> taken;
   for (OpResult result : op.getResults())
@@ -108,7 +109,8 @@ void ReshardWriter::write(Operation &op) {
   for (auto [result, sequel] : sequels)
     inits.push_back(sequel->init ? sequel->init->get() : Value());
   for (size_t number = nn::initsOf(&op).size(); number-- > 0;) {
-    // Clearing one operand range invalidates the others: ask for each anew.
+    // Clearing the range of one init invalidates the ranges of the others: ask
+    // for the inits again each time.
     nn::Init init = nn::initsOf(&op)[number];
     const shard::Sequel *sequel = plan.sequelOf(init.result);
     if (sequel && sequel->init)
@@ -146,7 +148,8 @@ void ReshardWriter::reshard(OpOperand &operand, const shard::Need &need) {
     operand.set(remade(value, need.sharding));
     return;
   }
-  // Undo a reshard instead of adding one back.
+  // If the value is the output of a reshard from the wanted sharding, use the
+  // input of that reshard instead of adding another one.
   if (auto back = value.getDefiningOp<dist::ReshardOp>();
       back && back->getBlock() == op->getBlock() &&
       back.getFrom() == need.sharding && isWhole &&

@@ -22,7 +22,7 @@ namespace heddle {
 
 namespace {
 
-/// The operand that the result is added to, where there is one.
+/// The operand that the operation adds the result to; null if there is none.
 OpOperand *initOf(OpResult result) {
   for (nn::Init &init : nn::initsOf(result.getOwner()))
     if (init.result == result)
@@ -46,8 +46,8 @@ public:
         [&](nn::CallOp call) { calls[call.getCallee()].push_back(call); });
   }
 
-  /// Counts the values that are added up in `value`, a gradient. `within` are
-  /// the calls, outermost first, whose callee has the value.
+  /// Counts the terms of the sum that a gradient is. `within` are the calls,
+  /// outermost first, whose innermost callee contains the value.
   unsigned countTerms(Value value, SmallVector<nn::CallOp> within = {});
   void narrowAll();
 
@@ -141,8 +141,8 @@ void Narrower::narrow(OpOperand &use) {
                                      value, /*shardings=*/nullptr));
 }
 
-/// Lets the operation that makes `value` round its result. Returns false where
-/// it cannot.
+/// Changes the result type of the operation that computes `value` to the narrow
+/// type. Returns false if the operation cannot have such a result.
 bool Narrower::narrowMaker(Value value) {
   auto result = cast<OpResult>(value);
   Operation *op = result.getOwner();
@@ -204,9 +204,9 @@ struct NarrowGradients
   }
 
 private:
-  /// Whether gradients may be rounded: each is the sum of at most two values,
-  /// as that of an embedding that is tied to the head. A longer sum would be
-  /// rounded after each addition.
+  /// Whether gradients may be rounded: each must be the sum of at most two
+  /// values, as for an embedding that is tied to the head. A longer sum would
+  /// be rounded after each addition.
   bool mayRound(nn::ModelOp model, Narrower &narrower) {
     SymbolTable symbols(model);
     WalkResult walk = model.walk([&](nn::SetOp set) {

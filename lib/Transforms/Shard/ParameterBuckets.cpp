@@ -57,8 +57,9 @@ static bool isTensorSplit(nn::StateOp state) {
                                  [](ArrayAttr axes) { return !axes.empty(); });
 }
 
-/// Chooses the parameters that every rank keeps whole with ZeRO 3: the smallest
-/// ones, up to the thresholds of the strategy for one parameter and for all.
+/// Chooses the parameters that every rank keeps whole with ZeRO 3. These are
+/// the smallest ones, within the strategy's limits for one parameter and for
+/// all of them together.
 void ParameterBuckets::choosePersistent() {
   SmallVector<std::pair<int64_t, nn::StateOp>> small;
   for (auto state : model.getOps<nn::StateOp>()) {
@@ -77,7 +78,7 @@ void ParameterBuckets::choosePersistent() {
   }
 }
 
-/// The group of parameters that `train-optimizer` made a bucket for, as
+/// The parameter group of a bucket that `train-optimizer` made, such as
 /// "decay".
 static StringRef groupOf(nn::BucketOp bucket) {
   return bucket.getSymName().split('.').second;
@@ -97,7 +98,7 @@ std::string ParameterBuckets::nameOf(nn::StateOp parameter, StringRef group) {
     if (holds)
       name += (name.empty() ? "" : ".") + what.str();
   };
-  // The most common group needs no mention in a name.
+  // Names leave out the most common group, "decay", unless the name is empty.
   add(name.empty() || group != "decay", group);
   add(isTensorSplit(parameter), "tensor");
   add(persistent.contains(parameter), "persistent");
@@ -146,7 +147,8 @@ nn::BucketOp ParameterBuckets::addBucket(ParameterBucket &bucket,
   return op;
 }
 
-/// The optimizer's name for the states that `value` is read from, as "exp_avg".
+/// The optimizer's name for the kind of state that `value` is read from, such
+/// as "exp_avg".
 StringRef ParameterBuckets::quantityOf(Value value) {
   auto get = value.getDefiningOp<nn::GetOp>();
   StringRef state = statesOf(symbols, get.getState()).front();
@@ -158,8 +160,9 @@ void ParameterBuckets::addBuckets(ParameterBucket &bucket) {
   Type f32 = builder.getF32Type();
   bool copies = strategy.precision != config::Precision::FP32;
   auto storage = [&](bool split) { return zero.flat(bucket.tensor, split); };
-  // With copies in the compute precision, only the optimizer reads the f32
-  // parameters (the master weights): ZeRO stores them as it does its states.
+  // If layers compute with copies of lower precision, only the optimizer reads
+  // the f32 parameters (the master weights). ZeRO then stores these like the
+  // optimizer's states.
   bool splits = zero.splits(StateRole::Parameter) && !bucket.persists;
   bucket.values =
       addBucket(bucket, "parameters", "", f32,
@@ -201,9 +204,9 @@ Value ParameterBuckets::reshard(OpBuilder &builder, Value value,
 // The optimizer
 //===----------------------------------------------------------------------===//
 
-/// Reduces the gradients, and computes their norm from sums of squares of each
-/// bucket. The norm packs buckets that `tensor` splits apart from the others:
-/// their sums are reduced over that axis, too.
+/// Reduces the gradients and computes their norm from the sums of squares of
+/// all buckets. Buckets that `tensor` splits are packed apart from the others,
+/// because their sums of squares are reduced over `tensor`, too.
 void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
   OpBuilder builder(norm);
   SmallVector<Value> sums[2];
@@ -211,8 +214,8 @@ void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
     TensorShardingAttr from = bucket.gradients.getStorageAttr();
     auto to = zero.flat(bucket.tensor, zero.splits(StateRole::Optimizer));
     bucket.gradient = read(builder, bucket.gradients);
-    // A dump of the gradients (`--keep grads`) shows whole gradients, so they
-    // are all-reduced where a reduce-scatter would do.
+    // `--keep grads` dumps whole gradients: all-reduce them even though the
+    // optimizer needs only a reduce-scatter.
     if (zero.splits(StateRole::Optimizer) &&
         !zero.splits(StateRole::Gradient) &&
         llvm::is_contained(strategy.keep, "grads")) {
@@ -246,14 +249,14 @@ void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
 
 namespace {
 
-/// Copies an update of the whole model's buckets, and what it is computed from,
-/// to one bucket.
+/// Copies operations of the update from the whole model's bucket to one of the
+/// new buckets.
 class BucketCopier {
 public:
   BucketCopier(OpBuilder &builder, ParameterBucket &bucket)
       : builder(builder), bucket(bucket) {}
 
-  /// Replaces `value` by `mine` in what is copied later.
+  /// Uses `mine` instead of `value` in the operations that are copied later.
   void map(Value value, Value mine) { mapping.map(value, mine); }
 
   /// The copy of `value`, or `value` where it does not depend on a bucket.
@@ -283,8 +286,9 @@ private:
     return cast<RankedTensorType>(value.getType()).getShape();
   }
 
-  /// Sets the shape of a copied result: that of the operand which had the same
-  /// shape before, or else one element for each parameter of the bucket.
+  /// Sets the shape of a copied result. It gets the new shape of the operand
+  /// that had the same old shape. Without such an operand it gets one element
+  /// for each parameter of the bucket.
   void setShape(Operation *op, Value old, Value result) {
     auto type = cast<RankedTensorType>(result.getType());
     for (Value operand : op->getOperands())
@@ -405,8 +409,9 @@ void ParameterBuckets::scatterBucket(ParameterBucket &bucket,
     nn::SetOp set = sets.lookup((parameter.getSymName() + ".grad").str());
     Value value = set.getValue();
     set.erase();
-    // The sum over micro-batches is made after the reduce-scatter, from reduced
-    // shards: leave it out here.
+    // The backward pass adds each gradient to that of the micro-batches before.
+    // Remove this addition: it is made on reduced shards, after the
+    // reduce-scatter.
     if (auto add = value.getDefiningOp<nn::AddOp>())
       if (auto before = add.getLhs().getDefiningOp<nn::GetOp>();
           before &&
@@ -446,8 +451,8 @@ void ParameterBuckets::scatterGradients() {
 // Parameters
 //===----------------------------------------------------------------------===//
 
-/// All-gathers the bucket before an operation, and replaces `uses`, which read
-/// its parameters from states, by the gathered values.
+/// All-gathers the bucket before an operation. `uses` are operands that read
+/// parameters of the bucket from states; they get the gathered values instead.
 void ParameterBuckets::gather(ParameterBucket &bucket, Operation *before,
                               ArrayRef<OpOperand *> uses) {
   OpBuilder builder(before);
@@ -473,9 +478,9 @@ void ParameterBuckets::gather(ParameterBucket &bucket, Operation *before,
   }
 }
 
-/// Whether parameters that two operations use stay gathered between them: the
-/// layers in between gather less than `maxReuseDistance` elements
-/// (stage3_max_reuse_distance of DeepSpeed).
+/// Whether parameters that both `from` and `to` read stay gathered in between.
+/// They do if the layers in between gather fewer than `maxReuseDistance`
+/// elements (DeepSpeed: stage3_max_reuse_distance).
 bool ParameterBuckets::staysGathered(Operation *from, Operation *to,
                                      const BucketUses &uses) {
   llvm::SmallDenseSet<Operation *> layers;
@@ -498,8 +503,8 @@ void ParameterBuckets::gatherParameters(nn::StepOp reader) {
                              .getMembers()
                              .getAsRange<FlatSymbolRefAttr>())
         bucketsByState[member.getValue()] = &bucket;
-  // Each call of a layer gathers its own parameters. Outside of layers, one
-  // gather serves all users in a block that are close together.
+  // Each call of a layer gathers the parameters that it reads. Outside of
+  // layers, one all-gather serves all users in a block that are close together.
   BucketUses uses;
   SmallVector<nn::GetOp> gets;
   reader.walk([&](nn::GetOp get) {

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The pass shard-partition-states cuts the parameters into buckets here, and
-// writes ZeRO's communication: the reductions of gradients, and the all-gathers
-// of parameters with ZeRO 3 (`gatherParameters`).
+// Cuts the parameters into buckets and inserts ZeRO's communication: reductions
+// of gradients, and with ZeRO 3 all-gathers of parameters (`gatherParameters`).
+// Used by the pass shard-partition-states.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,14 +20,14 @@
 
 namespace heddle::shard {
 
-/// Parameters that lie side by side in flat buffers, and are reduced, updated
-/// and all-gathered together. All members of a bucket agree in three points:
-/// their parameter group, whether the axis `tensor` splits them, and
-/// whether every rank keeps them whole.
+/// Parameters that are laid out next to each other in flat buffers, and are
+/// reduced, updated and all-gathered together. All parameters of a bucket are
+/// in the same parameter group, are all split over the axis `tensor` or all
+/// not, and are all kept whole by every rank or all not.
 ///
-/// With ZeRO 0 and 1 a bucket spans the whole model. From ZeRO 2 on it has the
-/// parameters of one call of a layer, or of one module outside of the layers.
-/// With ZeRO 3 a tiled weight (`--tile`) has a bucket to itself.
+/// With ZeRO 0 and 1 a bucket spans the whole model. From ZeRO 2 on a bucket
+/// has the parameters of one call of a layer, or of one module outside of the
+/// layers. With ZeRO 3 a tiled weight (`--tile`) has a bucket to itself.
 struct ParameterBucket {
   std::string name;
   llvm::SmallVector<nn::StateOp> parameters;
@@ -47,16 +47,17 @@ public:
   ParameterBuckets(nn::ModelOp model, nn::StepOp step, const ZeroStorage &zero,
                    const TiledWeights &tiled);
 
-  /// Replaces the states and updates of the step by those of the buckets.
+  /// Replaces the step's states and updates, which span the whole model, by
+  /// those of the buckets.
   void replaceUpdates();
-  /// Lets gradients stay partial sums until all micro-batches are done
-  /// (ZeRO 0 and 1).
+  /// Leaves gradients as partial sums until all micro-batches are done (ZeRO 0
+  /// and 1).
   void keepGradientsApart();
   /// Reduce-scatters the gradients of a bucket as soon as the backward pass has
-  /// made them (ZeRO 2 and 3).
+  /// computed all of them (ZeRO 2 and 3).
   void scatterGradients();
-  /// All-gathers parameters before each layer of `reader` that reads them; the
-  /// gathered values end with that layer (ZeRO 3).
+  /// All-gathers parameters before each layer of `reader` that reads them (ZeRO
+  /// 3). The gathered values are not used after that layer.
   void gatherParameters(nn::StepOp reader);
 
   std::deque<ParameterBucket> &all() { return buckets; }
@@ -78,9 +79,9 @@ private:
   void replaceUpdate(ParameterBucket &bucket);
   void clearGradients(nn::MicroBatchesOp loop);
   void scatterBucket(ParameterBucket &bucket, nn::MicroBatchesOp loop);
-  /// The operands that read a bucket's parameters, by the operation that
-  /// gathers for them: a call of a layer, or the parent of the block in which
-  /// they are.
+  /// The operands that read parameters of a bucket. The key names the bucket
+  /// and the operation before which it is gathered: a call of a layer, or the
+  /// parent operation of the block that contains the operands.
   using BucketUses =
       llvm::MapVector<std::pair<ParameterBucket *, mlir::Operation *>,
                       llvm::SmallVector<mlir::OpOperand *>>;
@@ -95,8 +96,9 @@ private:
   const ZeroStorage &zero;
   const TiledWeights &tiled;
   mlir::SymbolTable symbols;
-  /// The path of the call that reads a parameter. A parameter that several
-  /// calls read has its name here, and so a bucket to itself.
+  /// For each parameter, the module path of the call that reads it. A parameter
+  /// that several calls read is mapped to its own name, so that it gets a
+  /// bucket to itself.
   llvm::StringMap<std::string> paths;
   /// Small parameters that every rank keeps whole (ZeRO 3).
   llvm::DenseSet<mlir::Operation *> persistent;

@@ -44,8 +44,8 @@ struct PlaceStates : heddle::impl::ShardPlaceStatesBase<PlaceStates> {
   }
 
 private:
-  /// The states that cannot be transferred tile by tile: something other than
-  /// an element-wise operation reads them, or a state of the same bucket.
+  /// The states that cannot be transferred in tiles, because an operation that
+  /// is not element-wise reads them or another state of the same bucket.
   static llvm::StringSet<> readWhole(nn::ModelOp model) {
     SymbolTable symbols(model);
     llvm::StringSet<> names;
@@ -93,7 +93,8 @@ private:
       }
   }
 
-  /// Offloads whole buckets. A parameter in no bucket is frozen and stays.
+  /// Offloads whole buckets. A parameter without a bucket is frozen: it stays
+  /// in the device's memory.
   LogicalResult placeParameters(nn::ModelOp model, nn::MemoryKind kind) {
     FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
     if (failed(mesh))

@@ -29,7 +29,7 @@ struct Propagate : heddle::impl::ShardPropagateBase<Propagate> {
       return signalPassFailure();
     if (!printReasons)
       return;
-    // The plan is made again with reasons only where they are printed:
+    // To print reasons, make the plan a second time. The cached plan has none:
     // collecting their text takes time.
     shard::Reasons reasons;
     shard::ShardingPlan(getOperation(), &reasons);

@@ -105,7 +105,7 @@ std::string heddle::shard::describe(TensorShardingAttr sharding) {
   return parts.empty() ? "whole" : llvm::join(parts, ", ");
 }
 
-/// The dimension that each axis splits.
+/// For each axis, the dimension of the tensor that it splits.
 static llvm::MapVector<Attribute, size_t> dimsOf(TensorShardingAttr sharding) {
   llvm::MapVector<Attribute, size_t> dims;
   for (auto [dim, axes] :
@@ -173,7 +173,8 @@ static Operation *functionOf(Operation *op) {
   return op;
 }
 
-/// The prefix of names in a function or step: its name and a blank.
+/// The prefix for names of values in a function or step: the function's or
+/// step's name and a blank.
 static std::string scopeOf(Operation *op) {
   return SymbolTable::getSymbolName(functionOf(op)).str() + " ";
 }

@@ -22,17 +22,18 @@ namespace heddle::shard {
 /// Describes a sharding, as `data on dim 0, a partial sum over tensor`.
 std::string describe(dist::TensorShardingAttr sharding);
 
-/// Describes what a reshard does, as `adds up over tensor` or `gathers over
-/// data`.
+/// Describes what a reshard from one sharding to another does, as `adds up over
+/// tensor` or `gathers over data`.
 std::string describeReshard(dist::TensorShardingAttr from,
                             dist::TensorShardingAttr to);
 
 /// Names an operation by module path and kind: `h.3.mlp.c_fc (nn.linear)`.
 std::string nameOf(mlir::Operation *op);
-/// The name of an nn.add that replaces a part of the operation, at its path.
+/// The name of an nn.add that does an addition which `op` did before. It has
+/// the module path of `op`.
 std::string nameOfAddition(mlir::Operation *op);
 
-/// Why a computation's results are split over an axis.
+/// Why the axis of a mesh splits an operation.
 struct Origin {
   mlir::Value operand;  ///< The operand that is split over it, or null.
   llvm::StringRef rule; ///< The reason where there is no operand.
@@ -41,36 +42,41 @@ struct Origin {
 };
 using Origins = llvm::MapVector<mlir::Attribute, Origin>;
 
-/// Lines `NAME: SHARDING: REASON` in the order in which they are added. Lines
-/// that differ only in a layer's number become one, with `*` for the number.
+/// Lines `NAME: SHARDING: REASON`, in the order in which they are added. Lines
+/// that differ only in the number of a layer are merged into one, with `*` for
+/// the number.
 class Reasons {
 public:
   void add(const llvm::Twine &name, dist::TensorShardingAttr sharding,
            const llvm::Twine &reason);
-  /// Prints the lines and forgets them: a pass may run on another model.
+  /// Prints the lines and removes them, as the pass may process another model
+  /// afterwards.
   void print(llvm::raw_ostream &os);
 
-  /// Adds the line of an input of a step.
+  /// Adds a line for an input of a step.
   void addInput(mlir::BlockArgument argument,
                 dist::TensorShardingAttr sharding);
-  /// Adds the line of a function's argument. `from` is the operand of the first
-  /// call, which decides the sharding.
+  /// Adds a line for an argument of a function. `from` is the corresponding
+  /// operand of the function's first call, which decides the sharding.
   void addArgument(mlir::BlockArgument argument,
                    dist::TensorShardingAttr sharding, mlir::Value from);
   void addResult(mlir::Operation *op, dist::TensorShardingAttr sharding,
                  const llvm::Twine &reason);
-  /// Adds the line of the addition that follows the reduction of `op`.
+  /// Adds a line for the addition that follows the reduction of a result of
+  /// `op`.
   void addAddition(mlir::Operation *op, dist::TensorShardingAttr sharding);
   void addResults(mlir::Operation *op, mlir::ArrayAttr shardings,
                   const Origins &origins);
-  /// Adds the line of a reshard of `value` before `op`, or of `op`, if that is
-  /// the reshard. `reason` names what asked for it.
+  /// Adds a line for a reshard of `value`. `op` is the reshard, or else the
+  /// operation that reads the resharded value. `reason` names what needs the
+  /// reshard.
   void addReshard(mlir::Operation *op, mlir::Value value,
                   dist::TensorShardingAttr from, dist::TensorShardingAttr to,
                   const llvm::Twine &reason);
 
 private:
-  /// The name of the state that a value is read from, or of its operation.
+  /// The name of the state that `value` is read from, or else of the operation
+  /// that computes it.
   std::string nameOf(mlir::Value value) const;
 
   struct Line {
@@ -80,7 +86,8 @@ private:
   };
   std::vector<Line> lines;
   llvm::StringMap<size_t> numbers; ///< The index in `lines`, by `shared`.
-  /// The names of states that are handed to arguments of functions.
+  /// For arguments of functions, the names of the states that calls pass to
+  /// them.
   llvm::DenseMap<mlir::Value, std::string> names;
 };
 

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Avoids an exchange in the backward pass: the forward pass saves activations
-// after their exchange, in the sharding that the backward pass needs.
+// Moves all-to-alls out of the backward pass: the forward pass saves an
+// activation in the sharding that the backward pass needs, if the forward pass
+// computes that sharding anyway.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +25,7 @@ namespace heddle {
 
 namespace {
 
-/// The axes that split any dimension.
+/// All axes that split a dimension in this sharding.
 SmallVector<Attribute> axesOf(TensorShardingAttr sharding) {
   SmallVector<Attribute> axes;
   for (auto dim : sharding.getDims().getAsRange<ArrayAttr>())
@@ -42,7 +43,8 @@ bool isExchange(dist::ReshardOp reshard) {
          });
 }
 
-/// A value that the forward function `maker` returns and saves for another one.
+/// An activation that the forward function `maker` returns, so that another
+/// function can read it.
 struct Saved {
   nn::FuncOp maker;
   unsigned result = 0;
@@ -51,7 +53,7 @@ struct Saved {
   }
 };
 
-/// Saves resharded values in all functions of a model.
+/// Lets all functions of a model save activations resharded.
 class ModelRewriter {
 public:
   ModelRewriter(nn::ModelOp model, shard::Reasons *reasons)
@@ -72,8 +74,9 @@ public:
   }
 
 private:
-  /// The result that all calls of `function` pass for the argument; nothing
-  /// where calls differ or pass something else.
+  /// The result that every call of `function` passes for the argument. Returns
+  /// nullopt if calls pass different results, or a value that is not the result
+  /// of a call.
   std::optional<Saved> makerOf(nn::FuncOp function, BlockArgument argument) {
     std::optional<Saved> found;
     for (nn::CallOp call : calls.lookup(function)) {
@@ -91,8 +94,9 @@ private:
     return found;
   }
 
-  /// The value in the sharding that `wanted` makes, if the function that makes
-  /// the value already has it, before or after a reshard of its own; else null.
+  /// Looks for `value` in the sharding that the reshard `wanted` produces: the
+  /// input of a reshard that makes `value`, or the output of a reshard of
+  /// `value`. Returns null if there is none.
   static Value exchanged(Value value, dist::ReshardOp wanted) {
     auto fits = [&](dist::ReshardOp other) {
       return other && other.getSegmentsAttr() == wanted.getSegmentsAttr();
@@ -107,8 +111,8 @@ private:
     return {};
   }
 
-  /// Removes the reshard of an argument: the function that made the argument's
-  /// value returns it resharded. Returns false where that is not possible.
+  /// Removes a reshard of an argument: the function that returns the argument's
+  /// value returns it resharded instead. Returns false if that is not possible.
   bool save(nn::FuncOp function, dist::ReshardOp reshard) {
     auto argument = dyn_cast<BlockArgument>(reshard.getInput());
     std::optional<Saved> saved;
@@ -153,8 +157,8 @@ private:
     return ArrayAttr::get(list.getContext(), values);
   }
 
-  /// Lets the maker return `value` in addition. It becomes the last result of
-  /// all its calls.
+  /// Lets the forward function of `saved` return `value`, too. It becomes the
+  /// last result of the function and of all its calls.
   void addResult(const Saved &saved, Value value, TensorShardingAttr sharding) {
     nn::FuncOp maker = saved.maker;
     size_t number = maker.getResultTypes().size();
@@ -174,8 +178,8 @@ private:
     }
   }
 
-  /// Adds an argument, for which calls pass the last result of the call that
-  /// made the argument `like`.
+  /// Adds an argument to the function. Each call passes for it the last result
+  /// of the call whose result it passes for the argument `like`.
   BlockArgument addArgument(nn::FuncOp function, BlockArgument like,
                             TensorShardingAttr sharding) {
     BlockArgument argument =

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// With ZeRO 2 and 3 a rank has only its shard of the gradients of earlier
-// micro-batches, so the backward pass cannot add to whole gradients.
+// Removes the addition of earlier micro-batches' gradients from the backward
+// pass. With ZeRO 2 and 3 a rank has only its shard of their sum, so that the
+// sum is made after the reduce-scatter.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,14 +26,14 @@ namespace heddle {
 
 namespace {
 
-/// Removes the operand that a gradient is added to (the gradient of the
-/// micro-batches before) from the operations that compute it.
+/// Operations that compute a gradient also add it to the gradient of the
+/// micro-batches before, an operand. Removes this operand from them.
 class Separator {
 public:
   explicit Separator(nn::ModelOp model) : model(model), symbols(model) {}
 
-  /// Removes the values `starts`, which gradients are added to, from all their
-  /// uses. Emits an error where one is used for something else.
+  /// Removes all uses of the values `starts`, to which gradients are added.
+  /// Emits an error for a use that is not such an addition.
   LogicalResult separate(ArrayRef<Value> starts);
   /// Erases functions that are not called any more, and gives their names to
   /// the copies that replaced them.
@@ -73,7 +74,7 @@ LogicalResult Separator::separate(ArrayRef<Value> starts) {
   return success();
 }
 
-/// Removes the use in an operation other than a call.
+/// Removes a use of a start value by an operation other than a call.
 LogicalResult Separator::separate(OpOperand &use) {
   Operation *op = use.getOwner();
   if (auto add = dyn_cast<nn::AddOp>(op)) {
@@ -91,7 +92,8 @@ LogicalResult Separator::separate(OpOperand &use) {
                        "to it");
 }
 
-/// A copy of the function without `arguments`, which gradients are added to.
+/// Returns a copy of the function without `arguments`, to which it adds
+/// gradients.
 FailureOr<nn::FuncOp>
 Separator::without(nn::FuncOp function,
                    const SmallVector<unsigned> &arguments) {

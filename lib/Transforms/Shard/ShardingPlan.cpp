@@ -60,8 +60,8 @@ bool heddle::shard::isMadeAnywhere(Value value) {
 
 namespace heddle::shard {
 
-/// Makes the plan: walks forward through steps, and into a function at its
-/// first call.
+/// Makes the plan. Visits the operations of each step in order, and the body of
+/// a function at its first call.
 class PlanBuilder {
 public:
   PlanBuilder(ShardingPlan &plan, nn::ModelOp model, dist::MeshOp mesh,
@@ -107,19 +107,19 @@ private:
                     const Factors &factors);
   /// Plans that `init` is added after the reduction of `sum`, a partial sum.
   void addAfterSum(OpResult sum, OpOperand &init);
-  /// After attention, plans the all-to-all that moves axes from heads back to
-  /// tokens. `tokens` are the axes that split the tokens of its operands.
+  /// After attention, plans the all-to-all that splits tokens again instead of
+  /// heads. `tokens` are the axes that split the tokens of its operands.
   void returnTokens(Operation *op, const dist::ShardingRule &rule,
                     ArrayAttr tokens);
   /// Plans the reduction of an activation at the boundary of a layer. Gradients
-  /// of parameters, which are partial sums over rows, are not reduced here:
-  /// they are summed over micro-batches first.
+  /// of parameters are not reduced here, though they are partial sums over
+  /// rows: they are first summed over micro-batches.
   void addUpAtBoundary(OpOperand &operand);
-  /// Gives an argument that every rank can compute by itself the sharding that
-  /// all its readers in the layer need.
+  /// Chooses the sharding of an argument that every rank can compute without
+  /// communication: the one that all its readers in the layer need.
   void takeSplit(BlockArgument argument);
-  /// Notes results that are partial sums over other factors than rows and
-  /// tokens.
+  /// Adds those results of `op` to `activations` that are partial sums over
+  /// other factors than rows and tokens.
   void noteSums(Operation *op, const dist::ShardingRule &rule,
                 const Factors &factors);
 
@@ -130,10 +130,10 @@ private:
   Builder builder;
   dist::Strategy strategy;
   Surroundings around; ///< The function or step that is visited.
-  /// Values that are partial sums over other factors than rows and tokens, with
-  /// their dimension of tokens.
+  /// Values that are partial sums over other factors than rows and tokens. Maps
+  /// each to the number of its dimension of tokens, if it has one.
   DenseMap<Value, std::optional<size_t>> activations;
-  /// Reshards that are reported already: value, sharding and block.
+  /// The reshards that have been reported: value, sharding and block.
   llvm::DenseSet<std::tuple<Value, Attribute, Block *>> noted;
 };
 
@@ -156,8 +156,8 @@ void PlanBuilder::need(OpOperand &operand, TensorShardingAttr to,
   plan.needs[&operand] = std::move(need);
 }
 
-/// Reports the reshard that `need` will cause, unless there will be none or an
-/// equal one is reported already.
+/// Reports the reshard that `need` will cause. Reports nothing if the value has
+/// that sharding already, or if an equal reshard has been reported.
 void PlanBuilder::noteReshard(Value value, Operation *op, const Need &need,
                               const Twine &user) {
   bool isWhole = need.sharding.getUnreduced().empty();
@@ -232,8 +232,8 @@ LogicalResult PlanBuilder::visitCompute(nn::ShardingRuleOpInterface op) {
 
 void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
                            const Factors &factors) {
-  // An operation that adds such partial sums, or is linear in one, makes
-  // another.
+  // The result is such a partial sum if the operation adds partial sums of
+  // `activations`, or is linear in one.
   bool sums = llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
     return (factors.addsUp || factors.sums.contains(&operand)) &&
            activations.contains(operand.get());
@@ -253,8 +253,8 @@ void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
 }
 
 void PlanBuilder::addAfterSum(OpResult sum, OpOperand &init) {
-  // If the init is a partial sum over some of the axes, reduce only over the
-  // others before the addition.
+  // If the init is itself a partial sum over some of these axes, reduce `sum`
+  // only over the other axes before the addition.
   TensorShardingAttr from = of(sum), to = withoutSums(from);
   auto before = of(init.get()).getUnreduced();
   if (llvm::all_of(before, [&](Attribute axis) {
@@ -303,8 +303,8 @@ void PlanBuilder::returnTokens(Operation *op, const dist::ShardingRule &rule,
 // Everything else
 //===----------------------------------------------------------------------===//
 
-/// Plans that a written value has the storage of the state. Zeros need no
-/// reshard: they are made in that sharding.
+/// Plans a reshard of the written value to the storage of the state. Zeros need
+/// no reshard: they are created in that sharding.
 void PlanBuilder::visitSet(nn::SetOp op) {
   TensorShardingAttr storage = storageOf(symbols.lookup(op.getState()));
   auto fill = op.getValue().getDefiningOp<nn::FillOp>();
@@ -316,8 +316,8 @@ void PlanBuilder::visitSet(nn::SetOp op) {
   need(op.getValueMutable(), storage);
 }
 
-/// A flat value is a partial sum over the axes over which all members are, and
-/// split over all axes that split a member.
+/// A packed (flat) value is a partial sum over those axes over which all its
+/// members are. It is split over all axes that split any member.
 void PlanBuilder::visitPack(nn::PackOp pack) {
   SmallVector<Axes> split(1);
   // The axes over which all members are partial sums.
@@ -381,7 +381,7 @@ LogicalResult PlanBuilder::visit(Operation &op) {
       set(member, sharding);
   if (auto reshard = dyn_cast<dist::ReshardOp>(op))
     visitReshard(reshard);
-  // Each rank dumps its shard of the reduced value.
+  // nn.keep dumps each rank's shard of the reduced value.
   if (auto kept = dyn_cast<nn::KeepOp>(op))
     need(kept.getValueMutable(), withoutSums(of(kept.getValue())));
   if (isa<nn::ReturnOp>(op))
@@ -443,8 +443,9 @@ void PlanBuilder::addUpAtBoundary(OpOperand &operand) {
   Axes unreduced(of(operand.get()).getUnreduced().getValue());
   if (llvm::none_of(unreduced, isOfTensor))
     return;
-  // A value without tokens, as the gradient of a norm's weight that all heads
-  // share, is reduced together with the sums over each rank's tokens.
+  // With sequence parallelism, a value without a dimension of tokens is a
+  // gradient, such as that of a norm's weight. It is reduced later, together
+  // with the sum over the tokens of all ranks.
   if (around.sharesTokens && !found->second)
     return;
   TensorShardingAttr from = of(operand.get());

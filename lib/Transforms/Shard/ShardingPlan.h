@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The analysis of shardings: shard-propagate computes it, shard-insert-reshards
-// writes it into the IR, and other passes may read it.
+// An analysis that finds the sharding of every value. The pass shard-propagate
+// computes it, shard-insert-reshards writes it into the IR, and other passes
+// may query it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,14 +19,14 @@ namespace heddle::shard {
 
 class Reasons;
 
-/// The sharding that an operation needs of an operand.
+/// The sharding in which an operation needs an operand.
 struct Need {
   dist::TensorShardingAttr sharding;
   llvm::SmallVector<int64_t> segments; ///< The `segments` of the dist.reshard.
 };
 
-/// What happens to a result before other operations read it: a reshard, and the
-/// addition of an init after that.
+/// What happens to a result before other operations read it: a reshard, and
+/// then, if there is one, the addition of an init.
 struct Sequel {
   Need need;
   /// The init operand that is removed from the operation and added after the
@@ -33,30 +34,33 @@ struct Sequel {
   mlir::OpOperand *init = nullptr;
 };
 
-/// The shardings of all functions and steps of a model whose states have their
-/// storage.
+/// The shardings of all values in the functions and steps of a model. The
+/// storage of its states must be chosen before.
 class ShardingPlan {
 public:
-  /// An analysis: `getAnalysis<ShardingPlan>()`. Errors are reported once.
+  /// For `getAnalysis<ShardingPlan>()`. The analysis is cached, so that errors
+  /// are emitted once.
   explicit ShardingPlan(mlir::Operation *model)
       : ShardingPlan(llvm::cast<nn::ModelOp>(model), nullptr) {}
-  /// `reasons`: if not null, gets the reason of each sharding.
+  /// `reasons`: receives the reason for each sharding, unless null.
   ShardingPlan(nn::ModelOp model, Reasons *reasons);
 
-  /// Whether there is a plan for all of the model.
+  /// Whether the plan covers the whole model; false after an error.
   bool isComplete() const { return complete; }
 
   /// The sharding of a value as other operations read it.
   dist::TensorShardingAttr of(mlir::Value value) const;
-  /// The sharding in which its operation makes it, before its sequel.
+  /// The sharding in which the operation produces the value, before the value's
+  /// sequel.
   dist::TensorShardingAttr madeAs(mlir::Value value) const;
-  /// The sharding that an operand needs; null where any will do.
+  /// The sharding in which the operation needs the operand; null: any will do.
   const Need *needOf(mlir::OpOperand &operand) const;
-  /// The sharding that an operation gets for its operand.
+  /// The sharding in which the operation reads the operand, after a planned
+  /// reshard.
   dist::TensorShardingAttr takenAs(mlir::OpOperand &operand) const;
   /// What happens to a result before it is read; null: nothing.
   const Sequel *sequelOf(mlir::Value result) const;
-  /// Whether a step runs the function.
+  /// Whether any step calls the function.
   bool isReached(nn::FuncOp function) const {
     return reached.contains(function);
   }
@@ -74,7 +78,7 @@ private:
 };
 
 /// Whether every rank can compute any shard of the value without communication,
-/// as of a constant or of positions.
+/// as it can for a constant or for positions.
 bool isMadeAnywhere(mlir::Value value);
 
 } // namespace heddle::shard

@@ -33,10 +33,10 @@ namespace {
 /// A dimension of a value.
 using Dim = std::pair<Value, int64_t>;
 
-/// The dimensions that are split where dimension `dim` of the operand is split:
-/// first that of the first result, then those of operands that the operation
-/// overwrites, as a cache. Empty where the operation needs the whole dimension,
-/// or where it overwrites a cache whose heads `ranks` do not divide.
+/// The dimensions that an operation splits if dimension `dim` of its operand is
+/// split: first that of the first result, then those of operands that it
+/// overwrites, such as a cache. Empty if the operation needs the whole
+/// dimension, or if it overwrites a cache whose heads `ranks` does not divide.
 SmallVector<Dim> dimsAfter(OpOperand &use, int64_t dim, int64_t ranks) {
   auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(use.getOwner());
   if (!ruled)
@@ -95,8 +95,9 @@ struct SplitParameters
 private:
   void split(nn::ModelOp model, dist::MeshOp mesh) {
     symbols.emplace(model);
-    // Visit functions in the order in which steps call them: forward products
-    // choose the split of their weight, products of gradients find it chosen.
+    // Visit functions in the order in which steps call them. So products of the
+    // forward pass choose the split of their weight before products that
+    // compute gradients see it.
     llvm::SetVector<nn::FuncOp> called;
     for (auto step : model.getOps<nn::StepOp>())
       step.walk([&](nn::CallOp call) {
@@ -106,7 +107,8 @@ private:
       function.walk([&](nn::LinearOp linear) { choose(linear); });
     if (choices.empty())
       warn(model, mesh);
-    // Other programs of a model that trains use its tables as they are split.
+    // If the model has a training step, that step alone decides how embedding
+    // tables are split. Other programs use the tables as they are.
     auto trains = [](nn::StepOp step) {
       return step.getKind() == nn::ProgramKind::Train;
     };
@@ -143,13 +145,13 @@ private:
                 : linear->getName().getStringRef();
   }
 
-  /// The dimension of the weight that holds the product's columns (its
-  /// outputs), or its rows (its inputs).
+  /// The dimension of the weight that holds the product's columns (its output
+  /// features) or its rows (its input features).
   static int64_t dimOf(nn::LinearOp linear, bool columns) {
     return columns != linear.getTransposed() ? 1 : 0;
   }
 
-  /// Warns that the mesh has tensor ranks which no layer makes use of.
+  /// Warns that no layer uses the mesh's tensor ranks.
   void warn(nn::ModelOp model, dist::MeshOp mesh) {
     auto warning = model.emitWarning("the axis ")
                    << cast<StringAttr>(tensorAxes.front()).getValue() << "="
@@ -162,16 +164,16 @@ private:
               << " follows a product and needs all its features";
   }
 
-  /// The end of a pair: all products that read what the first product gives,
-  /// and the arguments of the layer, as a cache, that are overwritten in
-  /// between.
+  /// The second half of a pair: all products that read what the first product
+  /// computes. `overwritten` are arguments of the layer, such as a cache, that
+  /// operations in between overwrite.
   struct PairEnd {
     llvm::SetVector<nn::LinearOp> products;
     SmallVector<Dim> overwritten;
   };
 
   /// Whether all uses of the value lead to products that sum over its
-  /// dimension. Then they can be split by rows. Adds to `end` what it finds.
+  /// dimension, so that these can be split by rows. Adds the products to `end`.
   bool endsInProducts(Dim from, PairEnd &end) {
     auto [value, dim] = from;
     bool isLast = dim + 1 == cast<RankedTensorType>(value.getType()).getRank();
@@ -187,8 +189,8 @@ private:
         end.products.insert(next);
         continue;
       }
-      // The reordering needs the whole value: it is gathered before, and each
-      // rank keeps its shard after.
+      // nn.reorder needs the whole dimension: the value is gathered before it,
+      // and each rank takes its shard of the result.
       if (auto reorder = dyn_cast<nn::ReorderOp>(user); reorder && isLast) {
         if (!endsInProducts({reorder.getOutput(), dim}, end))
           return false;
@@ -208,8 +210,8 @@ private:
     return any;
   }
 
-  /// Makes a pair of the product and those that follow it, if all their weights
-  /// are arguments of the layer.
+  /// Makes a pair of this product and the products that read its result, if the
+  /// weights of all are arguments of the layer.
   void choose(nn::LinearOp linear) {
     auto weight = dyn_cast<BlockArgument>(linear.getWeight());
     if (!weight || choices.contains(weight))
@@ -256,8 +258,8 @@ private:
         &getContext(), builder.getArrayAttr(dims), builder.getArrayAttr({})));
   }
 
-  /// The parameter that the value is read from, directly or as a copy; null
-  /// where it is not read from a state.
+  /// The parameter that the value is read from, directly or through a copy;
+  /// null if it does not come from a state.
   nn::StateOp parameterOf(nn::ModelOp model, Value value) {
     auto get = value ? value.getDefiningOp<nn::GetOp>() : nn::GetOp();
     auto state =
@@ -274,8 +276,8 @@ private:
            !cast<ArrayAttr>(state.getStorage()->getDims()[dim]).empty();
   }
 
-  /// Whether the product makes logits: the loss reads them, or a step returns
-  /// them.
+  /// Whether the product computes logits: the loss reads them, or a step
+  /// returns them.
   static bool isHead(nn::LinearOp linear) {
     return llvm::any_of(linear.getOutput().getUsers(), [](Operation *user) {
       return isa<nn::CrossEntropyOp>(user) ||
@@ -283,8 +285,8 @@ private:
     });
   }
 
-  /// Splits the table of token embeddings, and the weight and bias of the head,
-  /// by rows of the vocabulary.
+  /// Splits the table of token embeddings, and the head's weight and bias, by
+  /// rows of the vocabulary.
   void splitVocabulary(nn::ModelOp model, Operation *op) {
     Value table;
     int64_t rows = 0;
@@ -294,8 +296,8 @@ private:
         table = embedding.getTable();
     } else if (auto linear = dyn_cast<nn::LinearOp>(op)) {
       rows = dimOf(linear, /*columns=*/true);
-      // The weight of a product that is no head may be the table, too: then its
-      // bias is split with it.
+      // A product other than the head may also use the table as its weight. Its
+      // bias is then split like the table.
       if (isHead(linear) ||
           isSplit(parameterOf(model, linear.getWeight()), rows)) {
         table = linear.getWeight();
@@ -319,8 +321,9 @@ private:
           setStorage(state, choice->second, whys.lookup(argument));
   }
 
-  /// Notes the split of each parameter for all functions that take it, so that
-  /// functions which recompute a part of the forward pass split it alike.
+  /// Records the split of each parameter for all functions that have it as an
+  /// argument. Functions that recompute a part of the forward pass must split
+  /// it alike.
   void noteArguments(nn::ModelOp model, nn::CallOp call) {
     auto callee = symbols->lookup<nn::FuncOp>(call.getCallee());
     for (auto [argument, operand] :
@@ -335,7 +338,8 @@ private:
     }
   }
 
-  /// Splits gradients, moments and copies like their parameters.
+  /// Splits the gradients, moments and copies of parameters like the
+  /// parameters.
   void splitCompanions(nn::ModelOp model) {
     for (auto state : model.getOps<nn::StateOp>()) {
       if (!state.getParameter())
@@ -347,8 +351,8 @@ private:
     }
   }
 
-  /// Takes the bias out of a product that is split by rows: every rank would
-  /// add it to its partial sum, so it is added once, to the reduced sum.
+  /// Removes the bias from a product that is split by rows, and adds it once to
+  /// the reduced sum. Otherwise every rank would add it to its partial sum.
   void moveBias(nn::LinearOp linear) {
     auto choice = choices.find(linear.getWeight());
     if (!linear.getBias() || choice == choices.end() ||

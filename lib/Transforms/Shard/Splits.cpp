@@ -12,7 +12,8 @@
 using namespace mlir;
 using namespace heddle;
 
-/// Lists the numbers of parts that `factor` can be split into, for a message.
+/// For an error message: lists the numbers of parts into which `factor` can be
+/// split.
 static std::string possibleSplits(const dist::Factor &factor) {
   int64_t last = dist::largestSplit(factor, factor.size);
   if (factor.units.empty())

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Conditions for splitting a dimension over ranks, for sharding propagation and
-// tensor parallelism.
+// Says whether a dimension can be split over ranks. Used by sharding
+// propagation and tensor parallelism.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,15 +18,16 @@
 namespace heddle::shard {
 
 /// Checks that each factor of `rule` can be split over its axes in `factors`.
-/// Emits an error (H0130) on `op` that lists the possible numbers of ranks.
+/// Otherwise emits the error H0130 on `op`, which lists the possible numbers of
+/// ranks.
 mlir::LogicalResult
 verifySplits(mlir::Operation *op, const dist::ShardingRule &rule,
              llvm::ArrayRef<llvm::SmallVector<mlir::Attribute>> factors,
              dist::MeshOp mesh);
 
-/// Whether `ranks` split the table of an embedding, or its gradient, by rows.
-/// They do not split a table of positions, which is small, nor one with fewer
-/// rows than ranks, as that of segments.
+/// Whether the table of an embedding, or its gradient, is split by rows over
+/// `ranks`. It is not for a table of positions, which is small, nor for a table
+/// with fewer rows than ranks, such as that of segments.
 bool splitsTable(const dist::ShardingRule &rule, mlir::Value ids,
                  int64_t ranks);
 

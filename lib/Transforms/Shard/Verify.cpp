@@ -59,8 +59,8 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
            << sharding.getUnreduced() << ": every rank would add its value";
   }
 
-  /// A reshard must not make a whole value a partial sum: every rank would add
-  /// it.
+  /// A reshard must not turn a whole value into a partial sum: every rank would
+  /// contribute the whole value.
   static LogicalResult verifySums(dist::ReshardOp reshard) {
     for (Attribute axis : reshard.getTo().getUnreduced())
       if (!llvm::is_contained(reshard.getFrom().getUnreduced(), axis))
@@ -89,8 +89,9 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
     return error;
   }
 
-  /// Whether an operation may read a partial sum: its result or the state that
-  /// it writes is one, too, or it reshards, packs or passes the value on.
+  /// Whether an operation may read a partial sum. It may if its result, or the
+  /// state that it writes, is also a partial sum, or if it reshards, packs or
+  /// forwards the value.
   static bool passesSums(Operation *op) {
     auto shardings = op->getAttrOfType<ArrayAttr>("shardings");
     bool sums = shardings &&

@@ -52,8 +52,9 @@ private:
     return shard::wholeSharding(model.getContext(), type.getRank());
   }
 
-  /// The sharding without partial sums over pipeline stages. Each stage's model
-  /// holds its own summand of such a sum, so they do not matter within a stage.
+  /// The sharding without partial sums over the axis of pipeline stages. Each
+  /// stage holds its own summand of such a sum, so the sum does not matter
+  /// within a stage.
   TensorShardingAttr withinStage(TensorShardingAttr sharding) {
     SmallVector<Attribute> sums(sharding.getUnreduced().getValue());
     llvm::erase_if(sums, [](Attribute axis) {
@@ -63,8 +64,8 @@ private:
                                    ArrayAttr::get(model.getContext(), sums));
   }
 
-  /// A flat value is split over all axes that split a member, and a partial sum
-  /// over all axes over which a member is one.
+  /// A packed (flat) value is split over all axes that split any member. It is
+  /// a partial sum over all axes over which any member is one.
   TensorShardingAttr ofPacked(nn::PackOp pack) {
     llvm::SetVector<Attribute> split, sums;
     for (Value member : pack.getMembers()) {
@@ -105,8 +106,8 @@ private:
     return success();
   }
 
-  /// All dimensions of one factor must be split alike, and results that are
-  /// summed over a split factor must be partial sums.
+  /// All dimensions of a factor must be split alike. If a reduction factor is
+  /// split, the results must be partial sums over its axes.
   LogicalResult verifyCompute(Operation *op, const dist::ShardingRule &rule) {
     SmallVector<ArrayAttr> axes(rule.factors.size());
     auto note = [&](Value value, ArrayRef<int64_t> dims) -> LogicalResult {
@@ -140,7 +141,8 @@ private:
       for (Attribute axis : withinStage(of(operand)).getUnreduced())
         if (!llvm::is_contained(sums, axis))
           return op->emitError(code) << "takes a partial sum over " << axis;
-      // Every rank would add a whole operand to its partial sum.
+      // An addition of a whole operand to a partial sum would be made by every
+      // rank.
       if (isa<nn::AddOp>(op))
         for (Attribute axis : sums)
           if (!llvm::is_contained(of(operand).getUnreduced(), axis))

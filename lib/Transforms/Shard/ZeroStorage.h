@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// ZeRO (Rajbhandari et al., arXiv 1910.02054) as storage of states. This is the
-// only place in lib/Transforms that reads the stage of ZeRO: passes ask whether
-// the replicas split the states of a role.
+// Translates the stage of ZeRO (Rajbhandari et al., arXiv 1910.02054) into the
+// storage of states. Only this code in lib/Transforms reads the stage: passes
+// ask it whether the replicas split the states of a role.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,16 +17,16 @@
 
 namespace heddle::shard {
 
-/// The axes along which ranks hold replicas of the parameters and compute
+/// The mesh axes along which ranks hold replicas of the parameters and compute
 /// different tokens.
 struct ReplicaAxes {
   explicit ReplicaAxes(dist::MeshOp mesh);
 
-  /// `whole`, as a partial sum: the value is the sum over all replicas.
+  /// The sharding `whole`, but as a partial sum over all replicas.
   dist::TensorShardingAttr partialSum(dist::TensorShardingAttr whole) const;
   dist::TensorShardingAttr partialSum(mlir::RankedTensorType type) const;
-  /// The sharding of a flat tensor, such as a bucket. `tensor`: the axis
-  /// `tensor` splits it; `split`: the replicas split it.
+  /// The sharding of a flat tensor, such as a bucket. `tensor`: whether the
+  /// axis `tensor` splits it; `split`: whether the replicas do.
   dist::TensorShardingAttr flat(bool tensor, bool split) const;
 
   mlir::MLIRContext *context;
@@ -34,8 +34,8 @@ struct ReplicaAxes {
   int64_t ranks = 1; ///< The number of replicas: the product of axis sizes.
 };
 
-/// ZeRO's stage as the storage of three roles of states. Each role is split
-/// over the replicas, or whole on each of them.
+/// The storage of states by role, for one stage of ZeRO: each role is either
+/// split over the replicas or whole on each of them.
 struct ZeroStorage : ReplicaAxes {
   ZeroStorage(nn::ModelOp model, dist::MeshOp mesh);
 
