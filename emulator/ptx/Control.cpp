@@ -12,8 +12,6 @@
 #include "emulator/ptx/Decode.h"
 #include "emulator/ptx/Lanes.h"
 
-#include <algorithm>
-
 namespace heddle::emulator {
 
 namespace {

@@ -11,8 +11,6 @@
 
 #include "emulator/ptx/Program.h"
 
-#include <algorithm>
-
 namespace heddle::emulator {
 
 /// The possible successors of an op that ends a basic block.

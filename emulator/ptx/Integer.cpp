@@ -13,7 +13,6 @@
 #include "emulator/ptx/Lanes.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace heddle::emulator {
 

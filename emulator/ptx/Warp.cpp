@@ -12,8 +12,6 @@
 
 #include "emulator/ptx/Warp.h"
 
-#include <algorithm>
-
 namespace heddle::emulator {
 
 /// Continues with the path below the current one, which has ended.

@@ -10,7 +10,6 @@
 
 #include "SettingsMerge.h"
 #include "heddle/Settings/Batch.h"
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 using namespace heddle;

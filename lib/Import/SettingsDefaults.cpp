@@ -10,7 +10,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Import/Parallel.h"
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 using namespace heddle;

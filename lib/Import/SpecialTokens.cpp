@@ -12,7 +12,6 @@
 #include "Family.h"
 #include "heddle/runtime/io/File.h"
 #include "heddle/runtime/io/TokenNames.h"
-#include <filesystem>
 #include <map>
 #include <set>
 #include <sstream>

@@ -18,7 +18,6 @@
 #include "heddle/runtime/io/Safetensors.h"
 
 #include <algorithm>
-#include <cstring>
 
 using namespace heddle;
 using namespace heddle::rt;

@@ -15,7 +15,6 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <unistd.h>
 
 using namespace heddle;

@@ -25,7 +25,6 @@
 #include <array>
 #include <atomic>
 #include <limits>
-#include <map>
 #include <optional>
 #include <set>
 

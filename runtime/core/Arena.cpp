@@ -9,10 +9,8 @@
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
-#include <cassert>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -10,7 +10,6 @@
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/RowChoice.h"
 
-#include <algorithm>
 #include <map>
 
 using namespace heddle;

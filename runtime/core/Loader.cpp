@@ -10,7 +10,6 @@
 #include "heddle/PlanFormat/Draft.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
-#include <algorithm>
 #include <cstring>
 #include <elf.h>
 #include <filesystem>

@@ -14,7 +14,6 @@
 #include "heddle/runtime/io/File.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 using namespace heddle;

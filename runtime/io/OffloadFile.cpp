@@ -11,7 +11,6 @@
 #include "heddle/runtime/io/OffloadFile.h"
 #include "heddle/runtime/io/File.h"
 #include "heddle/runtime/io/OffloadDirectories.h"
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>

@@ -12,7 +12,6 @@
 #include "heddle/runtime/io/Json.h"
 #include "heddle/runtime/io/Safetensors.h"
 #include <algorithm>
-#include <cstring>
 
 using namespace heddle;
 using namespace heddle::io;

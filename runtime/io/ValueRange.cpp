@@ -9,7 +9,6 @@
 #include "heddle/runtime/io/ValueRange.h"
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 
 using namespace heddle;
 using namespace heddle::io;

@@ -28,7 +28,6 @@
 #include <boost/beast/http/write.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <mutex>
 #include <optional>

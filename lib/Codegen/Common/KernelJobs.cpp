@@ -10,7 +10,6 @@
 #include "ObjectCache.h"
 #include "heddle/Codegen/Common/Target.h"
 #include "mlir/Parser/Parser.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Threading.h"
 #include "llvm/Support/xxhash.h"
 #include <atomic>

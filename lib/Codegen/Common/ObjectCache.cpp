@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "ObjectCache.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"

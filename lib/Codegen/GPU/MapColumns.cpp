@@ -13,7 +13,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "ColumnSums.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 

@@ -259,9 +259,7 @@ LogicalResult GemmMapper::emitTile(SumTile &tile) {
   b.setInsertionPointToStart(loop.getBody());
   Value chunk = loop.getInductionVar(), row = c.div(chunk, perRow);
   Value column = c.mul(c.rem(chunk, perRow), width);
-  auto inside =
-      b.create<scf::IfOp>(c.loc, c.less(c.add(firstRow, row), product.m));
-  b.setInsertionPointToStart(inside.thenBlock());
+  InsideIf inside(c, c.less(c.add(firstRow, row), product.m));
   if (isShifted || isAligned)
     return emitOddChunk(tile, row, column, width, isShifted);
   return emitTileChunk(tile, row, column, width);
@@ -318,9 +316,7 @@ LogicalResult GemmMapper::emitOddChunk(SumTile &tile, Value row, Value column,
                                    c.constant(1));
   b.setInsertionPointToStart(loop.getBody());
   Value at = c.add(first, loop.getInductionVar());
-  auto inside = b.create<scf::IfOp>(
-      c.loc, c.both(c.less(c.constant(-1), at), c.less(at, end)));
-  b.setInsertionPointToStart(inside.thenBlock());
+  InsideIf inside(c, c.both(c.less(c.constant(-1), at), c.less(at, end)));
   return storeChunk(inResult, c.add(firstColumn, at), tile.get(row, at, 1),
                     /*isShifted=*/false);
 }

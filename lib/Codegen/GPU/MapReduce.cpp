@@ -245,9 +245,7 @@ MappedKernel mapBlockSums(planir::KernelOp kernel,
   Value total =
       acrossBlock(f, sums->front(), threads, slots,
                   [&](Value x, Value y) { return addFloats(f, x, y); });
-  auto once = b.create<scf::IfOp>(
-      f.loc, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
-  b.setInsertionPointToStart(once.thenBlock());
+  InsideIf once(f, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
   f.store(Value(b.create<arith::TruncFOp>(f.loc, b.getF32Type(), total)),
           f.outputBuffer(0), block);
   f.finish({blocks}, threads);

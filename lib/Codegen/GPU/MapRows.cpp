@@ -16,7 +16,6 @@
 #include "RowLayout.h"
 #include "RowMemory.h"
 #include "RowSums.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -315,9 +315,8 @@ LogicalResult ScatterMapper::sumMany(KernelFrame &f,
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(rows.getBody());
   Segment segment = segmentAt(f, entries, rows.getInductionVar());
-  auto many = b.create<scf::IfOp>(
-      f.loc, f.compare(arith::CmpIPredicate::ugt, segment.count, mostAlone));
-  b.setInsertionPointToStart(many.thenBlock());
+  InsideIf many(f,
+                f.compare(arith::CmpIPredicate::ugt, segment.count, mostAlone));
   Value column = tile.column(f, entries.columns), thread = f.threadId();
   Value exists = f.compare(arith::CmpIPredicate::ult, column, columns);
   auto loop = b.create<scf::ForOp>(f.loc, f.constant(0), segment.count,

@@ -13,7 +13,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "RowSums.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;

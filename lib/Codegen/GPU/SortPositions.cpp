@@ -16,7 +16,6 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
@@ -96,9 +95,10 @@ private:
   Value order, segments;
   SortedPositions::RowOf rowOf;
   Value thread, lane, firstRow;
-  /// `next`: the count of each of the block's rows, later the index of its next
-  /// position. `starts`, `ends`: the range of each row. `list`: positions that
-  /// are to be placed.
+  /// `next`: the count of each of the block's rows, later the index at which
+  /// its next position is written. `starts`, `ends`: the range of each row in
+  /// the sorted list. `list`: positions of this iteration that are to be
+  /// written.
   Value next, starts, ends, list;
 };
 } // namespace
@@ -127,7 +127,7 @@ Sorter::Prefix Sorter::sumBefore(Value value) {
 }
 
 /// The number of a position's row among the block's rows; out of range if
-/// another block has it.
+/// another block has that row.
 FailureOr<Value> Sorter::localRow(Value position) {
   ElementEmitter::Scope scope(f.emitter);
   FailureOr<Value> row = rowOf(c.toIndex(position));
@@ -136,8 +136,9 @@ FailureOr<Value> Sorter::localRow(Value position) {
   return c.sub(*row, firstRow);
 }
 
-/// Counts the positions of each row. Returns the number of positions of earlier
-/// rows that this thread saw.
+/// Counts the positions that belong to each of the block's rows. Returns how
+/// many of the positions that this thread read belong to rows of earlier
+/// blocks.
 FailureOr<Value> Sorter::count() {
   b.create<scf::ForOp>(
       f.loc, f.threadId(), f.constant(rowsOfBlock), f.constant(threads),
@@ -165,7 +166,8 @@ FailureOr<Value> Sorter::count() {
   return loop.getResult(0);
 }
 
-/// Computes beginning and end of each row from the counts.
+/// Computes where each of the block's rows begins and ends in the sorted list.
+/// `earlier` is this thread's number of positions in rows of earlier blocks.
 void Sorter::placeRows(Value earlier) {
   Value begin = sumBefore(earlier).total;
   int64_t perThread = llvm::divideCeil(rowsOfBlock, threads);
@@ -209,7 +211,8 @@ LogicalResult Sorter::placePositions() {
     store(c.add(c.mul(*local, threads), thread), list, prefix.before);
   });
   c.barrier();
-  // Only one warp does it: its lanes exchange values without a barrier.
+  // A single warp writes the positions: its lanes exchange values without a
+  // barrier.
   ifThen(c.less(thread, warpSize), [&] { placeListed(tile, prefix.total); });
   c.barrier();
   return success();

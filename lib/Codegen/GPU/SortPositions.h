@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A stable counting sort in one launch, whose result does not depend on the
-// order in which threads run. Each block has a range of rows and reads all
-// positions twice. First it counts the positions of its rows and those of
-// earlier rows, which gives the beginning of each row. Then it writes the
-// positions of its rows in their order.
+// A stable counting sort of token positions by the row of the embedding table
+// that each adds to, in one launch. The result does not depend on the order in
+// which threads run. Each block has a range of rows and reads all positions
+// twice. First it counts the positions of its rows and those of rows of earlier
+// blocks, which gives the beginning of each row. Then it writes the positions
+// of its rows in their order.
 //
 //===----------------------------------------------------------------------===//
 

@@ -9,8 +9,6 @@
 #include "heddle/Transforms/Prove/Traces.h"
 #include "dialects/Dist/Mesh.h"
 #include "llvm/ADT/STLExtras.h"
-#include <algorithm>
-#include <iterator>
 
 using namespace heddle;
 using namespace heddle::prove;

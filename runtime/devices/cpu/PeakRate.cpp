@@ -16,7 +16,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <immintrin.h>
 
 using namespace heddle::rt;

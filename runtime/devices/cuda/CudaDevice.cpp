@@ -21,7 +21,6 @@
 #include "runtime/devices/cuda/ProfilerRange.h"
 #include "runtime/devices/cuda/RowCopies.h"
 
-#include <algorithm>
 #include <cstring>
 #include <map>
 

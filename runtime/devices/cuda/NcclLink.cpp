@@ -16,7 +16,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <dlfcn.h>
 
 using namespace heddle;

@@ -12,7 +12,6 @@
 #include "heddle/runtime/devices/separate/SeparateDevice.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
-#include <algorithm>
 #include <cstring>
 #include <sys/mman.h>
 
