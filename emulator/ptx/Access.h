@@ -62,9 +62,9 @@ private:
   void resolveShared(Warp &warp, int64_t bytes, bool ofCluster);
 };
 
-/// The offset in the cluster's shared memory of `address`, as a warp sees it,
-/// without the window of generic addresses. Fails if the bytes are in another
-/// block, unless `ofCluster`, or in a block that has ended or not started.
+/// Returns the offset of `address` in the cluster's shared memory. The bytes
+/// must be in the warp's own block, or with `ofCluster` in any block of the
+/// cluster that is running; otherwise this fails.
 int64_t sharedOffset(Warp &warp, uint64_t address, int64_t bytes,
                      bool ofCluster, int lane);
 

@@ -89,10 +89,10 @@ private:
   bool seesRaces = true, seesCluster = true;
 };
 
-/// A race: two overlapping ranges of different blocks, at least one of them
-/// written, without a barrier of their cluster between them. The later block is
-/// first; none if there is no race. Sorts `ranges`, and erases those that
-/// cannot race.
+/// Finds a race: two overlapping ranges of different blocks, at least one of
+/// them written, without a barrier of a common cluster between them. The later
+/// block is first in the pair. Sorts `ranges`, and erases those that cannot
+/// race.
 std::optional<std::pair<RangeAccess, RangeAccess>>
 findRace(std::vector<RangeAccess> &ranges);
 

@@ -23,11 +23,11 @@ enum class Goal {
 };
 
 /// Compiles plans of `job` and its draft for several meshes, and sets the best
-/// one in the settings. Tried are all numbers of tensor ranks that divide a
-/// node of the cluster; for throughput also all numbers of data groups that
-/// divide the cluster and --max-batch. Times of the `decode` programs come from
-/// the cost model, and are printed. Throws H0137 if the mode or the cluster
-/// file does not say enough, and H0138 if no mesh is possible.
+/// mesh in the settings. It tries all numbers of tensor ranks that divide a
+/// node of the cluster. For throughput it also tries all numbers of data groups
+/// that divide the cluster and --max-batch. The cost model estimates the times
+/// of the `decode` programs, which are printed. Throws H0137 if the mode or the
+/// cluster file does not say enough, and H0138 if no mesh is possible.
 void chooseMesh(CompileJob &job, const config::Cluster &cluster, Goal goal);
 
 } // namespace heddle::driver

@@ -18,9 +18,9 @@ namespace heddle::driver {
 
 /// The work of a rank in one run of a program, by kind: computation, and
 /// transfers over each link. Kinds overlap, so the one that takes longest
-/// bounds the run. With a cluster file, each kind has a time. Without one, it
-/// has bytes per floating-point operation, from which follows at which rates it
-/// would be the bound.
+/// bounds the run. With a cluster file, each kind has a time. Without one,
+/// transfers are given in bytes per floating-point operation, and the output
+/// says at which rates they would be the bound.
 class StepBound {
 public:
   StepBound() = default;

@@ -41,21 +41,19 @@ struct MemoryLimits {
 };
 
 /// Compiles configurations to plans, or until their parameters, gradients and
-/// optimizer are known to need too much memory. They use all ranks of the
-/// cluster. Settings that the user has set are kept; the search chooses the
-/// rest:
+/// optimizer are known to need too much memory. All ranks of the cluster are
+/// used. Settings that the user has set are kept; the search chooses the rest:
 /// - the mesh over `data`, `tensor` and `pipe`, with tensor ranks inside a
 ///   node;
 /// - the ZeRO stage;
-/// - the memory of the optimizer's states, with these of gradients, and with
-///   these of parameters: the device's, the host's or files, as the cluster
-///   file or a budget allows; a farther memory only if nearer ones need
-///   recomputation or a smaller micro-batch;
-/// - whether the host's cores update states that a GPU has in host memory; for
-///   the fastest of these, also whether the states are in pinned memory;
+/// - what to offload: optimizer states; also gradients; also parameters. It
+///   goes to host memory or files, as the cluster file or a budget allows, and
+///   only if without it recomputation or a smaller micro-batch would be needed;
+/// - whether the host's cores update states that a GPU offloads to host memory.
+///   The fastest of these configurations is also tried with pinned memory;
 /// - the micro-batch, from one row, doubled as long as it fits;
-/// - recomputation: as little as fits, since it takes time;
-/// - if some is needed, less of it with offloaded activations.
+/// - recomputation: as little as fits, since it takes time. If some is needed,
+///   less of it is tried with offloaded activations.
 class FitSearch {
 public:
   /// Reads and checks flags; throws a UserError if they are impossible. Called

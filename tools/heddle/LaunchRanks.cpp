@@ -39,10 +39,10 @@ namespace fs = std::filesystem;
 using Variables = std::vector<std::pair<std::string, std::string>>;
 using Clock = std::chrono::steady_clock;
 
-/// After a rank fails, the time that others have to notice it, and after
-/// SIGTERM to end, before they are killed. Ranks notice that another has
-/// stopped after about seven seconds (runtime/comm/Heartbeat.cpp), so all end
-/// within ten.
+/// When a rank fails, the others get `graceToNotice` to end by themselves. Then
+/// they get SIGTERM, and after `graceToEnd` SIGKILL. If a rank hangs, the others
+/// fail after about seven seconds (runtime/comm/Heartbeat.cpp), so the job ends
+/// within ten seconds if the ranks obey SIGTERM.
 static constexpr std::chrono::seconds graceToNotice(2), graceToEnd(5);
 
 //===----------------------------------------------------------------------===//

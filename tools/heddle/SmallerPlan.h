@@ -40,14 +40,15 @@ constexpr std::chrono::seconds searchTime(20);
 /// The seconds of a step with a change; nothing if the plan does not fit.
 using CostOf = std::function<std::optional<double>(const Change &)>;
 
-/// Finds the cheapest change that fits. The mesh and the global batch stay. In
-/// training, it first changes one thing: ZeRO, micro-batch, recomputation, or
-/// offloading of states and activations. Of each it takes the first value that
-/// fits, since further values take longer. If nothing fits, it changes
-/// everything, and undoes what is not needed. bf16 comes last, since it changes
-/// results. In serving, it takes the first that fits: fewer requests at a time,
-/// then narrower types. After `time` it only tries what needs the least memory,
-/// if nothing has fit.
+/// Finds the cheapest change with which the plan fits. The mesh and the global
+/// batch stay. In training, it first tries to change one thing: ZeRO, the
+/// micro-batch, recomputation, or offloading of states or activations. Of each
+/// it takes the first value that fits, since further values take longer. If no
+/// single change fits, it changes everything, and then undoes what is not
+/// needed. bf16 comes last, since it changes results. In serving, it takes the
+/// first change that fits: fewer requests at a time, then narrower types. After
+/// `time`, it stops if a change fits; otherwise it only tries the change that
+/// needs the least memory.
 Smaller findSmaller(const config::Settings &settings, const CostOf &costOf,
                     std::chrono::nanoseconds time = searchTime);
 

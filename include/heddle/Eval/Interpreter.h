@@ -34,11 +34,12 @@ public:
   static std::unique_ptr<Interpreter> create(mlir::ModuleOp module,
                                              const InterpreterOptions &options);
 
-  /// Runs a program once. Inputs and outputs are named by ports. An input may
-  /// differ in shape from its port if it has as many elements. If the program
-  /// takes a part of the batch, it runs once for each part, and the loss is
-  /// their mean. All ranks must agree on scalar outputs; of other outputs that
-  /// are not split, the first rank's value is returned.
+  /// Runs a program once. Inputs and outputs are named by ports. The shape of
+  /// an input may differ from its port's if the number of elements is equal. If
+  /// the program takes only a part of the batch, it runs once for each part,
+  /// and the loss is their mean. Scalar outputs must be equal on all ranks.
+  /// Other outputs are joined if they are split over ranks; otherwise the first
+  /// rank's value is returned.
   mlir::LogicalResult run(const ProgramName &name, const TensorMap &inputs,
                           TensorMap &outputs);
 

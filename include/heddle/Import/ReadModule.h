@@ -25,10 +25,11 @@ struct ParserHazard {
 };
 std::optional<ParserHazard> findHazard(llvm::StringRef text);
 
-/// Reads and verifies a module. Each operation gets the position in the file as
-/// a location, beside the module path that a dump has, so that later errors
-/// about it, or about what a pass made of it, point into the file. Returns
-/// null, with diagnostics, if the file cannot be read or does not verify.
+/// Reads and verifies a module. Each operation gets its position in the file as
+/// a location, in addition to the module path that dumps contain. Later errors
+/// about the operation, or about what a pass made of it, then name the
+/// position. Returns null, after diagnostics, if the file cannot be read or
+/// does not verify.
 mlir::OwningOpRef<mlir::ModuleOp> readModule(mlir::MLIRContext &context,
                                              llvm::StringRef file);
 

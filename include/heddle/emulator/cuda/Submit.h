@@ -34,10 +34,10 @@ struct EmulatedWork {
   void *data;
   void (*run)(void *data);  ///< Called when the stream reaches the command.
   void (*drop)(void *data); ///< Called once, after the last call of `run`.
-  /// For a command that waits for other processes; otherwise null. `begin` is
-  /// called for all such commands before the driver waits for one, so that
-  /// ranks cannot deadlock; the others say whether `run` may be called now, and
-  /// how many bytes one `run` sends.
+  /// These are null unless the command waits for other processes. `begin` is
+  /// called once, when all commands before it are done. Then `isReady` is
+  /// called until it returns true, and `run` may be called. `sentBytes` is the
+  /// number of bytes that one `run` sends.
   void (*begin)(void *data);
   int (*isReady)(void *data);
   int64_t (*sentBytes)(void *data);
