@@ -75,30 +75,31 @@ public:
   bool followsCarried(llvm::ArrayRef<Span> uses) const;
 
 private:
-  /// The asynchronous streams without communication.
+  /// The asynchronous streams other than those for communication.
   static constexpr planir::Stream asyncStreams[] = {
       planir::Stream::Copy, planir::Stream::Store, planir::Stream::Host};
   static constexpr size_t numAsyncStreams = std::size(asyncStreams);
 
-  /// What is known to be done at a point of a stream.
+  /// The commands that are known to be done at some point of a stream.
   struct Clock {
     int64_t begin = -1; ///< The last point of `compute`, or -1.
-    /// The number of commands of each of `asyncStreams` in the block.
+    /// For each stream of `asyncStreams`, how many of its commands in the block
+    /// are done.
     std::array<size_t, numAsyncStreams> done = {};
     size_t settled = 0; ///< The number of points of the previous run.
   };
-  /// The work of one of `asyncStreams` in a block.
+  /// The commands in a block that run on one of `asyncStreams`.
   struct AsyncQueue {
     Clock clock; ///< What the stream has waited for.
     size_t issued = 0;
-    /// Commands that `compute` has not waited for.
+    /// The commands that `compute` has not yet waited for.
     std::deque<mlir::Operation *> open;
     size_t numCarried = 0; ///< The first of them that are left to the next run.
   };
   using Work = std::array<AsyncQueue, numAsyncStreams>;
-  /// The index of a stream in `asyncStreams`, or none.
+  /// The index of a stream in `asyncStreams`; nullopt if it is not one of them.
   static std::optional<size_t> indexOf(planir::Stream stream);
-  /// The clock at a record, which is command number `here`.
+  /// The clock of the plan.record that is command number `here`.
   Clock clockOf(planir::Stream stream, const Work &work, int64_t here) const;
 
   mlir::LogicalResult walk(mlir::Block &block);
@@ -106,8 +107,8 @@ private:
   mlir::LogicalResult wait(planir::WaitOp op, int64_t here, Work &work);
   mlir::LogicalResult carry(planir::RecordOp op, Work &work);
   mlir::LogicalResult endCarried();
-  /// At command `here`, `count` of the previous run's points are known to be
-  /// done.
+  /// Notes that at command `here` the first `count` carried records of the
+  /// previous run are known to be done.
   static void settle(std::vector<int64_t> &at, size_t count, int64_t here) {
     at.resize(std::max(at.size(), count), here);
   }
@@ -117,16 +118,16 @@ private:
 
   int64_t next = 0;
   llvm::MapVector<mlir::Operation *, Span> spans;
-  /// The last command in the regions of each command.
+  /// For each command with regions, the number of the last command in them.
   llvm::DenseMap<mlir::Operation *, int64_t> ends;
   llvm::DenseMap<mlir::Value, Clock> points; ///< The clocks of tokens.
-  /// Sends on each channel that were not flushed, oldest first.
+  /// For each channel, the sends that were not flushed, oldest first.
   llvm::StringMap<std::deque<mlir::Operation *>> sent;
-  /// Work that is left to the next run, by the number of its point.
+  /// For each carried record, the commands that only the next run waits for.
   std::vector<llvm::SmallVector<mlir::Operation *>> carried;
   llvm::SmallVector<SettleOp> settles;
-  /// For each point of the previous run, the command at which `compute` (or
-  /// `copy`) has waited for it.
+  /// For each carried record of the previous run, the number of the command at
+  /// which `compute` (or `copy`) has waited for it.
   std::vector<int64_t> settledAt, settledForCopy;
 };
 

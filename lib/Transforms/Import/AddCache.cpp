@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A program that serves computes a part of a sequence at a time. Its attention
-// writes keys and values into a cache, and reads those of all earlier tokens
-// from it. A layer gets the caches of its attention operations as arguments,
-// and returns them.
+// Adds key-value caches to programs that serve, which compute a part of a
+// sequence at a time. Their attention writes keys and values into a cache and
+// reads those of all earlier tokens from it. A layer gets the caches of its
+// attention operations as arguments and returns them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,18 +32,18 @@ namespace heddle {
 
 namespace {
 
-/// The sizes of the cache of one attention.
+/// The shape of the cache of one attention operation.
 struct CacheShape {
   std::string path; ///< The path within the function; "" for its first.
   int64_t heads, dims;
 };
 
-/// Keys, values and, with an int8 cache, their scales.
+/// The tensors of a cache: keys, values and, with an int8 cache, their scales.
 using CacheValues = SmallVector<Value, 3>;
 constexpr StringLiteral cacheNames[] = {"keys", "values", "scales"};
 
-/// The inputs that paged attention needs besides the cache: pages of each row,
-/// positions of tokens, and lengths of rows.
+/// The inputs that paged attention needs besides the cache: the numbers of each
+/// row's pages, the positions of the tokens, and the lengths of the rows.
 struct CacheInputs {
   Value pages, positions, lengths;
 };
@@ -51,7 +51,8 @@ struct CacheInputs {
 /// Gives a key-value cache to the attention of programs that serve.
 class CacheAdder {
 public:
-  /// `pages` is the number of pages of the cache; 0: as the strategy says.
+  /// `pages` is the number of pages of the cache; 0: it follows from the
+  /// strategy.
   CacheAdder(nn::ModelOp model, int64_t pages)
       : model(model), symbols(model), builder(model.getContext()),
         strategy(model.getStrategy().getValue()), pages(pages) {}
@@ -85,7 +86,8 @@ private:
 
 } // namespace
 
-/// Whether a program computes a part of a sequence, and has no cache yet.
+/// Whether the function is a program that computes a part of a sequence and has
+/// no cache yet.
 static bool lacksCache(nn::FuncOp function) {
   if (!function.getProgram())
     return false;
@@ -148,8 +150,9 @@ int64_t CacheAdder::pagesOfSequence(ArrayRef<nn::FuncOp> programs) {
   return sizes.mostOf(strategy.maxContext, chunk);
 }
 
-/// Sets the number of pages: what fits into `--kv-cache`, or what all sequences
-/// need at their longest. Fails (H0204, H0205) where one sequence does not fit.
+/// Sets the number of pages: as many as fit into `--kv-cache`, or else enough
+/// for the greatest length of all sequences. Fails (H0204, H0205) if not even
+/// one sequence fits.
 LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
   int64_t pageBytes = 0, given = std::exchange(pages, 1);
   for (const CacheShape &cache : findCaches(programs.front()))
@@ -232,8 +235,8 @@ nn::StateOp CacheAdder::stateOf(const Twine &name, Type type) {
 // Bodies
 //===----------------------------------------------------------------------===//
 
-/// Replaces attention by a write of the cache and paged attention. Returns the
-/// written cache.
+/// Replaces attention by paged attention, after an operation that writes the
+/// new keys and values into the cache. Returns the cache after this write.
 CacheValues CacheAdder::rewriteAttention(nn::AttentionOp attention,
                                          CacheInputs inputs,
                                          const CacheValues &cache) {
@@ -257,9 +260,9 @@ CacheValues CacheAdder::rewriteAttention(nn::AttentionOp attention,
   return CacheValues(write.getResults());
 }
 
-/// Replaces nn.positions by the input of positions. An offset of the positions
-/// moves to the embeddings that read them, as a shift of their table's first
-/// row.
+/// Replaces nn.positions by the program's input of positions. The offset of an
+/// nn.positions becomes an offset in the embeddings that read it: their tables
+/// then begin with an earlier row.
 void CacheAdder::replacePositions(nn::PositionsOp positions, Value given) {
   auto offset = static_cast<int64_t>(positions.getOffset());
   for (Operation *user : positions.getOutput().getUsers()) {
@@ -274,8 +277,9 @@ void CacheAdder::replacePositions(nn::PositionsOp positions, Value given) {
   positions.erase();
 }
 
-/// Rewrites attention, calls and positions of a function. `read` gives the
-/// cache of a path before an operation, `write` takes the cache after it.
+/// Rewrites the attention, calls and positions of a function. `read` returns
+/// the cache with the given path, as it is before an operation. `write` gets
+/// the cache that the operation returns.
 void CacheAdder::rewriteBody(
     nn::FuncOp function, CacheInputs inputs,
     llvm::function_ref<CacheValues(Operation *, StringRef)> read,
@@ -317,7 +321,7 @@ void CacheAdder::rewriteBody(
   }
 }
 
-/// The type of the result of attention in the layer: [rows, tokens, features].
+/// The type [rows, tokens, features] of what the layer's attention returns.
 RankedTensorType CacheAdder::tokensOf(nn::FuncOp layer) {
   for (Operation &op : layer.getBody().front()) {
     if (auto attention = dyn_cast<nn::AttentionOp>(op))
@@ -329,7 +333,8 @@ RankedTensorType CacheAdder::tokensOf(nn::FuncOp layer) {
   return {};
 }
 
-/// Rewrites a layer at its first call: programs of the same sizes share layers.
+/// Rewrites a layer at its first call, and returns the shapes of its caches.
+/// Programs of the same sizes share layers.
 const SmallVector<CacheShape> &CacheAdder::rewriteLayer(nn::FuncOp layer) {
   auto known = layers.find(layer);
   if (known != layers.end())

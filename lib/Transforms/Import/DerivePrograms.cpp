@@ -4,10 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Copies the forward function and its layers for each program, with the
-// program's numbers of rows and tokens. Types of results follow from operands
-// by the sharding rules of operations, which say which dimensions are the same
-// factor. Programs with equal layers share them.
+// Makes each program of the strategy from the forward function: copies that
+// function and its layers with the program's numbers of rows and tokens. The
+// sharding rule of an operation says which of its dimensions are equal, so that
+// the types of results follow from those of operands. Programs share layers
+// that are equal.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +33,8 @@ namespace heddle {
 
 namespace {
 
-/// The properties of a layer's copy. Calls whose variants are equal share a
-/// copy.
+/// The properties that distinguish copies of a layer. Calls with equal variants
+/// share a copy.
 struct Variant {
   nn::FuncOp layer;
   SmallVector<Type> arguments;
@@ -48,7 +49,7 @@ struct Variant {
   }
 };
 
-/// The copy of a layer that programs call.
+/// A copy of a layer, which programs call.
 struct Instance {
   Variant variant;
   nn::FuncOp function;
@@ -78,9 +79,10 @@ private:
                   const DerivedProgram &program);
   void copyCall(nn::CallOp call, IRMapping &values,
                 const DerivedProgram &program);
-  /// The copy of a layer for a call. Made at the first request.
+  /// The copy of a layer that a call needs. It is made at the first request.
   Instance &instance(const Variant &variant, const DerivedProgram &program);
-  /// Maps `value` in `rows` to the row of the token at `position`.
+  /// For a program that returns the logits of one token: maps `value` in `rows`
+  /// to its row for the token at `position`.
   void takeRow(Value value, IRMapping &values, IRMapping &rows, Value position);
 
   nn::ModelOp model;
@@ -101,8 +103,9 @@ private:
 // Operations
 //===----------------------------------------------------------------------===//
 
-/// Infers the result types of a copied operation from its operands' new types:
-/// dimensions of one factor of the sharding rule have the same size.
+/// Infers the result types of a copied operation from the new types of its
+/// operands: dimensions with the same factor in the sharding rule have the same
+/// size.
 static void inferTypes(Operation &op, Operation *copied,
                        const DerivedProgram &program) {
   auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(op);
@@ -118,7 +121,8 @@ static void inferTypes(Operation &op, Operation *copied,
                      cast<RankedTensorType>(after).getShape()))
         if (old != size)
           sizes[factor] = size;
-  // An operation without operands, as nn.positions, takes the program's sizes.
+  // An operation without operands, such as nn.positions, gets the program's
+  // numbers of rows and tokens.
   if (op.getNumOperands() == 0) {
     for (auto [factor, size] : llvm::zip(rule.factors, sizes))
       size = factor.role == FactorRole::Rows     ? program.rows
@@ -176,8 +180,8 @@ nn::FuncOp Deriver::beginFunction(nn::FuncOp like, StringRef name,
   return function;
 }
 
-/// Erases constants and arguments of the copy that only dropout used. Returns
-/// the numbers of the arguments that are left.
+/// Erases constants and arguments of the copied layer that only dropout used.
+/// Returns the indices of the arguments that are left.
 static SmallVector<unsigned> eraseUnused(nn::FuncOp layer, nn::FuncOp copied) {
   Block &body = copied.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(body))
@@ -246,7 +250,8 @@ void Deriver::copyCall(nn::CallOp call, IRMapping &values,
   variant.layer = layers.lookup(call.getCallee());
   SmallVector<Value> operands;
   for (Value operand : call.getOperands()) {
-    // Null: a random number in a program without dropout.
+    // The operand is null if it is a random number and the program has no
+    // dropout.
     operands.push_back(values.lookupOrNull(operand));
     variant.arguments.push_back(
         (operands.back() ? operands.back() : operand).getType());
@@ -295,8 +300,8 @@ void Deriver::takeRow(Value value, IRMapping &values, IRMapping &rows,
                       position, /*shardings=*/ArrayAttr()));
 }
 
-/// Begins the function of a program, with its ports, and maps the arguments of
-/// the forward function to its arguments in `values`.
+/// Creates the function of a program, with its ports. Maps the arguments of the
+/// forward function to those of the new function in `values`.
 nn::FuncOp Deriver::begin(const DerivedProgram &program, IRMapping &values,
                           Value &labels, Value &position) {
   SmallVector<Type> types;
@@ -378,7 +383,8 @@ void Deriver::build(const DerivedProgram &program) {
     } else if (auto call = dyn_cast<nn::CallOp>(op)) {
       copyCall(call, values, program);
     } else if (ofOneToken) {
-      // Operands that have tokens are replaced by the row of one token.
+      // Replace operands that have a row for each token by the row of the one
+      // token.
       IRMapping mixed = values;
       for (Value operand : op.getOperands())
         if (Value row = rows.lookupOrNull(operand))
@@ -415,7 +421,8 @@ void Deriver::build(const DerivedProgram &program) {
     }
   }
   builder.create<nn::ReturnOp>(loc, results);
-  // Erase constants of dropout, and the head if nothing reads the logits.
+  // Erase constants that only dropout used. If nothing reads the logits, erase
+  // the head, too.
   Block &body = function.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (op.use_empty() && (isa<arith::ConstantOp>(op) ||
@@ -500,7 +507,7 @@ struct DerivePrograms : heddle::impl::ImportDeriveProgramsBase<DerivePrograms> {
   }
 
 private:
-  /// A forward function is one with ports that is no program yet.
+  /// The forward function is the one that has ports but is not a program.
   LogicalResult derive(nn::ModelOp model) {
     nn::FuncOp forward, program;
     for (auto function : model.getOps<nn::FuncOp>()) {

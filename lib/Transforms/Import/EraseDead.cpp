@@ -22,7 +22,7 @@ namespace {
 
 struct EraseDead : heddle::impl::ImportEraseDeadBase<EraseDead> {
   void runOnOperation() override {
-    // Backwards, so that users are erased before their operands.
+    // The order is backwards, so that users are erased before their operands.
     SmallVector<Operation *> order;
     getOperation().walk<WalkOrder::PreOrder>(
         [&](Operation *op) { order.push_back(op); });
@@ -43,7 +43,8 @@ private:
                 : isOpTriviallyDead(op);
   }
 
-  /// Whether the callee, and the functions that it calls, have no side effects.
+  /// Whether a called function, including all functions that it calls, has no
+  /// side effects.
   bool computesOnly(nn::CallOp call) {
     auto function =
         call->getParentOfType<nn::ModelOp>().lookupSymbol<nn::FuncOp>(

@@ -79,7 +79,8 @@ bool heddle::dropsOut(Operation *op) {
   return isa<nn::DropoutOp>(op);
 }
 
-/// Whether one of the dimensions, given as factors of the rule, is tokens.
+/// Whether one of a value's dimensions is that of tokens. `dims` are the
+/// factors of its dimensions in `rule`.
 static bool hasTokens(const dist::ShardingRule &rule, ArrayRef<int64_t> dims) {
   return llvm::any_of(dims, [&](int64_t factor) {
     return factor >= 0 && rule.factors[factor].role == FactorRole::Tokens;

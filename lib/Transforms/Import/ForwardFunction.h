@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Properties of the forward function, which import-derive-programs makes
-// programs from.
+// Properties of the forward function, from which import-derive-programs makes
+// all programs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,33 +17,34 @@
 
 namespace heddle {
 
-/// Emits H0358 unless the forward function takes one row of tokens and returns
-/// their logits.
+/// Checks that the forward function takes one row of tokens and returns the
+/// logits of these tokens. Emits H0358 otherwise.
 mlir::LogicalResult verifyForward(nn::FuncOp forward);
 
 /// The logits that the forward function returns.
 mlir::Value logitsOf(nn::FuncOp forward);
 
-/// The hidden states, the input of the head: the value that nn.keep names
+/// The hidden states, which the head reads: the value that an nn.keep names
 /// "hidden". Null if there is none.
 mlir::Value hiddenOf(nn::FuncOp forward);
 
 /// Whether the operation is a dropout, or attention with dropout.
 bool dropsOut(mlir::Operation *op);
 
-/// Whether the model can generate tokens one after the other: attention is
-/// causal, and the only input is ids.
+/// Whether the model can generate tokens one after the other. It can if all
+/// attention is causal and ids are the only input.
 bool generates(nn::FuncOp forward);
 
-/// Whether the model is trained to predict masked tokens, as BERT.
+/// Whether the model is trained to predict masked tokens, like BERT.
 bool predictsMasked(nn::ModelOp model);
 
-/// Whether some attention is not causal, so that a token sees those after it.
+/// Whether any attention is not causal, so that a token attends to later
+/// tokens.
 bool seesWhatFollows(nn::ModelOp model);
 
-/// The operations at the end of a forward function that compute each token by
-/// itself. A program that returns the logits of one token computes only that
-/// row of them.
+/// The last operations of a forward function, which compute each token
+/// independently. A program that returns the logits of one token computes these
+/// operations for that token only.
 struct Head {
   llvm::DenseSet<mlir::Operation *> operations;
   llvm::DenseSet<mlir::Value> inputs; ///< Values of which the row is taken.

@@ -12,7 +12,8 @@
 using namespace mlir;
 using namespace heddle;
 
-/// The paths that a function offers by nn.keep, in the order of the operations.
+/// The paths of the function's nn.keep operations, in their order. These are
+/// the values that a user can ask for.
 static std::vector<std::string> offersOf(nn::FuncOp layer) {
   std::vector<std::string> paths;
   for (auto keep : layer.getBody().getOps<nn::KeepOp>())
@@ -35,7 +36,8 @@ std::vector<std::string> KeptPaths::within(StringRef path) const {
   return paths;
 }
 
-/// Adds a path. Returns false if it is not offered.
+/// Adds a path to the values to dump. Returns false if no nn.keep and no call
+/// has it.
 bool KeptPaths::add(StringRef path) {
   if (path == "grads")
     return true; // Not a path: shard-partition-states reads it.

@@ -17,21 +17,23 @@
 
 namespace heddle {
 
-/// The values that `--keep` asks to dump. A forward function and its layers
-/// offer values by nn.keep; each call of a layer has a path.
+/// The values that `--keep` asks to dump. The forward function and its layers
+/// name such values by nn.keep. The path of a value in a layer begins with the
+/// path of the layer's call.
 class KeptPaths {
 public:
   explicit KeptPaths(nn::FuncOp forward);
 
-  /// Takes the paths given with `--keep`. Emits H0118 for a path that is not
-  /// offered. A path may begin with the name of the model.
+  /// Chooses the values with the paths that `--keep` gives. Emits H0118 for a
+  /// path that no value has. A path may begin with the name of the model.
   mlir::LogicalResult choose(llvm::ArrayRef<std::string> keep);
 
   bool keepsLogits() const { return logits; }
-  /// Whether to dump the value with this path in the forward function, or the
-  /// result of the call with this path.
+  /// Whether to dump the value of the forward function that has this path, or
+  /// the result of the call that has it.
   bool contains(llvm::StringRef path) const { return outside.contains(path); }
-  /// The dumped paths within the call at `path`, sorted.
+  /// The paths, relative to the call at `path`, of the values to dump within
+  /// the called layer, sorted.
   std::vector<std::string> within(llvm::StringRef path) const;
 
 private:

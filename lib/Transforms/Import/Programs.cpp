@@ -19,17 +19,18 @@ static DerivedProgram cached(Kind kind, int64_t rows, int64_t tokens) {
   return {kind, rows, tokens, false, false, name};
 }
 
-/// The next larger size of decode: 1 to 6, 8, 12, 16, ... Sizes are close
-/// enough that little is computed for absent rows. Up to 5 rows share the
-/// unpacking of a quantized weight in vector registers.
+/// The number of rows of the next larger decode program: 1 to 6, then 8, 12,
+/// 16, ... These are close enough that little time is spent on rows without a
+/// sequence. A product with up to 5 rows unpacks a quantized weight once for
+/// all of them, in vector registers.
 static int64_t rowsAfter(int64_t rows) {
   if (rows < 6)
     return rows + 1;
   return llvm::isPowerOf2_64(rows) ? rows / 2 * 3 : rows / 3 * 4;
 }
 
-/// Adds the decode programs. A row computes one token; a sequence has one row,
-/// and one more for each guess.
+/// Adds the decode programs. Each row computes one token. A sequence uses one
+/// row, and one more for each drafted token to verify (`guesses`).
 static void addDecoding(const dist::Strategy &strategy, int64_t guesses,
                         std::vector<DerivedProgram> &programs) {
   int64_t most = config::textsOfGroup(strategy) * (1 + guesses);
@@ -51,8 +52,9 @@ trainingPrograms(const dist::Strategy &strategy, bool drops, bool generates) {
         {Kind::Generate, 1, strategy.seq, false, false, "generate"});
     return programs;
   }
-  // One size of prefill is enough to sample texts while training, and compiles
-  // faster than several: long prompts are cut into chunks of it.
+  // One length of prefill is enough for sampling during training, where long
+  // prompts are cut into chunks of this length. Several lengths would take
+  // longer to compile.
   constexpr int64_t chunk = 32;
   programs.push_back(
       cached(Kind::Prefill, 1, std::min(strategy.maxContext, chunk)));
@@ -75,8 +77,9 @@ servingPrograms(const dist::Strategy &strategy, int64_t guesses) {
   return programs;
 }
 
-/// Programs of several lengths, for one sequence and for several at once. Only
-/// those for one sequence return logits, which would be the largest buffer.
+/// Encode programs of several lengths, for one sequence and for several at
+/// once. Only programs for one sequence return logits: those of several
+/// sequences would be the largest buffer.
 static std::vector<DerivedProgram>
 encodingPrograms(const dist::Strategy &strategy) {
   std::vector<DerivedProgram> programs;

@@ -29,25 +29,25 @@ struct DerivedProgram {
   bool hasLoss() const {
     return kind == nn::ProgramKind::Train || kind == nn::ProgramKind::Eval;
   }
-  /// Whether it computes a part of a sequence, with the tokens before in a
-  /// cache.
+  /// Whether it computes a part of a sequence and reads the earlier tokens from
+  /// a cache.
   bool isCached() const {
     return kind == nn::ProgramKind::Prefill ||
            kind == nn::ProgramKind::Decode || kind == nn::ProgramKind::Score;
   }
-  /// Whether it returns the logits of one token, which the port `position`
-  /// names.
+  /// Whether it returns the logits of only one token, whose position is the
+  /// input `position`.
   bool takesRow() const {
     return kind == nn::ProgramKind::Generate ||
            kind == nn::ProgramKind::Prefill;
   }
 };
 
-/// The programs of a strategy's mode. Programs that generate or encode come in
-/// several sizes; the runtime runs the smallest that has room. `drops`: the
-/// forward function has dropout. `generates`: it can generate tokens.
-/// `guesses`: the number of drafted tokens that decode verifies for each
-/// sequence.
+/// The programs that the strategy's mode needs. Programs that generate or
+/// encode come in several sizes; the runtime chooses the smallest that has
+/// room. `drops`: whether the forward function has dropout. `generates`:
+/// whether it can generate tokens. `guesses`: the number of drafted tokens that
+/// decode verifies for each sequence.
 std::vector<DerivedProgram> programsOf(const dist::Strategy &strategy,
                                        bool drops, bool generates,
                                        int64_t guesses);

@@ -19,7 +19,7 @@ namespace heddle {
 #include "include/heddle/Transforms/Import/Passes.h.inc"
 } // namespace heddle
 
-// Only modules that were written by hand fail here.
+// Only modules that are written by hand can fail here.
 static constexpr llvm::StringLiteral code = "H0396: ";
 
 /// The floating-point element type of a tensor, or null.
@@ -48,8 +48,8 @@ static LogicalResult verifyState(nn::StateOp state,
   return success();
 }
 
-/// Each element of a tensor in the weight files must be in exactly one state,
-/// so that checkpoints can be written.
+/// Each element of a tensor in the weight files must be in exactly one state.
+/// Otherwise a checkpoint would miss it or have it twice.
 static LogicalResult verifyCoverage(nn::ModelOp model) {
   weights::Coverage coverage;
   std::string name, error;
@@ -69,8 +69,9 @@ static LogicalResult verifyCoverage(nn::ModelOp model) {
   return wrong;
 }
 
-/// Operations must be forward operations, and compute in f32. A result that
-/// overwrites an operand, as a cache, keeps that operand's type.
+/// Only operations of the forward pass are allowed, and they must compute in
+/// f32. A result that overwrites an operand, such as a cache, keeps that
+/// operand's type.
 static LogicalResult verifyOperation(Operation *op) {
   if (isa<nn::StepOp, nn::SetOp, nn::MicroBatchesOp>(op) && !writesCache(op))
     return op->emitError(code) << "belongs to a later phase";
@@ -85,7 +86,7 @@ static LogicalResult verifyOperation(Operation *op) {
       !differentiable.getNotDifferentiableReason().empty())
     return op->emitError(code) << "is no forward operation: "
                                << differentiable.getNotDifferentiableReason();
-  // Caches have other types than f32.
+  // Caches may have other types than f32.
   if (isa<nn::GetOp, nn::CallOp>(op))
     return success();
   for (Type type : op->getResultTypes())
@@ -101,7 +102,8 @@ static bool hasLoss(nn::ProgramKind kind) {
   return kind == nn::ProgramKind::Train || kind == nn::ProgramKind::Eval;
 }
 
-/// The type that the strategy asks for of a port with rows of the batch.
+/// The type that a port must have with the strategy's sizes, if it has rows of
+/// the batch.
 static RankedTensorType typeOf(nn::PortAttr port, nn::ProgramKind program,
                                const dist::Strategy &strategy) {
   SmallVector<int64_t> shape = {program == nn::ProgramKind::Generate
@@ -144,7 +146,8 @@ static LogicalResult verifyInput(nn::FuncOp function, unsigned argument,
          << function.getArgumentTypes()[argument];
 }
 
-/// The types of the ports with this role. `types` are those of all ports.
+/// The types of the ports with the role `role`. `ports` and `types` list all
+/// ports.
 static SmallVector<RankedTensorType> typesOf(ArrayAttr ports, TypeRange types,
                                              nn::PortRole role) {
   SmallVector<RankedTensorType> result;
@@ -154,8 +157,9 @@ static SmallVector<RankedTensorType> typesOf(ArrayAttr ports, TypeRange types,
   return result;
 }
 
-/// Checks the results `losses` that training and evaluation sum: f32, one
-/// element for each label. Each has its own input of labels, or all share one.
+/// Checks the results with the role `losses`, which training and evaluation
+/// sum. A result must be f32 with one element for each label. There must be one
+/// input of labels for each result, or one for all.
 static LogicalResult verifyLosses(nn::FuncOp function) {
   StringRef program = stringifyProgramKind(*function.getProgram());
   auto inputs = [&](nn::PortRole role) {

@@ -19,7 +19,7 @@ namespace heddle {
 
 namespace {
 
-/// Whether the result is f32 in every precision, as statistics and losses are.
+/// Whether the result is f32 in every precision, such as statistics and losses.
 bool staysF32(OpResult result) {
   auto op = dyn_cast<nn::PropertiesOpInterface>(result.getOwner());
   return op && op.staysF32(result.getResultNumber());
@@ -50,8 +50,8 @@ private:
     return tensor.clone(compute);
   }
 
-  /// Gives states the compute precision: caches, which hold activations, and
-  /// all parameters if the model is not trained.
+  /// Gives states the compute precision. These are the caches, because they
+  /// hold activations, and, if the model is not trained, all parameters.
   void narrowStates(nn::ModelOp model, bool trains) {
     for (auto state : model.getOps<nn::StateOp>())
       if (!trains || state.getRole() == nn::StateRole::Cache)
@@ -88,15 +88,15 @@ private:
     });
   }
 
-  /// Converts a function, and its callees before: a call returns the types that
-  /// its callee returns.
+  /// Converts a function to the compute precision, after the functions that it
+  /// calls: the type of a call is that of its callee.
   void convert(const SymbolTable &symbols, nn::FuncOp function) {
     if (!converted.insert(function).second)
       return;
     for (BlockArgument argument : function.getArguments())
       argument.setType(lowered(argument.getType()));
-    // Integers, as ids, keep their types. The function's result types follow
-    // from its terminator.
+    // Integers, such as ids, keep their types. The result types of the function
+    // are those of its terminator's operands.
     function.walk([&](Operation *op) {
       if (auto call = dyn_cast<nn::CallOp>(op)) {
         auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());

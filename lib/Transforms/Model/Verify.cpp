@@ -29,9 +29,9 @@ struct Verify : VerifyPass<heddle::impl::ModelVerifyBase, Verify> {
     auto verifyOne = [&](Operation *op) -> LogicalResult {
       if (auto get = dyn_cast<nn::GetOp>(op))
         read.insert(get.getState());
-      // Operations without derivative are those of the backward pass, except
-      // for the last ones of a program (taking a row, summing losses) and
-      // constants.
+      // Operations without a derivative belong to the backward pass. Exceptions
+      // are constants and the last operations of a program, which take a row or
+      // sum losses.
       bool backward = isa<nn::StepOp, nn::SetOp>(op) && !writesCache(op);
       if (auto compute = dyn_cast<nn::DifferentiableOpInterface>(op))
         backward |= !compute.getNotDifferentiableReason().empty() &&

@@ -22,8 +22,9 @@ namespace heddle {
 
 namespace {
 
-/// Moves the body of `function` to the builder's insertion point. Returns the
-/// values that it returned.
+/// Copies the body of `function` to the builder's insertion point, with its
+/// arguments replaced by `arguments`. Returns the copies of the values that it
+/// returns.
 SmallVector<Value> inlineBody(OpBuilder &builder, nn::FuncOp function,
                               ValueRange arguments) {
   IRMapping mapping;
@@ -72,7 +73,8 @@ private:
     builder.create<nn::ReturnOp>(function.getLoc(), results);
   }
 
-  /// The type of a step's input: `count` micro-batches of type `type`.
+  /// The type of a step's input. For an input with rows of the batch this is a
+  /// tensor of `count` micro-batches of type `type`, otherwise `type` itself.
   Type wholeType(Type type, nn::PortAttr port, int64_t count) {
     auto tensor = cast<RankedTensorType>(type);
     if (!port.isOfBatch())
@@ -82,7 +84,8 @@ private:
     return RankedTensorType::get(shape, tensor.getElementType());
   }
 
-  /// Adds a scalar state; `role` is accumulator or scalar.
+  /// Adds a scalar f32 state whose role is accumulator or scalar. Returns its
+  /// name.
   StringAttr addNumber(nn::ModelOp model, const Twine &name,
                        nn::StateRole role) {
     OpBuilder builder = OpBuilder::atBlockBegin(model.getBodyBlock());
@@ -99,17 +102,19 @@ private:
     return nn::PortAttr::get(&getContext(), role);
   }
 
-  /// The labels and label weights of a loss, as numbers of the step's inputs,
-  /// and the state with the factor on its sum (1 / count of labels).
+  /// Where the labels of one loss come from: the indices of the step's inputs
+  /// with the labels and, if there are any, with their weights. `scale` names
+  /// the state with the factor 1 / (count of labels) by which the sum of the
+  /// loss is multiplied.
   struct Labels {
     unsigned labels;
     std::optional<unsigned> weights;
     StringAttr scale;
   };
 
-  /// The labels of each loss. Loss i has the i-th input of labels, or the last
-  /// one if there are fewer. The same holds for
-  /// label weights.
+  /// Finds the labels of each loss. Loss i has the i-th input of labels, or the
+  /// last one if there are fewer inputs than losses. The same holds for label
+  /// weights.
   SmallVector<Labels> labelsOf(nn::ModelOp model, nn::StepOp step,
                                int64_t losses) {
     SmallVector<unsigned> labels, weights;
@@ -237,8 +242,8 @@ private:
       arguments.push_back(parts.back());
     }
     auto results = inlineBody(builder, function, arguments);
-    // Insert the weights after the layers, close to the loss, but before the
-    // operations of the loss, which could share a kernel.
+    // Insert the weights of tokens after the layers, but before the operations
+    // of the loss, which could share a kernel.
     builder.setInsertionPointToStart(block);
     for (Operation &op : *block)
       if (isa<nn::CallOp, nn::MicroBatchOp>(op))

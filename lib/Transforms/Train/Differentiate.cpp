@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Gradients are taken at the level of layers, on the whole-model program,
-// before anything is sharded: no collective is ever differentiated. Reverse
-// mode as in Griewank and Walther, Evaluating Derivatives, chapter 3.
+// Gradients are computed layer by layer on the whole model, before anything is
+// sharded, so that no collective is ever differentiated. Reverse mode as in
+// Griewank and Walther, Evaluating Derivatives, chapter 3.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,12 +36,13 @@ struct Differentiate : heddle::impl::TrainDifferentiateBase<Differentiate> {
       if (step.getKind() == nn::ProgramKind::Train &&
           failed(differentiate(model, step)))
         return signalPassFailure();
-    // Only the undifferentiated program called some of the functions.
+    // Erase functions that only the program before differentiation called.
     eraseUncalled(model);
   }
 
 private:
-  /// The trainable parameter that a value is read from, or null.
+  /// The trainable parameter that a value is read from, directly or as its
+  /// copy; null if the value is not such a read.
   nn::StateOp parameterOf(const SymbolTable &symbols, Value value) {
     auto get = value.getDefiningOp<nn::GetOp>();
     auto state =
@@ -71,8 +72,8 @@ private:
     }
   }
 
-  /// Freezes parameters that the loss does not depend on: they have no
-  /// gradient, and need no optimizer states. Fails where no parameter is left.
+  /// Freezes parameters that the loss does not depend on: they have no gradient
+  /// and need no optimizer states. Fails if no trainable parameter is left.
   LogicalResult freezeOthers(nn::ModelOp model, nn::StepOp step,
                              const Reverse::Sums &sums) {
     SymbolTable symbols(model);
@@ -92,9 +93,10 @@ private:
     return success();
   }
 
-  /// Moves the sums that make the step's loss to the end of the micro-batch,
-  /// where they do not separate operations that could share a kernel. Returns
-  /// the sums, first to last; empty where the loss is not such a chain of sums.
+  /// Moves the sums that compute the step's loss to the end of the micro-batch,
+  /// so that they do not separate operations that could share a kernel. Returns
+  /// the sums from first to last. Returns nothing if the loss is not a chain of
+  /// sums.
   SmallVector<nn::SumOp> moveLosses(nn::StepOp step, Block &body) {
     SmallVector<nn::SumOp> sums;
     Value loss =

@@ -37,22 +37,23 @@ FunctionPair &FunctionPairs::get(const CallKind &kind) {
 
 namespace {
 
-/// Whether the recomputation policy saves results of the operation. `selective`
-/// saves what is expensive to compute again: products, attention, calls.
+/// Whether the policy saves results of the operation, rather than recompute
+/// them. `selective` saves those that are expensive to recompute: of products,
+/// attention and calls.
 bool isSaved(nn::Recompute policy, Operation *op) {
   return policy == nn::Recompute::None || isa<nn::CallOp>(op) || isProduct(op);
 }
 
-/// Chooses values of the cloned forward pass to save, so that the values
-/// `uses`, which gradients read, can be computed from them. Values in
-/// `forgotten` are always recomputed.
+/// Chooses values of the cloned forward pass to save. The values `uses`, which
+/// gradients read, must be computable from the saved ones. Values in
+/// `forgotten` are not saved but recomputed.
 SetVector<Value> chooseSaved(nn::Recompute policy, ArrayRef<Value> uses,
                              const DenseSet<Operation *> &forward,
                              const DenseSet<Value> &forgotten) {
   SetVector<Value> saved;
   if (policy == nn::Recompute::Full)
     return saved;
-  // Saves the uses themselves, in their order.
+  // Save the values that gradients read, in their order.
   if (policy == nn::Recompute::None)
     for (Value use : uses)
       if (!forgotten.contains(use))
@@ -72,8 +73,8 @@ SetVector<Value> chooseSaved(nn::Recompute policy, ArrayRef<Value> uses,
   return saved;
 }
 
-/// Builds the forward function that saves and the backward function of one kind
-/// of call.
+/// Builds two functions for one kind of call: the forward function, which also
+/// returns saved activations, and the backward function.
 class PairBuilder {
 public:
   PairBuilder(nn::ModelOp model, const CallKind &kind, FunctionPairs &pairs,
@@ -186,7 +187,8 @@ void PairBuilder::returnGradients(Reverse &reverse) {
 }
 
 /// The cloned values that `spmd-chunk-tokens` will compute for a few tokens at
-/// a time. Saving them would keep them for all tokens, which defeats chunking.
+/// a time. Saving them would need memory for all tokens, which defeats
+/// chunking.
 DenseSet<Value> PairBuilder::madeInChunks() {
   DenseSet<Value> values;
   const dist::Strategy &strategy =

@@ -30,8 +30,8 @@ namespace heddle {
 
 namespace {
 
-/// Parameters that are updated alike, and the buckets of their values,
-/// gradients, copies and states.
+/// Parameters with the same settings of the optimizer, and the buckets of their
+/// values, gradients, copies and optimizer states.
 struct Group {
   std::string name;
   bool decays = false;
@@ -64,8 +64,9 @@ Value finiteOrZero(nn::Scalars &s, Value x) {
   return s.select(isFinite(s, x), x, s.real(0));
 }
 
-/// The optimizer state, after those of the rule, that holds gradients until
-/// their update in the next step (delayed update).
+/// The name of an optimizer state for delayed updates, which holds gradients
+/// until the update in the next step. It comes after the states of the
+/// optimizer's rule.
 constexpr StringLiteral delayedGradient = "delayed_gradient";
 
 struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
@@ -81,7 +82,7 @@ struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
   }
 
 private:
-  /// An empty group with the name and settings for the parameter.
+  /// An empty group with the name and settings that the parameter's group has.
   Group groupOf(const train::ParameterGroups &groups, nn::StateOp parameter) {
     Group group;
     group.name = parameter.getDecays() ? "decay" : "no_decay";
@@ -184,7 +185,7 @@ private:
                               zero);
   }
 
-  /// Advances beta^t of each beta of the optimizer. Returns the bias
+  /// Advances the state beta^t of each beta of the optimizer. Returns the bias
   /// corrections 1 - beta^t.
   SmallVector<Value> advancePowers(OpBuilder &builder, nn::StepOp step,
                                    Value condition) {
@@ -224,9 +225,9 @@ private:
       inputs.push_back(scalars.clip);
     if (group.takesDecay())
       inputs.push_back(scalars.weightDecay);
-    // A delayed update stores this step's gradients even where it has none to
-    // apply, so the update itself is unconditional and gets the condition as
-    // input.
+    // A delayed update must store this step's gradients even if the previous
+    // step left none to apply. So nn.update itself is unconditional, and its
+    // body gets the condition as an input.
     Value condition = scalars.condition;
     if (strategy.delayedUpdate)
       inputs.push_back(std::exchange(condition, Value()));
@@ -250,7 +251,7 @@ private:
       builder.create<nn::SetOp>(loc, bucket.getSymName(), value);
   }
 
-  /// For LAMB: the direction of the update, scaled by the trust ratio of each
+  /// For LAMB: each element's direction, times the trust ratio of its
   /// parameter.
   Value scaled(OpBuilder &builder, Group &group, const StepScalars &scalars,
                Value parameter, Value gradient, ValueRange states,
@@ -290,9 +291,9 @@ private:
   using ElementBody =
       function_ref<SmallVector<Value>(nn::Scalars &, const train::Element &)>;
 
-  /// Writes the element-wise body of an operation. Its arguments are the
-  /// parameter, the gradient, the states and the scalars; those of an update
-  /// end with the scaled direction, if the optimizer has one.
+  /// Fills the body of an element-wise operation. The body's arguments are the
+  /// parameter, the gradient, the states and the scalars. If the optimizer has
+  /// a direction, those of nn.update end with the scaled direction.
   void buildBody(Region &region, const StepScalars &scalars, const Group &group,
                  ElementBody body) {
     Operation *op = region.getParentOp();
@@ -334,14 +335,15 @@ private:
       Value updates = s.isGreater(labels, s.real(0));
       for (auto [result, old] : llvm::zip(results, before))
         result = s.select(updates, result, old);
-      // The gradient goes into checkpoints, which may hold no infinities or
-      // NaN.
+      // Store a finite value: checkpoints, which contain this gradient, may
+      // hold no infinities or NaN.
       results.push_back(finiteOrZero(s, gradient));
     }
     s.create<nn::ReturnOp>(results);
   }
 
-  /// The value that `number` had in the step before; 0 in the first step.
+  /// The value that `number` had in the previous step; 0 in the first step.
+  /// `name` names the state that stores it.
   Value delay(OpBuilder &builder, nn::StepOp step, Value number,
               StringRef name) {
     auto state = OpBuilder(step).create<nn::StateOp>(
@@ -353,8 +355,8 @@ private:
     return before;
   }
 
-  /// Stores the delayed numbers for the next step, after all reads of their old
-  /// values.
+  /// Stores the current values of delayed numbers for the next step. Must come
+  /// after all reads of their old values.
   void keepDelayed(OpBuilder &builder) {
     for (auto [before, number] : delayed) {
       Location loc = before.getLoc();
@@ -398,10 +400,10 @@ private:
     return note.getNewParameter();
   }
 
-  /// 1, or 0 where the step must update nothing: no label counts, or the loss
-  /// or the norm of the gradients is not finite. The comparison with 0 is not
-  /// linear in the count of labels, so sharding propagation reduces the count,
-  /// not this value.
+  /// The condition for an update: 1, or 0 if the step must update nothing. That
+  /// is so if no label counts, or if the loss or the norm of the gradients is
+  /// not finite. The comparison with 0 is not linear in the count of labels, so
+  /// sharding propagation reduces the count over ranks, not this value.
   Value conditionOf(OpBuilder &builder, nn::StepOp step, Value norm) {
     Location loc = step.getLoc();
     auto port = [&](nn::PortRole role) {
@@ -513,8 +515,8 @@ private:
 
   dist::Strategy strategy;
   train::Optimizer optimizer;
-  /// Delayed scalars: the read of the value of the step before, and the value
-  /// of this step.
+  /// Delayed scalars: the nn.get of each one's value in the previous step, and
+  /// its value in this step.
   SmallVector<std::pair<nn::GetOp, Value>> delayed;
 };
 

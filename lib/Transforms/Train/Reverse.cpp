@@ -50,7 +50,8 @@ void Reverse::rewriteCalls(Block &block) {
       kind.used.push_back(llvm::any_of(result.getUsers(), [](Operation *user) {
         return !isa<nn::KeepOp>(user);
       }));
-    // A parameter may have several uses: later gradients add to the first.
+    // If a parameter has several uses, the gradient of each later use is added
+    // to the sum so far.
     for (Value operand : call.getOperands())
       if (Key key = keyOf(operand))
         kind.sums |= uses.lookup(key) > 1;
@@ -110,7 +111,7 @@ bool Reverse::checkDerivative(nn::DifferentiableOpInterface op) {
   return false;
 }
 
-/// Casts a value to another type; returns it where it has that type.
+/// The value as type `type`: a cast, or the value itself if it has that type.
 static Value castTo(OpBuilder &builder, Value value, Type type) {
   if (value.getType() == type)
     return value;
@@ -125,7 +126,8 @@ void Reverse::add(Value operand, Value gradient) {
     return builder.create<nn::AddOp>(gradient.getLoc(), sum, more,
                                      /*shardings=*/nullptr);
   };
-  // The operation that reads the parameter cannot add to a gradient itself.
+  // For a parameter, add the gradient with an nn.add: the operation that reads
+  // the parameter cannot add to a gradient itself.
   if (Key key = keyOf(operand)) {
     Value more = castTo(builder, gradient, nn::gradientType(operand.getType()));
     totals[key] = plus(accumulator(operand), more);
@@ -151,8 +153,8 @@ void Reverse::setAccumulated(Value operand, Value sum) {
   }
   if (!isActive(operand)) // A frozen weight needs none.
     return;
-  // The weight is computed from something else: its gradient propagates
-  // further, in the weight's type.
+  // The weight is not a parameter itself but computed from other values. Its
+  // gradient, cast to the weight's type, propagates to them.
   add(operand, castTo(builder, sum, operand.getType()));
 }
 

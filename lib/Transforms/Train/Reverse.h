@@ -18,7 +18,7 @@
 
 namespace heddle::train {
 
-/// Where an argument of a backward function comes from at a call.
+/// Where a call of a backward function takes one of its arguments from.
 struct BackwardArgument {
   enum class Kind {
     Forward,    ///< Argument `index` of the original function.
@@ -35,32 +35,34 @@ struct FunctionPair {
   nn::FuncOp forward, backward;
   unsigned numResults = 0; ///< The number of the original function's results.
   llvm::SmallVector<BackwardArgument> arguments;
-  /// For each result of `backward`, the argument that it is the gradient of.
+  /// For each result of `backward`, the index of the original function's
+  /// argument whose gradient it is.
   llvm::SmallVector<unsigned> gradients;
 };
 
-/// How a call is differentiated. Calls of the same kind share a pair.
+/// The properties on which the derivative of a call depends. Calls of the same
+/// kind share a pair.
 struct CallKind {
   nn::FuncOp callee;
   nn::Recompute policy = nn::Recompute::None;
   llvm::SmallVector<bool> active;    ///< Per argument.
   llvm::SmallVector<bool> parameter; ///< Per argument.
-  /// Per result: whether something other than a dump (nn.keep) reads it. Other
-  /// results have no gradient.
+  /// For each result: whether any operation but nn.keep, which dumps it, reads
+  /// it. A result that is not used has no gradient.
   llvm::SmallVector<bool> used;
   bool sums = false; ///< Gradients of parameters add to what is there.
   std::string key() const;
 };
 
-/// Builds the pair of each kind of call once.
+/// Builds the FunctionPair of each kind of call once.
 class FunctionPairs {
 public:
   explicit FunctionPairs(nn::ModelOp model) : model(model) {}
   FunctionPair &get(const CallKind &kind);
 
-  /// Values that all forward functions together save.
+  /// The number of values that all forward functions together save.
   unsigned numSaved = 0;
-  /// Set after an error: a gradient is needed of an operation without
+  /// Whether there was an error: the loss depends on an operation without a
   /// derivative.
   bool failed = false;
 
@@ -71,9 +73,9 @@ private:
 };
 
 /// Reverse mode over one block: the training step's micro-batch, or the body of
-/// a layer function. `keyOf` identifies the parameter that a value is; null for
-/// other values. `initialSum` gives the value that a parameter's gradient is
-/// added to, if `sums` is set.
+/// a layer function. `keyOf` returns the key of the parameter that a value is,
+/// or null for values that are not parameters. With `sums`, gradients of
+/// parameters are added to the values that `initialSum` returns.
 class Reverse : public nn::GradientContext {
 public:
   using Key = const void *;
@@ -84,16 +86,17 @@ public:
       : builder(builder), pairs(pairs), keyOf(std::move(keyOf)),
         initialSum(std::move(initialSum)), sums(sums) {}
 
-  /// Marks as active what depends on `seeds` within the block.
+  /// Marks the values of the block that depend on `seeds` as active.
   void findActive(mlir::Block &block, llvm::ArrayRef<mlir::Value> seeds);
-  /// Replaces calls on active values by calls of forward functions that save.
+  /// Replaces calls that depend on active values by calls of forward functions
+  /// that also return saved activations.
   void rewriteCalls(mlir::Block &block);
   /// Builds the gradients of the operations `forward`, from the last to the
-  /// first, at the builder's insertion point. `mapping` maps forward values to
-  /// the values that gradients may read there.
+  /// first, at the builder's insertion point. Gradients may read the values to
+  /// which `mapping` maps forward values.
   void run(llvm::ArrayRef<mlir::Operation *> forward,
            const mlir::IRMapping &mapping);
-  /// The gradient of a value, once `run` is done; null when there is none.
+  /// The gradient of a value, after `run`; null if it has none.
   mlir::Value gradientOf(mlir::Value result) override {
     return grads.lookup(result);
   }

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Each new program is a copy of `eval` that returns the results of one call,
-// with everything erased that these do not need. Results of other calls become
-// inputs.
+// Makes programs for calibration that run one layer at a time. Each is a copy
+// of `eval` that returns the results of one call of a layer, without the
+// operations that these do not need. Results of other calls become inputs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,8 @@ static void eraseUnused(Block &body) {
       op.erase();
 }
 
-/// Makes a function return `results`, and erases what they do not need.
+/// Makes a function return `results`, and erases the operations that they do
+/// not need.
 static void giveResults(nn::FuncOp function, ValueRange results) {
   Block &body = function.getBody().front();
   body.getTerminator()->setOperands(results);
@@ -44,7 +45,8 @@ namespace {
 /// some of its products.
 struct Moments {
   nn::FuncOp function;
-  /// For each result, the number of the argument that is the product's weight.
+  /// For each result, the index of the argument that is the weight of the
+  /// result's product.
   SmallVector<unsigned> weights;
 };
 
@@ -108,8 +110,8 @@ static Value momentsOf(nn::LinearOp product) {
 }
 
 /// The products whose weight is an argument of the layer, in groups. With
-/// `isSequential` a group has the products that read the same value, in the
-/// order of computation; else there is one group.
+/// `isSequential` there is one group for all products that read the same value,
+/// in the order of computation. Otherwise all products are one group.
 static SmallVector<SmallVector<nn::LinearOp>> productsOf(nn::FuncOp layer,
                                                          bool isSequential) {
   SmallVector<SmallVector<nn::LinearOp>> stages;
@@ -128,8 +130,8 @@ static SmallVector<SmallVector<nn::LinearOp>> productsOf(nn::FuncOp layer,
   return stages;
 }
 
-/// The copies of a layer that return moments, one for each group of products.
-/// Made at the first request.
+/// The copies of a layer that return second moments, one for each group of
+/// products. They are made at the first request.
 ArrayRef<Moments> Splitter::momentsIn(nn::FuncOp layer) {
   auto [entry, isNew] = known.try_emplace(layer);
   if (!isNew)
@@ -161,7 +163,7 @@ ArrayRef<Moments> Splitter::momentsIn(nn::FuncOp layer) {
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// The results of other calls that the operands of `call` depend on.
+/// The results of other calls on which the operands of `call` depend.
 static llvm::SetVector<Value> valuesOfOthers(nn::CallOp call) {
   llvm::SetVector<Value> found;
   llvm::SmallDenseSet<Operation *> seen = {call};
@@ -177,9 +179,9 @@ static llvm::SetVector<Value> valuesOfOthers(nn::CallOp call) {
   return found;
 }
 
-/// Replaces the result of `before` that `call` reads by an input of the
-/// program, with the port `hidden`. Fails (H0153) where the call reads anything
-/// else that other calls compute.
+/// Makes the result of the call `before` an input of the program, with the port
+/// `hidden`, which `call` then reads. Fails (H0153) if `call` reads other
+/// values that calls compute.
 static LogicalResult takeHidden(nn::FuncOp program, nn::CallOp before,
                                 nn::CallOp call) {
   llvm::SetVector<Value> needed = valuesOfOthers(call);
@@ -218,8 +220,8 @@ static void eraseUnusedInputs(nn::FuncOp program) {
   program.setInputsAttr(ArrayAttr::get(program.getContext(), left));
 }
 
-/// Adds a program that returns what `rewrite` gives for call `number` of a
-/// layer.
+/// Adds a program for call `number` of a layer. The program returns the values
+/// that `rewrite` returns for this call.
 LogicalResult Splitter::add(const Twine &name, size_t number, Rewrite rewrite,
                             ArrayRef<Attribute> outputs) {
   auto program = cast<nn::FuncOp>(eval->clone());
@@ -250,7 +252,7 @@ LogicalResult Splitter::addLayer(size_t number) {
       {port});
 }
 
-/// Adds the program for a group of products, if one of their weights is a
+/// Adds the program for a group of products, if the weight of one of them is a
 /// parameter.
 LogicalResult Splitter::addStage(size_t number, size_t &stage,
                                  const Moments &moments) {

@@ -56,7 +56,8 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
            step.getKind() == nn::ProgramKind::Eval;
   }
 
-  /// A step must have at most one loop, with the strategy's micro-batches.
+  /// A step must have at most one loop, which runs as often as the strategy has
+  /// micro-batches.
   LogicalResult verifyLoops(nn::StepOp step) {
     int64_t count =
         step.getKind() == nn::ProgramKind::Train ? strategy.accumulate : 1;
@@ -96,8 +97,8 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
     return success();
   }
 
-  /// Gradients must be written in the loop; the buckets of gradients must only
-  /// be read by the optimizer.
+  /// Gradients must be written inside the loop over micro-batches, and only the
+  /// optimizer may read the buckets of gradients.
   LogicalResult verifyTraining(nn::ModelOp model, nn::StepOp step) {
     if (step.getBody().getOps<nn::UpdateOp>().empty())
       return step.emitError("H0909: updates no parameter");

@@ -13,10 +13,10 @@
 
 namespace heddle {
 
-/// Replaces the inputs of a norm by their sums of squares, one for each block
-/// of nn.square_sums, so that all plans add in the same order. Does nothing if
-/// the norm has sums as inputs already, or if no input is longer than a block.
-/// Returns whether it changed the norm.
+/// Replaces the inputs of a norm by their sums of squares, one sum for each
+/// block of elements (nn.square_sums), so that every plan adds in the same
+/// order. Does nothing if the inputs are such sums already, or if no input is
+/// longer than a block. Returns whether it changed the norm.
 bool splitNorm(nn::GlobalNormOp norm);
 
 } // namespace heddle

@@ -18,9 +18,9 @@ namespace heddle {
 /// programs of the model must be steps.
 void eraseUncalled(nn::ModelOp model);
 
-/// Checks that the runtime fills every input of a program and reads every
-/// output, by their roles, and that no port occurs twice. Errors begin with
-/// `code`.
+/// Checks the ports (inputs and outputs) of a program: the runtime must know
+/// how to fill each input and what to do with each output, by its role, and no
+/// port may occur twice. Errors begin with `code`.
 mlir::LogicalResult verifyPorts(nn::StepOp step, llvm::StringRef code);
 mlir::LogicalResult verifyPorts(planir::SequenceOp sequence,
                                 llvm::StringRef code);

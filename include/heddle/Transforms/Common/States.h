@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lookups of states, and the checks of states that the verifiers of the phases
-// from train on share.
+// Functions that look up states. Also the checks of states that the verifiers
+// of all phases from train on share.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,19 +22,20 @@ inline int64_t elementsOf(mlir::Type tensor) {
   return llvm::cast<mlir::RankedTensorType>(tensor).getNumElements();
 }
 
-/// The states that a name stands for: a bucket's members, or the one state.
+/// The states with that name: the members of a bucket, or a single state.
 llvm::SmallVector<llvm::StringRef> statesOf(const mlir::SymbolTable &symbols,
                                             llvm::StringRef name);
 
-/// The kind of memory in which the state lives, or the bucket's members do.
+/// The kind of memory that holds the state, or the members of the bucket, with
+/// that name.
 nn::MemoryKind memoryOf(const mlir::SymbolTable &symbols, llvm::StringRef name);
 
-/// The names of parameters that have a copy in compute precision, which layers
-/// read instead.
+/// The names of parameters that have a copy in compute precision. Layers read
+/// the copy instead of the parameter.
 llvm::DenseSet<mlir::StringAttr> copiedIn(nn::ModelOp model);
 
-/// Whether `isMeant` holds for the parameter's name, or for the names of all
-/// tensors in the weight files that it is made of.
+/// Whether `isMeant` returns true for the parameter's name, or for the names of
+/// all tensors in the weight files that make up the parameter.
 bool isNamed(nn::StateOp parameter,
              llvm::function_ref<bool(llvm::StringRef)> isMeant);
 
@@ -55,9 +56,9 @@ bool writesCache(mlir::Operation *op);
 /// Errors begin with `code`.
 mlir::LogicalResult verifyStates(nn::ModelOp model, llvm::StringRef code);
 
-/// Checks that gradients which are filled with a constant, also by a kernel,
-/// begin with 0: every rank would add another value to the sum. Errors begin
-/// with `code`.
+/// Checks that a gradient which is filled with a constant, by an operation or a
+/// kernel, starts at 0. Gradients are summed over ranks, so that any other
+/// value would be added once per rank. Errors begin with `code`.
 mlir::LogicalResult verifyGradientsBegin(nn::ModelOp model,
                                          llvm::StringRef code);
 

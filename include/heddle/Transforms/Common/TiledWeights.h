@@ -14,9 +14,9 @@
 
 namespace heddle {
 
-/// The setting `tile` of a model's strategy, a list of PATTERN=N. Products with
-/// a tiled weight use a tile of its rows at a time, so that less of it is in
-/// memory.
+/// The setting `tile` of a model's strategy, a list of PATTERN=N. It cuts a
+/// matching weight into N tiles of rows. A product uses one tile at a time, so
+/// that only a part of the weight must be in memory.
 class TiledWeights {
 public:
   /// Reads the setting. Emits H0148 on the model for an invalid pattern or
@@ -25,9 +25,9 @@ public:
 
   bool empty() const { return entries.empty(); }
 
-  /// The number of tiles of a parameter with that name and type: that of the
-  /// last pattern which matches. 1 if none matches or the parameter is no
-  /// matrix.
+  /// The number of tiles for a parameter with that name and type. The last
+  /// pattern that matches gives it. Returns 1 if none matches or the parameter
+  /// is not a matrix.
   int64_t tilesOf(llvm::StringRef parameter, mlir::Type type) const;
 
   /// The patterns that match none of the parameters.

@@ -13,10 +13,10 @@
 
 namespace heddle {
 
-/// The verifier pass at the end of a phase. It changes nothing, and fails if
-/// the IR breaks what the phase promises. `Base` is the pass base class that
-/// tablegen generates. `PassT` has `LogicalResult verify(OpT)`, which emits the
-/// error.
+/// Base class of the verifier pass at the end of each phase. The pass changes
+/// nothing, and fails if the IR violates the phase's invariants. `Base` is the
+/// pass base class that tablegen generates. `PassT` is the pass itself, whose
+/// `LogicalResult verify(OpT)` emits the error.
 template <template <typename> class Base, typename PassT>
 struct VerifyPass : Base<PassT> {
   void runOnOperation() override {

@@ -21,7 +21,8 @@ namespace heddle::memory {
 inline int64_t alignmentFor(const dist::Strategy &strategy) {
   return factsOf(strategy.target).bufferAlignment;
 }
-/// The alignment of a kernel's operands, in bytes: that of its widest access.
+/// The alignment of a kernel's operands, in bytes: the width of its widest load
+/// or store.
 inline int64_t operandAlignmentFor(const dist::Strategy &strategy) {
   return factsOf(strategy.target).operandAlignment;
 }
@@ -37,23 +38,27 @@ struct Interval {
   int64_t bytes = 0;
   int64_t first = 0, last = 0;
   int64_t offset = 0; ///< The result of pack.
-  /// Alignment of the offset, in addition to that of all intervals.
+  /// The offset must be a multiple of this, in addition to the alignment that
+  /// `pack` gets for all intervals.
   int64_t alignment = 1;
-  /// The run before may have left the bytes in use up to this command, too; -1
-  /// if not.
+  /// If the previous run of the sequence may still use the bytes when this run
+  /// begins: the last command of this run until which it may. Otherwise -1.
   int64_t settled = -1;
-  /// The first command that uses them has waited for everything that was left.
+  /// Whether the first command that uses the bytes has waited for all work that
+  /// the previous run left unfinished.
   bool followsCarried = false;
 };
 
-/// Assigns every interval an offset, a multiple of `alignment` and of its own
-/// alignment (one of them must be a multiple of the other), so that intervals
-/// that are live together do not overlap. Returns the total size. Greedy by
-/// size, each at the lowest free offset (Pisarchyk and Lee, arXiv 2001.03288,
-/// section 5).
+/// Assigns an offset to every interval, so that intervals that are live at the
+/// same time do not overlap. Returns the total size in bytes. An offset is a
+/// multiple of `alignment` and of the interval's own alignment, one of which
+/// must be a multiple of the other. The algorithm is greedy by size: the
+/// largest interval first, each at its lowest free offset (Pisarchyk and Lee,
+/// arXiv 2001.03288, section 5).
 int64_t pack(llvm::MutableArrayRef<Interval> intervals, int64_t alignment);
 
-/// The most bytes that are live at one command: no packing can be smaller.
+/// The largest number of bytes that are live at one command. No packing can be
+/// smaller.
 int64_t lowerBound(llvm::ArrayRef<Interval> intervals, int64_t alignment);
 
 } // namespace heddle::memory

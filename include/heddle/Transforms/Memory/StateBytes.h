@@ -15,8 +15,9 @@
 namespace heddle {
 
 /// Returns the bytes of parameters, derived states, gradients and optimizer
-/// states, as memory-plan lays them out for a model after the fuse phase. They
-/// do not depend on which activations are saved, and where.
+/// states per kind of memory, as memory-plan lays them out. The model must be
+/// one after the fuse phase. The result does not depend on which activations
+/// are saved.
 plan::PerMemory<int64_t> modelStateBytes(nn::ModelOp model);
 
 } // namespace heddle

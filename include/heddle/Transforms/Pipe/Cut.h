@@ -24,26 +24,28 @@ namespace heddle::pipe {
 /// The number of layers of each virtual stage, in order.
 using Cut = llvm::SmallVector<int64_t>;
 
-/// The floating-point operations of one micro-batch. Only ratios matter.
+/// The floating-point operations of one micro-batch, by layer. Only their
+/// ratios matter.
 struct LayerCosts {
   llvm::SmallVector<double> layers;
   double first = 0; ///< Before the first layer: the embedding.
   double last = 0;  ///< After the last layer: final norm, head, loss.
 };
 
-/// Cuts the layers into `stages` stages of at least one layer each, such that
-/// the most expensive stage is as cheap as possible. Among such cuts it takes
-/// the most even one (least squares), then the one with the fewest layers in
-/// the first stages, which hold the activations of most micro-batches. It is
-/// computed by dynamic programming over prefixes. There must be at least as
-/// many layers as stages, or one stage.
+/// Cuts the layers into `stages` stages of at least one layer each, so that the
+/// most expensive stage is as cheap as possible. Among such cuts it takes the
+/// most even one (least squares). Among equally even ones it takes the one with
+/// the fewest layers in the first stages, which hold the activations of most
+/// micro-batches. `costs` must have at least as many layers as stages, or
+/// `stages` must be 1. Uses dynamic programming over prefixes.
 Cut cutByCost(const LayerCosts &costs, int64_t stages);
 
-/// Reads the user's cut: the layers of each virtual stage as "3,4,5", or
-/// Megatron's layout "Et*3|(tt|)*2tL" (E embedding, t layer, L loss, `|`
-/// between stages, `*n` repeats a letter or a group, commas mean nothing). Only
-/// the first and the last stage may have no layer. Nothing when it does not
-/// fit; then `why` says so.
+/// Reads the user's cut, either as the layers of each virtual stage, "3,4,5",
+/// or as Megatron's layout, "Et*3|(tt|)*2tL". In a layout E is the embedding, t
+/// a layer, L the loss and `|` the end of a stage; `*n` repeats a letter or a
+/// group, and commas mean nothing. Only the first and the last stage may have
+/// no layer. Returns nullopt, and sets `why`, if the text is invalid or does
+/// not fit the model.
 std::optional<Cut> readCut(llvm::StringRef layout, int64_t layers,
                            int64_t stages, std::string &why);
 

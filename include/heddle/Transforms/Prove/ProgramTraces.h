@@ -24,15 +24,18 @@ struct ProgramTrace {
 /// The mesh that the plan was made for.
 plan::Mesh meshOf(planir::ProgramOp program);
 
-/// The programs of a module, by stage.
+/// The programs of a module, ordered by pipeline stage.
 llvm::SmallVector<planir::ProgramOp> programsOf(mlir::ModuleOp module);
 
-/// Unrolls the step program `sequence` of `program`. Calls are entered; loops
-/// and fragments of the step itself become bodies that are run many times. With
-/// `rank` every address is that rank's; without, the trace stands for all ranks
-/// of the program's stage. Emits an error and fails if the schedule cannot be
-/// parsed (H0905), if an index is no sum of multiples of numbers that are known
-/// when a plan is loaded, or if an operand is no buffer (H0913).
+/// Makes the trace of the step program `sequence` of `program`. The commands of
+/// called sequences are part of it. A loop or fragment of the step itself
+/// becomes a body of the trace that is run many times. With `rank` the
+/// addresses are those of that rank; without it, the trace is one for all ranks
+/// of the program's stage.
+///
+/// Emits an error and fails if the schedule cannot be parsed (H0905), if an
+/// index is not a sum of multiples of numbers that are known when a plan is
+/// loaded, or if an operand is not a buffer (H0913).
 mlir::FailureOr<ProgramTrace> traceOf(planir::ProgramOp program,
                                       planir::SequenceOp sequence,
                                       std::optional<int64_t> rank = {});

@@ -26,8 +26,8 @@
 namespace heddle::prove {
 
 /// The two address spaces of a trace: memory that lives across steps, and
-/// memory of one step. In each of them the kinds of memory lie one behind the
-/// other, the device's first.
+/// memory of one step. Each contains all kinds of memory, one behind the other,
+/// beginning with the device's.
 enum class Space : uint8_t { Persistent, Arena };
 
 /// Bytes [begin, end).
@@ -51,7 +51,7 @@ std::string textOf(Axes axes);
 struct State {
   Range range;
   std::string name;
-  /// Whether the state lives across steps, and the optimizer writes it.
+  /// Whether the state lives across steps and is written by the optimizer.
   bool lasts = false;
   /// Whether it is a key-value cache, which lives across steps and is written
   /// by attention.
@@ -67,9 +67,10 @@ struct State {
   Axes axes = 0; ///< The axes along which ranks hold different parts.
 };
 
-/// Bytes of the persistent region with one element for each element of a
-/// parameter: the parameter, its gradient, or an optimizer state. A flat tensor
-/// that is split over ranks is one member, of its first parameter.
+/// Bytes of the persistent region that belong to one parameter and have one
+/// element for each of its elements: the parameter, its gradient, or an
+/// optimizer state. A flat tensor that is split over ranks is a single member,
+/// which has the name of its first parameter.
 struct Member {
   Range range;
   int64_t width = 1; ///< Bytes of an element.
@@ -88,19 +89,19 @@ struct Port {
   bool isOutput = false;
 };
 
-/// Bytes that an event reads or writes. They begin at `begin` + `perIteration`
-/// * iteration + `perSlot` * slot, and are `bytes` long.
+/// Bytes that an event reads or writes: `bytes` bytes from `begin` +
+/// `perIteration` * iteration + `perSlot` * slot on.
 struct Access {
   Space space = Space::Arena;
   bool writes = false;
-  /// Whether the access is to a slot of a state with activations of
-  /// micro-batches in flight.
+  /// Whether the access is to one slot of a state that holds the activations of
+  /// several micro-batches.
   bool inSlot = false;
   int16_t operand = 0; ///< Number of the command's operand, for messages.
   int32_t buffer = -1; ///< Index into Trace::buffers.
-  /// If not 0, the address depends on the rank. Accesses with equal numbers
-  /// depend on it in the same way. `begin` is the address on the first rank;
-  /// the last rank's is `spread` bytes behind it.
+  /// Not 0 if the address depends on the rank; accesses with the same number
+  /// depend on it in the same way. `begin` is the address on the first rank.
+  /// The address on the last rank is `spread` bytes higher.
   int32_t rankTerm = 0;
   int64_t spread = 0;
   Axes rankAxes = 0; ///< The axes that the address depends on.
@@ -132,10 +133,10 @@ struct Message {
 
 struct Kernel {
   std::string code; ///< Identifies the code: equal for kernels with equal code.
-  /// By written operand: the operands that its value is computed from.
+  /// For each written operand, the operands from which its value is computed.
   std::map<int16_t, std::vector<int16_t>> sources;
-  /// Operands that say where in a cache tokens are stored, with the input that
-  /// each of them must be.
+  /// The operands that say at which positions of a cache tokens are stored.
+  /// Each must be the step's input with the role given here.
   std::map<int16_t, plan::PortRole> places;
 };
 
@@ -146,7 +147,8 @@ struct Event {
     Copy,
     CopyRows, ///< Reads ids, and the rows of a table that they select.
     Fill,
-    /// A buffer's lifetime begins. If `writes` is set, it holds an input.
+    /// The lifetime of a buffer begins. If `writes` is set, the buffer then
+    /// holds an input of the step.
     Fresh,
     /// Records the point that `stream` has reached, like cudaEventRecord.
     Record,
@@ -158,8 +160,8 @@ struct Event {
     Receive, ///< Blocks until message `number` has arrived.
     Flush ///< Blocks until at most `left` sends of the channel are in flight.
   } kind = Kind::Launch;
-  /// The stream that runs it. Communication starts, and is waited for, on
-  /// `Compute`.
+  /// The stream that runs the event. Communication starts on `Compute`, which
+  /// also waits for it.
   plan::Stream stream = plan::Stream::Compute;
   int32_t number = -1; ///< Index into Trace::collectives or Trace::messages.
   int32_t token = -1;  ///< Connects Record and Join or Settle, Start and Wait.
@@ -170,14 +172,16 @@ struct Event {
   int64_t left = 0;
   int32_t kernel = -1;  ///< For Launch: index into Trace::kernels.
   bool updates = false; ///< For Launch: whether the kernel updates parameters.
-  /// Whether the event may write a cache, and no other memory that lives across
-  /// steps.
+  /// Whether the event may write a cache. It writes no other memory that lives
+  /// across steps.
   bool writesCache = false;
   /// For Launch: whether the kernel computes attention over a cache.
   bool readsCache = false;
-  /// For Launch and CopyRows: the axes that its scalar operands depend on.
+  /// For Launch and CopyRows: the mesh axes on which the values of its scalar
+  /// operands depend.
   Axes rankAxes = 0;
-  /// In an unrolled trace: the micro-batch. -1: that of the body's run.
+  /// In an unrolled trace: the event's micro-batch. -1: take it from the run of
+  /// the event's body.
   int64_t iteration = -1;
   std::vector<Access> accesses;
 
@@ -186,15 +190,15 @@ struct Event {
 
 using Body = std::vector<Event>;
 
-/// One execution of a body: an iteration of a loop, or a fragment.
+/// One execution of a body: an iteration of a loop, or one run of a fragment.
 struct BodyRun {
   int32_t body = 0;
   int64_t iteration = -1; ///< -1 outside of loops and fragments.
   int64_t slot = 0;
 };
 
-/// The commands of one rank in a step. A body that is run many times is stored
-/// once.
+/// The commands that one rank executes in a step. A body that is executed many
+/// times is stored once.
 struct Trace {
   std::vector<Range> buffers; ///< The extents of all buffers.
   std::vector<State> states;  ///< Sorted by their first byte.
@@ -205,11 +209,12 @@ struct Trace {
   std::vector<Message> messages;
   std::vector<Body> bodies;
   std::vector<BodyRun> runs;
-  /// The number of tokens. In a run of its body each token is started once.
+  /// The number of values of `Event::token`. One run of a body starts each
+  /// token of the body once.
   int32_t tokens = 0;
   int64_t stage = 0;
-  /// Sends are done in order, as NCCL does them: a send whose receive has not
-  /// started keeps the sends after it waiting.
+  /// Whether sends are executed in order, as by NCCL: a send waits until the
+  /// receives of all earlier sends have started.
   bool sendsInOrder = false;
   std::vector<std::string> names, paths;
   std::vector<Kernel> kernels;
@@ -219,7 +224,7 @@ struct Trace {
   int64_t iterationOf(const Event &event, const BodyRun &run) const {
     return event.iteration >= 0 ? event.iteration : run.iteration;
   }
-  /// The first byte of an access in a run.
+  /// The address of an access's first byte in one run of its body.
   static int64_t beginOf(const Access &access, const BodyRun &run) {
     return access.begin + access.perIteration * run.iteration +
            access.perSlot * run.slot;
@@ -230,19 +235,19 @@ struct Trace {
   }
 };
 
-/// Returns the trace as one body that is run once. Buffers that only one body
-/// uses begin anew in each run of it.
+/// Returns the trace with a single body that is run once. If only one body uses
+/// a buffer, the buffer's lifetime begins anew in each run of that body.
 Trace unroll(const Trace &trace);
 
 /// Why a plan is refused.
 struct Fault {
   enum class Kind {
     Extent, ///< An operand accesses bytes outside of its buffer.
-    /// Bytes are read that were not written, or were written for another
-    /// buffer.
+    /// A command reads bytes that were not written, or that hold the value of
+    /// another buffer.
     Flow,
-    /// Bytes are used while a concurrent command writes them, or the other way
-    /// round.
+    /// Two concurrent commands use the same bytes, and at least one writes
+    /// them.
     Race,
     Waits,       ///< A communication is not waited for, or not started.
     Collectives, ///< Members of a group do not run the same collectives.
@@ -250,7 +255,8 @@ struct Fault {
     Deadlock,    ///< Ranks wait for each other in a cycle.
   } kind = Kind::Flow;
   std::string text;
-  /// An event that is part of the fault: index of the trace, and `origin`.
+  /// An event that takes part in the fault: the index of its trace, and its
+  /// `origin`.
   struct Source {
     size_t trace = 0;
     int32_t origin = -1;
@@ -258,70 +264,83 @@ struct Fault {
   std::vector<Source> sources; ///< The first one is at fault.
 };
 
-/// Checks that every read finds the bytes that it is meant to find. A read of
-/// the arena must find what the last writer of the same buffer left, and a read
-/// of a slot what the same micro-batch left. No operand may leave its buffer.
-/// Inputs are written before the step, and outputs must be written when it
-/// ends. States that live across steps hold what earlier steps left; only the
-/// optimizer and collectives write them. A communication counts as done when it
-/// starts: `checkRaces` covers its duration. `executed` gets the number of
-/// executed events added; each transition of a body is executed once.
+/// Checks the flow of data: every read must find the bytes that the program
+/// means.
+/// - A read of the arena must find what the last writer of the same buffer
+///   wrote, and a read of a slot what the same micro-batch wrote. No operand
+///   may reach beyond its buffer.
+/// - Inputs are written before the step. Outputs must be written when it ends.
+/// - States that live across steps hold what earlier steps wrote. Only the
+///   optimizer and collectives may write them.
+///
+/// A communication counts as done when it starts; `checkRaces` covers its
+/// duration. Adds to `executed` the number of events that were executed. Of
+/// several runs of a body, those that would repeat the same changes are
+/// executed once.
 std::optional<Fault> checkFlow(const Trace &trace, int64_t *executed = nullptr);
 
-/// Checks offloaded states. A store to such a state must store a tile that was
+/// Checks the transfers of offloaded states. A stored tile must have been
 /// fetched from the same bytes and updated since. An updated tile must be
 /// stored before its memory is reused, before the same bytes are fetched again,
-/// and before the step ends. An activation must be stored in a slot whose
-/// content was fetched already, and must be fetched before the step ends.
+/// and before the step ends. An activation may be stored in a slot only after
+/// the slot's previous activation was fetched. It must be fetched before the
+/// step ends.
 std::optional<Fault> checkStateTiles(const Trace &trace);
 
-/// Checks, in plans with offloaded states, that transfers move the elements
-/// that are asked for. All operands of an update must be the same elements of
-/// the same parameters. The same operand of updates with the same code must be
-/// of the same kind, for example `exp_avg`. Results must be stored where these
-/// elements are kept. What a layer reads of fetched parameters must have the
-/// same name within the layer as what other layers with the same code read.
+/// Checks that plans with offloaded states transfer the right elements.
+/// - All operands of an update must be the same elements of the same
+///   parameters.
+/// - In updates with the same code, operands with the same number must be of
+///   the same kind, for example `exp_avg`.
+/// - A result must be stored where the state keeps these elements.
+/// - Layers with the same code must read fetched parameters with the same name
+///   within the layer.
 ///
-/// Not checked are values that ranks exchanged, parts that depend on the rank's
-/// number, and reads of parameters outside of layers.
+/// Does not check values that ranks exchanged, offsets that depend on the rank,
+/// and reads of parameters outside of layers.
 std::optional<Fault> checkSameElements(const Trace &trace);
 
-/// Checks offloaded gradients. A store must not overwrite gradients that were
-/// not fetched yet. A gradient that was fetched and added to must be stored
-/// where it came from, if stores of gradients follow. All gradients must be
-/// fetched before the step ends.
+/// Checks the transfers of offloaded gradients. A store must not overwrite a
+/// gradient that was not fetched yet. A gradient that was fetched and added to
+/// must be stored at its old address, if later commands store gradients. All
+/// gradients must be fetched before the step ends.
 std::optional<Fault> checkGradients(const Trace &trace);
 
-/// Checks that no command touches bytes that a communication in flight writes,
-/// or writes bytes that one reads. A collective is in flight from its start to
-/// its wait, a message from its send to the flush that allows fewer. Every
-/// collective must be waited for before the step ends. Commands of two streams
-/// may use the same bytes, with one of them writing, only if a record and a
-/// join order them. A program that leaves work to its next run is executed
-/// twice, and the second run must wait for everything that the first one left.
+/// Checks that commands and communications do not conflict.
+/// - No command may touch bytes that a communication in flight writes, or write
+///   bytes that it reads. A collective is in flight from its start to its wait.
+///   A message is in flight from its send until a flush whose limit no longer
+///   includes it.
+/// - Every collective must be waited for before the step ends.
+/// - Two commands on different streams may use the same bytes, with at least
+///   one of them writing, only if a record and a join order them.
+/// - A program that leaves work to its next run is executed twice. The second
+///   run must wait for all work that the first one left.
 std::optional<Fault> checkRaces(const Trace &trace);
 
-/// Checks that ranks agree on their communication, and do not deadlock.
-/// `traces` has one trace for every rank, or for one rank of each pipeline
-/// stage: the ranks of a stage run the same commands, so their communication
-/// along other axes matches. The members of a group must run the same
-/// collectives in the same order. What is sent on a channel must be received,
-/// with the same size, element type and micro-batch.
+/// Checks that ranks agree on their communication and do not deadlock. `traces`
+/// has one trace for every rank, or one for each pipeline stage. The latter is
+/// enough because all ranks of a stage run the same commands, so that their
+/// communication along other axes matches. The members of a group must run the
+/// same collectives in the same order. Each message that is sent on a channel
+/// must be received, with the same size, element type and micro-batch.
 ///
 /// Then the step is simulated. Starts and sends do not block. A rank runs its
-/// collectives in the order of their starts, together with all members. A
-/// receive waits for the send, and a flush for the receives. If sends are done
-/// in order, a send waits for the sends before it. None of this depends on
-/// time, so a plan that blocks here blocks in every execution.
+/// collectives in the order of their starts, together with all members of the
+/// group. A receive waits for its send, and a flush for the receives. With
+/// `sendsInOrder` a send waits for earlier sends. None of this depends on time,
+/// so a plan that blocks here blocks in every execution.
 std::optional<Fault> checkAgreement(const plan::Mesh &mesh,
                                     const std::vector<Trace> &traces);
 
-/// Checks that replicas stay equal: ranks that hold the same state have the
-/// same bytes of it after the step, and all ranks have the same loss and
-/// gradient norm. `traces` are those of one rank of each stage. A value may
-/// differ along the axes along which its operands differ. The result that a
-/// collective gives to all members does not differ among them. Stages have the
-/// same loss if they compute it with the same code from such a result.
+/// Checks that replicas stay equal. After the step, ranks that hold the same
+/// state must have the same bytes of it, and all ranks must have the same loss
+/// and gradient norm. `traces` has one trace for each pipeline stage.
+///
+/// A value may differ along the axes along which its operands differ. If a
+/// collective gives all its members the same result, that does not differ among
+/// them. Two stages have the same loss if they compute it with the same code
+/// from such a result.
 std::optional<Fault> checkReplicas(const plan::Mesh &mesh,
                                    const std::vector<Trace> &traces);
 
@@ -334,7 +353,7 @@ std::optional<Fault> checkCommunication(const plan::Mesh &mesh,
 std::optional<Fault> checkAll(const plan::Mesh &mesh,
                               const std::vector<Trace> &traces);
 
-/// The code of the error: H0913, H0914, or one for each kind.
+/// The error code of a kind of fault: H0913, H0914 or another.
 const char *codeOf(Fault::Kind kind);
 
 } // namespace heddle::prove

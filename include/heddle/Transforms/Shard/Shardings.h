@@ -14,35 +14,37 @@
 
 namespace heddle::shard {
 
-/// A sharding that splits none of `rank` dimensions. The value is a partial sum
-/// over the axes `unreduced`.
+/// The sharding of a tensor with `rank` dimensions of which none is split, and
+/// which is a partial sum over the axes `unreduced`.
 dist::TensorShardingAttr
 wholeSharding(mlir::MLIRContext *context, int64_t rank,
               llvm::ArrayRef<mlir::Attribute> unreduced = {});
 
-/// How a state or bucket is stored; whole where its attribute `storage` is
-/// missing.
+/// The sharding in which a state or bucket is stored: its attribute `storage`,
+/// or whole if it has none.
 dist::TensorShardingAttr storageOf(mlir::Operation *state);
 
 /// The model's mesh. Emits an error (H0904) if there is none.
 mlir::FailureOr<dist::MeshOp> meshOf(nn::ModelOp model);
 
-/// The sharding that the IR has for a value in a function or step; null if it
-/// has none. `symbols` are those of the model.
+/// The sharding that an attribute in the IR gives a value in a function or
+/// step; null if none does. `symbols` are those of the model.
 dist::TensorShardingAttr shardingOf(mlir::Value value,
                                     const mlir::SymbolTable &symbols);
 
 /// Whether the sharding splits a tensor over axes with replicas, as ZeRO does.
 bool splitsReplicas(dist::TensorShardingAttr sharding);
 
-/// The sharding without its first dimension: that of a slice along it.
+/// The sharding of a slice along the first dimension: the same without that
+/// dimension.
 dist::TensorShardingAttr dropFirst(dist::TensorShardingAttr sharding);
-/// The sharding with a new first dimension that is not split: slots, or all
-/// micro-batches.
+/// The sharding with a new first dimension that is not split, such as that of
+/// slots or of all micro-batches.
 dist::TensorShardingAttr addFirst(dist::TensorShardingAttr sharding);
 
 /// Checks that every value has the sharding that its users expect, and that no
-/// user takes a partial sum for a whole value. Errors begin with `code`.
+/// operation which expects a whole value reads a partial sum. Errors begin with
+/// `code`.
 mlir::LogicalResult verifyShardings(nn::ModelOp model, llvm::StringRef code);
 
 } // namespace heddle::shard

@@ -18,7 +18,7 @@
 
 namespace heddle::train {
 
-/// One element of an update, as values in the body of nn.update.
+/// The values of one element in the body of nn.update.
 struct Element {
   mlir::Value parameter;
   mlir::Value gradient;               ///< After clipping.
@@ -41,17 +41,18 @@ struct Power {
 
 struct Optimizer {
   llvm::StringRef rule; ///< The optimizer's name in nn.update.
-  /// The names of its states of each parameter. A state has the parameter's
-  /// shape, is f32, and begins with zeros.
+  /// The names of the states that the optimizer has for each parameter. A state
+  /// has the parameter's shape, is f32, and starts with zeros.
   llvm::SmallVector<llvm::StringRef> states;
   llvm::SmallVector<Power> powers;
-  /// Builds the new parameter and the new states.
+  /// Builds the operations that compute the new parameter and the new states.
+  /// Returns these values.
   llvm::SmallVector<mlir::Value> (*update)(nn::Scalars &s, const Element &x,
                                            const dist::Strategy &strategy);
-  /// For an optimizer that scales the update of a parameter by norms over all
-  /// its elements, as LAMB. `direction` gives the unscaled update of an
-  /// element; `factor` gives the scale from the sums of squares of the
-  /// parameter and of the direction. Null for others.
+  /// For optimizers, such as LAMB, that scale the update of a parameter by
+  /// norms over all its elements; null for others. `direction` builds the
+  /// unscaled update of an element. `factor` builds the scale from the sums of
+  /// squares of the parameter and of the direction.
   mlir::Value (*direction)(nn::Scalars &s, const Element &x,
                            const dist::Strategy &strategy) = nullptr;
   mlir::Value (*factor)(nn::Scalars &s, mlir::Value parameter,
