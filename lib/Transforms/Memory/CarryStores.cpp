@@ -17,7 +17,7 @@ using namespace heddle::memory;
 
 namespace {
 
-/// The stores at the end of a step, and the layers at its beginning.
+/// Rewrites the stores at the end of a step, and the waits in its first layers.
 class Carrier {
 public:
   Carrier(nn::StepOp step, const SymbolTable &symbols)
@@ -43,9 +43,9 @@ public:
   }
 
 private:
-  /// Finds the stores after the last layer, if they are in a block that runs
-  /// once. In a pipeline stage every fragment would have to wait for them, so
-  /// none are found.
+  /// Finds the stores to files after the last layer. There are none in a
+  /// pipeline stage, where every fragment of the next step would have to wait,
+  /// nor in a loop that runs several times.
   bool findStores() {
     dist::StoreOp last;
     bool isStage = false;
@@ -77,7 +77,7 @@ private:
     return !stores.empty();
   }
 
-  /// Whether no layer runs after a store, and nothing is fetched.
+  /// Whether no layer and no fetch follows a store.
   bool isAfterLayers(Operation *store) {
     for (Operation *op = store; op != step; op = op->getParentOp())
       for (Operation *next = op; (next = next->getNextNode());)
@@ -92,8 +92,8 @@ private:
     return true;
   }
 
-  /// Whether the value is in the step's frame. Other memory may be written
-  /// before the next run, so it cannot be stored during that.
+  /// Whether a stored value is in the step's own frame. Other memory may be
+  /// overwritten between two steps, before the store has read it.
   static bool isOfFrame(Storage &storage, Value value) {
     const Root *root = &storage.rootOf(value);
     while (root->kind == Root::Kind::Part || root->kind == Root::Kind::Slice)
@@ -116,7 +116,7 @@ private:
     }
   }
 
-  /// Leaves the last `count` stores to the next run.
+  /// Lets the last `count` stores continue during the next step.
   void place(size_t count) {
     for (Operation *op : placed)
       op->erase();
@@ -153,8 +153,8 @@ private:
   const SymbolTable &symbols;
   OpBuilder builder;
   SmallVector<Operation *> stores, layers;
-  /// The waits after the first store, with the number of stores that each of
-  /// them originally leaves.
+  /// The waits after the first store, with the number of unfinished stores that
+  /// each of them allowed before this pass.
   SmallVector<std::pair<dist::FlushOp, int64_t>> flushes;
   SmallVector<Operation *> placed;
 };

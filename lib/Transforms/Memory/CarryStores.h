@@ -17,10 +17,11 @@
 
 namespace heddle::memory {
 
-/// Leaves the last stores of a step to files, after its last layer, to the next
-/// run: that waits for them one after the other, while its first layers run.
-/// Leaves as many of them as `fits` allows, which is called with the stores in
-/// question left; none in a pipeline stage. Returns how many stores are left.
+/// Lets the writes to files at the end of a step continue during the next step,
+/// which waits for them one after the other while its first layers run. `fits`
+/// is called with a number of such writes in the step, and returns whether the
+/// step then fits the memory budget; as many writes continue as it allows.
+/// Steps of a pipeline stage are not changed. Returns how many writes continue.
 size_t carryStores(nn::StepOp step, const mlir::SymbolTable &symbols,
                    llvm::function_ref<bool()> fits);
 

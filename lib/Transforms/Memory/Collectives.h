@@ -18,7 +18,8 @@ namespace heddle::memory {
 /// Whether the operation is a collective of the dist dialect.
 bool isCollective(mlir::Operation *op);
 
-/// Describes a collective of the dist dialect as the plan and the runtime do.
+/// Converts a collective of the dist dialect to the description that plan and
+/// runtime share: kind, types, ranks, and layout of the ranks' parts.
 plan::CollectiveShape shapeOf(mlir::Operation *op,
                               const mlir::SymbolTable &symbols);
 

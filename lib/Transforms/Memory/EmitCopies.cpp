@@ -13,8 +13,8 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::memory;
 
-/// Refers to the bytes of a state, of a slot of it, or of a bucket, from an
-/// element on.
+/// Returns a reference to the bytes of a state, of one of its slots, or of a
+/// bucket, from element `element` on.
 Value SequenceEmitter::stateRangeOf(Location loc, StringRef state,
                                     int64_t element, Value slot, Type type) {
   Root whole;
@@ -33,9 +33,9 @@ Value SequenceEmitter::stateRangeOf(Location loc, StringRef state,
       loc, dist::memoryOf(cast<RankedTensorType>(type)), bytes, element);
 }
 
-/// Emits a copy on `stream` that starts after everything that was launched, and
-/// runs beside later kernels. With `rows` it copies the rows that this
-/// operation looks up. Returns its token.
+/// Emits an asynchronous copy on `stream`: it starts when all kernels launched
+/// so far are done, and runs beside later kernels. With `rows`, it copies the
+/// rows of a table that `rows` looks up. Returns the token to wait for.
 Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
                                   Value target, Value source,
                                   dist::FetchRowsOp rows) {
@@ -52,9 +52,10 @@ Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
   return builder.create<planir::RecordOp>(loc, token, stream);
 }
 
-/// Makes `stream` wait for copies of the other direction that may touch the
-/// same bytes of a state; with `isAtOnce`, for all of them. The copies of one
-/// stream are done in order, so waiting for the last of them is enough.
+/// Keeps the order of fetches and stores of the same state, which run on
+/// different streams: `stream` waits for the last copy of the other direction
+/// that may overlap with `run`, or, with `isAtOnce`, for the last copy of the
+/// other direction at all. The copies of one stream are done in order.
 void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
                                     const StateRange &run, bool isAtOnce) {
   for (UnderWay &other :
@@ -66,8 +67,9 @@ void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
     }
 }
 
-/// Whether a fetch is waited for immediately. That is done for lack of memory,
-/// so stores must have left their buffers before it starts.
+/// Whether a fetch is waited for immediately, because memory is scarce. Then
+/// pending stores must finish first: the fetch may use the memory that they
+/// read.
 static bool isAtOnce(dist::FetchOp fetch) {
   return !fetch.getPending() ||
          llvm::is_contained(fetch->getUsers(), fetch->getNextNode());
@@ -97,8 +99,9 @@ void SequenceEmitter::emitFetchRows(dist::FetchRowsOp fetch) {
                    table, fetch));
 }
 
-/// Records that the result of a fetch is there when `done` is reached, and
-/// waits for that unless the fetch is pending.
+/// Ends the emission of a fetch whose data has arrived when `done` is signaled.
+/// A pending fetch remembers `done` for its dist.wait; any other fetch waits
+/// here.
 void SequenceEmitter::begin(Operation *fetch, const StateRange &run,
                             Value done) {
   started[fetch] = done.getDefiningOp()->getPrevNode();
@@ -124,8 +127,8 @@ void SequenceEmitter::emitFlush(dist::FlushOp flush) {
     builder.create<planir::WaitOp>(flush.getLoc(), stores.front().token);
 }
 
-/// Numbers the records of the stores that are left, by which the next run finds
-/// them.
+/// Numbers the stores that continue during the next step: the next step waits
+/// for them by their numbers.
 void SequenceEmitter::emitCarry(dist::CarryOp carry) {
   stores.erase(stores.begin(), stores.end() - carry.getStores());
   for (auto [number, store] : llvm::enumerate(stores))
@@ -133,7 +136,9 @@ void SequenceEmitter::emitCarry(dist::CarryOp carry) {
   stores.clear();
 }
 
-/// A copy from the host waits for the kernel on the host that computes it.
+/// Emits a copy between the host's memory and the device. If the source is in
+/// the host's memory, the copy waits for the kernel on the host that computes
+/// it.
 void SequenceEmitter::emitMove(dist::MoveOp move) {
   Location loc = move.getLoc();
   planir::Stream reader = planir::Stream::Host;
@@ -154,7 +159,8 @@ void SequenceEmitter::emitMove(dist::MoveOp move) {
     builder.create<planir::WaitOp>(loc, done, reader);
 }
 
-/// Only the host's stream waits for data that is moved to the host.
+/// Emits a wait. Data that was moved to the host is only waited for by the
+/// stream of kernels on the host.
 void SequenceEmitter::emitWait(dist::WaitOp wait) {
   Value token = tokens.lookup(wait.getInput());
   llvm::erase_if(fetches,

@@ -50,7 +50,7 @@ planir::SequenceOp SequenceEmitter::emit() {
       SmallVector<Location>(inputs.size(), function.getLoc()));
   Operation *end = builder.create<planir::EndOp>(function.getLoc());
 
-  // Map arguments and results to the sequence's arguments.
+  // The memory of arguments and results is passed as arguments of the sequence.
   unsigned next = step ? 0 : function.getNumArguments();
   SmallVector<Value> outputs;
   for (int64_t tie : storage.ties)
@@ -69,7 +69,8 @@ planir::SequenceOp SequenceEmitter::emit() {
       bufferOf(root);
   }
   builder.setInsertionPoint(end);
-  // Fetches wait for the stores that the run before left.
+  // Fetches of this step wait for the stores that the previous step left
+  // unfinished.
   function->walk([&](dist::CarryOp carry) { numCarried = carry.getStores(); });
   if (numCarried > 0)
     builder.create<planir::SettleOp>(function.getLoc(), numCarried - 1,
@@ -78,8 +79,8 @@ planir::SequenceOp SequenceEmitter::emit() {
   return sequence;
 }
 
-/// Inserts at the top of the sequence: buffers and references to states are
-/// defined there, in the order of their first use.
+/// Moves the insertion point to the beginning of the sequence, where buffers
+/// and references to states are defined, in the order of their first use.
 void SequenceEmitter::insertAtTop() {
   if (lastAtTop)
     builder.setInsertionPointAfter(lastAtTop);
@@ -94,8 +95,9 @@ Value SequenceEmitter::bufferOf(Root &root) {
     if (!state) {
       OpBuilder::InsertionGuard guard(builder);
       insertAtTop();
-      // A bucket begins at its first member. A bucket that is split over ranks
-      // has an offset of its own, and its members have none.
+      // If a bucket is not split over ranks, it begins where its first member
+      // does. Otherwise the bucket has an offset of its own, and its members
+      // have none.
       auto bucket = symbols.lookup<nn::BucketOp>(root.name);
       state = builder.create<planir::StateRefOp>(
           loc, dist::memoryOf(root.type),
@@ -121,7 +123,8 @@ Value SequenceEmitter::bufferOf(Root &root) {
   return insertedAtTop[&root] = buffers[&root] = buffer;
 }
 
-/// The index that selects a slice.
+/// The index value that selects a slice: the rank's index, a micro-batch or a
+/// slot.
 Value SequenceEmitter::numberOf(const Root &root) {
   if (root.axes)
     return builder.create<planir::RankOp>(function.getLoc(),
@@ -134,8 +137,7 @@ Value SequenceEmitter::partOf(Root &root, Location loc) {
   Value source = bufferOf(whole);
   if (root.kind == Root::Kind::Slice)
     return slice(loc, source, numberOf(root), root.type);
-  // Define the view next to its buffer: if that is at the top of the sequence,
-  // several regions may use the view.
+  // Define the view right after its buffer, since several regions may use it.
   OpBuilder::InsertionGuard guard(builder);
   if (Operation *definition = source.getDefiningOp())
     builder.setInsertionPointAfter(definition);
@@ -197,7 +199,7 @@ void SequenceEmitter::emitCommands(Block &block) {
       emitLoop(loop);
     if (auto fragments = dyn_cast<pipe::FragmentsOp>(op))
       emitFragments(fragments);
-    // Indices are computed where they were: only launches read them.
+    // Arithmetic on indices is copied as it is: only launches use the results.
     bool isNumber = op.getNumResults() == 1 && op.getNumOperands() > 0 &&
                     op.getResult(0).getType().isIndex();
     if (isNumber)
@@ -222,7 +224,8 @@ void SequenceEmitter::emitCommands(Block &block) {
   }
 }
 
-/// Emits the copies for reads and writes of states, and for slices.
+/// Emits copies for reads and writes of states, and for slices, where Storage
+/// has decided that they need one.
 void SequenceEmitter::emitState(Operation &op) {
   auto state = [&](StringRef name, Value like, Value slot) {
     Root root = storage.rootOf(like);
@@ -255,11 +258,12 @@ void SequenceEmitter::emitState(Operation &op) {
          valueFor(set.getValue()));
 }
 
-/// Bounds the launches on the host that are in flight: if no result of a launch
-/// is moved back and waited for, `compute` waits for an earlier launch. Pinned
-/// memory holds the operands of that many tiles.
+/// Limits the number of kernels on the host that have not finished. If nothing
+/// that the kernel computes is moved back and waited for, the stream `compute`
+/// waits for an earlier kernel instead. Otherwise pinned memory would have to
+/// hold the operands of all of them.
 void SequenceEmitter::boundHost(planir::LaunchOp launch) {
-  // As many as the option in-flight of spmd-host-updates.
+  // The default of the option in-flight of spmd-host-updates.
   constexpr size_t mostUnderWay = 8;
   bool comesBack = llvm::any_of(launch->getUsers(), [](Operation *user) {
     return isa<dist::MoveOp>(user);
@@ -317,7 +321,7 @@ void SequenceEmitter::emitBody(Operation *planned, Region &from, Region &to) {
       builder.create<planir::FlushOp>(send.getLoc(), send.getChannel(),
                                       slots[from.getRegionNumber()] - 1);
     }
-  // Views that were defined in another region are not visible in this one.
+  // A view that is defined in one region cannot be used in another.
   auto outside = buffers;
   emitBlock(from.front());
   buffers = std::move(outside);

@@ -20,9 +20,10 @@
 
 namespace heddle::memory {
 
-/// Makes the plan.sequence of a function or step, whose storage is decided. Its
-/// arguments are those of the function, then buffers for the results that are
-/// not tied to an argument. Its buffers have no offsets yet (see Frame.h).
+/// Translates a function or step to a plan.sequence, a list of commands, after
+/// Storage has decided which values share memory. The sequence has the
+/// function's arguments, then one buffer for each result that is not written to
+/// an argument. Offsets of buffers are assigned later (Frame.h).
 class SequenceEmitter {
 public:
   /// `library`: collectives of an MPI library may be used, which need other
@@ -32,7 +33,7 @@ public:
                   planir::ProgramOp program, bool library);
   planir::SequenceOp emit();
   int64_t numCopies = 0;
-  /// By collective or fetch: the command that it became.
+  /// The command that each collective or fetch was translated to.
   llvm::MapVector<mlir::Operation *, mlir::Operation *> started;
 
 private:
@@ -83,22 +84,24 @@ private:
   planir::SequenceOp sequence;
   mlir::Operation *lastAtTop = nullptr;
   llvm::DenseMap<Root *, mlir::Value> buffers;
-  /// The subset of `buffers` that are defined at the top of the sequence.
+  /// The subset of `buffers` that are defined at the beginning of the sequence,
+  /// so that all regions can use them.
   llvm::DenseMap<Root *, mlir::Value> insertedAtTop;
   llvm::StringMap<mlir::Value> states;
-  /// By pending value: its token.
+  /// The token of each value that is still being computed or transferred.
   llvm::DenseMap<mlir::Value, mlir::Value> tokens;
-  /// A copy between a state and the frame that `compute` may not have waited
-  /// for.
+  /// A copy to or from a state that runs beside the stream `compute`, which has
+  /// perhaps not waited for it yet.
   struct UnderWay {
     StateRange run;
     mlir::Value token;
   };
   std::deque<UnderWay> fetches, stores;
   RangeOverlaps overlap;
-  /// The number of stores that a run leaves to the next one.
+  /// The number of stores that continue during the next step.
   int64_t numCarried = 0;
-  /// Records after launches on the host that `compute` may not have waited for.
+  /// Points recorded after kernels on the host, for which the stream `compute`
+  /// has perhaps not waited yet.
   std::deque<mlir::Value> onHost;
   mlir::IRMapping scalars;
   mlir::Value loopIndex;

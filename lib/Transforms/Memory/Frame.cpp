@@ -117,8 +117,8 @@ void Frame::packAll() {
   }
 }
 
-/// Returns by owner the bytes in use at a command. Bytes that the run before
-/// left count until they are overwritten.
+/// Returns how many bytes each owner has in use at a command. Bytes that the
+/// previous step's stores still read count until they are overwritten.
 static std::map<std::string, int64_t>
 ownersAt(int64_t command,
          ArrayRef<std::pair<StringRef, const Interval *>> intervals,
@@ -153,7 +153,7 @@ Peak Frame::peak() const {
   auto isOfDevice = [](const FrameRegion &region) {
     return region.memory() == nn::MemoryKind::Device;
   };
-  // The change of the bytes in use at each command.
+  // By command: the change of the number of bytes in use.
   std::map<int64_t, int64_t> inUse;
   auto add = [&](int64_t first, int64_t last, int64_t bytes) {
     if (first > last)

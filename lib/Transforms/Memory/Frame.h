@@ -20,10 +20,12 @@
 
 namespace heddle::memory {
 
-/// The bytes of a frame that are in use at the command where most are.
+/// The command of a sequence at which most bytes of its frame are in use, and
+/// their owners.
 struct Peak {
   int64_t command = 0;
-  std::map<std::string, int64_t> owners; ///< By owner: bytes.
+  /// Bytes by owner, for example "activations".
+  std::map<std::string, int64_t> owners;
 
   int64_t numBytes() const {
     int64_t sum = 0;
@@ -33,32 +35,33 @@ struct Peak {
   }
 };
 
-/// The frame of a sequence whose commands are complete: when each buffer and
-/// each callee's frame is in use, and at which offset.
+/// Lays out the frame of a command sequence: the memory of its temporary
+/// buffers, in which the frames of the sequences that it calls lie too. The
+/// sequence must be complete.
 class Frame {
 public:
-  /// Finds the lifetime of every plan.buffer, packs the buffers and the frames
-  /// of callees, whose sizes `frameOf` gives, and writes lifetimes and offsets
-  /// into the sequence. Emits an error and fails if the streams are not
-  /// ordered.
+  /// Finds the lifetime of every plan.buffer, and assigns offsets to the
+  /// buffers and to the frames of called sequences, whose sizes `frameOf`
+  /// returns. Writes lifetimes and offsets into the sequence. Emits an error
+  /// and fails if commands on different streams are not ordered by waits.
   mlir::LogicalResult
   plan(planir::SequenceOp sequence,
        llvm::function_ref<int64_t(llvm::StringRef)> frameOf);
 
-  /// The size of the frame in a kind of memory. Callees have frames only in the
-  /// device's.
+  /// The size of the frame in one kind of memory. Called sequences have frames
+  /// in the device's memory only.
   int64_t numBytes(nn::MemoryKind memory = nn::MemoryKind::Device) const {
     return bytes[planir::memoryOf(memory)];
   }
-  /// The peak in the device's memory.
+  /// The peak of the device's memory.
   Peak peak() const;
-  /// The commands during which a command may run.
+  /// The first and last command that may run while `command` does.
   const planir::Span &spanOf(mlir::Operation *command) const {
     return lifetimes.all().find(command)->second;
   }
 
 private:
-  /// A buffer, or the frame of a callee.
+  /// A buffer, or the frame of a called sequence.
   struct FrameRegion {
     mlir::Operation *op;
     llvm::StringRef owner;
@@ -73,7 +76,8 @@ private:
 
   planir::Lifetimes lifetimes;
   llvm::SmallVector<FrameRegion> regions;
-  llvm::SmallVector<Interval> intervals; ///< By region.
+  /// The lifetime and offset of each region.
+  llvm::SmallVector<Interval> intervals;
   plan::PerMemory<int64_t> bytes;
   int64_t alignment = 0;
 };

@@ -44,8 +44,8 @@ static int64_t paddedBytes(RankedTensorType type) {
          dist::byteSize(type.getElementType());
 }
 
-/// Whether states of this role exist however activations are saved. The
-/// existence of others may depend on that.
+/// Whether the states of this role exist in every plan. Others exist only in
+/// plans that save activations in a certain way.
 static bool isOfModel(nn::StateRole role) {
   return role == nn::StateRole::Parameter || role == nn::StateRole::Derived ||
          role == nn::StateRole::Gradient || role == nn::StateRole::Optimizer;
@@ -92,8 +92,8 @@ private:
   void placeAll(std::optional<plan::FileRole> file) {
     for (auto bucket : model.getOps<nn::BucketOp>()) {
       SmallVector<nn::StateOp> members = membersOf(bucket);
-      // The bucket of an update that was split only names members of another
-      // bucket, which has their offsets.
+      // A bucket whose update was split has several buckets over the same
+      // members; the bucket of all members assigns the offsets.
       if (fileOf(members.back()) == file && !placed.contains(members.front()))
         place(bucket, members);
     }
@@ -194,7 +194,7 @@ private:
     if (program && isSplit(bucket)) {
       SmallVector<Attribute> axes(
           cast<ArrayAttr>(bucket.getStorage()->getDims()[0]).getValue());
-      // Axes without replicas split the members already.
+      // The members are already split along axes without replicas.
       llvm::erase_if(axes,
                      [](Attribute axis) { return !dist::holdsReplicas(axis); });
       builder.create<planir::FlatOp>(

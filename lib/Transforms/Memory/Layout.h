@@ -18,10 +18,11 @@
 
 namespace heddle::memory {
 
-/// The sizes of memory regions, and who owns how many bytes.
+/// The bytes of the persistent region, which holds states across steps, and the
+/// owners of all bytes.
 struct MemoryMap {
   plan::PerMemory<int64_t> persistentBytes;
-  /// The part of the persistent region of each file.
+  /// Bytes of each file.
   plan::PerFile<int64_t> fileBytes;
   /// The bytes that modelStateBytes returns.
   plan::PerMemory<int64_t> modelBytes;
@@ -29,15 +30,15 @@ struct MemoryMap {
   std::map<std::string, int64_t> arenaOwners;
 };
 
-/// Makes a plan.state of every state. First the members of each bucket, in its
-/// order and each at a multiple of 64 elements; then the other states.
-/// Offloaded buckets begin at pages; those on file are grouped by the role of
-/// their file.
+/// Assigns offsets to all states, and adds a plan.state for each to `program`.
+/// The members of a bucket are adjacent, each at a multiple of 64 elements;
+/// states without a bucket follow. Offloaded buckets begin at pages. States on
+/// file are grouped by the file that they belong to.
 MemoryMap layOutStates(nn::ModelOp model, planir::ProgramOp program);
 
-/// The bytes of pinned memory through which a program's copies between files
-/// and the device go, and its lookups of rows. 0 on a CPU. The sizes of the
-/// program's regions must be set.
+/// The bytes of pinned memory through which a program copies between files and
+/// the device, or looks up rows of a table in the host's memory. 0 on a CPU.
+/// Requires that `program` has the sizes of its memory regions.
 int64_t stagingBytesOf(planir::ProgramOp program);
 
 /// A range of elements of a state or bucket.
@@ -49,18 +50,20 @@ StateRange rangeOf(dist::FetchOp fetch);
 StateRange rangeOf(dist::FetchRowsOp fetch);
 StateRange rangeOf(dist::StoreOp store);
 
-/// Whether two ranges may overlap, in any slot. Different names may mean the
-/// same states: a bucket and its members.
+/// Tells whether two ranges of states overlap. Ranges of a bucket and of one of
+/// its members may overlap although their names differ; slots are not
+/// distinguished.
 class RangeOverlaps {
 public:
   explicit RangeOverlaps(const mlir::SymbolTable &symbols) : symbols(symbols) {}
   bool operator()(const StateRange &a, const StateRange &b);
-  /// Whether ranges of these names may overlap.
+  /// Whether ranges with these names may overlap.
   bool share(llvm::StringRef a, llvm::StringRef b);
 
 private:
   const mlir::SymbolTable &symbols;
-  /// Results so far, by the addresses of the names: each symbol's name has one.
+  /// Earlier results. The key is the address of each name's text, which is
+  /// unique for a symbol.
   llvm::DenseMap<std::pair<const char *, const char *>, bool> shared;
 };
 

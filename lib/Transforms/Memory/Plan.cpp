@@ -29,8 +29,9 @@ namespace heddle {
 
 namespace {
 
-/// The result of planning one function: storage, commands and offsets. Planning
-/// is repeated to try other places of fetches and stores.
+/// One attempt to plan a function: which values share memory, the commands, and
+/// the offsets. A step is planned several times, with its transfers at other
+/// places, to find out what fits into memory.
 struct Attempt {
   Attempt(FunctionOpInterface function, const SymbolTable &symbols,
           planir::ProgramOp program, bool library,
@@ -43,7 +44,8 @@ struct Attempt {
   SequenceEmitter emitter;
   planir::SequenceOp sequence;
   Frame frame;
-  LogicalResult planned; ///< Whether the frame could be laid out.
+  /// Failure if commands on different streams are not ordered.
+  LogicalResult planned;
 };
 
 struct Plan : heddle::impl::MemoryPlanBase<Plan> {
@@ -173,21 +175,24 @@ private:
     return room;
   }
 
-  /// Starts fetches of offloaded states as early, and waits for stores as late,
-  /// as the budget allows; without a budget, as far as the frame does not grow.
+  /// Moves fetches of offloaded states to earlier places, and waits for stores
+  /// to later ones, as far as the step still fits the memory budget. Without a
+  /// budget, as far as it needs no more memory.
   void useRoom(nn::StepOp step, const SymbolTable &symbols,
                const dist::Strategy &strategy,
                function_ref<std::unique_ptr<Attempt>()> attempt,
                function_ref<bool(int64_t)> fits) {
-    std::optional<int64_t> first; // Bytes of the original frame.
+    // Bytes of the step's memory before anything moved.
+    std::optional<int64_t> first;
     bool mayFit = true;
-    OwningOpRef<nn::StepOp> before; // The original step, if it does not fit.
+    // A copy of the original step, if that does not fit.
+    OwningOpRef<nn::StepOp> before;
     auto planNow = [&] {
       std::unique_ptr<Attempt> now = attempt();
       if (!first && succeeded(now->planned)) {
         first = now->frame.numBytes();
-        // If only fragmentation makes the frame too large, other places may
-        // give less of it.
+        // The bytes in use fit, but with the unused bytes between them the step
+        // may not. Transfers at other places may leave fewer unused bytes.
         mayFit = fits(now->frame.peak().numBytes());
         if (!fits(*first))
           before = step.clone();
@@ -203,9 +208,9 @@ private:
       int64_t bytes = now->frame.numBytes();
       return hasRoom ? fits(bytes) : bytes <= *first;
     };
-    // A step that is a CUDA graph ends when all of its nodes are done, so it
-    // leaves no stores. Tiles that are fetched early may use the bytes of
-    // stores that are waited for late.
+    // On a GPU a step is a CUDA graph, which ends when all of its copies are
+    // done: no store can continue during the next step. Elsewhere stores come
+    // first, since tiles that are fetched early would take their memory.
     size_t carried = 0;
     if (!factsOf(strategy.target).stepIsGraph)
       carried = carryStores(step, symbols, mayBe);
@@ -218,9 +223,9 @@ private:
     numEarly += early;
   }
 
-  /// If the frame exceeds the budget, starts the all-gathers and fetches that
-  /// are in flight at its peak where their result is used. Returns whether
-  /// there were any.
+  /// Called if a step exceeds the memory budget. Moves the all-gathers and
+  /// fetches that are in flight at the peak to where their results are used.
+  /// Returns whether there were any.
   bool delayAhead(const SequenceEmitter &emitter, const Frame &frame) {
     int64_t peak = frame.peak().command;
     SmallVector<std::pair<Operation *, Operation *>> ahead;
@@ -249,8 +254,8 @@ private:
     return alignTo(scratch, alignment);
   }
 
-  /// Moves operations of other dialects than nn to the program: kernels,
-  /// objects, the mesh, the schedule.
+  /// Moves everything that a program keeps from its model: kernels, objects,
+  /// the mesh and the schedule.
   void moveKernels(nn::ModelOp model, planir::ProgramOp program) {
     for (Operation &op : llvm::make_early_inc_range(*model.getBodyBlock()))
       if (!isa<nn::NNDialect>(op.getDialect()))
@@ -328,7 +333,8 @@ private:
     StringRef what; ///< Names the memory; empty for the device's.
     int64_t bytes = 0, budget = 0;
 
-    // No rank has more memory, and the proofs saturate at this number.
+    // The limit without a budget: no machine has more memory, and the
+    // arithmetic of the prove phase saturates at this number.
     static constexpr int64_t most = int64_t(1) << 42;
     bool hasBudget() const { return budget > 0 && budget < most; }
     int64_t limit() const { return hasBudget() ? budget : most; }

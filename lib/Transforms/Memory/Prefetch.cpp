@@ -24,20 +24,22 @@ using namespace heddle::memory;
 
 namespace {
 
-/// The most layers that fetches move ahead. A disk that needs longer bounds the
-/// step anyway, and each number that is tried lays out the frame again.
+/// The most layers that a fetch moves ahead. If a disk needs longer than eight
+/// layers, it limits the speed anyway; and each number that is tried costs
+/// another layout of the step's memory.
 constexpr size_t mostAhead = 8;
 
-/// The fetches of offloaded states that one update of a tile reads.
+/// The fetches that the update of one tile of a state waits for.
 struct TileFetches {
   SmallVector<dist::FetchOp> fetches;
-  /// The operation that they preceded, and the last one that they must follow,
-  /// or null. Neither of them moves.
+  /// The operation before which the fetches were originally, and the last
+  /// operation that they must follow, or null. Both of these stay in their
+  /// places.
   Operation *home = nullptr, *after = nullptr;
 };
 
-/// The stores so far, in order, with the operation of a block that each of them
-/// is in.
+/// The stores before the current operation, in their order, with the operation
+/// of the block that contains each of them.
 class StoreHistory {
 public:
   explicit StoreHistory(const SymbolTable &symbols) : overlap(symbols) {}
@@ -68,7 +70,7 @@ private:
   struct Entry {
     StateRange run;
     Operation *op;
-    int64_t number; ///< Number among all stores.
+    int64_t number; ///< Position among all stores.
   };
 
   RangeOverlaps overlap;
@@ -78,7 +80,7 @@ private:
 
 } // namespace
 
-/// The next operation, from this one on, that does not move.
+/// Returns `op`, or the first operation after it that is not in `moved`.
 template <typename Moved>
 static Operation *stayingAt(Operation *op, const Moved &moved) {
   while (moved.contains(op))
@@ -86,8 +88,8 @@ static Operation *stayingAt(Operation *op, const Moved &moved) {
   return op;
 }
 
-/// The launch of the same block that reads what is fetched. Null if something
-/// else does, or if the fetch does not qualify.
+/// Returns the launch that reads what a fetch transfers. Null if it is in
+/// another block, or if the fetch is not asynchronous.
 static Operation *readerOf(dist::FetchOp fetch, const SymbolTable &symbols) {
   if (!fetch.getPending() || fetch.getSlot() ||
       memoryOf(symbols, fetch.getState()) == nn::MemoryKind::Device)
@@ -104,7 +106,8 @@ static nn::StateRole roleOf(dist::FetchOp fetch, const SymbolTable &symbols) {
   return symbols.lookup<nn::StateOp>(state).getRole();
 }
 
-/// The fetches of the updates of one block, in their order.
+/// Returns the fetches of the updates of a block, grouped by update, in their
+/// order.
 static SmallVector<TileFetches> tilesOf(Block &block,
                                         const SymbolTable &symbols) {
   llvm::MapVector<Operation *, TileFetches> found;
@@ -122,7 +125,7 @@ static SmallVector<TileFetches> tilesOf(Block &block,
 
 namespace {
 
-/// Moves the fetches of the updates of one block.
+/// Moves the fetches that the updates of one block wait for.
 class TilePrefetcher {
 public:
   TilePrefetcher(Block &block, const SymbolTable &symbols)
@@ -180,8 +183,9 @@ private:
     }
   }
 
-  /// The earliest place for the first fetches: they do not pass other fetches
-  /// and stores, which they would delay, and enter no loop.
+  /// Returns the earliest place for the first fetches. They must not pass other
+  /// fetches or stores, which would then have to wait for them, nor move into a
+  /// loop.
   Operation *beginOf(Operation *home) const {
     Operation *begin = home;
     for (Operation *op = home; (op = op->getPrevNode());) {
@@ -201,8 +205,9 @@ private:
     return begin;
   }
 
-  /// Starts the first `count` tiles at the beginning of the block, and each
-  /// later one where tile i - `by` used to start.
+  /// Places the fetches: those of the first `count` tiles start at the
+  /// beginning of the block, and those of a later tile i start where the
+  /// fetches of tile i - `by` originally started.
   void place(size_t count, size_t by) {
     for (auto [number, tile] : llvm::enumerate(tiles)) {
       Operation *at = number < count + by ? begin : tiles[number - by].home;
@@ -228,17 +233,17 @@ private:
 // Fetches for layers
 //===----------------------------------------------------------------------===//
 
-/// The fetches that run beside one layer, for later layers.
+/// The fetches that run while one layer is computed, for layers that follow.
 struct LayerFetches {
-  /// Each fetch, with the operation that it preceded.
+  /// Each fetch, with the operation before which it originally was.
   SmallVector<std::pair<dist::FetchOp, Operation *>> fetches;
-  /// The layer, and the first operation that the fetches may precede, or null.
-  /// Neither of them moves.
+  /// The layer, and the first operation before which the fetches may start, or
+  /// null. Both of these stay in their places.
   Operation *layer = nullptr, *earliest = nullptr;
 };
 
-/// Moves the fetches of one block that run beside layers: those of parameters,
-/// activations, and gradients that are added to.
+/// Moves the fetches of one block that run while layers are computed: those of
+/// parameters, activations, and gradients that are added to.
 class LayerPrefetcher {
 public:
   LayerPrefetcher(Block &block, const SymbolTable &symbols, nn::ModelOp model)
@@ -327,13 +332,15 @@ private:
     return run;
   }
 
-  /// Finds the earliest place of each group. Its fetches must follow the stores
-  /// of the same bytes, and the last reader of an earlier fetch of the same
-  /// bytes, so that only one copy is in memory. They must also follow fetches
-  /// that do not move, since copies are done in order and would wait.
+  /// Finds the earliest place for each group of fetches. A fetch must follow a
+  /// store to the same bytes, so that it reads the new values. It must follow
+  /// the last use of an earlier fetch of the same bytes, so that only one copy
+  /// is in memory. It must also follow fetches that stay in their places:
+  /// copies are done in order, so these would have to wait.
   void findBounds() {
     SmallVector<std::pair<StateRange, Operation *>> stores, reads;
-    Operation *before = nullptr; // The last fetch that does not move.
+    // The last fetch so far that stays in its place.
+    Operation *before = nullptr;
     for (Operation &op : block) {
       op.walk([&](dist::StoreOp store) {
         stores.push_back({rangeOf(store), &op});
@@ -371,9 +378,9 @@ private:
     }
   }
 
-  /// Moves each group to before the layer of the group `by` places earlier, but
-  /// not before its earliest place, nor before an earlier group. With 0 all of
-  /// them return to their original places.
+  /// Moves each group of fetches before the layer of the group `by` positions
+  /// earlier, but neither before its earliest place, nor before an earlier
+  /// group. If `by` is 0, all fetches return to their original places.
   void place(size_t by) {
     Operation *last = nullptr;
     for (auto [number, group] : llvm::enumerate(groups)) {

@@ -46,7 +46,7 @@ int64_t Storage::addRoot(Root::Kind kind, Value value, int64_t index,
 }
 
 //===----------------------------------------------------------------------===//
-// Roots
+// Where values are stored
 //===----------------------------------------------------------------------===//
 
 void Storage::assignArguments() {
@@ -101,7 +101,8 @@ void Storage::addSlice(Value value, int64_t of, Value number, ArrayAttr axes) {
   root.axes = axes;
 }
 
-/// Whether the value is only sent: a message may begin at any address.
+/// Whether the value is only sent to other ranks. A message may begin at any
+/// address, so such a slice needs no alignment.
 static bool isOnlySent(Value value) {
   return !value.use_empty() &&
          llvm::all_of(value.getUsers(), llvm::IsaPred<dist::SendOp>);
@@ -126,8 +127,8 @@ void Storage::assignUnpack(nn::UnpackOp unpack) {
   }
 }
 
-/// Returns the root of the flat value of which the packed members are the
-/// parts, in order, or -1.
+/// Returns the root of the flat value of which `pack` joins all parts in their
+/// original order, or -1 if there is none.
 int64_t Storage::unpackedOf(nn::PackOp pack) {
   int64_t element = 0;
   const Root &first = rootOf(pack.getMembers().front());
@@ -144,8 +145,8 @@ int64_t Storage::unpackedOf(nn::PackOp pack) {
   return first.index;
 }
 
-/// If all members were computed in place as parts of one flat value, the packed
-/// value is that.
+/// If `pack` joins parts of a flat value that were changed in place, its result
+/// is that flat value. Otherwise it gets a buffer.
 void Storage::assignPack(nn::PackOp pack) {
   int64_t whole = unpackedOf(pack);
   if (whole < 0)
@@ -296,8 +297,8 @@ SmallVector<Value> Storage::sharing(Value value) {
   return values;
 }
 
-/// Whether the value of a read is used after its state was written: then it
-/// must be copied before.
+/// Whether the value that `get` reads is used after its state was overwritten:
+/// then it must be copied before.
 bool Storage::isStale(nn::GetOp get) {
   Block *block = get->getBlock();
   DenseSet<Operation *> seen;
@@ -310,7 +311,8 @@ bool Storage::isStale(nn::GetOp get) {
         continue;
       for (Value value : values) {
         if (value == set.getValue())
-          continue; // From then on the state holds this value.
+          // This write stores the value itself, so the state still holds it.
+          continue;
         for (Operation *user : value.getUsers()) {
           Operation *here = block->findAncestorOpInBlock(*user);
           // A loop that writes the state reads it again in its next iteration.
@@ -359,8 +361,8 @@ SmallVector<std::pair<int64_t, int64_t>> Storage::paddingOf(nn::PackOp pack) {
   return gaps;
 }
 
-/// Computes members in place as parts of the packed value. Members for which
-/// that is not possible are copied.
+/// Lets the members of a packed value be computed directly in it, or copies
+/// them if that is not possible.
 void Storage::forwardPack(nn::PackOp pack) {
   if (rootOf(pack.getFlat()).value != pack.getFlat())
     return; // The members were computed in place already.
@@ -389,7 +391,8 @@ bool Storage::isSentFromSlot(dist::SendOp send) {
          roots[root.index].kind == Root::Kind::State;
 }
 
-/// Whether the value is still read after the state was written again.
+/// Whether the value that `set` writes is still used after the state is written
+/// again.
 bool Storage::outlives(nn::SetOp set) {
   Block *block = set->getBlock();
   for (Operation *user : set.getValue().getUsers()) {
@@ -407,15 +410,16 @@ bool Storage::outlives(nn::SetOp set) {
   return false;
 }
 
-/// The operation that writes the bytes of a value. A pending value is written
-/// from its start on, not from its wait.
+/// Returns the operation that writes the bytes of a value. An asynchronous
+/// operation writes its result from its start on, not only when it is waited
+/// for.
 static Operation *makerOf(Value value) {
   auto wait = value.getDefiningOp<dist::WaitOp>();
   return (wait ? wait.getInput() : value).getDefiningOp();
 }
 
-/// Whether the root is in the same memory as the state: results of the host are
-/// never in the device's.
+/// Whether a value and a state are in the same kind of memory, so that the
+/// value could be computed in the state.
 bool Storage::isInMemoryOf(const Root &root, nn::SetOp set) const {
   nn::MemoryKind memory = memoryOf(symbols, set.getState());
   return (root.memory == nn::MemoryKind::Device) ==
@@ -427,8 +431,8 @@ void Storage::forwardSet(nn::SetOp set) {
   if (root.kind == Root::Kind::State && root.name == set.getState())
     return;
   Operation *definition = root.value.getDefiningOp();
-  // The members of a packed value are computed in place, so its memory is
-  // written from the first of them on.
+  // The members of a packed value are computed directly in it, so its memory is
+  // in use from the first of them on.
   if (auto pack = dyn_cast_or_null<nn::PackOp>(definition))
     for (Value member : pack.getMembers())
       if (Operation *made = makerOf(member);

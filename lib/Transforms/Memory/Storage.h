@@ -21,8 +21,8 @@
 
 namespace heddle::memory {
 
-/// A memory location of a function or step. Values that are computed in place
-/// of each other share one.
+/// Where a value of a function or step is stored. Values that are computed in
+/// place of each other have the same root.
 struct Root {
   enum class Kind {
     Argument, ///< Argument `index` of the function.
@@ -30,8 +30,10 @@ struct Root {
     State,    ///< The state or bucket `name`.
     Slice,    ///< The slice of root `index` that an index selects.
     Part,     ///< The bytes of root `index` from element `element` on.
-    Frame,    ///< Bytes of the frame.
-    Port,     ///< In the frame of a step: its `input` or `output`.
+    Frame,    ///< A temporary buffer.
+    /// A buffer that the runtime fills before a step (`input`), or reads after
+    /// it (`output`).
+    Port,
   } kind = Kind::Frame;
   int64_t index = 0;
   llvm::StringRef name;
@@ -39,18 +41,19 @@ struct Root {
   /// For Slice: the index of a micro-batch or slot; null if `axes` select it.
   mlir::Value number;
   mlir::ArrayAttr axes; ///< For Slice: this rank's index along these axes.
-  int64_t element = 0;  ///< For Part.
+  int64_t element = 0;  ///< For Part: the first element.
   /// The leading dimension, in elements; 0: rows have no padding.
   int64_t leadingDimension = 0;
-  /// For Frame: the kind of memory.
+  /// For Frame: the kind of memory of the buffer.
   nn::MemoryKind memory = nn::MemoryKind::Device;
   mlir::RankedTensorType type;
   mlir::Value value; ///< The first value that lives there.
 };
 
-/// Decides which values of a function or step live in the same bytes. The
-/// function's body must consist of launches, calls, and reads and writes of
-/// states. Callees must be planned before their callers.
+/// Decides which values of a function or step are stored in the same bytes, and
+/// which ones have to be copied. The function must consist of launches, calls,
+/// and reads and writes of states, and the functions that it calls must be
+/// planned already.
 class Storage {
 public:
   Storage(mlir::FunctionOpInterface function, const mlir::SymbolTable &symbols);
@@ -60,25 +63,29 @@ public:
   int64_t indexOf(mlir::Value value) { return rootIndex.lookup(value); }
   llvm::SmallVectorImpl<Root> &all() { return roots; }
 
-  /// Whether a value must be copied by this operation: into a state (nn.set), a
-  /// port (nn.keep) or the memory of a result (nn.return, operand `index`); out
-  /// of a state that is written while the value is still used (nn.get); or out
-  /// of a slice that is not aligned as an operand must be.
+  /// Whether the operation `op` needs a copy of a value. For nn.set, nn.keep
+  /// and nn.return (operand `index`): the value could not be computed directly
+  /// in the state, dump buffer or result. For nn.get: the state is overwritten
+  /// while the value is still in use. For slices: their first byte is not
+  /// aligned as kernels need it.
   bool needsCopy(mlir::Operation *op, unsigned index = 0) {
     return copies.contains({op, index});
   }
-  /// The port of an nn.keep, or of a step's result that needs a copy.
+  /// The buffer from which the runtime reads a value that a dump keeps
+  /// (nn.keep), or a result of a step that needs a copy.
   Root &portOf(mlir::Operation *op, unsigned index = 0) {
     return roots[ports.lookup({op, index})];
   }
-  /// The padding after members of a packed value, and at its end: first element
-  /// and number of elements of each.
+  /// The elements of a packed value that belong to no member: pairs of first
+  /// element and number of elements.
   static llvm::SmallVector<std::pair<int64_t, int64_t>>
   paddingOf(nn::PackOp pack);
-  /// Whether a message is sent from a slot of a state, which stays unchanged
-  /// until the slot is reused.
+  /// Whether a message is sent from a slot of a state. A slot stays unchanged
+  /// until another micro-batch uses it, so the send need not be waited for
+  /// before.
   bool isSentFromSlot(dist::SendOp send);
-  /// By result of a function: the argument that it is tied to, or -1.
+  /// By result of a function: the argument in whose memory it is computed, or
+  /// -1.
   llvm::SmallVector<int64_t> ties;
 
 private:
@@ -94,11 +101,11 @@ private:
   int64_t stateRoot(llvm::StringRef name);
   void addSlice(mlir::Value value, int64_t of, mlir::Value number,
                 mlir::ArrayAttr axes = {});
-  /// Makes the result a slice of root `of`, or, if slices of that size are not
-  /// aligned as an operand must be, a copy of it.
+  /// Makes the result of `op` a slice of root `of`; or a copy of that slice, if
+  /// its first byte is not aligned as kernels need it.
   void assignSlice(mlir::Operation *op, int64_t of, mlir::Value number,
                    mlir::ArrayAttr axes = {});
-  /// Whether all equal slices of a whole are aligned as an operand must be.
+  /// Whether all slices of that type are aligned as kernels need it.
   bool isAligned(mlir::Type part) const {
     return dist::byteSize(llvm::cast<mlir::RankedTensorType>(part)) %
                operandAlignment ==
@@ -117,8 +124,8 @@ private:
   void forwardSet(nn::SetOp set);
   void keep(nn::KeepOp keep);
   void forwardReturn(nn::ReturnOp terminator);
-  /// The value, and values that are computed in place of it, directly or in
-  /// several steps.
+  /// Returns the value, and all values that are computed in its memory,
+  /// directly or in several steps.
   llvm::SmallVector<mlir::Value> sharing(mlir::Value value);
   bool isStale(nn::GetOp get);
   bool outlives(nn::SetOp set);

@@ -31,13 +31,16 @@ namespace heddle {
 
 namespace {
 
-/// Bytes [offset, offset + bytes) that are in use from command first to command
-/// last, and, by the run before, up to command settled.
+/// Bytes [offset, offset + bytes) that are in use from command `first` to
+/// command `last`. Stores of the previous step may use them until command
+/// `settled`.
 struct Region {
   Operation *op;
   int64_t offset, bytes, first, last;
   int64_t settled = -1;
-  bool followsCarried = false; ///< By then nothing of the run before uses them.
+  /// The commands that use the bytes run after all stores of the previous step
+  /// are done.
+  bool followsCarried = false;
 
   bool meets(const Region &other) const {
     return (first <= other.last && other.first <= last) || finds(other) ||
@@ -50,7 +53,7 @@ private:
   }
 };
 
-/// The end of a range of bytes, which may be beyond every region.
+/// Returns the end of a range of bytes, as unsigned since it may overflow.
 uint64_t endOf(int64_t offset, int64_t bytes) {
   return static_cast<uint64_t>(offset) + static_cast<uint64_t>(bytes);
 }
@@ -253,7 +256,8 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
       for (const planir::Span &use : all)
         if (failed(verifyUse(buffer.getDefiningOp<planir::BufferOp>(), use)))
           return failure();
-    // In other memory a step has the whole arena as its frame.
+    // In memory other than the device's, a step may use the whole arena: it
+    // calls no sequences that need some of it.
     auto program = cast<planir::ProgramOp>(sequence->getParentOp());
     for (MemoryKind kind : planir::memoryKinds) {
       int64_t size = kind == MemoryKind::Device
@@ -282,8 +286,8 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
     return verifyEach<planir::ViewOp>(sequence, verifyOne);
   }
 
-  /// The command up to which the run before may use the buffer; -1 if it does
-  /// not.
+  /// The command until which stores of the previous step may use the buffer; -1
+  /// if there are none.
   static int64_t settledOf(planir::BufferOp buffer) {
     return buffer.getSettled() ? static_cast<int64_t>(*buffer.getSettled())
                                : -1;

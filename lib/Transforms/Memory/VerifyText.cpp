@@ -30,7 +30,8 @@ static LogicalResult verifyState(planir::StateOp state,
   auto part = cast<RankedTensorType>(state.getType());
   if (auto packed = like.getAs<nn::PackedAttr>("packed"))
     part = packed.getOf();
-  // A member of a split bucket has the size that the other axes leave it.
+  // A member of a bucket that is split over replicas is only split along the
+  // other axes.
   return dist::verifyPart(state, part, whole.getValue(), storage, segments,
                           strategy);
 }
@@ -55,7 +56,7 @@ static bool isKnown(Operation *op) {
          (isa<arith::ConstantOp>(op) && op->getResult(0).getType().isIndex());
 }
 
-/// Whether the index is the same in every call, and on every rank.
+/// Whether an index has the same value in every call, and on every rank.
 static bool isFixed(Value index) {
   Operation *op = index.getDefiningOp();
   return op && !isa<planir::RankOp>(op) &&

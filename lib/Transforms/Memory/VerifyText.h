@@ -13,13 +13,14 @@
 
 namespace heddle::memory {
 
-/// The kind of memory and the offset of a state or flat tensor.
+/// Returns the kind of memory and the offset of a state or flat tensor.
 std::pair<planir::MemoryKind, int64_t> placeOf(const mlir::SymbolTable &symbols,
                                                planir::StateRefOp reference);
 
-/// Checks the rules of a plan that do not concern offsets: states and ports are
-/// shards of their whole types, sequences consist of commands, there is one
-/// program of a kind, and commands only access memory that they can reach.
+/// Checks everything in a plan that needs no offsets: the types of states,
+/// inputs and outputs are shards of their whole types; sequences consist of
+/// commands; there is one program of each kind; and commands only access kinds
+/// of memory that they can reach.
 mlir::LogicalResult verifyText(planir::ProgramOp program);
 
 } // namespace heddle::memory

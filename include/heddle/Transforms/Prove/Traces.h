@@ -114,14 +114,18 @@ struct Access {
   bool varies() const { return perIteration != 0 || perSlot != 0; }
 };
 
-/// A collective.
+/// A collective operation of a trace, for example an all-reduce.
 struct Collective {
   plan::Collective what;
   int64_t targetBytes = 0, sourceBytes = 0, stagingBytes = 0;
-  std::string reason; ///< Why it is run; equal on all members of the group.
-  /// The buffer of its target; equal on all members within one stage.
+  /// Why the collective is run. All ranks that run it together must agree on
+  /// this.
+  std::string reason;
+  /// The buffer that the collective writes to. All ranks of a pipeline stage
+  /// must use the same one.
   int32_t targetBuffer = -1;
-  /// Offset of the target without the part that depends on the rank.
+  /// Offset of the written bytes in their buffer, without the part that depends
+  /// on the rank. All ranks of a stage must agree on it.
   int64_t targetBegin = 0;
 };
 
