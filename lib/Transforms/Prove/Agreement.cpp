@@ -44,8 +44,8 @@ void Peers::forEach(
       act(*event, run);
 }
 
-/// The axes of a collective along which there are several participants, the
-/// most major first.
+/// Returns the axes of a collective that have more than one participant, the
+/// outermost first.
 static std::vector<std::string> axesOf(const plan::Mesh &peerMesh,
                                        const Collective &collective) {
   std::vector<std::string> axes;
@@ -90,8 +90,8 @@ void Peers::findChannels() {
       int64_t delta = (channel.delta % extent + extent) % extent;
       int64_t here = peerMesh.coordinate(who, {channel.axis});
       size_t peer = peerMesh.member(who, {channel.axis}, here + delta);
-      // Messages between ranks of a stage are represented by one trace, so
-      // their channel is keyed by distance.
+      // One trace represents all ranks of a stage. Messages between them are
+      // told apart by the distance of sender and receiver.
       std::string within;
       if (peerMesh.size(channel.axis) != extent)
         within = channel.axis +
@@ -107,7 +107,7 @@ void Peers::findChannels() {
 
 namespace {
 
-/// A collective or message of one participant, in one run of its body.
+/// One execution of a collective or message by a participant.
 struct EventRun {
   const Event *event;
   const BodyRun *run;
@@ -189,8 +189,8 @@ private:
     const Collective &x = collectiveOf(who, *a.event);
     const Collective &y = collectiveOf(other, *b.event);
     const Trace &mine = peers.traces[who], &theirs = peers.traces[other];
-    // Ranks of a stage run the same commands, so they also use the same
-    // buffers.
+    // Ranks of one stage run the same commands, so their collectives must also
+    // use the same buffers.
     bool sameStage = mine.stage == theirs.stage;
     return x.what == y.what && x.targetBytes == y.targetBytes &&
            x.sourceBytes == y.sourceBytes && x.reason == y.reason &&
@@ -201,7 +201,8 @@ private:
   }
 
   bool checkCollectives() {
-    // By group and member: the collectives that the member starts, in order.
+    // The collectives that each member of a group starts, in order, by group
+    // and member.
     std::vector<std::map<size_t, std::vector<EventRun>>> started(
         peers.groups.size());
     for (size_t who = 0; who < peers.traces.size(); ++who)

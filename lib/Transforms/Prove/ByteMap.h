@@ -16,8 +16,8 @@
 
 namespace heddle::prove {
 
-/// A value for each byte, at first `Value()`. Adjacent bytes with one value are
-/// stored as one piece.
+/// A map from every byte of an address space to a value, at first `Value()`.
+/// Adjacent bytes with the same value are stored as one piece.
 template <typename Value> class ByteMap {
 public:
   void set(Range range, Value value) {
@@ -38,7 +38,8 @@ public:
   bool operator<(const ByteMap &other) const { return pieces < other.pieces; }
 
 protected:
-  using Pieces = std::map<int64_t, Value>; ///< By the first byte of a piece.
+  /// The value of each piece, by its first byte.
+  using Pieces = std::map<int64_t, Value>;
 
   /// Calls `change` for the value of each piece of the range.
   template <typename Change> void update(Range range, Change change) {

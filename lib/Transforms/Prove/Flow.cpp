@@ -19,11 +19,11 @@ using namespace heddle::prove;
 
 namespace {
 
-/// Records the owner of each byte: the buffer (or slot's micro-batch) that it
-/// was last written for. 0: not written, or not known.
+/// Records for each byte of memory which buffer, or which micro-batch, it was
+/// last written for. 0 if it was not written, or if that is not known.
 class Owners : public ByteMap<int64_t> {
 public:
-  /// Forgets what was written there for `owner`.
+  /// Marks bytes that were written for `owner` as not written.
   void release(Range range, int64_t owner) {
     update(range, [&](int64_t &known) { known = known == owner ? 0 : known; });
   }
@@ -46,10 +46,10 @@ std::string text(Range range) {
          ")";
 }
 
-/// Executes one trace. What a body does to the arena depends only on the owners
-/// of its bytes before it: accesses whose address varies count as all that they
-/// may touch. So each pair of a body and a state of the arena is executed once,
-/// and a loop costs only its first iterations.
+/// Executes the commands of one rank. The commands of a loop or fragment (a
+/// body) are executed again only if the memory before them differs from all
+/// earlier executions, so a long loop costs only its first iterations. Accesses
+/// whose address varies count as accesses to all bytes that they may touch.
 class Flow {
 public:
   explicit Flow(const Trace &trace)
@@ -114,7 +114,7 @@ private:
     return false;
   }
 
-  /// Checks that outputs are written when the step ends.
+  /// Checks that all outputs of the step were written when it ends.
   void checkOutputs(const Owners &owners) {
     for (const Port &port : trace.ports) {
       Range range = trace.buffers[port.buffer];
@@ -139,7 +139,7 @@ private:
                       text(buffer));
   }
 
-  /// Checks the accesses whose address does not vary.
+  /// Checks that accesses with a fixed address stay in their buffers.
   bool checkExtents(const BodyRun &run) {
     for (const Event &event : trace.bodies[run.body])
       for (const Access &access : event.accesses)
@@ -148,7 +148,7 @@ private:
     return true;
   }
 
-  /// Returns the first state that ends behind a byte.
+  /// Returns the first state whose end is greater than `byte`.
   std::vector<State>::const_iterator stateAt(int64_t byte) const {
     return std::upper_bound(trace.states.begin(), trace.states.end(), byte,
                             [](int64_t byte, const State &state) {
@@ -181,8 +181,8 @@ private:
     return true;
   }
 
-  /// Checks that the operands which say where in a cache tokens are stored are
-  /// the program's inputs.
+  /// Checks positions in a key-value cache: operands that hold them must be the
+  /// inputs of the program which the runtime fills.
   bool checkElements(const Event &event, const Access &access,
                      const BodyRun &run) {
     if (event.kernel < 0)
@@ -204,8 +204,9 @@ private:
                       plan::nameOf(wanted->second) + "`");
   }
 
-  /// Checks that a run writes the keys of its tokens to each cache once, before
-  /// attention reads it. Otherwise a layer would use another layer's cache.
+  /// Checks that a program writes the keys of its tokens to each cache exactly
+  /// once, before attention reads that cache. Otherwise a layer would use the
+  /// cache of another one.
   bool checkCache(const Event &event, const Access &access, Range range) {
     for (auto state = stateAt(range.begin);
          state != trace.states.end() && state->range.begin < range.end;
@@ -229,9 +230,9 @@ private:
     return true;
   }
 
-  /// Checks that states which do not live across steps are written before they
-  /// are read. Checking the first run of each body suffices: when it runs, the
-  /// fewest bytes are written.
+  /// Checks that gradients and other states that are made anew in each step are
+  /// written before they are read. It is enough to check the first execution of
+  /// each body, before which the fewest bytes are written.
   bool checkStates(const BodyRun &run) {
     for (const Event &event : trace.bodies[run.body])
       for (bool writes : {false, true})
@@ -310,15 +311,17 @@ private:
   }
 
   const Trace &trace;
-  /// By body: the accesses that every run checks again, reads first.
+  /// By body: the accesses that are checked in each of its executions, reads
+  /// first.
   std::vector<std::vector<std::pair<const Event *, const Access *>>> varying;
   std::vector<bool> checked;
-  Owners unwritten; ///< Persistent bytes: 1 if the step has to write them.
-  Owners slots;     ///< Persistent bytes: 1 + the micro-batch that wrote them.
+  Owners unwritten; ///< 1 for bytes of states that the step still has to write.
+  Owners slots; ///< For bytes of slots: 1 + the micro-batch that wrote them.
   std::set<std::string> cachesWritten;
-  /// With the event that wrote them.
+  /// Caches that were written and not read since, with the command that wrote
+  /// them.
   std::map<std::string, const Event *> cachesUnread;
-  /// Buffers of which each iteration writes a part.
+  /// Buffers of which each loop iteration writes a part.
   std::set<int32_t> writtenInParts;
   std::map<Owners, int64_t> numbers;
   std::vector<const Owners *> states;

@@ -18,14 +18,14 @@ using namespace heddle::prove;
 
 namespace {
 
-/// Bytes, and the event that wrote them.
+/// A range of bytes, and the command that wrote it.
 struct WrittenRange {
   Range bytes;
   int32_t origin = -1;
 };
 using WrittenRanges = std::vector<WrittenRange>;
 
-/// Removes a range from written bytes.
+/// Returns the written bytes without those of `range`.
 WrittenRanges without(const WrittenRanges &written, Range range) {
   WrittenRanges left;
   for (const WrittenRange &one : written) {
@@ -42,15 +42,18 @@ Range common(Range a, Range b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
-/// Bytes of the arena that hold fetched gradients.
+/// A fetched gradient: where it is in the step's temporary memory, and the
+/// bytes of the state that it was fetched from.
 struct FetchedSum {
   Range bytes, state;
-  int64_t fetchedAt = 0; ///< A count of events.
-  /// Bytes that were added to, and neither stored nor copied since.
+  int64_t fetchedAt = 0; ///< The number of the command that fetched it.
+  /// The bytes that were added to, and neither stored nor copied elsewhere
+  /// since.
   WrittenRanges changed;
 };
 
-/// Executes the accesses to offloaded gradients of one trace.
+/// Executes the commands of one rank, and follows offloaded gradients from
+/// fetch to store.
 class Gradients {
 public:
   explicit Gradients(const Trace &trace) : trace(trace) {}
@@ -104,7 +107,7 @@ private:
   }
   std::string nameOf(Range range) const { return "@" + stateAt(range)->name; }
 
-  /// The access of a copy that writes, or the one that reads.
+  /// Returns the written or the read operand of a copy.
   static const Access *accessOf(const Event &event, bool writes) {
     for (const Access &access : event.accesses)
       if (access.writes == writes)
@@ -112,8 +115,8 @@ private:
     return nullptr;
   }
 
-  /// The gradient that a copy writes, or reads; null if it accesses other
-  /// bytes.
+  /// Returns the offloaded gradient that a copy writes or reads; null if it
+  /// accesses other memory.
   const State *gradientAt(const Event &event, const BodyRun &run,
                           bool writes) const {
     const Access *access = accessOf(event, writes);
@@ -152,7 +155,7 @@ private:
       if (access.writes && access.space == Space::Arena &&
           !write(event, run, range))
         return false;
-      // A kernel on the host reads gradients in the host's memory.
+      // Kernels on the host read gradients directly in the host's memory.
       if (!access.writes && access.space == Space::Persistent)
         unread = without(unread, range);
     }
@@ -173,7 +176,7 @@ private:
       if (one.bytes.overlaps(to))
         return refuse(event.origin, "stores over gradients in " + nameOf(to) +
                                         " that nobody has fetched");
-    // Nothing reads the bytes between states.
+    // A store may cover padding between states, which nothing reads.
     for (const State &state : trace.states)
       if (waits(state) && state.range.overlaps(to))
         unread.push_back({common(state.range, to), event.origin});
@@ -188,7 +191,8 @@ private:
     return true;
   }
 
-  /// Copies a part of a fetched gradient; the copy is stored instead of it.
+  /// Handles a copy within temporary memory: from now on the copy has to be
+  /// stored instead of the original.
   bool copy(Range to, Range from) {
     std::vector<FetchedSum> parts;
     for (FetchedSum &sum : sums) {
@@ -225,7 +229,7 @@ private:
     return true;
   }
 
-  /// Records a write. An event that also reads the same bytes adds to the
+  /// Handles a write. If the command also reads these bytes, it adds to the
   /// gradient.
   bool write(const Event &event, const BodyRun &run, Range range) {
     auto reads = [&](const Access &access) {
@@ -245,7 +249,8 @@ private:
   const Trace &trace;
   std::list<FetchedSum> sums;
   WrittenRanges unread;
-  int64_t now = 0, lastStore = 0; ///< Counts of events.
+  /// Numbers of the current command, and of the last store of a gradient.
+  int64_t now = 0, lastStore = 0;
   std::optional<Fault> fault;
 };
 

@@ -14,7 +14,8 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::prove;
 
-/// The arguments of the kernel that a value of its body is computed from.
+/// Returns the arguments of a kernel from which a value of its body is
+/// computed.
 static std::vector<int16_t> sourcesOf(Value value) {
   std::vector<int16_t> sources;
   llvm::SetVector<Value> reached;
@@ -51,7 +52,8 @@ Kernel heddle::prove::describe(planir::KernelOp kernel) {
       describePlaces(write, result);
     else if (auto attention = dyn_cast<nn::PagedAttentionOp>(op))
       describePlaces(attention, result);
-  // Results that are not tied are operands after the arguments.
+  // A launch has the kernel's arguments as operands, then the results that are
+  // not computed in place of an argument.
   auto next = static_cast<int16_t>(kernel.getArgumentTypes().size());
   for (auto [value, tie] :
        llvm::zip(kernel.getBody().front().getTerminator()->getOperands(),

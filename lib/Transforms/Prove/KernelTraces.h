@@ -14,8 +14,8 @@
 
 namespace heddle::prove {
 
-/// Describes a kernel: which operands its results are computed from, and which
-/// operands say where in a cache tokens are stored.
+/// Describes a kernel for the checks: which operands each result is computed
+/// from, and which operands hold positions of tokens in a key-value cache.
 Kernel describe(planir::KernelOp kernel);
 
 } // namespace heddle::prove

@@ -112,7 +112,8 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
   return states;
 }
 
-/// The parameter that a state is, or belongs to; empty if there is none.
+/// Returns the parameter that a state is, or belongs to as a gradient or
+/// moment; empty if there is none.
 static StringRef parameterOf(planir::StateOp state) {
   if (planir::roleOf(state) == nn::StateRole::Parameter)
     return state.getSymName();
@@ -122,7 +123,7 @@ static StringRef parameterOf(planir::StateOp state) {
 
 std::vector<Member> heddle::prove::membersOf(planir::ProgramOp program) {
   std::vector<Member> members;
-  // A flat tensor is added with its first state.
+  // Adds a state, or a flat tensor, which is represented by its first state.
   auto add = [&](int64_t begin, Type type, planir::StateOp state) {
     StringRef parameter = parameterOf(state), kind = state.getSymName();
     if (parameter.empty())

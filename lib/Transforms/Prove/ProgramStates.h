@@ -14,25 +14,27 @@
 
 namespace heddle::prove {
 
-/// The axes that split a tensor, or over which it is a partial sum.
+/// Returns the mesh axes that split a tensor, or over which it is a partial
+/// sum.
 Axes axesOf(dist::TensorShardingAttr sharding);
 
-/// The first byte of a kind of memory in its Space: the kinds lie one behind
-/// the other.
+/// Returns where one kind of memory begins in an address space of traces, in
+/// which the device's memory, the host's and files lie one behind the other.
 int64_t firstOf(planir::BytesAttr bytes, planir::MemoryKind memory);
 
-/// The first byte of a state or flat tensor, in Space::Persistent.
+/// Returns the first byte of a state or flat tensor in the persistent address
+/// space.
 int64_t firstOf(const mlir::SymbolTable &symbols, llvm::StringRef state);
 
-/// The axes that split the rows of the table that begins at a byte of
-/// Space::Persistent.
+/// Returns the mesh axes that split the rows of an embedding table, which
+/// begins at byte `begin` of the persistent address space.
 std::vector<std::string> rowAxesAt(planir::ProgramOp program, int64_t begin);
 
-/// All states of a program, sorted by their first byte.
+/// Returns all states of a program, sorted by their first byte.
 std::vector<State> statesOf(planir::ProgramOp program);
 
-/// The states that have one element for each element of a parameter, sorted by
-/// their first byte.
+/// Returns the states with one element for each element of a parameter, sorted
+/// by their first byte.
 std::vector<Member> membersOf(planir::ProgramOp program);
 
 } // namespace heddle::prove

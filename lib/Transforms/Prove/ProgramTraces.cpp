@@ -40,12 +40,12 @@ int64_t sum(int64_t a, int64_t b) {
   return std::clamp(a + b, -tooMany, tooMany);
 }
 
-/// The part of a number that depends on the rank: for each list of axes the
-/// factor of the rank's index along them.
+/// The part of an index that depends on the rank: a sum of the rank's indices
+/// along axes, each times a factor.
 using RankTerm = std::map<std::vector<std::string>, int64_t>;
 
-/// A number that is known when the plan is loaded, as a linear function of
-/// iteration, slot and rank.
+/// An index as a linear function of the loop iteration, the slot and the rank;
+/// this is known when a plan is loaded.
 struct Number {
   int64_t constant = 0, perIteration = 0, perSlot = 0;
   RankTerm ofRank;
@@ -73,7 +73,7 @@ struct Number {
   }
 };
 
-/// A buffer or a part of one, as an operand of a command.
+/// A buffer, or a part of it, as a command uses it.
 struct Operand {
   Access access;
   RankTerm ofRank;
@@ -86,7 +86,7 @@ Axes axesOf(const RankTerm &ofRank) {
   return axes;
 }
 
-/// The values of one call of a sequence.
+/// The values of one call of a command sequence: addresses, indices and tokens.
 struct Scope {
   DenseMap<Value, Operand> places;
   DenseMap<Value, Number> numbers;
@@ -121,8 +121,8 @@ public:
 private:
   Trace &trace() { return result.trace; }
 
-  /// Names commands by their number, which is counted as in `live` of
-  /// plan.buffer.
+  /// Names all commands for error messages. They are numbered as in the
+  /// attribute `live` of plan.buffer.
   void numberCommands(planir::SequenceOp sequence) {
     int64_t number = 0;
     sequence.walk<WalkOrder::PreOrder>([&](Operation *op) {
@@ -134,7 +134,8 @@ private:
     });
   }
 
-  /// Makes a body of the events since the last call.
+  /// Ends the current body: the commands since the last call become one list,
+  /// which may be executed several times.
   int32_t endBody(BodyRun run, bool runs = true) {
     run.body = trace().bodies.size();
     if (body.empty() && runs)
@@ -150,7 +151,8 @@ private:
   // Commands
   //===--------------------------------------------------------------------===//
 
-  /// Unrolls the step itself; its loops and fragments become bodies.
+  /// Translates the commands of the step; each of its loops and fragments
+  /// becomes a body.
   LogicalResult walkStep(Block &block, Scope &scope) {
     for (Operation &op : block) {
       if (auto loop = dyn_cast<planir::LoopOp>(op)) {
@@ -171,14 +173,15 @@ private:
     return success();
   }
 
-  /// Unrolls a region that is run with a micro-batch and a slot as arguments.
+  /// Translates the body of a loop or fragment, whose addresses depend on
+  /// micro-batch and slot.
   FailureOr<int32_t> walkRegion(Region &region, Scope &scope) {
     Number iteration, slot;
     iteration.perIteration = slot.perSlot = 1;
     scope.numbers[region.getArgument(0)] = iteration;
     if (region.getNumArguments() > 1)
       scope.numbers[region.getArgument(1)] = slot;
-    // Communication that was started outside cannot be waited for inside.
+    // A loop cannot wait for communication that was started before it.
     auto outside = std::move(scope.tokens);
     scope.tokens.clear();
     for (Operation &op : region.front())
@@ -206,8 +209,8 @@ private:
   }
 
   LogicalResult walkCommand(Operation &op, Scope &scope) {
-    // Nested loops and calls can make a small plan huge, which is only known
-    // after unrolling it.
+    // Nested loops and calls may run very many commands, which is not visible
+    // in the text of the plan.
     constexpr int64_t most = 1 << 24;
     if (++walked > most)
       return op.emitError("H0913: a step runs more than ")
@@ -354,7 +357,7 @@ private:
     }
   }
 
-  /// The token of a point that is left to the next run.
+  /// Returns the token by which the next step waits for a point of this one.
   int32_t carriedToken(int64_t number) {
     auto [token, isNew] = carriedTokens.try_emplace(number, trace().tokens);
     trace().tokens += isNew;
@@ -459,7 +462,7 @@ private:
     return success();
   }
 
-  /// Whether the state holds activations for the backward pass.
+  /// Whether the state holds activations between forward and backward pass.
   bool isSaved(StringRef name) {
     auto state = symbols.lookup<planir::StateOp>(name);
     return state && planir::roleOf(state) == nn::StateRole::Saved;
@@ -504,8 +507,8 @@ private:
                  : 0;
   }
 
-  /// The lowest and highest index along the axes among the ranks that the trace
-  /// stands for.
+  /// Returns the lowest and highest index along the axes among all ranks that
+  /// this trace represents.
   std::pair<int64_t, int64_t>
   coordinates(const std::vector<std::string> &axes) {
     if (rank)
@@ -551,7 +554,7 @@ private:
   int64_t walked = 0;
   DenseMap<Operation *, std::string> names;
   DenseMap<Operation *, int32_t> origins, kernels;
-  DictionaryAttr ports; ///< How the step's ports are split.
+  DictionaryAttr ports; ///< The shardings of the step's inputs and outputs.
   std::map<RankTerm, int32_t> rankTerms;
   std::map<int64_t, int32_t> carriedTokens;
 };

@@ -20,7 +20,7 @@ using namespace heddle::prove;
 
 namespace {
 
-/// The bytes of an access in one run.
+/// The bytes that one execution of an access touches.
 struct Use {
   Range range;
   bool writes = false;
@@ -43,7 +43,7 @@ struct Use {
   }
 };
 
-/// The bytes that operations in flight use.
+/// The bytes that are used by operations which may still be running.
 class BytesInUse {
 public:
   struct Entry {
@@ -72,8 +72,8 @@ public:
     return {list.begin()->first, list.rbegin()->first + longest[int(space)]};
   }
 
-  /// Returns an operation in flight that conflicts with the use, or -1.
-  /// Operations for which `isBefore` holds do not count.
+  /// Returns an operation that may still be running and conflicts with `use`,
+  /// or -1. Operations for which `isBefore` holds are known to be done.
   template <typename IsBefore>
   int64_t find(Space space, const Use &use, IsBefore isBefore) const {
     const Entries &list = entries[int(space)];
@@ -94,18 +94,19 @@ private:
   int64_t longest[2] = {0, 0};
 };
 
-/// Adjacent commands of a body, and the bytes that they use together. If these
-/// conflict with nothing in flight, the commands need not be checked one by
+/// Adjacent commands of a body, and all bytes that they use. If these bytes
+/// conflict with no running operation, the commands need not be checked one by
 /// one.
 struct CommandRange {
-  size_t first = 0, last = 0; ///< Events [first, last) of the body.
+  size_t first = 0, last = 0; ///< The commands [first, last) of the body.
   /// Whether the range is a single command that communicates.
   bool isOpen = false;
-  /// Whether the range contains collectives and their waits. If none of them
-  /// conflicts with something from outside, every run behaves like the first
-  /// one.
+  /// Whether the commands contain collectives together with their waits. If the
+  /// collectives conflict with nothing outside of this range, all executions
+  /// behave like the first one.
   bool isSealed = false;
-  /// Accesses that are the same in every run, by space; sorted and disjoint.
+  /// The bytes that are accessed in every execution, by address space; sorted
+  /// and disjoint.
   std::vector<Range> reads[2], writes[2];
   std::vector<const Access *> others;
 
@@ -137,9 +138,10 @@ void merge(std::vector<Range> &ranges) {
   ranges.resize(kept);
 }
 
-/// Finds the shortest range of events from the start at `first` on that waits
-/// for everything it starts, and contains no messages and no access that
-/// varies. Returns its end, or `first` if there is none.
+/// Finds the shortest range of commands, beginning with a start of a collective
+/// at `first`, that waits for everything that it starts. It must contain no
+/// messages and no access with a varying address. Returns its end, or `first`
+/// if there is none.
 size_t endOfSealed(const Body &body, size_t first) {
   std::set<int32_t> open;
   for (size_t index = first; index < body.size(); ++index) {
@@ -200,7 +202,8 @@ public:
   std::optional<Fault> run() {
     if (!runOnce())
       return fault;
-    // The next run may conflict with what this one left.
+    // Execute the step again: it may conflict with operations that the first
+    // execution left unfinished.
     if (!left.empty()) {
       mostLeft = operations.size();
       runOnce();
@@ -234,8 +237,9 @@ private:
     return !fault;
   }
 
-  /// Whether the next run waits for the operation. Work that the run before
-  /// left does not count.
+  /// Whether the operation may stay unfinished at the end of the step, because
+  /// the next step waits for it. That does not hold for operations left by the
+  /// step before.
   bool isLeft(int64_t operation) const {
     const Operation &open = operations[operation];
     return operation >= mostLeft &&
@@ -248,18 +252,19 @@ private:
 
   static constexpr int64_t notStarted = -1, done = -2;
 
-  /// A communication that was started, or a command that some stream does not
-  /// know to be done.
+  /// An operation that may still be running: a collective or message, or a
+  /// command of which some stream does not know that it is done.
   struct Operation {
     const Event *event;
     BodyRun run;
     std::vector<BytesInUse::Handle> uses;
-    int stream = -1;    ///< -1: a communication, which runs beside all streams.
-    int64_t number = 0; ///< The operation's number among those of its stream.
+    /// -1 for a collective or message, which runs beside all streams.
+    int stream = -1;
+    int64_t number = 0; ///< The position of the operation in its stream.
   };
 
-  /// The streams that run commands other than communication. A Clock holds how
-  /// many commands of each stream are known to be done (a vector clock).
+  /// The streams of commands that are not communication. A Clock says how many
+  /// commands of each stream are done (a vector clock).
   static constexpr int compute = 0, copy = 1, store = 2, host = 3,
                        numStreams = 4;
   using Clock = std::array<int64_t, numStreams>;
@@ -328,8 +333,8 @@ private:
     return true;
   }
 
-  /// Whether the operation happens before everything that the stream runs from
-  /// now on.
+  /// Whether the operation is done before any later command of the stream
+  /// begins.
   bool isBefore(const Operation &operation, int stream) const {
     return operation.stream == stream ||
            (operation.stream >= 0 &&
@@ -339,7 +344,7 @@ private:
   bool communicate(const Event &event, const BodyRun &run) {
     if (event.kind == Event::Kind::Join)
       return join(event, run);
-    // Nothing was left to the first run.
+    // In the first step nothing was left by a step before.
     if (event.kind == Event::Kind::Settle)
       return points.count(event.token) == 0 || join(event, run);
     if (event.kind == Event::Kind::Record) {
@@ -385,14 +390,14 @@ private:
     return number;
   }
 
-  /// The commands that a stream knows to be done, its own included.
+  /// Returns the commands that a stream knows to be done, including its own.
   Clock clockOf(int stream) const {
     Clock clock = known[stream];
     clock[stream] = issued[stream];
     return clock;
   }
 
-  /// Assigns an operation to a stream.
+  /// Lets an operation count as a command of a stream from now on.
   void follow(int64_t operation, int stream) {
     operations[operation].stream = stream;
     operations[operation].number = issued[stream]++;
@@ -421,8 +426,8 @@ private:
     return true;
   }
 
-  /// Ends a communication: `compute` knows that it is done, and other streams
-  /// know it once they wait for `compute`.
+  /// Marks a collective or message as done. The stream `compute` has waited for
+  /// it; other streams know it after they wait for `compute`.
   void finish(int64_t operation) {
     if (hasOthers())
       follow(operation, compute);
@@ -468,21 +473,23 @@ private:
   const Trace &trace;
   /// By body: its ranges of commands.
   std::vector<std::vector<CommandRange>> commandRanges;
-  /// By token: the operation in flight, or its state.
+  /// By token: the operation that was started, or whether it is done.
   std::vector<int64_t> tokens;
   std::deque<Operation> operations;
-  /// Sends that were not flushed, the oldest first.
+  /// By channel: sends that were not waited for, the oldest first.
   std::map<std::string, std::deque<int64_t>> sends;
   BytesInUse inUse;
   std::vector<int> streams; ///< The streams in use.
   Clock issued = {};
-  std::array<Clock, numStreams> known = {}; ///< By stream.
-  /// Operations whose bytes are in use, by stream.
+  /// By stream: the commands that it knows to be done.
+  std::array<Clock, numStreams> known = {};
+  /// By stream: the operations that may still be running.
   std::deque<int64_t> ofStream[numStreams];
   /// By token: the recorded point, as a vector clock.
   std::map<int32_t, Clock> points;
-  std::set<int32_t> left; ///< Tokens that the next run waits for.
-  int64_t mostLeft = 0;   ///< The number of operations of the run before.
+  std::set<int32_t> left; ///< Tokens of points that the next step waits for.
+  /// The number of operations of the first execution; 0 during it.
+  int64_t mostLeft = 0;
   std::optional<Fault> fault;
 };
 

@@ -20,11 +20,12 @@ using namespace heddle::prove;
 
 namespace {
 
-/// What is known about the bytes of a value.
+/// What the check knows about the bytes of a value.
 struct Known {
-  /// The axes along which they may differ between ranks of a stage.
+  /// The mesh axes along which ranks may have different bytes.
   Axes axes = 0;
-  /// Stages with equal numbers have equal bytes. 0: nothing is known.
+  /// A number that is equal on pipeline stages which have the same bytes; 0 if
+  /// nothing is known.
   uint64_t same = 0;
 
   bool operator==(const Known &other) const {
@@ -44,10 +45,11 @@ uint64_t combine(uint64_t a, const std::string &text) {
   return combine(a, std::hash<std::string>()(text));
 }
 
-/// Records what is known about every byte.
+/// Records for each byte of memory on which ranks it may differ.
 class Memory : public ByteMap<Known> {
 public:
-  /// Some of the bytes may have got another value.
+  /// Some bytes of the range may have got another value, which differs along
+  /// `axes`.
   void blend(Range range, Axes axes) {
     update(range, [&](Known &known) { known = {Axes(known.axes | axes), 0}; });
   }
@@ -64,14 +66,15 @@ public:
     return known;
   }
 
-  /// Values that are known to equal those of another stage keep their extent.
+  /// Pieces that are known to be equal on several stages are not merged, so
+  /// that they keep their extent.
   void normalize() {
     merge([](const Known &known) { return known.same == 0; });
   }
 };
 
-/// What stages tell each other: the axes along which their messages, or their
-/// contributions to common collectives, differ.
+/// The information that stages exchange during the check: along which axes
+/// their messages, and their contributions to common collectives, differ.
 struct Exchange {
   std::map<std::string, Axes> axes;
   bool grew = false;
@@ -87,7 +90,8 @@ struct Exchange {
 /// ranks.
 class Stage {
 public:
-  using Memories = std::array<Memory, 2>; ///< By space.
+  /// Persistent memory and temporary memory.
+  using Memories = std::array<Memory, 2>;
 
   Stage(const plan::Mesh &mesh, const Trace &trace, Exchange &exchange)
       : mesh(mesh), trace(trace), exchange(exchange),
@@ -98,7 +102,7 @@ public:
         sharedNumber[number] = count++;
   }
 
-  /// Returns the memory after the step.
+  /// Executes the step. Returns the memory after it.
   Memories run() {
     Memories memory;
     for (const State &state : trace.states)
@@ -115,7 +119,8 @@ public:
         known.push_back(&entry->first);
       return entry->second;
     };
-    // A body does the same whenever it starts with the same memory.
+    // If a body starts with the same memory as before, it need not be executed
+    // again.
     std::map<std::pair<int32_t, int64_t>, int64_t> transitions;
     int64_t state = intern(std::move(memory));
     for (const BodyRun &run : trace.runs) {
@@ -134,13 +139,13 @@ public:
 private:
   static constexpr Axes pipeAxis = 1;
 
-  /// Whether an access is only to the slot of the run's own micro-batch.
+  /// Whether an access is to the slot of the current micro-batch only.
   static bool isInOwnSlot(const Access &access) {
     return access.perSlot != 0 && access.perIteration == 0;
   }
 
-  /// Returns all bytes that an access may touch. Slots of the run's own
-  /// micro-batch are represented by the first slot.
+  /// Returns all bytes that an access may touch. The slot of the current
+  /// micro-batch is represented by the first slot.
   static Range rangeOf(const Access &access) {
     if (isInOwnSlot(access))
       return {access.begin, access.begin + access.spread + access.bytes};
@@ -149,7 +154,7 @@ private:
                   : Range{access.begin, access.begin + access.bytes};
   }
 
-  /// The memory that holds the bytes of an access.
+  /// Returns the memory in which the bytes of an access are recorded.
   Memory &memoryOf(const Access &access, Memories &memory) {
     return isInOwnSlot(access) ? ownSlots : memory[int(access.space)];
   }
@@ -162,8 +167,8 @@ private:
 
   void write(const Access &access, Known known, Memories &memory) {
     Memory &space = memoryOf(access, memory);
-    // Each iteration would make a new number, so that a loop would never reach
-    // a fixed point.
+    // In a loop, each iteration would give the value a new number, and the
+    // check would not end.
     if (isRepeated)
       known.same = 0;
     if (access.perIteration != 0 || access.rankTerm != 0)
@@ -172,8 +177,9 @@ private:
       space.set(rangeOf(access), known);
   }
 
-  /// Executes a body with a memory for its own slot, which it often writes as a
-  /// partial sum first. Afterwards all slots may hold what it left there.
+  /// Executes a body. The slot of the current micro-batch has a memory of its
+  /// own, since a body often writes a partial sum to it first. Afterwards all
+  /// slots may hold what this execution left in its slot.
   void executeBody(const Body &body, Memories &memory) {
     auto forEachInOwnSlot = [&](auto visit) {
       for (const Event &event : body)
@@ -193,8 +199,8 @@ private:
     });
   }
 
-  /// Returns what is known about a value that the command computes from the
-  /// operands in `from`, or, without `from`, from all that it reads.
+  /// Returns what is known about the result of a command that is computed from
+  /// the operands in `from`; without `from`, from all operands that it reads.
   Known readAll(const Event &event, const std::vector<int16_t> *from,
                 Memories &memory) {
     Known known;
@@ -216,8 +222,8 @@ private:
     return known;
   }
 
-  /// Each result of a kernel is computed from certain operands. A trace that
-  /// was not made from a plan does not say which.
+  /// Each result of a kernel is computed from certain operands. Traces that
+  /// tests write by hand do not say which.
   void launch(const Event &event, Memories &memory) {
     static const Kernel unknown;
     const Kernel &kernel =
@@ -312,8 +318,7 @@ private:
   Exchange &exchange;
   /// By collective: its number among those that stages run together, or -1.
   std::vector<int64_t> sharedNumber;
-  /// In the current run: the content of its own slots, at the addresses of the
-  /// first slots.
+  /// The slot of the current micro-batch, at the addresses of the first slot.
   Memory ownSlots;
   bool isRepeated = false;
 };
@@ -324,9 +329,8 @@ public:
       : mesh(mesh), traces(traces), memories(traces.size()) {}
 
   std::optional<Fault> check() {
-    // Repeats until nothing new is learned: a stage may tell others more than
-    // they assumed. The direction alternates, since activations are sent
-    // forward and gradients backward.
+    // Repeat until no stage learns anything new from the others. The direction
+    // alternates, since activations are sent forward and gradients backward.
     bool forward = true;
     do {
       exchange.grew = false;
@@ -343,7 +347,7 @@ public:
   }
 
 private:
-  /// Removes axes along which a stage has one rank.
+  /// Returns those of the axes along which a stage has several ranks.
   Axes split(Axes axes) const {
     Axes those = 0;
     for (const std::string &name : mesh.atoms())
@@ -418,8 +422,8 @@ private:
 std::optional<Fault>
 heddle::prove::checkReplicas(const plan::Mesh &mesh,
                              const std::vector<Trace> &traces) {
-  // Traces with the addresses of single ranks do not stand for all ranks of a
-  // stage.
+  // Traces of all ranks have the addresses of single ranks, so one of them does
+  // not represent a stage.
   if (static_cast<int64_t>(traces.size()) != mesh.stages())
     return std::nullopt;
   return Replicas(mesh, traces).check();

@@ -18,8 +18,8 @@ using namespace heddle::prove;
 
 namespace {
 
-/// A range of elements of a parameter, or of a state with one element for each
-/// of them. Ranges of different kinds of states compare equal.
+/// A range of elements of a parameter, or of the same elements of its gradient
+/// or moments. Ranges of a parameter and of its moments compare equal.
 struct ElementRange {
   /// Index into Trace::members: the first member of the same parameter.
   int32_t parameter = -1;
@@ -32,14 +32,18 @@ struct ElementRange {
 };
 using ElementRanges = std::vector<ElementRange>;
 
-/// Bytes of the arena that hold a copy of a state, or a result of an update.
+/// Temporary memory that holds a fetched copy of a state, or a result of an
+/// update.
 struct ArenaCopy {
   Range bytes;
-  Range state; ///< Where it was copied from; empty if an update computed it.
-  ElementRanges ranges; ///< The elements that it holds.
+  /// The bytes of the state that were copied; empty for the result of an
+  /// update.
+  Range state;
+  ElementRanges ranges; ///< The elements that the memory holds.
 };
 
-/// Executes one trace. Nothing is known about accesses whose address varies or
+/// Executes the commands of one rank, and tracks which elements its temporary
+/// memory holds. Nothing is known about accesses whose address varies or
 /// depends on the rank.
 class SameElementsChecker {
 public:
@@ -77,7 +81,8 @@ private:
     return false;
   }
 
-  /// Returns the elements that bytes of states hold. Padding holds none.
+  /// Returns the elements that a range of the persistent memory holds. Padding
+  /// holds none.
   ElementRanges elementsOf(Range range) const {
     auto member = std::upper_bound(
         trace.members.begin(), trace.members.end(), range.begin,
@@ -146,8 +151,8 @@ private:
     return true;
   }
 
-  /// Checks that updates with the same code have the same kind of state as the
-  /// same operand.
+  /// Checks that updates which share a kernel pass the same kind of state, for
+  /// example `exp_avg`, as the same operand.
   bool checkKind(const Event &event, const Access &access,
                  const ElementRanges &ranges) {
     if (ranges.empty() || event.kernel < 0)
@@ -164,7 +169,8 @@ private:
                              "), others with " + text(first->second));
   }
 
-  /// Checks that all operands of an update are the same elements.
+  /// Checks that an update reads and writes the same elements of a parameter
+  /// and its states.
   bool update(const Event &event) {
     ElementRanges common;
     for (const Access &access : event.accesses) {
@@ -228,8 +234,8 @@ private:
     return true;
   }
 
-  /// Whether `path` is the first `bytes` bytes of `name`, or extends them by
-  /// further names after a dot, as the pieces of a tiled layer do.
+  /// Whether a layer's `path` is the first `bytes` bytes of `name`, or
+  /// continues them after a dot, as in the paths of the parts of a tiled layer.
   static bool leadsTo(const std::string &name, size_t bytes,
                       const std::string &path) {
     return path.compare(0, bytes, name, 0, bytes) == 0 &&
@@ -246,7 +252,8 @@ private:
     return shared;
   }
 
-  /// Names parameters relative to a layer's path.
+  /// Returns the names of parameters relative to the path of a layer, for
+  /// example `attn.weight`.
   std::string placeIn(const std::string &path,
                       const ElementRanges &ranges) const {
     std::string text;
@@ -260,8 +267,8 @@ private:
     return text;
   }
 
-  /// Checks that layers which share code read parameters with the same names
-  /// within the layer.
+  /// Checks that layers which share code read parameters of the same relative
+  /// name.
   bool read(const Event &event, const Access &access) {
     ElementRanges ranges = elementsOf(access);
     const std::string &path = trace.paths[event.path];
@@ -269,8 +276,8 @@ private:
       readCounts.clear();
       layer = path;
     }
-    // A command that computes a product by row tiles reads one tile after the
-    // other, so its reads are counted.
+    // A product that is computed by row tiles reads its weight several times,
+    // so reads are counted.
     int64_t count = readCounts[{event.origin, access.operand}]++;
     if (ranges.empty())
       return true;
@@ -297,16 +304,16 @@ private:
   /// By member: the first member of the same parameter.
   std::vector<int32_t> parameters;
   std::list<ArenaCopy> copies;
-  /// The path of the layer that runs, or of its first piece.
+  /// The path of the layer that is being executed.
   std::string layer;
-  /// By command and operand: how often this layer read it so far.
+  /// How often the current layer has read each operand of each command.
   std::map<std::pair<int32_t, int16_t>, int64_t> readCounts;
-  /// By command, operand and count: the layer that read it first, and what it
-  /// read.
+  /// By command, operand and count: the first layer that read it, and the
+  /// relative name of what it read.
   std::map<std::tuple<int32_t, int16_t, int64_t>,
            std::pair<std::string, std::string>>
       reads;
-  /// By code and operand of updates: the kind of state.
+  /// By code and operand of updates: the kind of state, for example `exp_avg`.
   std::map<std::pair<std::string, int16_t>, std::string> kinds;
   std::optional<Fault> fault;
 };

@@ -16,10 +16,9 @@ using namespace heddle::prove;
 
 namespace {
 
-/// Executes the communication in one order. That suffices: an executed event
-/// never disables another one, and whether an event blocks depends only on
-/// which events were executed. So one order reaches the end if any order does,
-/// as in Kahn process networks.
+/// Simulates collectives and messages in one order. Another order cannot give
+/// another result: executing one never prevents another, and whether one blocks
+/// depends only on which others were executed (as in Kahn process networks).
 class Simulation {
 public:
   explicit Simulation(const Peers &peers)
@@ -65,16 +64,18 @@ private:
   };
 
   struct Rank {
-    /// The communication of each body.
+    /// The collectives and messages of each body.
     std::vector<std::vector<const Event *>> bodies;
     size_t run = 0, next = 0; ///< The next event to execute.
     /// Collectives of this rank that are not done, the oldest first.
     std::deque<Queued> queue;
     std::deque<Queued> out; ///< Sends in flight; here `group` is the channel.
     int64_t started = 0, finished = 0;
-    /// By token: how many collectives were started when it was, it included.
+    /// By token: the number of collectives that this rank had started,
+    /// including the token's own.
     std::vector<int64_t> tokens;
-    std::map<std::string, int64_t> sending; ///< By name: the channel.
+    /// The channel of each message name that was sent on.
+    std::map<std::string, int64_t> sending;
     bool isReady = false;
   };
 
@@ -107,8 +108,8 @@ private:
     return open.empty();
   }
 
-  /// Removes collectives of one participant alone. They are done at once if
-  /// none with others is queued before them.
+  /// Removes collectives of a single participant from a body. They end at once,
+  /// unless a collective with others is queued before them.
   static void dropCollectives(Events &events) {
     events.erase(std::remove_if(events.begin(), events.end(),
                                 [](const Event *event) {
@@ -139,8 +140,8 @@ private:
     return nullptr;
   }
 
-  /// Executes an event. Returns false if it blocks; then another event will
-  /// wake the rank.
+  /// Executes one collective or message. Returns false if it blocks; the rank
+  /// tries again when another rank wakes it.
   bool execute(size_t who, const Event &event) {
     Rank &rank = ranks[who];
     switch (event.kind) {
@@ -178,7 +179,8 @@ private:
     }
   }
 
-  /// Whether the channel's next send can end, now that its receive is reached.
+  /// Called when the receive is reached: returns whether the next send of the
+  /// channel can end.
   bool take(int64_t channel) {
     size_t from = peers.channels[channel].from;
     std::deque<Queued> &out = ranks[from].out;
@@ -193,7 +195,8 @@ private:
     return true;
   }
 
-  /// Returns the channel that a flush is for; -1 before the first send.
+  /// Returns the channel that a flush waits for; -1 if nothing was sent on it
+  /// yet.
   int64_t flushed(size_t who, const Event &event) const {
     const std::string &name =
         peers.traces[who].messages[event.number].channel.name;
@@ -201,7 +204,8 @@ private:
     return channel == ranks[who].sending.end() ? -1 : channel->second;
   }
 
-  /// Runs the collectives at the heads of queues that all members have reached.
+  /// Runs collectives that are next in the queues of all members of their
+  /// group.
   void runHead(size_t first) {
     std::vector<size_t> changed = {first};
     while (!changed.empty()) {
@@ -296,7 +300,7 @@ private:
 
   const Peers &peers;
   std::vector<Rank> ranks;
-  /// By group: how many members have reached its next collective.
+  /// By group: the number of members that have reached its next collective.
   std::vector<size_t> atHead;
   std::vector<int64_t> sent, taken;
   std::deque<size_t> ready;

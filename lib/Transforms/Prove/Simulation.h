@@ -18,43 +18,46 @@
 
 namespace heddle::prove {
 
-/// The participants of the communication: every rank, or one rank for each
+/// All ranks that communicate: every rank of the mesh, or one rank for each
 /// pipeline stage.
 struct Peers {
   Peers(const plan::Mesh &mesh, const std::vector<Trace> &traces);
   void findGroups();
   void findChannels();
-  /// Prints a participant as `rank 3` or `stage 3`.
+  /// Names a participant in messages: `rank 3` or `stage 3`.
   std::string name(size_t who) const;
-  /// Calls `act` for every communication of a participant, in order.
+  /// Calls `act` for every collective and message of a participant, in the
+  /// order of execution.
   void
   forEach(size_t who,
           const std::function<void(const Event &, const BodyRun &)> &act) const;
 
-  /// The messages of one name from one participant to another.
+  /// All messages of one name from one participant to another.
   struct Channel {
     size_t from, to;
     std::string name;
   };
 
   plan::Mesh mesh;     ///< The mesh of all ranks.
-  plan::Mesh peerMesh; ///< The mesh of the peers.
+  plan::Mesh peerMesh; ///< The mesh of the participants alone.
   const std::vector<Trace> &traces;
   bool byStage = false;
-  /// Groups of at least two participants.
+  /// The groups that run collectives, if they have at least two participants.
   std::vector<std::vector<int64_t>> groups;
-  /// By participant and collective: the group, or -1 if it has one member.
+  /// The group of each collective, by participant and collective; -1 if the
+  /// group has one member.
   std::vector<std::vector<int64_t>> groupOf;
   std::vector<Channel> channels;
-  /// By participant and body: its communication.
+  /// The collectives and messages of each body, by participant.
   std::vector<std::vector<std::vector<const Event *>>> events;
-  /// By participant and message: the channel; -1 for a flush.
+  /// The channel of each message, by participant and message; -1 for a flush.
   std::vector<std::vector<int64_t>> channelOf;
 };
 
-/// Executes the step, and returns the cycle in which participants wait, if
-/// there is one. Requires that what is sent is received, and that groups run
-/// the same collectives.
+/// Simulates the collectives and messages of a step. Returns a fault that
+/// describes the cycle of waiting participants if they deadlock. Requires that
+/// every message is received, and that the members of a group run the same
+/// collectives.
 std::optional<Fault> simulate(const Peers &peers);
 
 } // namespace heddle::prove

@@ -17,25 +17,26 @@ using namespace heddle::prove;
 
 namespace {
 
-/// Bytes of the arena that hold a tile of a state, or a result of an update or
-/// collective that is one. A copy of such a result is a tile, too.
+/// Temporary memory that holds a tile of an offloaded state: fetched, or
+/// computed by an update or collective, or a copy of that.
 struct StateTile {
   Range bytes;
-  /// The bytes of the state; empty if they are not known before it is stored.
+  /// The bytes of the state that the tile belongs to; empty if it was computed,
+  /// until it is stored.
   Range state;
   bool updated = false; ///< Whether the tile was updated, and not stored since.
-  int32_t origin = -1;  ///< The event that updated it.
+  int32_t origin = -1;  ///< The command that updated the tile.
 };
 
-/// Bytes of a slot that hold a stored activation.
+/// A stored activation: the bytes of its slot, and whether they were fetched.
 struct Stored {
   Range bytes;
   bool fetched = false;
   int32_t origin = -1;
 };
 
-/// Executes the transfers and updates of one trace, for accesses whose address
-/// does not vary.
+/// Executes the commands of one rank, and follows tiles of offloaded states
+/// from fetch to store. Accesses with a varying address are left out.
 class StateTileChecker {
 public:
   explicit StateTileChecker(const Trace &trace) : trace(trace) {}
@@ -61,7 +62,8 @@ public:
   }
 
 private:
-  /// Whether the state is stored and fetched.
+  /// Whether the check applies to a state: it is offloaded, and lives across
+  /// steps or holds activations.
   static bool isTiled(const State &state) {
     return state.isOffloaded && (state.lasts || state.hasSlots);
   }
@@ -74,8 +76,8 @@ private:
     });
   }
 
-  /// Checks that copies of parameters follow their update: all bytes of such a
-  /// state must be stored, or moved back from the host.
+  /// Checks that copies of updated parameters, for example in bf16, are updated
+  /// too: all their bytes must be stored, or moved back from the host.
   void checkCopies() {
     std::sort(stored.begin(), stored.end(),
               [](Range a, Range b) { return a.begin < b.begin; });
@@ -178,7 +180,8 @@ private:
                   "writes to @" + state.name + " what no update has made");
   }
 
-  /// Copies a result of an update: the copy is one, too.
+  /// Handles a copy within temporary memory: a copy of a result is a result,
+  /// too.
   bool carry(const Event &event, Range to, Range from) {
     bool isMade =
         std::any_of(tiles.begin(), tiles.end(), [&](const StateTile &tile) {
@@ -274,9 +277,9 @@ private:
   const Trace &trace;
   std::list<StateTile> tiles;
   std::list<Stored> slots;
-  std::vector<Range> stored; ///< Bytes of states that were written.
-  bool comesBack = false;    ///< Something was moved back from the host.
-  int32_t update = -1;       ///< The last update, or -1.
+  std::vector<Range> stored; ///< The bytes of states that were stored.
+  bool comesBack = false;    ///< Whether results were moved back from the host.
+  int32_t update = -1;       ///< The command of the last update, or -1.
   std::optional<Fault> fault;
 };
 

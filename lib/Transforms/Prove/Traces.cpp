@@ -13,8 +13,8 @@
 using namespace heddle;
 using namespace heddle::prove;
 
-/// Whether an axis is among these: by its name, as what is left beside a
-/// factor, or as a factor of one of them.
+/// Whether `names` contains an axis, the axis that it is a factor of, or
+/// another factor of it.
 static bool isAmong(llvm::StringRef axis,
                     const std::vector<std::string> &names) {
   llvm::StringRef whole = dist::wholeOf(axis);
@@ -49,8 +49,8 @@ std::string Trace::describe(const Event &event, const BodyRun &run) const {
   return text;
 }
 
-/// By body: the buffers of the arena that no other body uses. Every run writes
-/// them anew, so what the last run left there is lost.
+/// Returns by body the temporary buffers that no other body uses. Each
+/// execution of the body writes them anew.
 static std::vector<std::vector<Access>> findOwnBuffers(const Trace &trace) {
   constexpr int32_t unused = -1, shared = -2;
   std::vector<int32_t> users(trace.buffers.size(), unused);
@@ -112,7 +112,8 @@ const char *heddle::prove::codeOf(Fault::Kind kind) {
   return codes[static_cast<int>(kind)];
 }
 
-/// Returns the first fault that a check finds, with the index of its trace.
+/// Returns the first fault that `check` finds in one of the traces, with the
+/// index of that trace.
 template <typename Check>
 static std::optional<Fault> checkEach(const std::vector<Trace> &traces,
                                       Check check) {
