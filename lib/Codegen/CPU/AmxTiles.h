@@ -35,9 +35,9 @@ public:
   /// int8, or int8 and unsigned int8.
   enum class Kind { Pairs, Signed, SignedByUnsigned };
 
-  /// Configures all tile registers with `shapes`; without shapes, each with the
-  /// largest one. `config` is the address of `configBytes` bytes for the
-  /// configuration.
+  /// Configures all tile registers: register i with `shapes`[i], or each with
+  /// the largest shape if `shapes` is empty. `config` is the address of
+  /// `configBytes` bytes for the configuration.
   void configure(mlir::Value config, llvm::ArrayRef<Shape> shapes = {});
   void release();
   void zero(int tile);

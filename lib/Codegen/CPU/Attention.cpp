@@ -230,7 +230,7 @@ Value ForwardEmitter::exponentials(const Panel &scores, const KeyRange &keys,
       return kept.empty() ? powers[r]
                           : b.select(kept[r], powers[r], splat(0.0));
     };
-    // Pairs of rows overwrite rows that have been read already.
+    // Store pairs of rows over rows of scores that have been read already.
     Panel target = rowsFrom(scores, pairsOf(row));
     for (int64_t r = 0; r < blocking.keyUnit; r += blocking.pairs) {
       Value pointer = vectorAt(target, r / blocking.pairs, 0);

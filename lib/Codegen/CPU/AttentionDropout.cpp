@@ -96,7 +96,8 @@ LoopBuilder::Values AttentionEmitter::keep(Value firstProbability, Value query,
       PhiloxState state = philox(b.create<arith::ShRUIOp>(index, two));
       return Values(std::begin(state.counter), std::end(state.counter));
     }
-    // The four keys are in two Philox blocks, at an offset that differs between
+    // A Philox block has four random words. The words of four adjacent keys
+    // then lie in two blocks, beginning at an offset that differs between
     // queries.
     Value block = b.create<arith::ShRUIOp>(index, two);
     PhiloxState states[2] = {

@@ -91,7 +91,8 @@ protected:
   mlir::Value rowPointer(const Heads &heads, mlir::Value batch,
                          mlir::Value head, mlir::Value row);
 
-  /// A matrix of words in scratch; word (i, j) is at i * row + j * column.
+  /// A matrix of words in scratch, natural or paired (see AttentionBlocking).
+  /// Word (i, j) is at i * row + j * column.
   struct Panel {
     mlir::Value pointer;
     int64_t row, column = 1;
@@ -172,7 +173,8 @@ protected:
   /// if all queries of the tile see all of its keys.
   void forScoreTiles(const KeyRange &range,
                      llvm::function_ref<void(const Tile &, bool masked)> body);
-  /// A mask over the vector of queries from `query` on: those that see `key`.
+  /// The mask of those queries that see `key`, for the vector of queries from
+  /// `query` on.
   mlir::Value seen(mlir::Value query, mlir::Value key);
 
   /// 2^t for t <= 0 or slightly above; zero below 2^-125.
@@ -201,9 +203,9 @@ protected:
   void prepareRandom(const AttentionRandom &random);
   /// The index of a head's first probability (see codegen::firstProbability).
   mlir::Value firstProbability(mlir::Value batch, mlir::Value head);
-  /// Masks over the vector of queries from `query` on, one for each of the four
-  /// keys from `key` (a multiple of four) on: the queries whose probability
-  /// dropout keeps.
+  /// For each of four keys, from `key` (a multiple of four) on: the mask of the
+  /// queries whose probability for this key dropout keeps. The mask is for the
+  /// vector of queries from `query` on.
   Values keep(mlir::Value firstProbability, mlir::Value query, mlir::Value key);
 
   codegen::IntBuilder integers() {
@@ -230,7 +232,8 @@ private:
   };
   PhiloxState philox(mlir::Value block);
   mlir::Value indexVector(mlir::Value first, int64_t parity);
-  /// The cost of a row of the batch, in pairs of queries and keys.
+  /// The cost of computing a row of the batch, as a number of pairs of a query
+  /// and a key.
   mlir::Value costOfRow(mlir::Value batch);
   /// The length of a row of the batch; null if all rows are full.
   mlir::Value lengthOf(mlir::Value batch);

@@ -35,7 +35,8 @@ struct GradScratch {
   GradScratch(const AttentionSpec &spec, const AttentionBlocking &blocking) {
     int64_t natural = blocking.naturalRow(), row = blocking.headRow();
     int64_t queryCount = blocking.queries();
-    // Reserves scratch for a paired panel. With f32 the natural panel is used.
+    // Returns the offset of a paired panel. With f32 this is the natural panel,
+    // as both have the same layout; otherwise new scratch is reserved.
     auto take = [&](int64_t naturalOffset, int64_t words) {
       return blocking.pairs == 1 ? naturalOffset : plan.take(words / 2);
     };

@@ -93,8 +93,8 @@ public:
   }
 
 protected:
-  /// The number in the cache of a row's page `number`, which holds the
-  /// positions from `number` * N on.
+  /// The index in the cache of page `number` of a row. This page holds the
+  /// row's positions from `number` * N on.
   Value page(Value row, Value number) {
     return loadInt(pages, b.add(b.mul(row, rowPages), number));
   }

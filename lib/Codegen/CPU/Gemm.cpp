@@ -91,10 +91,11 @@ void GemmEmitter::emit(Value a, Value bMatrix, Value cMatrix, Value scratch,
     amx.release();
 }
 
-/// The row blocks and panels of a thread. Threads form a grid of row parts and
-/// column parts, chosen so that the most expensive part costs least: its
-/// multiplications, and packing its rows and columns, where a packed element
-/// costs as much as about 32 multiplications.
+/// The row blocks and panels that a thread computes. Threads form a grid over
+/// parts of the rows and of the columns. The grid is chosen so that the most
+/// expensive part costs least. A part costs its multiplications and the packing
+/// of its rows and columns. A packed element costs as much as about 32
+/// multiplications.
 std::pair<GemmEmitter::Range, GemmEmitter::Range>
 GemmEmitter::partition(Value thread, Value threads) {
   constexpr int64_t packingCost = 32;

@@ -54,8 +54,9 @@ private:
   llvm::SmallVector<Output, 2> outputs;
 };
 
-/// Emits a kernel of products with packed weights, which may also compute their
-/// rows (prologue) and operations on the attention heads that they compute.
+/// Emits a kernel of products with packed weights. The kernel may also compute
+/// the rows that the products read (prologue), and apply operations to the
+/// attention heads that they produce.
 mlir::LogicalResult
 emitPackedProducts(KernelEmitter &k, llvm::ArrayRef<codegen::Product> products);
 

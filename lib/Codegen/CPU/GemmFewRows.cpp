@@ -83,7 +83,7 @@ void GemmEmitter::emitPanels(Value panel, int64_t count, MicroPanel panelA) {
   };
   if (init)
     forTiles([&](Value own, Value tile) { beginTile(rowBlock, own, tile); });
-  // The order of the sums: row by row, for each row those of all panels.
+  // The sums are ordered by row, and within a row by panel.
   SmallVector<Value> places;
   LoopBuilder::Values sums;
   for (int64_t row = 0; row < spec.m; ++row)
@@ -100,10 +100,10 @@ void GemmEmitter::emitPanels(Value panel, int64_t count, MicroPanel panelA) {
   forTiles([&](Value own, Value tile) { emitStore(rowBlock, own, tile); });
 }
 
-/// Loads the words of a stored row for some panels; with pairs of bf16, of two
-/// rows whose values are interleaved within 128-bit quarters. Then the first
-/// vector of a panel holds the lower halves of all quarters of its row, and the
-/// second vector the upper halves.
+/// Loads words of B for some panels. With f32 these are one stored row. With
+/// pairs of bf16 they are two stored rows, interleaved within 128-bit quarters.
+/// The first vector of a panel then has the lower half of each quarter, the
+/// second vector the upper half.
 SmallVector<Value> GemmEmitter::loadRowsOfB(Value from, bool hasSecond,
                                             ArrayRef<Value> masks) {
   int64_t width = blocking.lanes * blocking.perWord();
@@ -167,8 +167,8 @@ LoopBuilder::Values GemmEmitter::sumRowsOfB(Value panel, int64_t count,
     return multiplyWord(left, panelA.outerStride,
                         loadRowsOfB(from, hasSecond, masks), carried);
   };
-  // `loadRowsOfB` has the columns of pairs in an order by quarters. Bring the
-  // sums into that order before the loop, and back after it.
+  // With pairs of bf16, `loadRowsOfB` permutes columns within the two vectors
+  // of a panel. Permute the sums alike before the loop, and back after it.
   auto shufflePairs = [&](ArrayRef<int64_t> first, ArrayRef<int64_t> second) {
     for (size_t i = 0; blocking.dot && i < sums.size(); i += 2) {
       Value x = sums[i], y = sums[i + 1];

@@ -94,8 +94,8 @@ LoopBuilder::Values GemmEmitter::multiplyStep(Value word, MicroPanel panelA,
   return multiplyWord(left, panelA.outerStride, columns, sums);
 }
 
-/// Adds the products of the words at `left`, one for each row, and vectors of
-/// words for `columns` to `sums`.
+/// Adds to `sums` the products of one word for each row, the first of which is
+/// at `left`, with the vectors of words in `columns`.
 LoopBuilder::Values GemmEmitter::multiplyWord(Value left, int64_t outerStride,
                                               ArrayRef<Value> columns,
                                               ValueRange sums) {

@@ -96,7 +96,8 @@ void GemmEmitter::pack(const GemmOperand &operand, Value outerBegin, KRange k,
     packRowsOfK(operand, outerBegin, k, to);
 }
 
-/// Loads `type`, a vector of bf16 or f32, as vectors of packed words or of f32.
+/// Loads a vector of `type`, with bf16 or f32 elements. Returns it as loaded if
+/// pairs of bf16 are multiplied, otherwise widened to f32.
 Value GemmEmitter::loadWords(Type type, Value pointer, Value mask) {
   auto vector = cast<VectorType>(type);
   unsigned alignment = dist::byteSize(vector.getElementType());
@@ -215,8 +216,8 @@ SmallVector<Value> GemmEmitter::loadSquare(Type type, ArrayRef<Value> sources,
   return transpose(std::move(rows));
 }
 
-/// A vector of those 128-bit quarters that `pick` names; quarters are numbered
-/// through x, then y.
+/// A vector made of 128-bit quarters of x and y. `pick` lists their numbers,
+/// which count the quarters of x and then those of y.
 Value GemmEmitter::shuffleQuarters(Value x, Value y, ArrayRef<int64_t> pick) {
   SmallVector<int64_t> order;
   for (int64_t quarter : pick)
@@ -241,7 +242,8 @@ SmallVector<Value> GemmEmitter::transpose(SmallVector<Value> rows) {
     return b.shuffle(x, y, order);
   };
 
-  // blocks[4 * g + c], quarter q: column 4 * q + c of rows 4 * g ...
+  // Quarter q of blocks[4 * g + c] becomes column 4 * q + c of rows 4 * g to 4
+  // * g + 3.
   SmallVector<Value> blocks(lanes);
   for (int64_t g = 0; g < lanes; g += 4) {
     Value low0 = inQuarters(rows[g], rows[g + 1], {0, 4, 1, 5});

@@ -94,8 +94,8 @@ Type IntegerActivations::integerType() const {
 }
 
 /// Stores the integers of a vector in the order in which the weight unpacker
-/// has the codes of a word. Integers after the first `count`, up to a whole
-/// word, are 0.
+/// produces the codes of a word. Fills the last word with zeros after the first
+/// `count` integers.
 void IntegerActivations::storeIntegers(Value integers, Value to,
                                        int64_t count) {
   int64_t all = llvm::alignTo(count, unpacker.perWord);
@@ -137,8 +137,9 @@ Value IntegerActivations::largestBits(Value from, int64_t length) {
                                        eachVector(length, zeros, body)[0]);
 }
 
-/// `largest` are the bits of the block's largest magnitude. Its exponent is
-/// raised to at least `activationBits`, so that the scale is a normal f32.
+/// The power-of-two scaling of a block. `largest` has the bits of the block's
+/// largest magnitude. Their exponent is raised to at least `activationBits`, so
+/// that the scale is a normal f32.
 IntegerActivations::Scaling
 IntegerActivations::powerOfTwoScaling(Value largest) {
   Type f32 = b.builder.getF32Type();

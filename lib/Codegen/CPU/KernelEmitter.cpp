@@ -58,7 +58,7 @@ Value KernelEmitter::reserve(int64_t bytes) {
   return b.advance(scratch, b.builder.getI8Type(), offset);
 }
 
-/// `next` in the lanes of `mask`, `previous` in the others.
+/// Returns `next` in the lanes of `mask`, and `previous` in the others.
 static SmallVector<Value> keepMasked(LoopBuilder &b, Value mask,
                                      ValueRange next, ValueRange previous) {
   SmallVector<Value> kept;

@@ -47,8 +47,8 @@ struct KernelEmitter {
   /// The address to which `value` is written if the kernel yields it; null for
   /// other values.
   mlir::Value resultPointer(mlir::Value value);
-  /// Reports an error if the kernel yields a value twice. Generators that write
-  /// each value to one address only call it.
+  /// Reports an error if the kernel yields a value twice. For generators that
+  /// write each value to a single address.
   mlir::LogicalResult verifyYieldedOnce();
   /// Reserves `bytes` bytes of the thread's scratch and returns their address,
   /// aligned to 64 bytes.
@@ -106,9 +106,10 @@ mlir::LogicalResult emitGemmKernel(KernelEmitter &k);
 mlir::LogicalResult emitAttentionKernel(KernelEmitter &k);
 /// nn.cache_write, in place.
 mlir::LogicalResult emitCacheKernel(KernelEmitter &k);
-/// Emits a part of `write`, as a kernel of fused products needs it: the heads
-/// in columns `begin` to `end` of operand number `tensor` of q, k and v, for
-/// `count` tokens from `first` on. `setPointer` was called for q, k and v.
+/// Emits a part of `write` for a kernel that also computes the products that it
+/// stores. The part is the heads in columns `begin` to `end` of operand number
+/// `tensor` of q, k and v, for `count` tokens from `first` on. `setPointer` was
+/// called for q, k and v.
 void emitCacheColumns(KernelEmitter &k, nn::CacheWriteOp write, int64_t tensor,
                       mlir::Value first, mlir::Value count, mlir::Value begin,
                       mlir::Value end);

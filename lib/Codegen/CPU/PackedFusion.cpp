@@ -38,7 +38,8 @@ namespace {
 /// An operation on attention heads: the value that it reads and its result.
 struct HeadStage {
   Value input, output;
-  /// Emits a head like a row, for row-wise operations on heads; otherwise null.
+  /// For a row-wise operation on heads: emits a head as if it were a row. Null
+  /// for other operations.
   RowEmitter heads;
   int64_t columns = 0; ///< The number of columns of a head, with `heads`.
 };
@@ -96,9 +97,9 @@ private:
 // Heads
 //===----------------------------------------------------------------------===//
 
-/// The address of `value`, which an operation on heads reads or computes. If it
-/// is no result of the kernel and has one reader, the reader's result is
-/// computed in place of it.
+/// The address of `value`, which an operation on heads reads or computes. If
+/// the value is not a result of the kernel and has a single reader, it gets the
+/// memory of the reader's result, which is then computed in place.
 Value PackedFusion::memoryOf(Value value) {
   if (Value known = k.pointerOf(value))
     return known;
@@ -150,8 +151,8 @@ LogicalResult PackedFusion::lowerHeads(Operation *op) {
   return success();
 }
 
-/// Adds the stage that computes `output`, which has the elements of `heads`,
-/// one head like one row after the other.
+/// Adds the stage that computes `output` from a row-wise operation on `heads`.
+/// Both have the same elements; a head of `output` is a row of `heads`.
 LogicalResult PackedFusion::addNorm(Value heads, Value output) {
   auto type = cast<RankedTensorType>(heads.getType());
   Value rows = rowsOfHeads.lookup(heads);
@@ -278,7 +279,8 @@ void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
       return point;
     };
     ev.setMemory(stage.input, memoryOf(stage.input));
-    // The address of row 0, if the copy were row `row` of a whole tensor.
+    // The store below addresses row `row` of a whole tensor. Subtract the
+    // offset of that row, so that it stores to the copy.
     Value before = b.sub(b.constant(0), b.mul(row, type.getShape().back()));
     Value copied = b.advance(rowCopy, type.getElementType(), before);
     forVectors([&](Value column) {
@@ -295,8 +297,8 @@ void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
   });
 }
 
-/// Emits the stages that follow when columns of the outputs `made` have been
-/// computed; null if there are none.
+/// The function that emits the stages which read columns of the outputs `made`,
+/// directly or through other stages. Null if there are no such stages.
 PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
   SmallVector<Value> values;
   for (const Output &output : made)

@@ -28,13 +28,14 @@ constexpr int64_t mostStreams = 4;
 /// The distance of prefetches in bytes, for all streams together: about what
 /// memory delivers during the latency of one cache line.
 constexpr int64_t fetchAhead = 8192;
-/// The smallest piece of a weight, in bytes, that a thread takes dynamically,
-/// for up to `fewRows` rows: its first lines are not prefetched, which must not
-/// cost much in comparison. With more rows a byte takes longer to multiply, so
-/// the piece is smaller in proportion, down to 1 / `mostTimes`.
+/// Threads take pieces of a weight dynamically. `leastBytes` is the smallest
+/// size of a piece for up to `fewRows` rows. The first cache lines of a piece
+/// are not prefetched, which must cost little compared with the whole piece.
+/// With more rows each byte takes longer to multiply, so pieces may be smaller
+/// in proportion, but not below `leastBytes` / `mostTimes`.
 constexpr int64_t leastBytes = 1 << 18, fewRows = 4, mostTimes = 16;
-/// The number of registers for sums with which products are split into digits:
-/// enough registers are left for the sums of the second digit.
+/// Products are split into digits if all sums, with those of the second digit,
+/// fit in this many registers.
 constexpr int64_t fewSums = 8;
 
 class PackedGemm {
@@ -67,8 +68,8 @@ private:
   int64_t numWeights() const {
     return static_cast<int64_t>(part->weights.size());
   }
-  /// Whether all rows together need so few sums that a second sum for each
-  /// element leaves most registers free.
+  /// Whether the sums of all rows, with a second sum for each element, need at
+  /// most `fewSums` registers.
   bool hasFewSums() const {
     size_t weights = 1;
     for (const FusedProducts &each : parts)
@@ -81,7 +82,7 @@ private:
   static int64_t panelsOf(const FusedProducts &part) {
     return llvm::divideCeil(part.n, panelWidth);
   }
-  /// The units of work of `part` that are distributed over threads.
+  /// The number of units of work in `part`, which are distributed over threads.
   int64_t unitsOf(const FusedProducts &part) const {
     return llvm::divideCeil(panelsOf(part), spec.panelsTogether);
   }
@@ -127,7 +128,7 @@ private:
   ArrayRef<FusedProducts> parts;
   const FusedProducts *part = nullptr; ///< The products being emitted.
   int64_t panelVectors; ///< The number of vectors in a row of a panel's words.
-  /// The range of a panel row's vectors that a tile computes.
+  /// A tile computes `vectors` vectors of a panel's row, from `firstVector` on.
   int64_t firstVector = 0, vectors = 0;
   int64_t lanes, sumVectors;
   bool usesAmx;
@@ -167,7 +168,8 @@ void PackedGemm::prepareRow(Value from, Value to) {
          b.mask(b.constant(all - at), lanes));
 }
 
-/// Computes the sum of each group of a row, by which zeros are multiplied.
+/// Computes the sum of each group of a row. The zero points of the weight
+/// multiply these sums.
 void PackedGemm::sumGroups(Value row, Value sums) {
   int64_t length = spec.k / spec.groups, full = length / lanes * lanes;
   Type kept = unpacker.dot ? b.builder.getBF16Type() : b.builder.getF32Type();

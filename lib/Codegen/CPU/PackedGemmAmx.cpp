@@ -44,8 +44,8 @@ int64_t largestDivisor(int64_t number, int64_t most) {
   return 1;
 }
 
-/// The number of packed words of which every block of integer activations, or
-/// all of K if there are no blocks, is a multiple.
+/// The largest number of packed words that divides the length of every block of
+/// integer activations. Without blocks it is the length of K.
 int64_t commonWords(const PackedGemmSpec &spec) {
   int64_t perWord = plan::PackedWeight::wordBits / spec.bits;
   if (spec.groups == 0)
@@ -57,7 +57,8 @@ int64_t commonWords(const PackedGemmSpec &spec) {
              : last;
 }
 
-/// Groups of four bytes in tiles of B that a packed word gives: two for int4.
+/// How many groups of four bytes in tiles of B a packed word becomes: two for
+/// int4.
 int64_t quadsOf(const PackedGemmSpec &spec) { return spec.bits < 8 ? 2 : 1; }
 
 /// The bytes of a row of A as pairs of bf16, or as integers of two digits.
@@ -68,8 +69,9 @@ int64_t stepsOfSlice(int64_t quads) {
   return std::max<int64_t>(wordsOfSlice / quads, 1);
 }
 
-/// The number of units of K that are added one after the other: slices of pairs
-/// of bf16; groups of a quantized weight, or the blocks of its only group.
+/// The number of units into which K is cut; their products are added one after
+/// the other. A unit is a slice of pairs of bf16, or a group of a quantized
+/// weight. If the weight has a single group, a unit is a block of that group.
 int64_t unitsOf(const PackedGemmSpec &spec, int64_t quads) {
   if (spec.groups == 0)
     return llvm::divideCeil(commonWords(spec) / quads, stepsOfSlice(quads));
@@ -322,9 +324,9 @@ void PackedGemmAmx::addBlocks(Value group, Value begin, Value end) {
   addIntegers(lastOf(group, b.add(first, before(end))));
 }
 
-/// Adds block `block` of a group. `begin` is the first block, or the first
-/// group if groups have one block, of the caller's loop: there no sums are
-/// pending.
+/// Adds the products of block `block` of a group. The caller loops over blocks,
+/// or over groups that have one block each, from `begin` on. In the first
+/// iteration no sums of an earlier block are pending.
 void PackedGemmAmx::addBlock(Value group, Value block, Value begin,
                              int64_t length) {
   const IntegerActivations::Layout &blocks = activations.layout;
@@ -402,7 +404,8 @@ void PackedGemmAmx::emitRows(const KSlice &slice) {
 }
 
 /// Computes all columns for `rowTiles` row tiles from `tile` on. `meanwhile`
-/// emits the vector code for the time of the first columns.
+/// emits the vector code that the CPU executes while tiles multiply the first
+/// columns.
 void PackedGemmAmx::emitRowTiles(const KSlice &slice, Value tile,
                                  int64_t rowTiles, MeanwhileFn meanwhile) {
   int64_t most = columnsTogether(rowTiles);
@@ -446,7 +449,8 @@ void PackedGemmAmx::multiply(const KSlice &slice, Value tile, int64_t rowTiles,
       tiles.zero(static_cast<int>(sum));
     else
       tiles.load(static_cast<int>(sum), totalOf(sum), AmxTiles::rowBytes);
-  // Only integers have vector code to execute meanwhile, in the last step.
+  // With integers, emit the vector code in the last step, outside of the loop.
+  // Without integers there is none.
   Value last = unpacker.isInteger ? before(slice.steps) : slice.steps;
   b.forLoop(b.constant(0), last, 1, [&](Value step) {
     multiplyStep(slice, tile, step, left, firstColumn, count, nullptr);

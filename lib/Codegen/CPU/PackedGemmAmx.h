@@ -34,7 +34,7 @@ public:
   /// each block.
   static int64_t rowsOfBlock(const PackedGemmSpec &spec);
   /// The smallest number of panels that a thread should take dynamically. If K
-  /// is cut, taking panels means loading all rows again.
+  /// is cut, a thread loads all rows of A again for the panels that it takes.
   int64_t leastPanels() const { return layout.isCut() ? 8 : 1; }
 
   /// Sizes of tiles and loops, and the layout of the scratch memory that tiles
@@ -45,8 +45,8 @@ public:
     int64_t tileRows; ///< Rows of a tile of A.
     int64_t rows;     ///< Rows of A in a block, rounded up to whole tiles.
     int64_t columns;  ///< The largest number of tiles of B side by side.
-    /// The number of units that K has, and how many of them are a cut. The
-    /// second-level cache can hold all rows of A for a cut.
+    /// The number of units of K, and the number of units in a cut: as many as
+    /// the second-level cache can hold all rows of A for.
     int64_t units, unitsOfCut;
     int64_t steps;  ///< Tiles along K.
     int64_t digits; ///< Digits of a split product; each has a tile of A.
@@ -148,8 +148,8 @@ private:
   int64_t columnsTogether(int64_t rowTiles) const;
   mlir::Value before(mlir::Value index) { return b.sub(index, b.constant(1)); }
   int64_t digits() const { return layout.digits; }
-  /// The address of the tiles of A, multiplied together, for row tile `tile`
-  /// and tile `step` along K.
+  /// The address of the tiles of A that are multiplied together: those of row
+  /// tile `tile` and tile `step` along K.
   mlir::Value rowsAt(mlir::Value tile, mlir::Value step);
   /// The address of a row's entry for a block, in the table of 32-bit values at
   /// `offset`.

@@ -32,7 +32,8 @@ public:
       : b(builder), spec(spec), scratch(scratch), memory(memory), lanes(lanes) {
   }
 
-  /// The address of prepared row `local`. For tiles there is room for one row.
+  /// The address of prepared row `local`. With AMX tiles the scratch holds a
+  /// single prepared row.
   mlir::Value row(mlir::Value local);
   /// The address of the sum of x over a group of row `local`.
   mlir::Value groupSum(mlir::Value local, mlir::Value group);

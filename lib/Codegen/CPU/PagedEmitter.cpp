@@ -68,7 +68,8 @@ Values PagedEmitter::alsoSees(ValueRange seen, const Query &query) {
 
 PagedEmitter::QueryBlock PagedEmitter::blockOf(Value row, Value kvHead,
                                                Value first, ValueRange seen) {
-  // Pages before the windows may already belong to another request.
+  // Do not read pages before those that any window covers: they may already
+  // belong to another request.
   Value firstPage = b.div(largerOf(seen[1], b.constant(0)), pageTokens);
   return {row,     kvHead,    first,
           seen[0], firstPage, b.ceilDiv(seen[0], pageTokens)};

@@ -62,9 +62,9 @@ protected:
                          Value output) = 0;
 
   Query query(Value row, Value kvHead, Value index);
-  /// The range of keys that the queries of a block see together, as a pair of
-  /// its end and its first key: `seesNothing` is the empty range, `alsoSees`
-  /// extends it by the keys of one query.
+  /// A pair of values: the end and the beginning of the range of keys that at
+  /// least one query of a block sees. `seesNothing` is the empty range;
+  /// `alsoSees` extends a range by the keys of one query.
   Values seesNothing();
   Values alsoSees(mlir::ValueRange seen, const Query &query);
   QueryBlock blockOf(Value row, Value kvHead, Value first,
@@ -93,8 +93,8 @@ protected:
   /// The address of the output of a query, or of its partial result for a part.
   Value outputAt(Value output, const Query &query);
   Value partAt(Value output, const Query &query, Value part);
-  /// Writes the output of a query, if it exists, from the partial result over
-  /// all parts that `joined` emits.
+  /// Writes the output of a query, if the query exists. `joined` emits its
+  /// partial result over all parts.
   void storeOutput(Value output, const Query &query,
                    llvm::function_ref<Values()> joined);
 

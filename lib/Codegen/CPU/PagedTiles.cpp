@@ -95,8 +95,8 @@ private:
   Value joinedAt(Value index) {
     return b.advance(joined, f32, b.mul(index, parts.size()));
   }
-  /// The address of a query's end of visible keys (`which` 0) or first visible
-  /// key (`which` 1).
+  /// The address of one bound of the keys that a query sees: their end (`which`
+  /// is 0) or the first one (1).
   Value boundAt(Value index, int64_t which) {
     return b.advance(bounds, b.builder.getI64Type(),
                      b.add(b.mul(index, 2), which));
@@ -164,9 +164,10 @@ PagedTiles::QueryBlock PagedTiles::boundsOf(Value row, Value kvHead,
   return blockOf(row, kvHead, first, seen);
 }
 
-/// The address to prefetch while page `number` is packed; null for prompts,
-/// whose tokens find pages in the CPU's cache. The order of reads is all keys
-/// of a part, then its values, so after the last key comes the first value.
+/// The address to prefetch while page `number` is packed. A part's keys are
+/// read first, then its values, so the address after the last page of keys is
+/// that of the first page of values. Null for prompts, whose many tokens find
+/// the pages in the CPU's cache.
 Value PagedTiles::ahead(const QueryBlock &block, Value number, Value end,
                         bool ofKeys) {
   if (tokens > 1)
@@ -182,9 +183,9 @@ Value PagedTiles::ahead(const QueryBlock &block, Value number, Value end,
                 : b.select(isOfPart, next.values, next.keys);
 }
 
-/// Packs a page's keys into tiles. Two rows of a page hold two features of all
-/// keys; one row of a tile holds pairs of them. Prefetches the page at `ahead`
-/// line by line.
+/// Packs a page's keys into tiles. A page has a row for each feature, with that
+/// feature of all keys. A row of a tile has pairs of two features. Prefetches
+/// the page at `ahead` line by line.
 void PagedTiles::packKeys(Value from, Value ahead) {
   SmallVector<int64_t> order;
   for (int64_t key = 0; key < pageTokens; ++key)
@@ -207,10 +208,11 @@ void PagedTiles::packKeys(Value from, Value ahead) {
 }
 
 /// Packs 32 features of a page's values, from feature 32 * `unit` on, into two
-/// tiles. Two rows of a page hold two values; one row of a tile holds pairs of
-/// their features. Features whose number has bit 2 set are in the second tile,
-/// because pairs can then be formed within 128-bit quarters of a vector. Values
-/// after the first `keys` (null: none) are undefined in memory and become zero.
+/// tiles. A page has a row for each value. A row of a tile has pairs of the
+/// same feature of two values. Features whose number has bit 2 set go to the
+/// second tile, so that pairs can be formed within 128-bit quarters of a
+/// vector. Values from number `keys` on (null: none) are undefined in memory
+/// and become zero.
 void PagedTiles::packValues(Value from, Value ahead, int64_t unit, int64_t to,
                             Value keys) {
   int64_t first = unit * featuresOfTile;
@@ -368,7 +370,8 @@ Values PagedTiles::partOf(Value index) {
       return b.load(parts.headVector, at(row, tile * AmxTiles::rowBytes),
                     AmxTiles::rowBytes);
     };
-    // Interleave the two tiles in groups of four features.
+    // Undo the order of `packValues`: take four features from each of the two
+    // tiles in turn.
     SmallVector<int64_t> order;
     for (int64_t four = v % 2 * 8; four < v % 2 * 8 + 8; four += 4)
       for (int64_t tile = 0; tile < 2; ++tile)

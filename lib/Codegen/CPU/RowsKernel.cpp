@@ -78,8 +78,8 @@ void RowsGenerator::emitFlat() {
   if (type.getRank() == 0)
     return emitScalars();
   ev.setFlat();
-  // Threads' shares begin at multiples of 64 elements, a cache line of the
-  // narrowest type.
+  // The share of a thread begins at a multiple of 64 elements. Elements have at
+  // least one byte, so two threads never write to the same cache line.
   constexpr int64_t unit = 64;
   int64_t size = type.getNumElements();
   int64_t lanes = ev.laneCount(), full = size / lanes * lanes;
@@ -233,8 +233,8 @@ FailureOr<RowEmitter> rowEmitterOf(KernelEmitter &k, ValueRange tensors) {
   }
   auto generator = std::make_shared<RowsGenerator>(k, *form);
   return RowEmitter([=](Value row, ArrayRef<Value> to) {
-    // The addresses of row 0, if `to` were the address of row `row` of whole
-    // tensors.
+    // `emitRow` addresses row `row` of whole tensors. Subtract the offset of
+    // that row, so that it stores to the addresses in `to`.
     LoopBuilder &b = generator->builder();
     SmallVector<Value> begins;
     for (auto [tensor, place] : llvm::zip(made, to)) {

@@ -39,8 +39,9 @@ private:
   static constexpr int64_t unit = 64;
 
   Value makeTable();
-  /// The index, within the kernel's range, of the beginning of segment
-  /// `segment` (the end of the one before), clamped to [least, most].
+  /// The index of the first element of segment `segment`, which is also the end
+  /// of the segment before. The index counts from the beginning of the kernel's
+  /// range and is clamped to [least, most].
   Value bound(Value segment, Value least, Value most);
   Value sumOf(Value begin, Value end);
   void forVectors(Value begin, Value end,

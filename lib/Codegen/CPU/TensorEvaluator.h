@@ -54,8 +54,9 @@ private:
   Element load(mlir::Value tensor, mlir::Value pointer, bool oneRow,
                const Point &at);
   Element gather(mlir::Type type, mlir::Value pointer, mlir::Value offsets);
-  /// The offset of lane 0, the distance of lanes, and an additional offset for
-  /// each lane (null: none), in elements.
+  /// The offset of the element of lane 0, the distance between the elements of
+  /// adjacent lanes, and an additional offset for each lane (null: none). All
+  /// count elements.
   struct Offset {
     mlir::Value base;
     int64_t laneStride = 0;

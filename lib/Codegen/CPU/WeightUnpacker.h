@@ -40,13 +40,14 @@ public:
   int64_t steps() const {
     return isInteger ? elementBits / spec.bits : dot ? perWord / 2 : perWord;
   }
-  /// The inputs of a word in the order in which its factors hold them, for
-  /// integer activations.
+  /// For integer activations: the inputs of a word, in the order in which
+  /// factors hold their codes.
   llvm::SmallVector<int64_t> orderOfInputs() const;
   /// The value that is added to each code of a factor, so that it is unsigned.
   int64_t codeOffset() const { return isInteger ? 1 << (spec.bits - 1) : 0; }
 
-  /// The argument of `factor` for a vector of packed words.
+  /// Prepares a vector of packed words for calls of `factor`, which takes the
+  /// result as `prepared`.
   mlir::Value prepare(mlir::Value word);
   /// Unpacks factor `step` of a vector of prepared words. It does not apply
   /// scales and zeros.
@@ -58,11 +59,11 @@ public:
 
   bool isInteger; ///< Activations are integers.
   int64_t digits; ///< Digits of a split product; 1: it is not split.
-  /// The width of a digit in a row, and of a code in a factor.
+  /// The width, in bits, of a digit in a row and of a code in a factor.
   int64_t elementBits;
-  /// The width of the largest integer of a block. The sum of 256 products with
-  /// int8 codes must fit in 32 bits; without VNNI the sum of two products of a
-  /// digit and an int8 code must fit in 16 bits.
+  /// The width, in bits, of the largest integer of a block. The sum of 256
+  /// products with int8 codes must fit in 32 bits. Without VNNI the sum of two
+  /// products of a digit and an int8 code must fit in 16 bits.
   int64_t activationBits;
   int64_t digitBits; ///< The high digit counts 2^digitBits.
   bool dot;          ///< A factor holds pairs of bf16.

@@ -15,7 +15,7 @@ namespace heddle::cpu {
 /// The largest number of pieces for each thread. More pieces are smaller, so
 /// that the last ones end at about the same time.
 static constexpr int64_t mostPieces = 8;
-/// How many pieces `forTaken` makes for each thread.
+/// The number of pieces per thread that `forTaken` makes.
 static constexpr int64_t timesOfThread = 16;
 
 /// A location for each of `values`, which builders of blocks ask for.
@@ -66,7 +66,8 @@ WorkShares::WorkShares(LoopBuilder &b, const LaunchThread &self, int64_t units,
   int64_t left = units / 3;
   if (left < 2 * least)
     return;
-  // No pieces if there are fewer than threads, or if there is one thread only.
+  // Put all units into static shares if there is only one thread, or if there
+  // would be less than one piece per thread.
   Value perThread = b.min(b.div(b.constant(left), b.mul(self.threads, least)),
                           b.constant(mostPieces));
   perThread =

@@ -90,7 +90,8 @@ Value VisibleKeys::endOf(Value query) {
 }
 
 Value VisibleKeys::endOfSome(Value first, int64_t queries) {
-  // If the sequence is not split, `endOf` limits the result to the keys anyway.
+  // Without a split of the sequence, no clamp is needed here: `endOf` never
+  // returns more than the number of keys.
   Value last = ints.add(first, queries - 1);
   return endOf(queriesFrom ? ints.min(last, spec.seq - 1) : last);
 }

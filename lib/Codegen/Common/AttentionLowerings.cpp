@@ -122,7 +122,8 @@ Value AttentionLoops::dotProducts(
                       [&](ScalarBuilder &s, Args) { return term(s); });
 }
 
-/// The scaled scores; minus infinity for keys that a query does not see.
+/// The scaled scores. They are minus infinity for keys that a query does not
+/// see.
 Value AttentionLoops::scores() {
   Value products = dotProducts([&](ScalarBuilder &s) {
     Value head = s.position(1), feature = s.position(4);

@@ -92,8 +92,8 @@ template <typename OpT> struct CacheLoops {
 };
 } // namespace
 
-/// A tensor [pages, positions of a page]: 1 + the number of the token that
-/// writes the position, or 0.
+/// A tensor [pages, positions of a page]. Each element is 1 + the number of the
+/// token that writes this position, or 0 if no token does.
 static Value writersOf(CacheLoops<nn::CacheWriteOp> &loops, int64_t pages,
                        LinalgBuilder &b) {
   int64_t shape[] = {pages, loops.pageTokens, loops.rows, loops.tokens};
@@ -149,8 +149,9 @@ static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
                               LinalgBuilder &b) {
   CacheLoops loops(op, in);
   Value writers = writersOf(loops, tensorOf(op.getValues()).getDimSize(0), b);
-  /// The tensor `old` with new elements at the positions that a token writes.
-  /// `make` computes them from the token's row and its number in the row.
+  /// The tensor `old`, with new elements at the positions that a token writes.
+  /// `make` computes a new element from the token's row and the token's number
+  /// in that row.
   using Make =
       llvm::function_ref<Value(ScalarBuilder &, Value row, Value token)>;
   auto write = [&](Value old, int64_t dim, Make make) {
@@ -249,7 +250,8 @@ Value PartialAttentionLowering::isVisible(ScalarBuilder &s, Value row,
   return s.create<arith::AndIOp>(sees, loops.isThere(s, row, token));
 }
 
-/// The scores times log2(e); the lowest f32 for keys that a query does not see.
+/// The scores times log2(e). They are the lowest f32 for keys that a query does
+/// not see.
 Value PartialAttentionLowering::scores() {
   double scale = op.getHeads().getScale().convertToDouble();
   double cap = op.getHeads().getSoftcap().convertToDouble();

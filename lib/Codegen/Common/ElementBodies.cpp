@@ -109,7 +109,8 @@ Element ElementEvaluator::position(linalg::IndexOp op, const Point &iteration) {
   llvm_unreachable("all kinds handled");
 }
 
-/// Whether lane i of the result is lane 0 plus i, if operands are as given.
+/// Whether the value of lane i is that of lane 0 plus i, for the result of `op`
+/// with these operands.
 static bool staysConsecutive(Operation &op, ArrayRef<Element> operands) {
   auto is = [&](unsigned i, Element::Kind kind) {
     return operands[i].kind == kind;

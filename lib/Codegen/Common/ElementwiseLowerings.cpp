@@ -111,8 +111,8 @@ static Values philox(ScalarBuilder &s, Values counter, Value key0, Value key1) {
   return counter;
 }
 
-/// The index of this iteration's element in the tensor of the global batch (see
-/// nn.dropout), in 64 bits: it may be too large for 32 bits.
+/// The index (i64) of this iteration's element in the tensor of the global
+/// batch, as nn.dropout defines it. It may not fit in 32 bits.
 static Value globalElement(ScalarBuilder &s, nn::DropoutOp op,
                            nn::DropoutOp::Adaptor in) {
   auto type = tensorOf(op.getOutput());
@@ -131,8 +131,8 @@ static Value globalElement(ScalarBuilder &s, nn::DropoutOp op,
     within = {};
     numWithin = 1;
   };
-  // The number of a rank's part comes before the index in the dimension that
-  // ranks split.
+  // In the global index, the number of the rank's shard comes before the index
+  // in the dimension that ranks split.
   size_t part = 0;
   int64_t left = type.getNumElements();
   for (auto [dim, size] : llvm::enumerate(type.getShape())) {
@@ -220,7 +220,8 @@ static Values lowerReshape(nn::ReshapeOp op, nn::ReshapeOp::Adaptor in,
   })};
 }
 
-/// The indices of this iteration, with `position` in dimension `dim`.
+/// The indices of this iteration, with the index in dimension `dim` replaced by
+/// `position`.
 static Values placeAt(ScalarBuilder &s, int64_t rank, int64_t dim,
                       Value position) {
   Values at;

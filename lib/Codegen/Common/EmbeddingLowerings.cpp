@@ -33,7 +33,9 @@ static Values lowerEmbedding(nn::EmbeddingOp op, nn::EmbeddingOp::Adaptor in,
                                                s.index(tableRows));
         row = s.create<arith::SelectOp>(isHere, row, s.index(0));
         Value element = s.extract(in.getTable(), {row, s.position(last)});
-        // An invalid id must be noticed, and must not read other memory.
+        // An invalid id must not read other memory. It yields NaN, so that the
+        // error is noticed. With `first` it yields 0, because another rank may
+        // have the row.
         double otherwise = in.getFirst() ? 0 : std::nan("");
         return s.create<arith::SelectOp>(isHere, element, s.f32(otherwise));
       })};
@@ -121,7 +123,8 @@ static Value ramp(ScalarBuilder &s, Value x, double low, double high) {
   return s.create<arith::MinimumFOp>(share, s.f32(1));
 }
 
-/// Scales the frequency `rate` of pair `pair`, as RotaryOp::getRate does.
+/// Scales the frequency `rate` of feature pair number `pair`, as
+/// RotaryOp::getRate does.
 static Value scaleRate(ScalarBuilder &s, nn::RotaryScalingAttr scaling,
                        Value rate, Value pair) {
   double slower = 1 / scaling.getFactor().getValueAsDouble();
@@ -142,8 +145,9 @@ static Value scaleRate(ScalarBuilder &s, nn::RotaryScalingAttr scaling,
   llvm_unreachable("every ramp is there");
 }
 
-/// Rotates a pair of features and returns one of the two: x is its value before
-/// the rotation, `partner` that of the other one.
+/// Rotates a pair of features and returns one feature of the pair. `x` is the
+/// value of this feature before the rotation, `partner` that of the other
+/// feature.
 static Value rotatePair(ScalarBuilder &s, nn::RotaryOp op, Value x,
                         Value partner, Value isFirst, Value pair,
                         Value position) {
@@ -200,7 +204,8 @@ static Values lowerRotary(nn::RotaryOp op, nn::RotaryOp::Adaptor in,
 }
 
 namespace {
-/// The exponentials of two numbers, divided by that of the larger one.
+/// `left` and `right` are the exponentials of two numbers, each divided by the
+/// larger exponential. `largest` is the larger number.
 struct Exponentials {
   Exponentials(ScalarBuilder &s, Value x, Value y)
       : largest(s.create<arith::MaximumFOp>(x, y)),

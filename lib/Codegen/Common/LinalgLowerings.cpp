@@ -15,8 +15,8 @@ using namespace mlir;
 
 namespace heddle::codegen {
 
-/// Whether this generator reads the nn operation itself, so that it must not be
-/// lowered.
+/// Whether the generator has its own algorithm for the nn operation, which is
+/// then not lowered to linalg.
 static bool isReadWhole(Generator generator) {
   switch (generator) {
   case Generator::Rows:
@@ -34,9 +34,9 @@ static bool isReadWhole(Generator generator) {
   llvm_unreachable("all generators handled");
 }
 
-/// Whether the generator of the kernel with this body reads `op` itself. The
-/// generator of products also reads column sums and operations on heads, which
-/// it fuses.
+/// Whether the generator of the kernel with this body has its own code for
+/// `op`, which is then not lowered. The generator of products also has code for
+/// column sums and for operations on heads, which it fuses.
 static bool isReadWhole(Block &body, nn::LinalgLoweringOpInterface op) {
   Generator generator = op.getGenerator();
   if (isReadWhole(generator))

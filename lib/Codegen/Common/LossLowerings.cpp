@@ -22,12 +22,12 @@ static Value counts(ScalarBuilder &s, Value label) {
 }
 
 namespace {
-/// The columns of the logits that a rank has if ranks split the vocabulary.
+/// The shard of the logits' columns on a rank, if ranks split the vocabulary.
 struct VocabularyShard {
   Value first; ///< The number of the first column; null: the rank has all.
   int64_t count, vocab;
 
-  /// The number of the rank's column `column` in the whole tensor.
+  /// The index in the whole tensor of column `column` of the rank's shard.
   Value inWhole(ScalarBuilder &s, Value column) const {
     return first ? s.create<arith::AddIOp>(column, first) : column;
   }
@@ -43,7 +43,8 @@ struct VocabularyShard {
 };
 } // namespace
 
-/// The sum of each row's logits as an input; none without label smoothing.
+/// An input with the sum of each row's logits, which label smoothing needs;
+/// empty without label smoothing.
 static SmallVector<Input> sumForSmoothing(double smoothing,
                                           ArrayRef<int64_t> shape, Value logits,
                                           const VocabularyShard &part,
@@ -100,7 +101,8 @@ static Values lowerCrossEntropy(nn::CrossEntropyOp op,
   return {losses, lse};
 }
 
-/// The log-sum-exp over the shard's columns; the lowest f32 if it has none.
+/// The log-sum-exp over the columns of the shard; the lowest f32 if the shard
+/// has only padding.
 static Value partLse(Value logits, Type type, const VocabularyShard &part,
                      LinalgBuilder &b) {
   constexpr double lowest = std::numeric_limits<float>::lowest();

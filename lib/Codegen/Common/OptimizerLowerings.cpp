@@ -34,8 +34,9 @@ static Values lowerUpdate(nn::UpdateOp op, nn::UpdateOp::Adaptor in,
                      runScalars(s, body, x.take_front(body.getNumArguments()));
                  if (op.getCondition()) {
                    Value updates = holds(s, x.back());
-                   // If the condition is 0, keep the parameter and the states.
-                   // The gradient, argument 1, is no result.
+                   // If the condition is 0, return the old parameter and
+                   // states. These are the arguments other than argument 1, the
+                   // gradient, which has no result.
                    for (auto [number, result] : llvm::enumerate(results))
                      result = s.create<arith::SelectOp>(
                          updates, result, x[number ? number + 1 : 0]);
@@ -64,8 +65,8 @@ static Values lowerAdvancePower(nn::AdvancePowerOp op,
       });
 }
 
-/// The beginnings of the segments in the flat tensor, and the end of the last
-/// one.
+/// The offsets of all segments in the flat tensor, followed by the end of the
+/// last one.
 static SmallVector<int64_t> beginsOf(Operation *op) {
   SmallVector<int64_t> begins = {0};
   for (int64_t size : nn::segmentsOf(op))
@@ -73,8 +74,9 @@ static SmallVector<int64_t> beginsOf(Operation *op) {
   return begins;
 }
 
-/// The number (i64) of the segment that contains element `position` of a range
-/// that begins at `first`: the number of segments that end before the element.
+/// The number (i64) of the segment that contains element `position` of a range,
+/// which begins at element `first` of the flat tensor. It is the number of
+/// segments that end before this element.
 static Value segmentAt(ScalarBuilder &s, Value position, Value first,
                        ArrayRef<int64_t> begins) {
   // The flat tensor of all ranks may have more than 2^32 elements.

@@ -60,7 +60,8 @@ static Product describe(nn::PackedLinearOp op) {
 }
 
 static Product describe(nn::LinearGradWeightOp op) {
-  // out[i, o] = x^T grad; stored [out, in] it is grad^T x.
+  // out[i, o] = x^T grad. If the weight is stored as [out, in], its gradient is
+  // grad^T x.
   Product product;
   product.op = op;
   product.a = op.getTransposed() ? op.getGrad() : op.getInput();
@@ -75,8 +76,8 @@ static Product describe(nn::LinearGradWeightOp op) {
 }
 
 /// Reports an error if an operand of the product is not an argument of the
-/// kernel. The rows A that a packed weight multiplies may be computed in the
-/// kernel.
+/// kernel. As an exception, the kernel may compute the rows A that a packed
+/// weight multiplies.
 static LogicalResult verifyOperands(const Product &product) {
   for (Value value : {product.a, product.b, product.scales, product.zeros})
     if (value && !isa<BlockArgument>(value) &&
@@ -123,7 +124,8 @@ FailureOr<SmallVector<Product, 1>> describeProducts(planir::KernelOp kernel) {
     return failure();
   for (Value value : kernel.getBody().front().getTerminator()->getOperands()) {
     Operation *op = value.getDefiningOp();
-    // Results of the prologue, which computes the rows of packed weights.
+    // Accept results of the prologue, which computes the rows that packed
+    // weights multiply.
     bool isRows =
         products.front().bits > 0 &&
         typeOf(value).getShape() == typeOf(products.front().a).getShape();

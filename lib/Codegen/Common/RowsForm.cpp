@@ -94,7 +94,8 @@ bool RowsForm::isReadAtOtherColumns(Value tensor) {
   return llvm::any_of(tensor.getUsers(), llvm::IsaPred<tensor::ExtractOp>);
 }
 
-/// Whether the kernel is flat: one index addresses every tensor.
+/// Finds out whether the kernel is flat: the same row-major index addresses all
+/// tensors.
 bool RowsForm::findFlat() {
   if (kernel.getLeadingDimensions())
     return false;
@@ -122,8 +123,8 @@ bool RowsForm::findFlat() {
 // Rounds
 //===----------------------------------------------------------------------===//
 
-/// The number of rounds before `value` can be computed: the longest chain of
-/// reductions that it depends on.
+/// The number of rounds that must come before the computation of `value`: the
+/// length of the longest chain of reductions on which it depends.
 int RowsForm::depthOf(Value value) {
   auto known = depths.find(value);
   if (known != depths.end())
@@ -233,8 +234,8 @@ LogicalResult RowsForm::findRows() {
   return success();
 }
 
-/// Whether a result may be stored before later rounds, which then load it. Its
-/// memory must not hold an argument that these rounds read.
+/// Whether a result may be stored in a round with reductions, so that later
+/// rounds load it. Its memory must not hold an argument that later rounds read.
 bool RowsForm::mayStoreEarly(unsigned index) {
   Operation *op = results[index].getDefiningOp();
   if (!isa_and_nonnull<GenericOp>(op))

@@ -32,17 +32,17 @@ struct AttentionKeys {
   /// An i32 tensor [batch]: how many tokens each row has in the whole sequence;
   /// null if all rows are full.
   mlir::Value lengths = {};
-  /// The shard of the sequence that the queries are, and the step of ring
-  /// attention: keys and values are shard (sequenceShard - ringStep) mod
-  /// `AttentionSpec::sequenceShards`. Both are index or i64; null if the
-  /// sequence is not split.
+  /// `sequenceShard` is the number of the queries' shard of the sequence,
+  /// `ringStep` the step of ring attention. Keys and values are shard
+  /// (sequenceShard - ringStep) mod `AttentionSpec::sequenceShards`. Both are
+  /// index or i64; null if the sequence is not split.
   mlir::Value sequenceShard = {}, ringStep = {};
 };
 
-/// The operands of nn.attention that dropout's random numbers depend on: the
-/// i32 tensor of seed and step, and the numbers of the layer, the micro-batch
-/// and the part of the heads (index or i64; a null part is 0). Needed if
-/// `AttentionSpec::p` > 0.
+/// The operands of nn.attention on which dropout's random numbers depend: the
+/// i32 tensor of seed and step, and the numbers of the layer, of the
+/// micro-batch and of the rank's shard of the heads. The numbers are index or
+/// i64; a null number of the shard is 0. Needed if `AttentionSpec::p` > 0.
 struct AttentionRandom {
   mlir::Value rng, layer, microBatch, part;
 };
@@ -65,9 +65,9 @@ emitAttention(mlir::OpBuilder &builder, mlir::Location loc,
               const AttentionRandom &random, const AttentionKeys &keys,
               mlir::Value scratch, mlir::Value thread, mlir::Value threads);
 
-/// Emits the gradient of the packed tensor, or of q, k and v, as in `qkv`.
-/// `grad` is the gradient of the forward pass's `output`. The other arguments
-/// are those of `emitAttention`.
+/// Emits the gradient of the packed tensor, or of q, k and v, whichever `qkv`
+/// has. `grad` is the gradient of the forward pass's `output`. The other
+/// arguments are those of `emitAttention`.
 mlir::LogicalResult
 emitAttentionGrad(mlir::OpBuilder &builder, mlir::Location loc,
                   const AttentionSpec &spec, const CpuTarget &target,

@@ -17,13 +17,13 @@ namespace heddle::cpu {
 /// Creates the back end for x86-64.
 std::unique_ptr<codegen::Target> createBackEnd();
 
-/// The CPU that `march` names, or if that is empty the strategy of `root`, a
-/// model or plan. Reports H0114 if the name is unknown.
+/// The CPU with the name `march`. If that is empty, the one that the strategy
+/// of `root`, a model or plan, names. Reports H0114 if the name is unknown.
 mlir::FailureOr<CpuTarget> machineOf(mlir::Operation *root,
                                      llvm::StringRef march = "");
 
-/// Whether a CPU runs the kernel. In plans for GPUs that is true for kernels
-/// that run on the host.
+/// Whether the CPU back end compiles the kernel. In plans for GPUs these are
+/// the kernels that run on the host.
 bool runsKernel(planir::KernelOp kernel);
 
 } // namespace heddle::cpu

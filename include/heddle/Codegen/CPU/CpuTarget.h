@@ -25,9 +25,9 @@ struct CpuTarget {
   std::string cpu;      ///< LLVM's name of the CPU whose instructions are used.
   std::string tune;     ///< LLVM's name of the CPU to schedule for, or empty.
   std::string features; ///< Features used beyond `cpu`, as "+avx512bf16".
-  /// Features that a binary checks when it starts, by LLVM's names: avx2, fma,
-  /// avx512f, avx512bf16, amx-bf16 ... With amx-tile the process must ask
-  /// Linux for permission to use tile data first.
+  /// Features that the CPU must have, by LLVM's names: avx2, fma, avx512f,
+  /// avx512bf16, amx-bf16 ... A binary checks them when it starts. With
+  /// amx-tile the process must first ask Linux for permission to use tile data.
   std::vector<std::string> required;
   int64_t vectorBits = 256;
   bool hasAvx512 = false;

@@ -33,8 +33,9 @@ inline codegen::KernelSource sourceOf(planir::KernelOp kernel,
   return codegen::sourceOf(kernel, describe(target));
 }
 
-/// The hash of a plan.object: over the code, its symbol, its scratch size and
-/// the hash of its source, so that a dump with edited code is refused.
+/// The hash that a plan.object has as attribute. It covers the code, its
+/// symbol, its scratch size and the hash of its source, so that a dump with
+/// edited code is refused.
 std::string sealOf(const CompiledKernel &kernel, llvm::StringRef sourceHash);
 
 /// Registers the dialects and translations that compiling kernels needs.
@@ -48,9 +49,9 @@ mlir::FailureOr<int64_t> emitKernelFunction(planir::KernelOp kernel,
                                             const CpuTarget &target,
                                             mlir::ModuleOp module);
 
-/// Compiles a source in `context`, which has the dialects that
-/// `registerKernelCompiler` registers and receives the diagnostics. With
-/// `sizesOnly` the function is empty, since only the scratch size is needed.
+/// Compiles a source. `context` must have the dialects that
+/// `registerKernelCompiler` registers; it receives the diagnostics. With
+/// `sizesOnly` only the scratch size is computed and the function is empty.
 mlir::FailureOr<CompiledKernel>
 compileKernel(const codegen::KernelSource &source, const CpuTarget &target,
               mlir::MLIRContext &context, bool sizesOnly = false);

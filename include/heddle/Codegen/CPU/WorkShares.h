@@ -16,10 +16,10 @@
 
 namespace heddle::cpu {
 
-/// Thread `thread` of the `threads` threads of a launch. `taken` is the address
-/// of a counter that all threads share and that is 0 when the launch begins:
-/// the number of pieces of work that threads have taken dynamically. A kernel's
-/// function can use it for one kind of pieces only.
+/// Thread number `thread` of a launch with `threads` threads. `taken` is the
+/// address of a counter that all threads share and that is 0 when the launch
+/// begins. It counts the pieces of work that threads have taken dynamically.
+/// The function of a kernel can use it for only one set of pieces.
 struct LaunchThread {
   mlir::Value thread, threads, taken;
 
@@ -43,18 +43,19 @@ struct LaunchThread {
 /// for long.
 class WorkShares {
 public:
-  /// A piece has at least `least` units. If there are not enough units for a
-  /// piece for every thread, all units are in the static shares.
+  /// Pieces have at least `least` units. If there are not enough units for one
+  /// piece per thread, the static shares have all units.
   WorkShares(LoopBuilder &b, const LaunchThread &self, int64_t units,
              int64_t least);
 
-  /// The value of `held` in the first round: no piece. A round may take a piece
-  /// that belongs to a later round, because pieces of all rounds are numbered
-  /// consecutively; it passes the piece to that round as `held`.
+  /// The value of `held` for the first round: the thread holds no piece. Pieces
+  /// of all rounds are numbered consecutively, so a thread may take a piece of
+  /// a later round. It then passes the piece to that round as `held`.
   mlir::Value none() { return b.constant(-1); }
-  /// Emits this thread's work in a round, and returns `held` for the next
-  /// round. Calls `body` once, in a loop over ranges of units, some of which
-  /// may be empty. Every thread must execute the rounds in order, from 0.
+  /// Emits this thread's work in a round. Returns the piece that the next round
+  /// gets as `held`. Calls `body` once, inside a loop over ranges of units,
+  /// some of which may be empty. Every thread must execute the rounds in order,
+  /// from 0.
   mlir::Value
   emitRound(mlir::Value round, mlir::Value held,
             llvm::function_ref<void(mlir::Value begin, mlir::Value end)> body);
@@ -64,7 +65,8 @@ private:
   LaunchThread self;
   int64_t units;
   mlir::Value assigned; ///< Number of units in the static shares.
-  /// Units of a piece, and number of pieces; null if there are no pieces.
+  /// The number of units of a piece, and the number of pieces; null if there
+  /// are no pieces.
   mlir::Value unitsOfPiece, pieces;
 };
 

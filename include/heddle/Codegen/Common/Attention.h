@@ -31,7 +31,7 @@ struct AttentionSpec {
   int64_t window = 0; ///< Keys that a query sees, its own included; 0: all.
   double p = 0.0;     ///< The probability of dropout.
   int64_t parts = 1;  ///< Parts into which ranks split the heads.
-  /// Shards into which ranks split the sequence.
+  /// The number of shards into which ranks split the sequence.
   int64_t sequenceShards = 1;
   int32_t site = 0; ///< The stream of dropout's random numbers.
   /// The type of q, k, v, the output and their gradients: f32 or bf16.
@@ -58,9 +58,8 @@ struct AttentionSpec {
   std::array<HeadColumns, 3> headColumns() const;
 };
 
-/// Emits code for the question which keys a query sees. Queries and keys are
-/// given as indices into the rank's queries and keys, of the integer type of
-/// `ints`.
+/// Emits code that computes which keys a query sees. Queries and keys are given
+/// as indices among those of the rank, in the integer type of `ints`.
 class VisibleKeys {
 public:
   /// `shard` and `ringStep` are the operands of nn.attention; null if the
@@ -75,23 +74,26 @@ public:
   mlir::Value count() const { return keyCount; }
   /// The number of the rank's keys that exist in a row with `length` tokens.
   mlir::Value countOf(mlir::Value length);
-  /// The position of a query relative to the first of the rank's keys.
+  /// The position of a query minus the position of the first of the rank's
+  /// keys.
   mlir::Value ahead(mlir::Value query);
-  /// The end (exclusive) of the keys that `query` sees; `query` exists.
+  /// The end (exclusive) of the keys that `query` sees. The query must exist in
+  /// the row.
   mlir::Value endOf(mlir::Value query);
-  /// The end (exclusive) of the keys that some of the `queries` queries from
-  /// `first` on see. The last of these queries may be beyond the sequence.
+  /// The end (exclusive) of the keys that at least one of `queries` queries
+  /// sees, from `first` on. The last of these queries may lie after the end of
+  /// the sequence.
   mlir::Value endOfSome(mlir::Value first, int64_t queries);
   /// The first query that sees `key`; the largest integer if the key does not
   /// exist.
   mlir::Value firstSeeing(mlir::Value key);
-  /// The first key that `query` sees if the mask has a window. It may be larger
-  /// than the index of the rank's last key.
+  /// The first key that `query` sees, if the mask has a window. It may be
+  /// greater than the index of the rank's last key.
   mlir::Value beginOf(mlir::Value query);
-  /// The end (exclusive) of the queries that see `key` if the mask has a
-  /// window. It may be larger than the number of queries.
+  /// The end (exclusive) of the queries that see `key`, if the mask has a
+  /// window. It may be greater than the number of queries.
   mlir::Value endSeeing(mlir::Value key);
-  /// Whether a query may see none of the keys.
+  /// Whether a query may see no key at all.
   bool maySeeNoKey() const { return queriesFrom || hasLengths; }
   /// The positions of the rank's first query and first key in the whole
   /// sequence; null for 0.
@@ -105,11 +107,11 @@ private:
   bool hasLengths = false;
 };
 
-/// The index of a head's first probability, that of the rank's first query and
-/// first key, in the tensor [micro-batch, batch, parts, heads, T, T] of the
-/// probabilities of the global batch, T the length of the whole sequence.
-/// Dropout numbers its random bits by this index. A null `part` is 0; `ints`
-/// computes in i64.
+/// The index, in the tensor of all probabilities, of a head's probability for
+/// the rank's first query and first key. Dropout numbers its random bits by
+/// this index. The tensor is [micro-batch, batch, parts, heads, T, T] for the
+/// global batch, where T is the length of the whole sequence. A null `part` is
+/// 0; `ints` computes in i64.
 mlir::Value firstProbability(const AttentionSpec &spec,
                              const VisibleKeys &visible, IntBuilder ints,
                              mlir::Value microBatch, mlir::Value part,

@@ -56,8 +56,8 @@ struct Element {
 /// memory.
 class ElementEvaluator {
 public:
-  /// Emits the element at a point. A null value as result means that the
-  /// tensor is not in memory, so the evaluator computes the element.
+  /// Emits the element at a point. A reader that returns a null value leaves it
+  /// to the evaluator to compute the element.
   using Reader = std::function<Element(const Point &)>;
 
   /// Emits code at the insertion point of `builder`, for vectors of `lanes`
@@ -100,8 +100,8 @@ public:
     return mlir::VectorType::get({lanes}, scalar);
   }
 
-  /// Caches computed values until its end. Open one for each region of
-  /// generated code, because a value must not be used outside of its region.
+  /// Caches computed values until the scope ends. Open a scope for each region
+  /// of generated code, because a value must not be used outside of its region.
   class Scope {
   public:
     explicit Scope(ElementEvaluator &evaluator) : evaluator(evaluator) {
@@ -120,13 +120,14 @@ public:
   /// Records that the element of `tensor` at `at` is `element`, for the current
   /// scope.
   void define(mlir::Value tensor, const Point &at, Element element);
-  /// Emits here the values needed by an evaluation of `tensor` at `at` that are
-  /// the same for all lanes, so that a loop over columns reuses them.
+  /// Emits here those values that an evaluation of `tensor` at `at` needs and
+  /// that are the same for all lanes. A loop over columns can then reuse them.
   void hoist(mlir::Value tensor, const Point &at);
-  /// Emits here such values for the inputs of one iteration of `op`, which may
-  /// be a reduction.
+  /// Does the same (see `hoist`) for the inputs of one iteration of `op`, which
+  /// may be a reduction.
   void hoistInputs(mlir::linalg::GenericOp op, const Point &iteration);
-  /// Emits here the values needed by `tensor` that do not depend on the point.
+  /// Emits here those values that `tensor` needs and that do not depend on the
+  /// point.
   void hoistConstants(mlir::Value tensor);
 
   /// Emits the body of `op` for one iteration and returns the values that it
@@ -200,8 +201,8 @@ private:
   std::vector<std::map<Key, Element>> scopes;
 };
 
-/// The linalg.generic operations that `values` depend on, each after those that
-/// produce its operands.
+/// The linalg.generic operations on which `values` depend. Operations that
+/// produce an operand come before those that read it.
 llvm::SetVector<mlir::Operation *> producingGenerics(mlir::ValueRange values);
 
 } // namespace heddle::codegen

@@ -54,7 +54,8 @@ public:
   Value select(Value condition, Value a, Value b) {
     return builder.createOrFold<mlir::arith::SelectOp>(loc, condition, a, b);
   }
-  /// Converts an index or a signed integer of another width to the type.
+  /// Converts an index, or a signed integer of another width, to the builder's
+  /// integer type.
   Value from(Value value) {
     if (value.getType() == type)
       return value;

@@ -49,8 +49,8 @@ mlir::OwningOpRef<mlir::ModuleOp> parseSource(const KernelSource &source,
 using CompileSource = std::function<mlir::FailureOr<std::string>(
     const KernelSource &source, mlir::MLIRContext &context)>;
 
-/// Kernels that are compiled together: those of all models of a module, because
-/// the stages of a pipeline share most kernels.
+/// Kernels that are compiled together. These are the kernels of all models of a
+/// module, because the stages of a pipeline share most kernels.
 class KernelJobs {
 public:
   /// The result of compiling one source.
@@ -74,11 +74,12 @@ public:
               const CompileSource &compile,
               llvm::function_ref<bool(planir::KernelOp)> wanted);
 
-  /// Compiles every source once, on as many threads as the machine has, or
-  /// takes its code from `cache`: a directory of files named by the hash of the
-  /// source and of this compiler; empty or "off" for none. `registerDialects`
-  /// prepares each thread's context. `tools` is hashed too: it names other
-  /// programs that the code depends on, as the version of an assembler.
+  /// Compiles every source once, on as many threads as the machine has. Code
+  /// that is in the cache is not compiled again. `cache` is a directory with
+  /// files named by the hash of the source and of this compiler; empty or "off"
+  /// for no cache. `registerDialects` prepares each thread's context. `tools`
+  /// is part of the hash, too: it names other programs on which the code
+  /// depends, such as the version of an assembler.
   void run(llvm::StringRef cache,
            llvm::function_ref<void(mlir::DialectRegistry &)> registerDialects,
            llvm::StringRef tools = "");

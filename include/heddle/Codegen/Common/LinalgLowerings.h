@@ -25,8 +25,8 @@ namespace heddle::codegen {
 /// the dialects of the operations that the lowerings build.
 void registerLinalgLowerings(mlir::DialectRegistry &registry);
 
-/// How operations are lowered for which a generator has its own algorithm, as
-/// products and attention.
+/// How to lower operations, such as products and attention, for which a
+/// generator has its own algorithm.
 enum class WholeOps {
   Stay,  ///< Leave them to the generator.
   Lower, ///< Lower them to plain loops, which are correct but slow.

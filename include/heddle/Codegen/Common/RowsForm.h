@@ -22,9 +22,10 @@ namespace heddle::codegen {
 /// A reduction over the last dimension.
 struct RowReduction {
   mlir::linalg::GenericOp op;
-  /// The operation of its body that combines two values, as an addition.
+  /// The operation in the reduction's body that combines two values, such as an
+  /// addition.
   mlir::Operation *combiner;
-  /// The neutral element of `combiner`, as 0 for an addition.
+  /// The neutral element of `combiner`, such as 0 for an addition.
   mlir::TypedAttr neutral;
   /// Whether the reduction's initial value is `neutral`.
   bool startsNeutral;
@@ -36,8 +37,8 @@ struct RowRound {
   /// Reductions computed in this loop. They depend only on reductions of
   /// earlier rounds.
   llvm::SmallVector<RowReduction> reductions;
-  /// The numbers of the kernel's results, with one element per column, that
-  /// this loop stores.
+  /// The numbers of the kernel's results that this loop stores. They have one
+  /// element per column.
   llvm::SmallVector<unsigned> stores;
 };
 
@@ -70,8 +71,9 @@ public:
   /// The sizes of the dimensions that index rows: all but the last.
   llvm::ArrayRef<int64_t> rowDims() const { return dims; }
   int64_t rows() const;
-  /// The rounds with reductions. Later rounds load a result that one of them
-  /// stores, at the same columns unless `isReadAtOtherColumns`.
+  /// The rounds with reductions. If one of them stores a result, later rounds
+  /// load it from memory, unless they read it at other columns
+  /// (`isReadAtOtherColumns`).
   llvm::ArrayRef<RowRound> reductionRounds() const { return reducing; }
   llvm::ArrayRef<RowRound> lastRounds() const { return last; }
   /// The round that computes the column sums (sums over rows), and nothing
@@ -81,9 +83,9 @@ public:
   /// All rounds in the order of execution.
   llvm::SmallVector<const RowRound *> rounds() const;
 
-  /// The tensors that rounds load at the column of the loop, arguments and
-  /// results stored by earlier rounds, each with the number of rounds that load
-  /// it.
+  /// The tensors that rounds load at the column of the loop, each with the
+  /// number of rounds that load it. These are arguments, and results that
+  /// earlier rounds stored.
   llvm::MapVector<mlir::Value, unsigned> columnReads() const;
 
   unsigned numResults() const { return results.size(); }
@@ -92,8 +94,8 @@ public:
   bool isRowResult(unsigned index) const;
   /// Whether a result depends on column sums.
   bool isColumnResult(unsigned index) const;
-  /// Whether some body extracts elements of `tensor`, which may be in other
-  /// columns than that of the loop.
+  /// Whether some body extracts elements of `tensor` by index, so possibly at
+  /// other columns than that of the loop.
   static bool isReadAtOtherColumns(mlir::Value tensor);
 
 private:

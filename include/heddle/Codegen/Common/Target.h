@@ -22,43 +22,44 @@ namespace heddle::codegen {
 /// Options for the compilation of kernels.
 struct TargetOptions {
   std::string cache; ///< A directory of compiled kernels; empty or off: none.
-  /// The plan will not run, only its sizes are needed: kernels may be empty.
+  /// The plan will not run, because only its sizes are needed: kernels may be
+  /// empty.
   bool sizesOnly = false;
 };
 
-/// The operations that a target fuses into one kernel, beyond those that every
-/// target fuses. The fuse phase reads these rules and no other property of a
-/// target.
+/// The operations that a target can fuse into one kernel, in addition to those
+/// that every target can. This is all that the fuse phase knows about a target.
 struct FusionRules {
   /// How much of these rules the strategy allows.
   config::Fusion policy = config::Fusion::Deep;
-  /// The kernel of a weight's gradient also sums the rows of the output's
-  /// gradient, which is the gradient of the bias.
+  /// Whether the kernel of a weight's gradient also sums the rows of the
+  /// output's gradient, which gives the gradient of the bias.
   bool sumsInProducts = false;
-  /// If `sumsInProducts`, the sum may also be added to an initial value.
+  /// If `sumsInProducts`: whether that sum may start with an initial value.
   bool sumsOntoInits = false;
-  /// The number of additions of a vector to another one that share a kernel,
-  /// whatever their lengths; 0 or 1: they do not.
+  /// How many additions of two vectors may share a kernel, even if the vectors
+  /// of different additions differ in length. 0 or 1: none share.
   int64_t vectorSums = 0;
-  /// Products with packed weights that multiply the same rows are one kernel.
+  /// Whether products with packed weights that multiply the same rows share a
+  /// kernel.
   bool joinsPackedProducts = false;
-  /// Operations on attention heads, as rotary embeddings, are in the kernel of
-  /// the products with packed weights that compute these heads.
+  /// Whether operations on attention heads, such as rotary embeddings, are in
+  /// the kernel of the products with packed weights that compute these heads.
   bool headsInPackedProducts = false;
-  /// Products with packed weights of at most this many rows are one kernel with
-  /// the row-wise operations that compute these rows; 0: none.
+  /// The largest number of rows for which products with packed weights are in
+  /// one kernel with the row-wise operations that compute these rows. 0: never.
   int64_t rowsOfPrologues = 0;
-  /// A value with one element for each column, as a norm's weight plus 1, is
-  /// recomputed for each row in the only kernel that reads it.
+  /// Whether a value with one element for each column, such as a norm's weight
+  /// plus 1, is computed again for each row in the only kernel that reads it.
   bool columnsInRows = false;
-  /// The number of column sums (sums over rows) that may be in a kernel that
-  /// computes other results from these rows; 0: none.
+  /// How many column sums (sums over rows) may be in a kernel that computes
+  /// other results from the same rows. 0: none.
   int64_t sumsInRows = 0;
-  /// The limit for the elements of all these column sums together; three sums
-  /// count as four.
+  /// The largest number of elements that these column sums may have together.
+  /// Three sums count as four.
   int64_t elementsOfSums = 0;
-  /// The leading dimension, in bytes, of operands and results of products is a
-  /// multiple of this, with padding after each row if needed; 0: no padding.
+  /// The leading dimensions of operands and results of products are multiples
+  /// of this many bytes; rows are padded if needed. 0: no padding.
   int64_t rowAlignment = 0;
 };
 
@@ -70,8 +71,8 @@ public:
 
   /// The value of the setting `target` that selects this target.
   virtual config::Target name() const = 0;
-  /// Whether the target can compile kernels of this generator. Otherwise such a
-  /// kernel gets no object, and a remark says so.
+  /// Whether the target can compile kernels of this generator. If not, a kernel
+  /// of this generator gets no object, and a remark says so.
   virtual bool supports(nn::Generator generator) const = 0;
   /// The fusion rules for plans of `strategy`.
   virtual FusionRules fusionRules(const dist::Strategy &strategy) const {
@@ -91,14 +92,14 @@ public:
   /// binary can be written for it.
   virtual mlir::FailureOr<plan::DeviceKind>
   deviceOf(planir::ProgramOp program) const = 0;
-  /// The CPU features that a binary of this plan needs on the host, as the
-  /// runtime's CPU check names them.
+  /// The CPU features that a binary of this plan needs on the host, by the
+  /// names that the runtime's check of the CPU uses.
   virtual mlir::FailureOr<std::vector<std::string>>
   requirementsOf(planir::ProgramOp program) const = 0;
-  /// The code of all kernels in the form that a binary contains.
-  /// `plan::Kernel::text` is an index into `objects`. `host` is the image of
-  /// the kernels that run on the host's cores; empty if there are none. Reports
-  /// H0397 or H0911.
+  /// The code of all kernels in the form that a binary contains;
+  /// `plan::Kernel::text` is an index into `objects`. Sets `host` to the image
+  /// of the kernels that run on the host's cores; empty if there are none.
+  /// Reports H0397 or H0911.
   virtual mlir::FailureOr<std::string>
   imageOf(llvm::ArrayRef<planir::ObjectOp> objects,
           llvm::StringRef host) const = 0;

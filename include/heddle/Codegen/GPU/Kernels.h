@@ -73,23 +73,24 @@ constexpr int64_t accessBytes = 16;
 /// Bytes of a sector, the unit of accesses to global memory.
 constexpr int64_t sectorBytes = 32;
 
-/// Limits of sums over rows in a row-wise kernel: their number, and their
-/// elements, which must fit the registers of its largest block.
+/// Limits for column sums (sums over rows) in a row-wise kernel: how many there
+/// may be, and how many elements they may have together. The elements must fit
+/// in the registers of the largest block.
 constexpr int64_t mostSumsInRows = 4, mostElementsOfSums = 512 * 32;
 
 /// The most sums of vectors in one kernel. Each has blocks of its own, and its
 /// addresses are parameters of the kernel.
 constexpr int64_t mostVectorSums = 32;
 
-/// Maps `kernel`, which does not change, for `chip`: writes its functions into
-/// `module`. If there is no mapping, the result's `reason` says why. Failure,
-/// with an emitted error, means that the kernel is invalid.
+/// Maps `kernel`, which does not change, for `chip`, and writes its functions
+/// into `module`. If the kernel has no mapping, the result's `reason` says why.
+/// Fails, after emitting an error, if the kernel is invalid.
 mlir::FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
                                         mlir::gpu::GPUModuleOp module,
                                         const Chip &chip);
 
-/// Gives each result memory of its own instead of an argument's, with the same
-/// leading dimension.
+/// Lets no result overwrite an argument: such a result gets memory of its own,
+/// with the same leading dimension.
 void untie(planir::KernelOp kernel);
 
 struct PlainMapping : MappedKernel {
@@ -98,9 +99,9 @@ struct PlainMapping : MappedKernel {
                                     ///< sums.
 };
 
-/// Maps `kernel` as simply as possible, with one thread for each element and
-/// loops. No result overwrites an argument. `BINARY check` compares results of
-/// kernels with it.
+/// Maps `kernel` as simply as possible: one thread for each element, and loops.
+/// No result overwrites an argument. `BINARY check` compares the results of
+/// optimized kernels with those of this one.
 mlir::FailureOr<PlainMapping> mapPlain(planir::KernelOp kernel,
                                        mlir::gpu::GPUModuleOp module);
 
@@ -114,8 +115,8 @@ std::string plainNameOf(llvm::StringRef object);
 
 /// The settings of a model. A module has the defaults.
 config::Settings settingsOf(mlir::Operation *root);
-/// The target of kernels in `root` as a part of their hashes: `sm_90`, or
-/// `sm_90 tf32`.
+/// Describes the target of the kernels in `root`, for the hashes of kernels:
+/// `sm_90`, or `sm_90 tf32`.
 std::string describeTarget(llvm::StringRef chip, mlir::Operation *root);
 
 /// The cuBLASLt call that computes the kernel, read from its body. Null if
@@ -131,7 +132,8 @@ mlir::LogicalResult lowerToNvvm(mlir::gpu::GPUModuleOp module);
 llvm::Expected<std::string> emitPtx(mlir::gpu::GPUModuleOp module,
                                     llvm::StringRef chip);
 
-/// What a kernel needs according to ptxas: the maximum over its functions.
+/// The resources that a kernel needs according to ptxas, each the maximum over
+/// the kernel's functions.
 struct Resources {
   int64_t registers = 0;   ///< Of a thread.
   int64_t sharedBytes = 0; ///< Of a block.
@@ -180,14 +182,14 @@ struct CompiledKernel {
 CompiledKernel::Launch launchOf(const MappedLaunch &mapped);
 
 /// Compiles a source for `chip`. `context` must have everything that
-/// `registerGpuCodegen` registers. It is an error if the ptxas at `ptxas`
-/// refuses the PTX; with an empty path nothing is assembled.
+/// `registerGpuCodegen` registers. `ptxas` is the path of the assembler; empty:
+/// do not assemble. PTX that ptxas refuses is an error.
 mlir::FailureOr<CompiledKernel>
 compileKernel(const codegen::KernelSource &source, const Chip &chip,
               llvm::StringRef ptxas, mlir::MLIRContext &context);
 
-/// A compiled kernel as bytes for the cache, and back. `fromBytes` returns none
-/// if the bytes hold something else.
+/// Converts a compiled kernel to bytes for the cache, and back. `fromBytes`
+/// returns nullopt if the bytes are not a compiled kernel.
 std::string toBytes(const CompiledKernel &kernel);
 std::optional<CompiledKernel> fromBytes(llvm::StringRef bytes);
 
