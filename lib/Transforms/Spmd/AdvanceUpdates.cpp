@@ -31,8 +31,9 @@ namespace heddle {
 
 namespace {
 
-/// The block that runs the backward pass of the last micro-batch: the body of a
-/// loop, or of the last fragment of a stage's line.
+/// Returns the block that computes the last micro-batch: the body of a loop
+/// over micro-batches, or, in a pipeline stage, the body of the last pass of
+/// its schedule.
 Block *lastBodyOf(Operation *loop) {
   auto fragments = dyn_cast<pipe::FragmentsOp>(loop);
   if (!fragments)
@@ -42,8 +43,9 @@ Block *lastBodyOf(Operation *loop) {
   return &fragments.getBodies()[last].front();
 }
 
-/// Moves updates of one step that follow its loop over micro-batches, or its
-/// line of fragments, into that loop. The step has exactly one of them.
+/// Moves updates of a step into the loop before them, which is a loop over
+/// micro-batches, or the schedule of a pipeline stage. The step must have
+/// exactly one of these.
 class Advancer {
 public:
   Advancer(nn::ModelOp model, nn::StepOp step, Operation *loop)
@@ -52,8 +54,9 @@ public:
     loop->walk([&](nn::SetOp set) { note(set, written); });
   }
 
-  /// Splits updates into updates of about `size` elements, and moves those that
-  /// can move. Returns how many updates moved.
+  /// Splits updates of buckets into updates of about `size` elements, and moves
+  /// those that can run in the last micro-batch. Returns how many updates
+  /// moved.
   size_t run(int64_t size) {
     SmallVector<nn::UpdateOp> updates;
     for (auto update :
@@ -66,8 +69,8 @@ public:
     if (!updates.empty())
       splitLast();
     SmallVector<std::pair<Operation *, nn::UpdateOp>> places;
-    // Updates without a use in this body can run at once: other fragments have
-    // computed their gradients.
+    // If nothing in this block writes the gradients, earlier passes have
+    // computed them, and the update can run at the block's beginning.
     Operation *begin = &body->front();
     for (nn::UpdateOp update : updates)
       if (Operation *last = lastUse(update); last || begin->getNextNode())
@@ -93,9 +96,9 @@ private:
   // Which updates can move
   //===--------------------------------------------------------------------===//
 
-  /// The operations that read a state, and take this rank's part of it, to make
-  /// `flat`. Empty if `flat` is computed otherwise, for example by a reduction
-  /// of gradients after the loop.
+  /// Returns the operations that read a state, and take this rank's part of it,
+  /// to compute `flat`. Empty if `flat` is computed otherwise, for example by a
+  /// reduction of gradients after the loop.
   static SmallVector<Operation *> readOf(Value flat) {
     SmallVector<Operation *> ops;
     for (Operation *op = flat.getDefiningOp();
@@ -115,9 +118,8 @@ private:
                nn::MemoryKind::Device;
   }
 
-  /// Whether a scalar can be computed before the loop: everything that it
-  /// depends on is computed there, or read from states that neither the loop
-  /// nor later operations write.
+  /// Whether a scalar can be computed before the loop: it depends only on
+  /// values from before the loop, and on states that nothing writes in between.
   bool canPrecede(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || op->isBeforeInBlock(loop))
@@ -131,8 +133,8 @@ private:
                         [&](Value operand) { return canPrecede(operand); });
   }
 
-  /// Whether no other operation after the loop reads a state that the update
-  /// writes.
+  /// Whether no operation after the loop reads a state that the update writes,
+  /// except the update's own reads.
   bool isAlone(nn::UpdateOp update, ArrayRef<Operation *> writes) {
     llvm::StringSet<> states;
     for (Operation *op : writes)
@@ -156,7 +158,7 @@ private:
     return true;
   }
 
-  /// The states that operations between the loop and `op` write.
+  /// Returns the states that are written after the loop and before `op`.
   llvm::StringSet<> writtenAfterLoop(Operation *op) {
     llvm::StringSet<> since;
     for (Operation *other = loop; other != op; other = other->getNextNode())
@@ -165,8 +167,8 @@ private:
     return since;
   }
 
-  /// Whether an operation between the loop and `op` writes one of the states
-  /// that `get` reads; with `all`, whether such operations write all of them.
+  /// Whether one of the states that `get` reads is written after the loop and
+  /// before `op`; with `all`, whether all of them are.
   bool isRewritten(nn::GetOp get, Operation *op, bool all = false) {
     llvm::StringSet<> since = writtenAfterLoop(op);
     auto isAmong = [&](StringRef state) { return since.contains(state); };
@@ -174,10 +176,10 @@ private:
     return all ? llvm::all_of(states, isAmong) : llvm::any_of(states, isAmong);
   }
 
-  /// Whether the update can move into the loop: its operands are final there,
-  /// its states are offloaded and its gradients are not. With `inPart` some of
-  /// the gradients may be written after the loop, since the update is split
-  /// later.
+  /// Whether an update can move into the loop: its states are offloaded, its
+  /// gradients are not, and everything that it reads is final at the end of the
+  /// loop. With `inPart` some gradients may be written after the loop; the
+  /// update is split later, so that the others can move.
   bool mayMove(nn::UpdateOp update, bool inPart = false) {
     std::optional<SmallVector<Operation *>> writes = spmd::writesOf(update);
     if (!writes || !isAlone(update, *writes) ||
@@ -199,8 +201,8 @@ private:
   // Moving updates
   //===--------------------------------------------------------------------===//
 
-  /// Gives the last micro-batch a loop of its own, to which `loop` points from
-  /// now on. Gradients that all micro-batches add to are final in it.
+  /// Splits the last micro-batch from the loop: `loop` becomes the loop that
+  /// runs it alone, in which accumulated gradients are final.
   void splitLast() {
     if (auto fragments = dyn_cast<pipe::FragmentsOp>(loop))
       return splitLine(fragments);
@@ -209,8 +211,9 @@ private:
       spmd::splitFirst(batches, others);
   }
 
-  /// Gives the last fragment of the line a `pipe.fragments` of its own, to
-  /// which `loop` points from now on: most gradients are final in it.
+  /// Splits the last pass of a pipeline stage from its schedule: `loop` becomes
+  /// the operation that runs it alone, in which most accumulated gradients are
+  /// final.
   void splitLine(pipe::FragmentsOp fragments) {
     ArrayRef<pipe::Action> line = fragments.getLine().getActions();
     ArrayRef<pipe::Action> before = line.drop_back();
@@ -220,8 +223,8 @@ private:
     loop = cutTo(fragments, line.take_back());
   }
 
-  /// Replaces `fragments` by one that runs `line`, a part of its line, and has
-  /// only the bodies that this part needs.
+  /// Replaces `fragments` by an operation that runs only the passes in `line`,
+  /// a part of the schedule, and has only the bodies of these.
   static pipe::FragmentsOp cutTo(pipe::FragmentsOp fragments,
                                  ArrayRef<pipe::Action> actions) {
     auto line = pipe::LineAttr::get(fragments.getContext(), actions);
@@ -250,8 +253,8 @@ private:
     return !a || a->isBeforeInBlock(b) ? b : a;
   }
 
-  /// Returns the last operation that reads bytes of a value, but none before
-  /// `last`.
+  /// Returns the last operation that reads a value or a part of it; `last` if
+  /// there is no later one.
   Operation *lastRead(Value value, Operation *last) {
     for (Operation *user : value.getUsers()) {
       last = later(last, user);
@@ -263,8 +266,9 @@ private:
     return last;
   }
 
-  /// Returns the last operation in the loop that writes gradients which the
-  /// update reads, or reads states that it writes; null if there is none.
+  /// Returns the last operation of the block that writes a gradient which the
+  /// update reads, or reads a state that the update writes; null if there is
+  /// none.
   Operation *lastUse(nn::UpdateOp update) {
     llvm::StringSet<> gradients, results;
     auto get = cast<nn::GetOp>(readOf(update.getGradient()).front());
@@ -301,9 +305,9 @@ private:
     op->moveBefore(loop);
   }
 
-  /// Moves an update, with the reads of its operands and the writes of its
-  /// results, to after an operation of the loop. Returns the last operation
-  /// that moved.
+  /// Moves an update into the loop, to the place after `last`, together with
+  /// the reads of its operands and the writes of its results. Returns the last
+  /// operation that moved.
   Operation *move(nn::UpdateOp update, Operation *last) {
     SmallVector<Operation *> writes = *spmd::writesOf(update);
     OpBuilder builder(update);
@@ -333,7 +337,7 @@ private:
 
   nn::StepOp step;
   Operation *loop;
-  Block *body; ///< The last micro-batch's.
+  Block *body; ///< The block that computes the last micro-batch.
   SymbolTable symbols;
   spmd::UpdateCutter cutter;
   llvm::StringSet<> written; ///< States that the loop writes.

@@ -26,7 +26,8 @@ namespace heddle {
 
 namespace {
 
-/// A range of positions of a range of rows.
+/// A chunk of tokens: a range of rows of the micro-batch, and a range of
+/// positions in each of them.
 struct Chunk {
   int64_t row, rows, token, tokens;
 };
@@ -42,8 +43,9 @@ SmallVector<std::pair<int64_t, int64_t>> piecesOf(int64_t count, int64_t most) {
   return result;
 }
 
-/// Divides a region into chunks of at most `most` tokens: whole rows if these
-/// are short enough, otherwise some positions of all rows or of one row.
+/// Divides the tokens of a region into chunks of at most `most` tokens. A chunk
+/// is a range of whole rows if these are short enough, otherwise a range of
+/// positions of all rows or of one row.
 SmallVector<Chunk> chunksOf(const TokenRegion &region, int64_t most) {
   bool wholeRows = most >= region.tokens, allRows = most >= region.rows;
   int64_t rows = wholeRows ? most / region.tokens : allRows ? region.rows : 1;
@@ -57,7 +59,8 @@ SmallVector<Chunk> chunksOf(const TokenRegion &region, int64_t most) {
   return chunks;
 }
 
-/// Replaces the operations of one region by copies of them for each chunk.
+/// Computes the operations of one region chunk by chunk, by copying them for
+/// each chunk.
 class Chunker {
 public:
   Chunker(const TokenRegion &region, int64_t most)
@@ -95,8 +98,8 @@ public:
   }
 
 private:
-  /// Returns the operation outside of the region that defines a value after the
-  /// region's first operation, or null.
+  /// Returns the operation that defines a value, if it is outside of the region
+  /// but after the region's first operation; otherwise null.
   Operation *laterMaker(Value value) const {
     Operation *op = value.getDefiningOp();
     bool isLater = op && op->getBlock() == first->getBlock() &&
@@ -134,8 +137,8 @@ private:
     });
   }
 
-  /// The type of a chunk's slice of a value with one row for each token. Values
-  /// that were gathered from ranks have several rows for each token.
+  /// Returns the type of a chunk's slice of a value that has one entry for each
+  /// token, or, if it was all-gathered, one for each token and rank.
   RankedTensorType partType(Value value, const Chunk &chunk) const {
     auto type = cast<RankedTensorType>(value.getType());
     SmallVector<int64_t> shape(type.getShape());
@@ -187,15 +190,15 @@ private:
     }
   }
 
-  /// Lets each sum over tokens begin with the sum of the chunks before. All
-  /// sums but the last are f32, so that only the last one is rounded.
+  /// Makes the chunk's sums over tokens continue those of the chunk before, in
+  /// f32, so that only the final sum is rounded.
   void addUp(Operation *op, Operation *copy) {
     SmallVector<nn::Init> originals = nn::sumsOf(op);
     for (auto [index, original] : llvm::enumerate(originals)) {
       if (splits[op].results[cast<OpResult>(original.result).getResultNumber()])
         continue;
-      // Found again for each sum: an operand that was added shifts the operands
-      // after it.
+      // Looked up again for each sum, since adding an operand moves the
+      // operands after it.
       nn::Init sum = nn::sumsOf(copy)[index];
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPoint(copy);

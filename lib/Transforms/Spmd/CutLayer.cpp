@@ -14,15 +14,16 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::spmd;
 
-/// Whether the operation only computes a scalar (a rank's index, a constant),
-/// which each function computes for itself instead of taking it as an argument.
+/// Whether an operation only computes an index, such as a constant or the
+/// rank's index. Each function computes these for itself instead of taking them
+/// as arguments.
 static bool isScalar(Operation *op) {
   return op->getNumRegions() == 0 && isMemoryEffectFree(op) &&
          llvm::none_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
 }
 
-/// Collects the values from outside of an operation that it, or an operation in
-/// its body, uses.
+/// Collects the values that an operation uses, itself or in its regions, and
+/// that are defined outside of it.
 static void collectUsed(Operation *op, llvm::SetVector<Value> &used) {
   op->walk([&](Operation *inner) {
     for (Value operand : inner->getOperands())
@@ -33,7 +34,7 @@ static void collectUsed(Operation *op, llvm::SetVector<Value> &used) {
 
 namespace {
 
-/// Makes one function of some adjacent operations of a layer.
+/// Makes a function of adjacent operations of a layer.
 class PieceWriter {
 public:
   PieceWriter(nn::FuncOp layer, ArrayRef<Operation *> ops)

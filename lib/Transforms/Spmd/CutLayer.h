@@ -17,19 +17,20 @@
 
 namespace heddle::spmd {
 
-/// One step of a layer: a product, or a function that computes the operations
-/// between two products.
+/// One part of a layer that was split at some matrix products: one of these
+/// products, or a function that computes the operations between two of them.
 struct LayerStep {
-  /// The layer's product; null if this step is the function `piece`.
+  /// The matrix product; null if this part is the function `piece`.
   mlir::Operation *product = nullptr;
   nn::FuncOp piece;
-  /// Values of the layer that the function takes and returns.
+  /// The layer's values that the function `piece` takes as arguments and
+  /// returns.
   llvm::SmallVector<mlir::Value> inputs, outputs;
 };
 
-/// Makes functions of the operations before, between and after the `products`
-/// of a layer, and adds them to `symbols`. The layer itself is not changed.
-/// Returns the layer's steps in their order.
+/// Splits a layer at some of its matrix products. The operations before,
+/// between and after them become functions, which are added to `symbols`; the
+/// layer stays as it is. Returns all parts in their order.
 llvm::SmallVector<LayerStep>
 cutLayer(nn::FuncOp layer, llvm::ArrayRef<mlir::Operation *> products,
          mlir::SymbolTable &symbols);

@@ -28,11 +28,11 @@ namespace heddle {
 
 namespace {
 
-/// Two states at most that many bytes apart are fetched together, with the
-/// bytes between them: a request of its own would cost as much.
+/// If two states are at most that many bytes apart, one transfer fetches both
+/// of them, with the bytes between: a second transfer would cost as much.
 constexpr int64_t mostBetween = 16 * pageBytes;
 
-/// A transfer, and its last reader so far.
+/// A transfer, and the last operation so far that reads what it fetched.
 struct Fetched {
   FetchRange run;
   Operation *lastReader = nullptr;
@@ -153,8 +153,9 @@ private:
     }
   }
 
-  /// The elements that were fetched before `op` and are read by it or later.
-  /// Without `op`: all that were fetched and are read.
+  /// Returns the number of fetched elements that are in memory at `op`: fetched
+  /// before, and read by it or later. Without `op`: all fetched elements that
+  /// are read.
   int64_t elementsAt(Operation *op) {
     int64_t elements = 0;
     for (const auto &[run, lastReader] : runs)
@@ -174,8 +175,8 @@ private:
     auto type = flat.clone({lead + run.end - run.first});
     nn::CallOp previous = neighbour(&reader, /*before=*/true);
     int64_t size = run.end - run.first;
-    // The step's own block holds updates after all passes, so no layer is there
-    // to overlap with.
+    // After all passes, in the step's own block, parameters are only updated:
+    // there is no layer to overlap with.
     bool isEarly = !isUpdate && size <= strategy.prefetchBucketSize &&
                    (strategy.maxLiveParameters == dist::Strategy::noLimit ||
                     size + elementsAt(previous) <= strategy.maxLiveParameters);
@@ -224,11 +225,13 @@ private:
   const dist::Strategy &strategy;
   OpBuilder builder;
   size_t numEmbeddings = 0;
-  bool isUpdate; ///< The block holds the updates after all passes.
+  /// Whether the block holds the updates that follow all passes.
+  bool isUpdate;
   std::list<Fetched> runs;
-  /// By state: its fetched value, and the transfer.
+  /// By state: the fetched value, and the transfer that fetched it.
   llvm::StringMap<std::pair<Value, Fetched *>> here;
-  Operation *first = nullptr; ///< The first operation of the original block.
+  /// The first operation of the block before any fetch was inserted.
+  Operation *first = nullptr;
 };
 
 struct FetchParameters

@@ -21,28 +21,31 @@
 
 namespace heddle::spmd {
 
-/// Where a state begins in its bucket, in elements.
+/// The position of a state in a bucket: the bucket, and the state's first
+/// element in it.
 struct BucketOffset {
   nn::BucketOp bucket;
   int64_t first = 0;
 };
 using BucketOffsets = llvm::StringMap<BucketOffset>;
 
-/// Returns the offsets of offloaded buckets (0) and of their members, by name:
-/// those of gradients, or those of all other states.
+/// Returns the positions of all members of offloaded buckets, and of the
+/// buckets themselves, by name: either those of gradients, or those of all
+/// other states.
 BucketOffsets bucketOffsetsOf(nn::ModelOp model,
                               const mlir::SymbolTable &symbols, bool gradients);
 
-/// States that are adjacent in a bucket and are fetched with one transfer.
+/// A range of a bucket that is fetched with one transfer, and the reads of
+/// states in it.
 struct FetchRange {
   nn::BucketOp bucket;
-  int64_t first = 0, end = 0; ///< Elements of the bucket.
-  /// A read of the whole bucket, or reads of members, by offset.
+  int64_t first = 0, end = 0; ///< First and last element + 1 in the bucket.
+  /// Either one read of the whole bucket, or reads of its members in order.
   llvm::SmallVector<nn::GetOp> members;
 };
 
-/// Groups the states that `gets` read, by their names. States at most
-/// `mostBetween` bytes apart share a range.
+/// Groups reads of offloaded states into ranges that are fetched with one
+/// transfer each. States at most `mostBetween` bytes apart share a range.
 std::vector<FetchRange> fetchRangesOf(const llvm::StringMap<nn::GetOp> &gets,
                                       const BucketOffsets &offsets,
                                       int64_t mostBetween);

@@ -106,8 +106,8 @@ public:
   }
 
 private:
-  /// Whether an operation writes a state, directly or through its users, from
-  /// which a scalar is read that is on its way to the host.
+  /// Whether an operation, or a user of its results, writes a state whose
+  /// scalar value is still being moved to the host.
   bool writesNumber(Operation &op) const {
     auto set = dyn_cast<nn::SetOp>(op);
     if (!set)
@@ -120,9 +120,9 @@ private:
     });
   }
 
-  /// Sets the insertion point for the last waits: the end of the block, or
-  /// before an operation that overwrites something that the host may still
-  /// read.
+  /// Sets the insertion point for waiting for the last tiles: the end of the
+  /// block, or before an operation that overwrites memory which the host may
+  /// still read.
   void toEnd() {
     for (Operation *op = updates.back().op->getNextNode(); op;
          op = op->getNextNode())

@@ -13,8 +13,8 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::spmd;
 
-/// Whether a call is a later piece of the layer that `layer` began: its path
-/// extends that of the layer.
+/// Whether `call` computes a later part of the layer that the call `layer`
+/// began. Its path extends that of the layer: h.0.1 extends h.0.
 static bool isPieceOf(nn::CallOp call, Operation *layer) {
   StringRef path = call.getPath();
   return path.consume_front(cast<nn::CallOp>(layer).getPath()) &&

@@ -24,28 +24,30 @@ constexpr int64_t minLayersBetween = 3;
 /// The `reason` of reshards that split and gather saved activations.
 constexpr llvm::StringLiteral activationsReason = "activations";
 
-/// The layers that one block calls, for a micro-batch or a fragment, and the
-/// uses of its values between them.
+/// The calls of layers in one block, which is the body of a micro-batch or of a
+/// pipeline's forward or backward pass, and the uses of values between these
+/// calls.
 class LayerUses {
 public:
-  /// Collects the layers: the block's calls. Calls of later pieces of a tiled
-  /// layer, whose path is an extension of the layer's path, do not count. Calls
-  /// must not be added or removed afterwards.
+  /// Collects the calls of layers. The calls that compute the rest of a layer
+  /// after a tiled product do not count; they have a path such as h.0.1, which
+  /// extends that of the layer h.0. No calls may be added or removed while this
+  /// object exists.
   explicit LayerUses(mlir::Block &block);
 
   mlir::Block &block() const { return body; }
 
-  /// The activations of the forward pass, in their order: values that are
-  /// computed before the last layer that is called for the first time. Weights,
-  /// and values computed only from weights, are not among them.
+  /// Returns the activations of the forward pass, in their order: all values
+  /// that are computed before the backward pass, except weights and values that
+  /// are computed from weights alone.
   llvm::SmallVector<mlir::Value> activations() const;
 
   /// Returns the operations of the block that use a value, in their order.
   llvm::SmallVector<mlir::Operation *> users(mlir::Value value) const;
 
-  /// Returns the operation that computes a value and its users, in groups: a
-  /// new group begins where `minLayersBetween` layers or more run between two
-  /// uses.
+  /// Returns the operations that compute and use a value, in groups: a new
+  /// group begins where `minLayersBetween` or more layers run between two of
+  /// these operations.
   llvm::SmallVector<llvm::SmallVector<mlir::Operation *>>
   uses(mlir::Value value) const;
 
@@ -67,13 +69,15 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> numBefore;
 };
 
-/// Returns the blocks of a training step that have saved activations: those of
-/// micro-batches and of fragments.
+/// Returns the blocks of a training step that save activations for the backward
+/// pass: the bodies of micro-batches, and of forward and backward passes of a
+/// pipeline stage.
 llvm::SmallVector<mlir::Block *> waitingBlocks(nn::StepOp step);
 
-/// Returns the states whose slots hold activations for later fragments. States
-/// whose values are sent to another stage are not among them: they are sent
-/// from their slots.
+/// Returns the states that hold activations between the forward and the
+/// backward pass of a pipeline stage, with one slot for each micro-batch in
+/// flight. States from whose slots values are sent to other stages are left
+/// out.
 llvm::StringSet<> savedSlots(nn::ModelOp model);
 
 } // namespace heddle::spmd

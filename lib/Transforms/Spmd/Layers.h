@@ -22,7 +22,8 @@ inline nn::CallOp neighbour(mlir::Operation *op, bool before) {
   return {};
 }
 
-/// Returns the block of a step, then those of its loops and fragments.
+/// Returns the body of a step, then the bodies of the loops and pipeline passes
+/// in it.
 llvm::SmallVector<mlir::Block *> blocksOf(nn::StepOp step);
 
 /// Inserts waits for the stores of a block. Each store is waited for after the

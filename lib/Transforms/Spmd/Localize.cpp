@@ -34,8 +34,8 @@ public:
 
   void run() {
     noteRules();
-    // First, since this reads the shardings of arguments, which
-    // `localizeBoundary` removes.
+    // Before `localizeBoundary`, which removes the shardings that this function
+    // reads.
     for (auto step : model.getOps<nn::StepOp>())
       notePorts(step);
     for (auto function : model.getOps<nn::FuncOp>())
@@ -128,8 +128,10 @@ private:
       step.setPortsAttr(ports.getDictionary(model.getContext()));
   }
 
-  /// The segments of a value's last dimension, as its users see them. If no
-  /// user says it: as the layer that returns the value does.
+  /// Returns the segments of a value's last dimension, for example queries,
+  /// keys and values of a fused projection, which are split over ranks one by
+  /// one. They are known from the users of the value, or from the layer that
+  /// returns it.
   SmallVector<int64_t> segmentsOf(Value value) {
     unsigned last = cast<RankedTensorType>(value.getType()).getRank() - 1;
     for (OpOperand &use : value.getUses()) {
@@ -162,8 +164,7 @@ private:
     state.setType(part);
   }
 
-  /// Gives a bucket its local type: the padded flat tensor of its members'
-  /// parts, and of that this rank's part.
+  /// Gives a bucket the type of this rank's part of it, including padding.
   void localizeBucket(nn::BucketOp bucket) {
     TensorShardingAttr storage = bucket.getStorageAttr();
     if (!storage)
@@ -236,8 +237,8 @@ private:
       received.getValue().setType(cast<RankedTensorType>(
           local(received.getValue().getType(), shardings[0])));
     received->removeAttr("shardings");
-    // A received value that is added to a local value, or replaces it, has its
-    // type: flat tensors are padded.
+    // If a received value is written to a state or added to a local value, it
+    // has the type of that, which may be padded.
     for (Operation *user : received.getValue().getUsers())
       if (auto set = dyn_cast<nn::SetOp>(user))
         received.getValue().setType(cast<RankedTensorType>(
@@ -259,8 +260,8 @@ private:
     for (Type member : pack.getMembers().getTypes())
       now +=
           nn::paddedElements(cast<RankedTensorType>(member).getNumElements());
-    // A flat tensor that is split later is padded to equal parts; one that is
-    // only reduced is not.
+    // A flat tensor that ranks split is padded to parts of equal size; one that
+    // they only all-reduce is not.
     int64_t parts = 1;
     for (Operation *user : pack->getUsers())
       if (auto reshard = dyn_cast<dist::ReshardOp>(user))
@@ -319,9 +320,9 @@ private:
       return;
     for (auto [result, sharding] : llvm::zip(op.getResults(), shardings))
       result.setType(local(result.getType(), sharding));
-    // The flat tensor of local members is not a part of the global flat tensor,
-    // since each member is padded by itself. So element-wise results take the
-    // shape of their operands.
+    // Element-wise results take the shape of their operands. It cannot be
+    // derived from the global flat tensor, since each member is padded by
+    // itself.
     if (op.hasTrait<nn::Elementwise>())
       takeShape(op);
     if (auto fill = dyn_cast<nn::FillOp>(op))

@@ -13,8 +13,9 @@
 
 namespace heddle::spmd {
 
-/// Gives the first `count` micro-batches of a loop a loop of their own, before
-/// it. `count` is less than the loop's. Returns the new loop.
+/// Splits a loop over micro-batches in two: the first `count` micro-batches get
+/// a new loop before it. `count` must be less than the number of all. Returns
+/// the new loop.
 nn::MicroBatchesOp splitFirst(nn::MicroBatchesOp loop, int64_t count);
 
 /// Whether `--dump` keeps values of micro-batches. They have one buffer with an

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements the pass `spmd-overlap` (see Passes.td): starts ZeRO 3's all-gathers
-// of parameters a layer ahead, and waits for reductions of gradients late.
+// Implements the pass `spmd-overlap` (see Passes.td): starts ZeRO 3's
+// all-gathers of parameters a layer ahead, and waits for reductions of
+// gradients late.
 //
 //===----------------------------------------------------------------------===//
 
@@ -76,8 +77,8 @@ private:
     return elements;
   }
 
-  /// Whether the strategy's limits on gathered parameters let the all-gather
-  /// run while the layer `meanwhile` does.
+  /// Whether an all-gather may start early and run beside the layer
+  /// `meanwhile`, within the strategy's limits on gathered parameters.
   static bool mayPrefetch(dist::AllGatherOp gather, nn::CallOp meanwhile,
                           const dist::Strategy &strategy) {
     int64_t size = elementsOf(gather.getOutput().getType());

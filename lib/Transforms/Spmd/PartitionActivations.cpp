@@ -27,11 +27,11 @@ namespace heddle {
 
 namespace {
 
-/// A value as a flat tensor, with the shardings before and after the split.
+/// How an activation is flattened and split over tensor ranks.
 struct Flat {
   RankedTensorType type, ofValue;
-  /// The shardings of the value, of the flat tensor, and of the flat tensor
-  /// after the split.
+  /// Shardings of the value, of the flat tensor, and of the flat tensor after
+  /// the split.
   TensorShardingAttr value, whole, parts;
 };
 
@@ -53,9 +53,10 @@ public:
   }
 
 private:
-  /// Describes the value as a flat tensor. Empty if tensor ranks hold different
-  /// parts of the value, or if it is smaller than a page. The flat tensor is as
-  /// long as those of all ranks together, each with its padding.
+  /// Returns how a value is flattened and split. Empty if tensor ranks hold
+  /// different parts of it already, or if it is smaller than a page. The flat
+  /// tensor is as long as the flattened and padded values of all ranks
+  /// together.
   std::optional<Flat> flatOf(Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (!type || !isa<FloatType>(type.getElementType()))
@@ -99,8 +100,8 @@ private:
         DenseI64ArrayAttr());
   }
 
-  /// Takes this rank's part, and copies it: so the memory of the value can be
-  /// reused.
+  /// Takes this rank's part of a value, and copies it, so that the memory of
+  /// the value is free.
   Value cut(Value value, const Flat &flat) {
     Location loc = value.getLoc();
     Value whole = builder.create<nn::PackOp>(loc, flat.type, value);
@@ -140,7 +141,8 @@ private:
     }
   }
 
-  /// Splits values that one fragment leaves to a later one in slots.
+  /// Splits values that a forward pass of a pipeline stage saves for its
+  /// backward pass.
   void partSlots() {
     llvm::StringSet<> saved = savedSlots(model);
     SmallVector<nn::SetOp> sets;

@@ -37,7 +37,8 @@ namespace {
 
 using Axes = SmallVector<Attribute>;
 
-/// Lowers one reshard, one collective after the other.
+/// Lowers one reshard to collectives: reductions, exchanges, all-gathers and
+/// slices, in this order.
 class Lowering {
 public:
   Lowering(dist::ReshardOp reshard, dist::MeshOp mesh)
@@ -81,8 +82,8 @@ private:
                                 segmentsIn(type), UnitAttr());
   }
 
-  /// The segments of the last dimension of a collective from `value` to `type`,
-  /// of which other axes may already have taken their parts.
+  /// Returns the segments of the last dimension for a collective that turns
+  /// `value` into a value of `type`. Other axes may already have split them.
   DenseI64ArrayAttr segmentsIn(RankedTensorType type) {
     auto whole = reshard.getSegments();
     if (!whole || type.getRank() == 0)
@@ -103,8 +104,8 @@ private:
     for (Attribute axis : reshard.getFrom().getUnreduced())
       if (!llvm::is_contained(reshard.getTo().getUnreduced(), axis))
         sums.push_back(axis);
-    // Sums over axes that split a dimension of the result are reduce-scattered
-    // along it.
+    // If a summed axis splits a dimension of the result, a reduce-scatter along
+    // that dimension does both.
     for (auto [dim, axes] : llvm::enumerate(wanted)) {
       Axes scattered;
       for (Attribute axis : axes)
@@ -125,8 +126,8 @@ private:
       create<dist::AllReduceOp>(cast<RankedTensorType>(value.getType()), sums);
   }
 
-  /// Exchanges the innermost axis of a dimension for another dimension that
-  /// needs it next.
+  /// Moves axes between dimensions: the innermost axis of one dimension, if
+  /// another dimension needs it next, by an all-to-all.
   void exchange() {
     for (size_t from = 0; from < now.size(); ++from)
       for (size_t to = 0; to < now.size(); ++to) {

@@ -27,8 +27,8 @@ namespace heddle {
 
 namespace {
 
-/// The reads of states in a body, and how many of the states that a read names
-/// the body has written before it.
+/// Records the reads of gradients in the body of a loop, and how many of the
+/// states that each of them reads were written before it.
 class FirstReads {
 public:
   FirstReads(Block &body, const SymbolTable &symbols) : symbols(symbols) {
@@ -41,9 +41,9 @@ public:
     }
   }
 
-  /// Whether the reads of `name` can become zeros: the body writes all states
-  /// of that name, and no read names both states that were written before it
-  /// and states that were not.
+  /// Whether the body can begin with zeros instead of reading the gradients
+  /// `name`: it writes all of them, and no read covers both gradients that it
+  /// has written and others.
   bool canStart(StringRef name) const {
     return numWritten(name) == statesOf(symbols, name).size() &&
            llvm::all_of(reads, [&](const Read &read) {
@@ -53,7 +53,8 @@ public:
            });
   }
 
-  /// Collects the reads of states of that name that precede all writes of them.
+  /// Collects the reads of gradients `name` that come before all writes of
+  /// them.
   void appendTo(llvm::SetVector<Operation *> &gets, StringRef name) const {
     for (const Read &read : reads)
       if (read.written == 0 && isOf(read.get, name))
@@ -63,7 +64,8 @@ public:
 private:
   struct Read {
     mutable nn::GetOp get;
-    size_t written; ///< How many of its states were written before it.
+    /// The number of the read's states that were written before it.
+    size_t written;
   };
 
   size_t numWritten(StringRef name) const {
@@ -109,8 +111,8 @@ private:
     if (loop.getCount() > 1)
       loop = splitFirst(loop, 1);
     FirstReads first(loop->getRegion(0).front(), symbols);
-    // A bucket and its members may both be set to zero, and have the same
-    // reads.
+    // A bucket and its members may both be set to zero before the loop; their
+    // reads are collected only once.
     llvm::SetVector<Operation *> gets;
     for (nn::SetOp set : zeros)
       first.appendTo(gets, set.getState());
@@ -130,7 +132,8 @@ private:
     return fill && fill.getValue().isZero() && !fill.getValue().isNegative();
   }
 
-  /// Gives each use of the gradients zeros of its own, which die with it.
+  /// Replaces each use of the read gradients by zeros of its own, whose memory
+  /// is free after that use.
   static void addToZeros(nn::GetOp get) {
     for (OpOperand &use :
          llvm::make_early_inc_range(get.getValue().getUses())) {

@@ -35,8 +35,8 @@ int64_t bytesOf(RankedTensorType type) {
   return type.getNumElements() * dist::byteSize(type.getElementType());
 }
 
-/// The type of a state with `slots` slots, each for a value of `type` and at a
-/// page's beginning.
+/// Returns the type of a state with `slots` slots, each of which holds a value
+/// of `type` and begins at a page.
 RankedTensorType slotsFor(RankedTensorType type, int64_t slots) {
   int64_t bytes = llvm::alignTo(bytesOf(type), pageBytes);
   return RankedTensorType::get(
@@ -44,8 +44,9 @@ RankedTensorType slotsFor(RankedTensorType type, int64_t slots) {
       type.getElementType());
 }
 
-/// The states for activations of one micro-batch. All blocks share them: blocks
-/// run one after the other, and need nothing that another block stored.
+/// The offloaded states that hold activations within one block. All blocks use
+/// the same ones: they run one after the other, and each reads only what it
+/// stored itself.
 class Slots {
 public:
   Slots(nn::ModelOp model, SymbolTable &symbols, nn::MemoryKind kind)
@@ -54,7 +55,7 @@ public:
   /// Frees all slots.
   void beginBlock() { used.clear(); }
 
-  /// Returns a slot that no other value of the block has.
+  /// Returns a state for a value that holds no other value of the block.
   StringRef take(Value value) {
     RankedTensorType type = slotsFor(tensorOf(value), 1);
     SmallVector<StringRef> &ofType = names[type];
@@ -79,7 +80,8 @@ private:
   SymbolTable &symbols;
   nn::MemoryKind kind;
   DenseMap<Type, SmallVector<StringRef>> names;
-  DenseMap<Type, size_t> used; ///< How many slots of each type the block uses.
+  /// The number of states of each type that the block uses so far.
+  DenseMap<Type, size_t> used;
 };
 
 /// Inserts the stores and fetches of one block.
@@ -95,8 +97,8 @@ public:
         moveValue(value, slots);
   }
 
-  /// Offloads values that one fragment leaves to a later one in slots of these
-  /// states.
+  /// Offloads the values that a forward pass of a pipeline stage saves in slots
+  /// of `states` for its backward pass.
   void moveSlots(const llvm::StringSet<> &states) {
     SmallVector<nn::GetOp> gets;
     SmallVector<nn::SetOp> sets;
@@ -126,8 +128,8 @@ public:
   int64_t numStored = 0, numFetched = 0;
 
 private:
-  /// Stores a value after its first group of uses, and fetches it for each
-  /// later group.
+  /// Offloads a value whose uses are far apart: stores it after the first group
+  /// of uses, and fetches it before each later group.
   void moveValue(Value value, Slots &slots) {
     SmallVector<SmallVector<Operation *>> near = uses.uses(value);
     if (near.size() == 1)
@@ -172,7 +174,7 @@ private:
   LayerUses uses;
   OpBuilder builder;
   SmallVector<Operation *> stores; ///< Stores that nothing waits for yet.
-  Value first; ///< The slot number 0: these states have one slot.
+  Value first; ///< The index 0: each of these states has a single slot.
 };
 
 struct StreamActivations
@@ -214,9 +216,8 @@ private:
     return moved;
   }
 
-  /// Moves the states whose slots hold activations for the backward pass to
-  /// memory of that kind. States whose values are sent stay in the device's
-  /// memory. Returns the moved ones.
+  /// Moves states with saved activations to another kind of memory, except
+  /// those from which values are sent. Returns their names.
   static llvm::StringSet<> placeSlots(nn::ModelOp model, nn::MemoryKind kind) {
     llvm::StringSet<> saved = savedSlots(model), placed;
     for (auto state : model.getOps<nn::StateOp>()) {
@@ -227,7 +228,7 @@ private:
                                         slots.getElementType());
       if (bytesOf(slot) < pageBytes)
         continue;
-      // The slots are padded to pages, so the state is no longer a shard of a
+      // The state's slots are padded to pages, so it is no longer a shard of a
       // whole tensor.
       state.removeWholeAttr();
       state.removeStorageAttr();

@@ -31,24 +31,28 @@ namespace heddle {
 
 namespace {
 
-/// Gradients that are adjacent in their bucket, and in the value `flat`.
+/// A range of a bucket's gradients that were just computed, and the value that
+/// contains them.
 struct GradientRange {
   nn::BucketOp bucket;
-  int64_t first = 0, end = 0; ///< Elements of the bucket.
-  Value flat;                 ///< Holds them from element `lead` on.
+  int64_t first = 0, end = 0; ///< First and last element + 1 in the bucket.
+  /// The value that contains the gradients, from its element `lead` on.
+  Value flat;
   int64_t lead = 0;
 };
 
-/// The pages of which a step has written parts, by bucket and page number.
-/// `everyPage` stands for all pages of the bucket.
+/// The pages of offloaded buckets of which a step has written parts, as pairs
+/// of bucket and page number. The number `everyPage` means all pages of a
+/// bucket.
 using Pages = std::set<std::pair<StringRef, int64_t>>;
 constexpr int64_t everyPage = -1;
 
 /// Inserts the fetches and stores for the gradients of one block.
 class Streamer {
 public:
-  /// Zeros are stored in tiles of `tile` elements. `written` has the pages of
-  /// which blocks before this one have written parts.
+  /// `tile`: the number of elements that are filled with zeros at a time.
+  /// `written`: the pages of which earlier blocks have written parts; the
+  /// constructor's block adds to them.
   Streamer(Block &block, const SymbolTable &symbols,
            const BucketOffsets &offsets, int64_t tile, Pages &written)
       : block(block), symbols(symbols), offsets(offsets), tile(tile),
@@ -57,8 +61,9 @@ public:
 
   void run() {
     for (Operation &op : llvm::make_early_inc_range(block)) {
-      // In loops, gradients are stored before the next layer runs. Outside of
-      // loops they are stored before the next operation, which may read them.
+      // In a loop, stores start before the next layer, to overlap with it.
+      // Outside of loops they start before the next operation, which may read
+      // the gradients.
       bool isEnd = &op == block.getTerminator();
       if (isStep || isEnd || isa<nn::CallOp>(op))
         storeBefore(&op);
@@ -104,8 +109,8 @@ private:
     return cast<RankedTensorType>(bucket.getType());
   }
 
-  /// The elements of a page if the bucket is on file; 1 in memory, where copies
-  /// may begin anywhere.
+  /// Returns the number of elements to which transfers are aligned: a page for
+  /// files, 1 for the host's memory.
   int64_t pageOf(nn::BucketOp bucket) const {
     if (memoryOf(symbols, bucket.getSymName()) != nn::MemoryKind::File)
       return 1;
@@ -231,22 +236,24 @@ private:
                 .front());
   }
 
-  /// The unpack of the transfer that fetched a gradient, or null.
+  /// Returns the nn.unpack that splits the transfer by which a gradient was
+  /// fetched, or null.
   nn::UnpackOp fetchedAs(nn::SetOp set) const {
     Value member = fetched.lookup(set.getState());
     return member ? member.getDefiningOp<nn::UnpackOp>() : nn::UnpackOp();
   }
 
-  /// Whether a group has all the gradients that a transfer fetched.
+  /// Whether a group has all gradients that one transfer fetched.
   bool isWhole(ArrayRef<nn::SetOp> group, nn::UnpackOp parts) const {
     return group.size() == size_t(llvm::count_if(fetched, [&](auto &entry) {
              return entry.second.getDefiningOp() == parts;
            }));
   }
 
-  /// Makes one flat value of adjacent members. Members that were fetched
-  /// together are already adjacent in memory. Others are packed with a lead, so
-  /// that what begins at a page of the file begins at a page in memory.
+  /// Makes one flat value of adjacent gradients. If they were fetched together,
+  /// they are adjacent in memory already. Otherwise they are packed after
+  /// `lead` unused elements, so that the beginning of a page of the file is the
+  /// beginning of a page in memory.
   GradientRange pieceOf(ArrayRef<nn::SetOp> group) {
     nn::SetOp begin = group.front();
     Location loc = begin.getLoc();
@@ -275,8 +282,8 @@ private:
     return piece;
   }
 
-  /// Stores the whole pages of a range. The parts of pages at both ends wait
-  /// until the rest of these pages is computed.
+  /// Stores the pages of the file that a range covers completely. Parts of
+  /// pages at both ends are kept until the rest of their page is computed.
   void store(const GradientRange &piece) {
     int64_t page = pageOf(piece.bucket);
     int64_t first =
@@ -296,9 +303,9 @@ private:
       storeEdge({piece.bucket, end, piece.end, parts[3]});
   }
 
-  /// Stores a page of which only some parts were computed in this block. The
-  /// rest is fetched from the file, or is zero if nothing was stored there
-  /// before.
+  /// Stores a page of the file of which this block computed only some parts.
+  /// The rest of the page is fetched from the file, or is zero if nothing was
+  /// stored there before.
   void storeAmong(int64_t number, ArrayRef<GradientRange> pieces) {
     nn::BucketOp bucket = pieces.front().bucket;
     Location loc = pieces.front().flat.getLoc();
@@ -311,7 +318,8 @@ private:
     }
     sizes.push_back(begin + type.getNumElements() - next);
     StringRef name = bucket.getSymName();
-    // Code after the loops runs after all of them have written.
+    // Outside of the loops, all loops have written their parts of a page
+    // before.
     bool isThere = isStep || !written.insert({name, number}).second ||
                    written.count({name, everyPage}) > 0;
     Value rest;
@@ -329,8 +337,9 @@ private:
     numFetched += isThere;
   }
 
-  /// Keeps a part of a page, and stores the page once all of its parts are
-  /// there. The part is copied, because its memory is reused before that.
+  /// Keeps a part of a page of the file until the whole page is computed, and
+  /// then stores the page. The part is copied, because its memory may be reused
+  /// until then.
   void storeEdge(GradientRange edge) {
     Location loc = edge.flat.getLoc();
     int64_t page = pageOf(edge.bucket), number = edge.first / page;

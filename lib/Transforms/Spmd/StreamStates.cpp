@@ -40,14 +40,15 @@ RankedTensorType tileType(Value flat, int64_t elements) {
 struct Streamed {
   Operation *op;
   int64_t elements = 0; ///< The elements of each flat operand.
-  /// The elements of an operand that make one element of a result.
+  /// How many elements of an operand make one element of a result: the block
+  /// size for sums of squares, otherwise 1.
   int64_t unit = 1;
-  /// By operand: the state that it is fetched from, or null; and its tiles, if
-  /// the operand is a value in the device's memory.
+  /// By operand: the offloaded state that it is fetched from, or null. For
+  /// operands in the device's memory, their tiles.
   SmallVector<FlatSymbolRefAttr> sources;
   SmallVector<SmallVector<Value>> parts;
-  /// By result: the write of an offloaded state, which stores replace, or null;
-  /// and its tiles.
+  /// By result: the write to an offloaded state that stores of tiles replace,
+  /// or null. For all results, their tiles.
   SmallVector<nn::SetOp> targets;
   SmallVector<SmallVector<Value>> results;
 };
@@ -59,9 +60,8 @@ struct StateTile {
   SmallVector<dist::FetchOp> fetches; ///< By operand: its fetch, or null.
 };
 
-/// Replaces the first updates of one block by updates of tiles. It stops before
-/// an update that reads a state which an earlier one stores: its tiles must not
-/// be fetched ahead.
+/// Replaces updates of a block by updates of tiles, as many as do not read a
+/// state that one of them stores: such a state must not be fetched ahead.
 class Streamer {
 public:
   Streamer(Block &block, const SymbolTable &symbols, size_t ahead)
@@ -308,7 +308,7 @@ private:
   Value join(const Streamed &update, Type type, ArrayRef<Value> parts) {
     if (parts.size() == 1)
       return parts.front();
-    // A GPU kernel takes only some hundred operands.
+    // A kernel on a GPU takes at most some hundred operands.
     if (isa<nn::SquareSumsOp>(update.op))
       return spmd::concatOf(builder, llvm::to_vector(parts), 0, /*most=*/128);
     return builder.create<nn::PackOp>(update.op->getLoc(), type, parts);

@@ -68,9 +68,9 @@ std::optional<Weight> TilePlanner::weightOf(Value value) {
   return weight;
 }
 
-/// The rows of a tile must be a multiple of this, so that adding tile to tile
-/// gives the same bits as one product: AMX adds 32 products of bf16 in one
-/// instruction.
+/// Returns the number of rows that a tile must be a multiple of, so that a sum
+/// over tiles has the same bits as one product: AMX adds 32 products of bf16 in
+/// one instruction.
 static int64_t unitOfSums(const Weight &weight, ArrayRef<Operation *> ops) {
   bool sums = llvm::any_of(ops, [](Operation *op) {
     auto linear = dyn_cast<nn::LinearOp>(op);

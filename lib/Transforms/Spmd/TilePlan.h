@@ -19,15 +19,17 @@
 
 namespace heddle::spmd {
 
-/// Rows [first, first + rows) of every rank's shard of a weight.
+/// A row tile: rows [first, first + rows) of each rank's shard of a weight.
 struct RowTile {
   int64_t first, rows;
 };
 
-/// The row tiles of a weight or of a weight's gradient.
+/// How a weight, or the gradient of a weight, is divided into row tiles.
 struct Tiling {
-  mlir::RankedTensorType type; ///< The type of the weight that products read.
-  int64_t ranks = 1;           ///< The number of ranks that it is split over.
+  /// The type of the weight as products read it, that is gathered from all
+  /// ranks.
+  mlir::RankedTensorType type;
+  int64_t ranks = 1; ///< The number of ranks that it is split over.
   llvm::SmallVector<RowTile> tiles;
 
   int64_t width() const { return type.getDimSize(1); }
@@ -57,7 +59,7 @@ struct Gradient : Tiling {
   dist::ReduceScatterOp scatter;
 };
 
-/// The products of one call of a layer that are computed by tiles.
+/// The matrix products that are computed by row tiles in one call of a layer.
 struct TilePlan {
   llvm::MapVector<mlir::Operation *, Weight> weights;
   llvm::MapVector<mlir::Operation *, Gradient> gradients;
@@ -75,7 +77,7 @@ public:
   /// Returns the tiles of one product outside of layers, for example the head.
   mlir::FailureOr<TilePlan> planOf(mlir::Operation *product);
 
-  /// Names of weights of products: of those with tiles, and of all.
+  /// The names of weights that products read: of those with tiles, and of all.
   std::vector<std::string> found, products;
 
 private:

@@ -36,11 +36,13 @@ namespace heddle {
 
 namespace {
 
-/// The row tiles of a gradient that were reduce-scattered so far.
+/// A gradient whose row tiles are computed and reduce-scattered one after the
+/// other.
 struct Sums {
   Gradient gradient;
   SmallVector<Value> parts;
-  dist::ReduceScatterOp last; ///< The last one, which nothing waits for yet.
+  /// The reduce-scatter of the last tile so far, which nothing waits for yet.
+  dist::ReduceScatterOp last;
 };
 
 /// Replaces the tiled products of one model.
@@ -73,7 +75,8 @@ public:
         replace(op, *plan);
       replaced.push_back(op);
     }
-    // Erased at the end: `functions` is keyed by these products.
+    // The replaced operations are erased at the end, since the map `functions`
+    // has them as keys.
     for (Operation *op : replaced)
       erase(op);
     eraseUncalled(model);
@@ -203,8 +206,9 @@ private:
                                          ArrayAttr());
   }
 
-  /// Calls a function with the operands, before `use`. `body` builds its
-  /// operations; tiles of one product and length share the function.
+  /// Calls a function before `use`. `body` builds the function from its
+  /// arguments; calls for tiles of the same product and length share one
+  /// function.
   Value call(Operation *use, Operation *product, const RowTile &tile,
              ValueRange operands, llvm::function_ref<Value(ValueRange)> body) {
     nn::FuncOp &function = functions[{product, tile.rows, operands.size()}];
@@ -379,17 +383,18 @@ private:
     return entry->second;
   }
 
-  /// The path of the next call. The first one gets the layer's own path, since
-  /// some passes count layers by their paths.
+  /// Returns the path of the next call that replaces a part of a layer. The
+  /// first one has the path of the layer itself, by which other passes count
+  /// layers.
   std::string nextPath(Operation *use) {
     auto layer = dyn_cast<nn::CallOp>(use);
     std::string path = layer ? layer.getPath().str() : outside;
     return number++ == 0 ? path : path + "." + std::to_string(number - 1);
   }
 
-  /// A path for calls of a product outside of layers. It extends the path of
-  /// the layer before, because a pipeline stage has the calls whose paths begin
-  /// with those of its layers.
+  /// Returns a path for the calls of a product outside of layers. It extends
+  /// the path of a neighboring layer, so that the calls belong to the pipeline
+  /// stage of that layer.
   static std::string pathOutside(Operation *product, StringRef name) {
     nn::CallOp layer = neighbour(product, /*before=*/true);
     if (!layer)
@@ -490,7 +495,8 @@ private:
   std::map<std::pair<Operation *, std::vector<Operation *>>,
            SmallVector<LayerStep>>
       steps;
-  /// By product, rows of a tile and number of operands: the function.
+  /// The functions that compute tiles, by product, rows of the tile and number
+  /// of operands.
   std::map<std::tuple<Operation *, int64_t, size_t>, nn::FuncOp> functions;
 };
 

@@ -32,9 +32,9 @@ std::optional<SmallVector<Operation *>> spmd::writesOf(nn::UpdateOp update) {
   return sorted;
 }
 
-/// The bucket that an `nn.get` reads to make the value. Null if the value is
-/// computed otherwise, or if the bucket is split over ranks, so that its
-/// members have no offsets in it.
+/// Returns the bucket that is read to compute `flat`. Null if `flat` is
+/// computed otherwise, or if the bucket is split over ranks: then its members
+/// are not contiguous.
 nn::BucketOp UpdateCutter::bucketOf(Value flat) {
   auto get = flat.getDefiningOp<nn::GetOp>();
   auto bucket =
@@ -42,8 +42,8 @@ nn::BucketOp UpdateCutter::bucketOf(Value flat) {
   return bucket && !bucket.getElements() ? bucket : nn::BucketOp();
 }
 
-/// The number of members of each range: as many as fit into `size` elements.
-/// Either all of them have late gradients, or none.
+/// Returns how many members each range has. The gradients of a range are either
+/// all in `late`, or none of them is.
 SmallVector<size_t> UpdateCutter::countsOf(nn::UpdateOp update, int64_t size,
                                            const llvm::StringSet<> &late) {
   auto namesOf = [&](Value flat) {

@@ -19,23 +19,24 @@
 
 namespace heddle::spmd {
 
-/// The operations that write an update's results, in order: writes of states,
-/// and all-gathers before them. Nothing if other operations use the results.
+/// Returns the operations that write an update's results to states, and the
+/// all-gathers before these writes, in order. Empty optional if other
+/// operations use the results.
 std::optional<llvm::SmallVector<mlir::Operation *>>
 writesOf(nn::UpdateOp update);
 
-/// Splits updates of buckets of a step into updates of ranges of their members.
-/// `symbols` is the model's symbol table.
+/// Splits the update of a bucket into several updates, each for a range of the
+/// bucket's members. `symbols` is the model's symbol table.
 class UpdateCutter {
 public:
   UpdateCutter(nn::StepOp step, mlir::SymbolTable &symbols)
       : step(step), symbols(symbols) {}
 
-  /// Replaces an update by one for each range of members. A range has as many
-  /// members as fit into `size` elements, but at least one. Gradients in `late`
-  /// never share a range with others. Returns the update itself if its operands
-  /// are more than reads of buckets. Requires that `writesOf(update)` has a
-  /// value.
+  /// Replaces the update of a bucket by updates of ranges of its members, of at
+  /// most `size` elements, but at least one member. A range never contains both
+  /// gradients in `late` and others. Returns the new updates, or the update
+  /// itself if it reads more than buckets. Requires that `writesOf(update)` has
+  /// a value.
   llvm::SmallVector<nn::UpdateOp> cut(nn::UpdateOp update, int64_t size,
                                       const llvm::StringSet<> &late = {});
 

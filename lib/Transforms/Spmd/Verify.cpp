@@ -72,8 +72,8 @@ LogicalResult verifyBucket(nn::BucketOp bucket,
   auto axes = cast<ArrayAttr>(dims[0]);
   if (failed(dist::verifyAxes(bucket, axes)))
     return failure();
-  // Axes that hold no replicas do not count: they split the members themselves,
-  // not the flat tensor.
+  // Axes without replicas split the members themselves, so they do not count
+  // here.
   SmallVector<Attribute> replicas(axes.getValue());
   llvm::erase_if(replicas,
                  [](Attribute axis) { return !dist::holdsReplicas(axis); });
@@ -88,7 +88,8 @@ LogicalResult verifyBucket(nn::BucketOp bucket,
          << elements << " elements";
 }
 
-/// Checks that the types of states and ports are shards of their whole types.
+/// Checks that the types of states, inputs and outputs are shards of their
+/// whole types.
 LogicalResult verifyParts(nn::ModelOp model, const dist::Strategy &strategy) {
   for (auto state : model.getOps<nn::StateOp>()) {
     std::optional<nn::PackedAttr> packed = state.getPacked();
@@ -126,8 +127,8 @@ LogicalResult verifyParts(nn::ModelOp model, const dist::Strategy &strategy) {
 }
 
 struct Verify : VerifyPass<heddle::impl::SpmdVerifyBase, Verify> {
-  /// Whether the host accesses a state in its own memory: it may read and write
-  /// that without `dist.fetch` and `dist.store`.
+  /// Whether an nn.get or nn.set accesses memory of the host for a computation
+  /// on the host, which needs no transfer.
   static bool isOfHost(Operation *op, const SymbolTable &symbols) {
     if (auto set = dyn_cast<nn::SetOp>(op))
       return isHostMemory(memoryOf(symbols, set.getState())) &&
