@@ -23,7 +23,7 @@ namespace heddle::dist {
 bool hasByteSize(mlir::Type type);
 
 /// Whether the elements of states, and of values that a plan keeps in memory,
-/// may have this type: f32, bf16, f16, or an integer of 8, 32 or 64 bits.
+/// may have this type: f64, f32, bf16, f16, or an integer of 8, 32 or 64 bits.
 bool isStorable(mlir::Type element);
 
 /// The number of bytes of an element, or of all elements of a tensor, vector or

@@ -162,8 +162,8 @@ static double elementBytes(Value value) {
 
 double CacheWriteOp::getFlops() { return 0; }
 
-/// Reads k and v of the tokens, and writes the same number of elements of the
-/// cache.
+/// The operation reads k and v of the tokens, and writes as many elements of
+/// the cache.
 double CacheWriteOp::getBytesOf(Value value) {
   double width = elementBytes(value);
   if (value == getKeys() || value == getValues() || value == getScales())
@@ -177,7 +177,7 @@ double CacheWriteOp::getBytesOf(Value value) {
   return bytesOf(value);
 }
 
-/// The largest number of positions of a row that `tokens` of its tokens see.
+/// The largest number of positions that `tokens` tokens of a row can see.
 static double contextOf(PagedAttentionOp op, int64_t tokens) {
   RankedTensorType pages = tensorOf(op.getPages());
   int64_t context = pages.getDimSize(1) * op.getPageTokens();
@@ -186,7 +186,7 @@ static double contextOf(PagedAttentionOp op, int64_t tokens) {
   return static_cast<double>(context);
 }
 
-// The rows' lengths are not known at compile time, so every row counts with the
+// Rows' lengths are not known at compile time, so every row is counted with the
 // longest context.
 double PagedAttentionOp::getFlops() { return getModelFlops(); }
 double PagedAttentionOp::getModelFlops() {
@@ -209,7 +209,8 @@ double PagedAttentionOp::getBytesOf(Value value) {
   return bytesOf(value);
 }
 
-/// A multiplication and an addition for each element of the partial results.
+/// A multiplication and an addition for each element of the partial results are
+/// counted.
 double PagedAttentionJoinOp::getFlops() {
   return 2 * static_cast<double>(tensorOf(getParts()).getNumElements());
 }
@@ -249,8 +250,8 @@ dist::ShardingRule PagedAttentionOp::getShardingRule() {
                       : ruleOf(*this, {"bth"}, "pdntm");
 }
 
-// Heads are a dimension of the partial results, and the features of all heads
-// one dimension of the output.
+// In the partial results heads are a dimension. In the output the features of
+// all heads are one dimension.
 dist::ShardingRule PagedAttentionJoinOp::getShardingRule() {
   dist::ShardingRule rule =
       dist::buildRule(*this, {"btjhx", "bt", "b"}, {"bth"}, "tjx");

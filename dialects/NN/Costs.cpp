@@ -70,8 +70,8 @@ double RmsNormGradInputOp::getFlops() { return 8 * elements(getInput()); }
 double RmsNormGradWeightOp::getFlops() { return 3 * elements(getInput()); }
 double RotaryOp::getFlops() { return 3 * elements(getInput()); }
 
-/// Two products over all pairs (query, key) that the mask allows. The rows'
-/// lengths are not known at compile time, so rows count as full.
+/// The cost of two products over all pairs (query, key) that the mask allows.
+/// Rows' lengths are not known at compile time, so rows are counted as full.
 static double attentionFlops(Value output, MaskAttr mask) {
   auto type = cast<RankedTensorType>(output.getType());
   double keys = static_cast<double>(type.getDimSize(1));

@@ -23,7 +23,7 @@ RankedTensorType heddle::nn::gradientType(Type parameter) {
       Float32Type::get(parameter.getContext()));
 }
 
-/// The forward value of an optional operand.
+/// The forward value of an operand; null if the operand is absent.
 static Value forwardOrNone(GradientContext &context, Value value) {
   return value ? context.forward(value) : Value();
 }
@@ -134,7 +134,8 @@ void EmbeddingOp::buildGradient(OpBuilder &builder, GradientContext &context) {
             getPaddingAttr(), nullptr));
 }
 
-/// Gives the context the gradient of a bias: the sum over rows of `grad`.
+/// Computes the gradient of a bias, the sum over rows of `grad`, and passes it
+/// to the context.
 static void addBiasGradient(OpBuilder &builder, GradientContext &context,
                             Location loc, Value bias, Value grad) {
   context.setAccumulated(

@@ -50,7 +50,7 @@ ParseResult nn::parseFunctionText(OpAsmParser &parser, OperationState &result,
   function_interface_impl::addArgAndResultAttrs(
       builder, result, arguments, resultAttrs, argAttrsName, resAttrsName);
   // The body gets its own name scope. Otherwise a value that this function uses
-  // but does not define would be resolved to one of the next function.
+  // but does not define could be found in the next function.
   OptionalParseResult body = parser.parseOptionalRegion(
       *result.addRegion(), arguments, /*enableNameShadowing=*/true);
   return body.has_value() ? *body : success();

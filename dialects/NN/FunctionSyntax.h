@@ -15,8 +15,8 @@
 
 namespace heddle::nn {
 
-/// Parses what `parseFunction` parses. The names are those of the operation's
-/// attributes for the function type and for attributes of arguments and
+/// Implements `parseFunction`. The arguments are the operation's names for
+/// three attributes: the function type, and the attributes of arguments and of
 /// results.
 mlir::ParseResult parseFunctionText(mlir::OpAsmParser &parser,
                                     mlir::OperationState &result,
@@ -35,7 +35,7 @@ mlir::ParseResult parseFunction(mlir::OpAsmParser &parser,
                            OpT::getResAttrsAttrName(result.name));
 }
 
-/// Prints what `parseFunction` reads.
+/// Prints the form that `parseFunction` parses.
 template <typename OpT>
 void printFunction(mlir::OpAsmPrinter &printer, OpT op) {
   mlir::function_interface_impl::printFunctionOp(

@@ -25,7 +25,8 @@ public:
   /// The gradient of `result`, a result of the forward operation; null if the
   /// loss does not depend on it.
   virtual mlir::Value gradientOf(mlir::Value result) = 0;
-  /// Whether the gradient of the forward value `operand` is needed.
+  /// Whether the loss depends on the forward value `operand`, so that its
+  /// gradient is needed.
   virtual bool isActive(mlir::Value operand) = 0;
   /// The value in the backward function that equals the forward value `value`.
   virtual mlir::Value forward(mlir::Value value) = 0;

@@ -24,7 +24,8 @@ int64_t nn::headColumnsOf(Operation *op) {
   }
   if (!op->hasTrait<Rowwise>())
     return 0;
-  // Row-wise operations whose rows are heads, which an nn.reshape has split.
+  // The rows of a row-wise operation are heads if they come from an nn.reshape
+  // that splits rows into heads, directly or through other row-wise operations.
   for (Value operand : op->getOperands()) {
     Operation *producer = operand.getDefiningOp();
     auto type = dyn_cast<RankedTensorType>(operand.getType());

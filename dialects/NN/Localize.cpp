@@ -54,9 +54,9 @@ static int64_t elementsFrom(RankedTensorType type, int64_t dim) {
 // Random numbers
 //===----------------------------------------------------------------------===//
 
-/// Sets the number of the micro-batch, on which random numbers depend, if ranks
-/// split the rows of the batch: the parts of all ranks are numbered like
-/// micro-batches, those of one micro-batch in the order of the ranks.
+/// If ranks split the rows of the batch, gives every rank its own micro-batch
+/// number, so that ranks draw different random numbers. The ranks' shares of a
+/// micro-batch are numbered consecutively, in the order of the ranks.
 template <typename OpT>
 static void setMicroBatchOfRank(OpT op, const Split &split, Value microBatch) {
   ArrayAttr axes = split.axesOf(FactorRole::Rows);
@@ -146,8 +146,9 @@ static Value firstOf(Operation *op, const Split &split, Value table,
   return math.times(math.rank(axes), tensorOf(table).getDimSize(dim));
 }
 
-/// Sets the operand `first` to the first row of the rank's shard. If the table
-/// was a shard before, its rows already began at `first`, which is added.
+/// Sets the operand `first` to the first row of the rank's shard. If the
+/// operation has `first` already, because the table was a part of a larger one,
+/// adds it.
 void EmbeddingOp::localize(const Split &split) {
   Value first = firstOf(*this, split, getTable(), 0);
   if (!first)

@@ -58,7 +58,7 @@ void MapOp::build(OpBuilder &builder, OperationState &state, StringRef function,
 
 namespace {
 
-/// How a scalar of a body depends on one of the body's arguments.
+/// How a scalar in a body depends on one argument of the body.
 enum class Dependence { None, Zero, Linear, Other };
 
 bool isLinear(Dependence dependence) {
@@ -71,8 +71,8 @@ bool isNone(Dependence dependence) {
 
 } // namespace
 
-/// How the result of `op` depends on the argument, if its operands depend on it
-/// as given.
+/// How the result of `op` depends on an argument of the body. `operands` says
+/// the same of the operands of `op`.
 static Dependence dependenceOf(Operation &op, ArrayRef<Dependence> operands) {
   if (matchPattern(&op, m_AnyZeroFloat()))
     return Dependence::Zero;
@@ -242,7 +242,8 @@ LogicalResult MapOp::verify() {
   return success();
 }
 
-/// Whether `type` may occur in a body: f64 for a number, i1 for a condition.
+/// Whether a value in a body may have this type: f64 for a number, i1 for a
+/// condition.
 static bool isScalar(Type type) { return type.isF64() || type.isInteger(1); }
 
 LogicalResult heddle::nn::verifyScalarBody(Operation *op, Block &body,
@@ -267,7 +268,7 @@ LogicalResult heddle::nn::verifyScalarBody(Operation *op, Block &body,
     if (op.getNumResults() != 1 || !isScalar(op.getResult(0).getType()))
       return op.emitOpError("gives ")
              << op.getResultTypes() << " in a body of f64";
-    // Generated code computes in f32, so constants must fit.
+    // Generated code computes in f32, so constants must be in the range of f32.
     FloatAttr constant;
     if (matchPattern(&op, m_Constant(&constant)) &&
         !std::isfinite(static_cast<float>(constant.getValueAsDouble())))
@@ -322,7 +323,8 @@ void MapOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   SmallVector<Type> types;
   for (Value input : getInputs()) {
     wanted.push_back(context.isActive(input));
-    // The gradient of a rank-0 input is a sum over all elements.
+    // A scalar input is used by all elements, so its gradient is a sum over
+    // them.
     bool isScalar = tensorOf(input).getRank() != domain.getRank();
     if (wanted.back())
       types.push_back(isScalar ? domain.clone(builder.getF32Type())

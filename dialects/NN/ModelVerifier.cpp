@@ -137,7 +137,7 @@ private:
   }
 
   LogicalResult verifyAxis(Operation *op, StringAttr axis) {
-    // The mesh exists only after the shard phase has created it.
+    // Before the shard phase there is no mesh to check against.
     if (!mesh || mesh.getAxisSize(axis) > 0)
       return success();
     return op->emitOpError("names the axis ")
@@ -169,7 +169,8 @@ static LogicalResult verifyTypes(Operation *op) {
   return verify(op->getResultTypes());
 }
 
-/// Verifies the keys of `weights` that the runtime checks data against.
+/// Verifies those entries of `weights` that the runtime checks data against,
+/// such as the size of the vocabulary.
 static LogicalResult verifyWeights(ModelOp model) {
   DictionaryAttr weights = model.getWeights();
   for (StringRef key : {"vocab_size", "max_positions", "segments"}) {
@@ -201,8 +202,8 @@ static LogicalResult verifyWeights(ModelOp model) {
   return success();
 }
 
-/// The number of values that data may have for a port, as the vocabulary size
-/// for ids; 0 if unknown.
+/// The number of different values that data for a port may have: for ids the
+/// vocabulary size. 0 if unknown.
 static int64_t countOf(PortRole role, DictionaryAttr weights) {
   StringRef key = role == PortRole::Ids         ? "vocab_size"
                   : role == PortRole::Segments  ? "segments"

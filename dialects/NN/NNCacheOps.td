@@ -13,7 +13,7 @@
 #ifndef HEDDLE_DIALECTS_NN_CACHE_OPS
 #define HEDDLE_DIALECTS_NN_CACHE_OPS
 
-/// A cache holds floats, or int8 codes with scales.
+/// The element types of a cache: floats, or int8 codes with scales.
 def NN_Cached : StaticShapeTensorOf<[F32, BF16, F16, I8]>;
 
 /// An operation on the cache, with these operands:
@@ -117,9 +117,9 @@ def NN_PagedAttentionOp
   }];
   let results = (outs NN_Float:$output);
   let extraClassDeclaration = !strconcat(sharedDeclaration, [{
-    /// The number of positions of a part: large enough that combining parts
-    /// costs little, small enough that the parts of one request keep all
-    /// threads busy.
+    /// The number of positions in a part of the keys. It is large enough that
+    /// combining parts costs little, and small enough that the parts of one
+    /// request keep all threads busy.
     static constexpr int64_t partKeys = 256;
     /// The number of pages of a part, at least one.
     int64_t getPartPages() {

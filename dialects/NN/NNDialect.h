@@ -44,23 +44,24 @@ inline mlir::RankedTensorType tensorOf(mlir::Value value) {
 /// The size in bytes of a value that is a ranked tensor; 0 for other types.
 double bytesOf(mlir::Value value);
 
-/// The number of elements of a bucket's member with its padding (NN_BucketOp).
-/// With `parts`, the number of elements of a whole bucket, padded so that it
-/// splits into that many equal parts.
+/// The number of elements that a member of a bucket takes, with its padding
+/// (NN_BucketOp). With `parts`: the number of elements of a whole bucket,
+/// padded so that it can be split into that many equal parts.
 int64_t paddedElements(int64_t elements, int64_t parts = 1);
 /// The sizes, in elements, of the segments of `op`, an nn.segment_sums or
 /// nn.scale_segments: those of its bucket's members, with their padding.
 llvm::SmallVector<int64_t> segmentsOf(mlir::Operation *op);
-/// A short name of the operation for reports: the name of an nn.map's function,
-/// as "gelu_tanh", otherwise the mnemonic.
+/// A short name of the operation for reports: for an nn.map the name of its
+/// function, such as "gelu_tanh", otherwise the mnemonic.
 llvm::StringRef labelOf(mlir::Operation *op);
 
-/// Whether every step writes a state of this role before it reads it, as a
-/// gradient. States of other roles keep their values from step to step.
+/// Whether states of this role are written in every step before they are read,
+/// such as gradients. States of other roles keep their values from step to
+/// step.
 bool isMadeInStep(StateRole role);
 
-/// A letter for each of `count` leading dimensions, as `buildRule` of a
-/// sharding rule takes them: "bt" for two.
+/// One letter for each of `count` leading dimensions, in the form that
+/// `buildRule` expects: "bt" for two.
 std::string leadingLetters(int64_t count);
 } // namespace heddle::nn
 

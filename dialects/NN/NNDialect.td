@@ -105,8 +105,8 @@ def NN_SourceAttr : AttrDef<NN_Dialect, "Source"> {
     static SourceAttr get(::mlir::MLIRContext *context,
                           const ::heddle::weights::Source &source);
     ::heddle::weights::Source toSource() const;
-    /// The expression as the strided copies by which the runtime reads and
-    /// writes the state.
+    /// The expression as a list of strided copies, with which the runtime reads
+    /// and writes the state.
     ::heddle::weights::Layout getLayout() const;
   }];
 }
@@ -142,7 +142,7 @@ def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The description by which the runtime computes the state.
+    /// The same as the plan has it. The runtime computes the state by it.
     ::heddle::plan::PackedWeight toPlan() const;
     /// The type of the state; `scale` is the element type of scales and zeros.
     ::mlir::RankedTensorType getStateType(::mlir::Type scale) const;
@@ -234,8 +234,8 @@ def NN_PortAttr : AttrDef<NN_Dialect, "Port"> {
   let extraClassDeclaration = [{
     /// The key of the value in files and messages: the name, or the role.
     ::llvm::StringRef getKey() const;
-    /// Whether the value belongs to the batch, so that it is split into
-    /// micro-batches and over data-parallel ranks.
+    /// Whether the value has one entry for each row of the batch. Then it is
+    /// split into micro-batches and over data-parallel ranks.
     bool isOfBatch() const;
     /// Whether the value has the dimensions [..., rows, tokens]; other values
     /// of the batch have [..., rows].

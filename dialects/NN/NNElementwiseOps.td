@@ -133,7 +133,8 @@ def NN_ReshapeOp : NN_ComputeOp<"reshape", (ins NN_Float:$input), [NN_Rowwise]> 
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = !strconcat(NN_LinearInEach.declaration, [{
-    /// Whether the operation splits the last dimension.
+    /// Whether the operation splits the last dimension, rather than merges the
+    /// last two.
     bool splits();
   }]);
 }

@@ -22,15 +22,15 @@ class NN_Trait<string name> : NativeOpTrait<name> {
   let cppNamespace = "::heddle::nn";
 }
 
-/// A row-wise operation can share a kernel with others that go over the rows
-/// of one shape. A row of its domain (NN_PropertiesOp) is computed from the
-/// same row of the operands that have the domain's rows, and from all of the
-/// other operands.
+/// A row-wise operation: a row of its domain (NN_PropertiesOp) is computed from
+/// the same row of those operands that have the domain's rows, and from the
+/// whole of all other operands. It can share a kernel with other row-wise
+/// operations of the same domain.
 def NN_Rowwise : NN_Trait<"Rowwise">;
 
 /// An element of a result is computed from the elements with the same index of
-/// the operands of the result's shape, and from all of the other operands
-/// (scalars, the state of the random numbers).
+/// those operands that have the result's shape, and from the whole of all other
+/// operands (scalars, the state of the random numbers).
 def NN_Elementwise : TraitList<[NN_Trait<"Elementwise">, NN_Rowwise]>;
 
 /// The result for a token depends on other tokens of its sequence, as in
@@ -42,13 +42,13 @@ def NN_MixesPositions : NN_Trait<"MixesPositions">;
 /// send it to another rank.
 def NN_Rematerializable : NN_Trait<"Rematerializable">;
 
-/// The operation may be part of a forward pass although it has no derivative,
-/// because the backward pass starts with the gradients of its operands, or
-/// because it is for inference only.
+/// The operation may be part of a forward pass although it has no derivative.
+/// Either the backward pass starts with the gradients of its operands, or the
+/// operation is for inference only.
 def NN_InForward : NN_Trait<"InForward">;
 
 /// The operation computes new values of parameters or of the optimizer's
-/// states. Only such operations may write these states.
+/// states. Only operations with this trait may write these states.
 def NN_Updates : NN_Trait<"Updates">;
 
 def NN_PropertiesOp : OpInterface<"PropertiesOpInterface"> {

@@ -335,8 +335,8 @@ LogicalResult MicroBatchOp::verify() {
     return emitOpError("gives ")
            << part << ", but a slice of " << whole
            << " along its first dimension has its other dimensions";
-  // The index may be an induction variable plus a constant, in a loop over the
-  // last micro-batches.
+  // The index is the induction variable of a loop over micro-batches. If the
+  // loop runs over the last micro-batches only, a constant is added to it.
   Value number = getIndex();
   int64_t first = 0;
   if (auto sum = number.getDefiningOp<arith::AddIOp>())

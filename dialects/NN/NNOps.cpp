@@ -46,15 +46,17 @@ static LogicalResult verifyRows(Operation *op, Value value, StringRef what) {
   return op->emitOpError(what) << " has no features: it is of rank 0";
 }
 
-/// Verifies that `init`, to which the result is added, has the result's type.
+/// Verifies that `init`, the operand to which the result is added, has the type
+/// of the result.
 static LogicalResult verifyInit(Operation *op, Value init, Value output) {
   if (!init || init.getType() == output.getType())
     return success();
   return op->emitOpError("init has another type than the output");
 }
 
-/// Verifies that the operand and the attributes that describe which shard of a
-/// larger tensor this is are all present, or none of them.
+/// If `operand` or one of `sizes` is present, all must be. Together they say
+/// which shard of a larger tensor the operation works on; `what` names them in
+/// the message.
 static LogicalResult verifyPart(Operation *op, Value operand,
                                 ArrayRef<IntegerAttr> sizes, StringRef what) {
   for (IntegerAttr size : sizes) {

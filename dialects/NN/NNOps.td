@@ -63,8 +63,8 @@ def NN_Localize {
   }];
 }
 
-/// The results of the operation for whose number `result` the condition is true
-/// stay f32 in every compute precision.
+/// Those results of the operation stay f32 in every compute precision for whose
+/// index, `result`, the condition is true.
 class NN_StaysF32<string condition = "true"> {
   string declaration = "bool staysF32(unsigned result) { return " # condition #
                        "; }\n";

@@ -29,7 +29,7 @@ SmallVector<Tie> heddle::nn::tiesOfInits(Operation *op) {
   return ties;
 }
 
-// A sum with a state's value becomes the state's new value.
+// Add in place if the left operand is a state and the sum is its new value.
 SmallVector<Tie> AddOp::getTies() {
   return {{getOutput(), getLhs(), Tie::Worth::OfState}};
 }

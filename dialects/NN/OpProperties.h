@@ -30,22 +30,23 @@ class InForward : public mlir::OpTrait::TraitBase<OpT, InForward> {};
 template <typename OpT>
 class Updates : public mlir::OpTrait::TraitBase<OpT, Updates> {};
 
-/// A sum that an operation computes: the optional operand that it is added to
-/// (`operand` is empty if there is none), and the result.
+/// A sum that an operation computes. `result` is the sum; `operand` is the
+/// optional operand to which it is added, empty if absent.
 struct Init {
   mlir::MutableOperandRange operand;
   mlir::Value result;
 };
 
-/// The sums of any operation, with and without an operand to add to.
+/// All sums that the operation computes, with or without an operand to which
+/// they are added.
 llvm::SmallVector<Init> sumsOf(mlir::Operation *op);
-/// The sums of any operation that are added to an operand.
+/// The sums that the operation computes and adds to an operand.
 llvm::SmallVector<Init> initsOf(mlir::Operation *op);
 
 /// A result that a kernel may compute in place of an operand.
 struct Tie {
-  /// The condition under which the fuse phase computes in place. In place of an
-  /// operand that is needed later, it would have to copy the operand first.
+  /// When computing in place is worth it. If the operand is still needed
+  /// afterwards, the fuse phase must copy it first.
   enum class Worth {
     Always,
     OfState,    ///< If the operand is a state whose new value this is.
@@ -55,7 +56,7 @@ struct Tie {
   Worth worth = Worth::Always;
 };
 
-/// A tie for each sum of the operation that is added to an operand.
+/// A tie for each of the operation's sums that is added to an operand.
 llvm::SmallVector<Tie> tiesOfInits(mlir::Operation *op);
 
 } // namespace heddle::nn

@@ -127,9 +127,9 @@ StringRef PackedLinearOp::getNotDifferentiableReason() {
   return "is for inference only: its weight is packed when weights are loaded";
 }
 
-// Outputs are split between panels. Inputs are split between groups, or between
-// words if there is at most one group; they are not split if int8 activations
-// would get other blocks.
+// Outputs can be split between panels. Inputs can be split between groups, or
+// between words if there is at most one group. They cannot be split if a rank's
+// blocks of int8 activations would differ from those of the whole.
 dist::ShardingRule PackedLinearOp::getShardingRule() {
   int64_t groups = getGroups(), perWord = getPerWord();
   bool splitsOut = getOutputs() % panelWidth == 0;

@@ -28,8 +28,8 @@ inline PortAttr portOfKept(KeepOp kept) {
                        mlir::StringAttr::get(context, "value." + path));
 }
 
-/// The value of `values`, a step's arguments or results, whose port has the
-/// role `role`; null if there is none. `ports` are the ports of these values.
+/// Finds a value by the role of its port among `values`, the arguments or
+/// results of a step; null if there is none. `ports` are the ports of `values`.
 inline mlir::Value portOf(mlir::ArrayAttr ports, mlir::ValueRange values,
                           PortRole role) {
   for (auto [port, value] : llvm::zip(ports.getAsRange<PortAttr>(), values))
@@ -38,8 +38,8 @@ inline mlir::Value portOf(mlir::ArrayAttr ports, mlir::ValueRange values,
   return {};
 }
 
-/// Whether the port is a number that the command line of a run sets for its
-/// updates, as the threshold of gradient clipping.
+/// Whether the port is a number for updates that the command line of a run
+/// sets, such as the threshold of gradient clipping.
 inline bool isRunNumber(PortAttr port) {
   return port.getRole() == PortRole::Value &&
          plan::isRunNumber(std::string_view(port.getKey()));
@@ -74,8 +74,8 @@ inline bool isRead(PortAttr port) {
   }
 }
 
-/// Whether a tensor of type `type` fits the port. A value for `--dump` may have
-/// any type.
+/// Whether a value of type `type` fits the port. For a port of `--dump` any
+/// type fits.
 inline bool isTypeOf(PortAttr port, mlir::ShapedType type) {
   auto is = [&](bool isElement, int64_t elements) {
     return isElement && type.getNumElements() == elements;

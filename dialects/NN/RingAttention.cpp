@@ -30,7 +30,7 @@ public:
 
   Location loc() { return op->getLoc(); }
 
-  /// q, k and v as separate values.
+  /// Returns q, k and v as three values, also if one tensor holds them.
   SmallVector<Value> separate(nn::AttentionOpInterface attention) {
     if (!attention.isPacked())
       return attention.getQkv();
@@ -54,8 +54,8 @@ public:
                                   shards, /*ring=*/false);
   }
 
-  /// Starts to send `value` to the next rank; `wait` of the result gives the
-  /// value of the previous rank.
+  /// Starts to send `value` to the next rank. A `wait` for the result returns
+  /// what the previous rank sent.
   Value rotate(Value value) {
     return builder.create<dist::RotateOp>(
         loc(), value.getType(), value, axes,
@@ -101,7 +101,7 @@ void heddle::nn::makeRingAttention(nn::AttentionOp op, ArrayAttr axes,
       output = b.create<nn::AttentionJoinOp>(op.getLoc(), output.getType(),
                                              output, lse, part.getOutput(),
                                              part.getLse(), ArrayAttr());
-      // Only gradients read the last log-sum-exp, so skip it in inference.
+      // Skip the last log-sum-exp in inference: only gradients read it.
       if (step + 1 < shards || !op.getLse().use_empty())
         lse = b.create<nn::LogAddExpOp>(op.getLoc(), lse.getType(), lse,
                                         part.getLse(), ArrayAttr());
@@ -130,7 +130,8 @@ void heddle::nn::makeRingAttention(nn::AttentionGradOp op, ArrayAttr axes,
         op.getMicroBatch(), op.getPart(), ring.shard, ring.index(step),
         op.getHeads(), op.getMask(), op.getDropoutAttr(), ring.placement(op),
         ArrayAttr());
-    // Receive the sums so far of the gradients of these keys and values.
+    // Receive the gradients of these keys and values, as summed up by the ranks
+    // before.
     if (step > 0)
       for (int number : {1, 2})
         sums[number] = ring.wait(sums[number]);

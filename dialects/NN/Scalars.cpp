@@ -58,8 +58,8 @@ static double larger(double a, double b) {
   return std::isnan(a) || a > b ? a : b;
 }
 
-/// The gradient of one operand of a selection: `grad` if the operand is the one
-/// selected, otherwise 0.
+/// The gradient of one operand of a select: `grad` if the operand was selected,
+/// otherwise 0. `first` says which operand.
 static Value chosen(At at, Value condition, bool first) {
   Value zero = at.s.real(0);
   return first ? at.s.select(condition, at.grad, zero)

@@ -34,8 +34,8 @@ public:
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
 };
 
-/// The argument of a derivative rule: a scalar operation and the gradient of
-/// its result. The rule builds with `s`.
+/// The argument of a rule for derivatives: a scalar operation, and the gradient
+/// of its result. The rule builds operations with `s`.
 struct ScalarAdjoint {
   Scalars &s;
   mlir::Operation *op;
@@ -67,10 +67,11 @@ double flopsOf(mlir::Block &function);
 mlir::LogicalResult verifyScalarBody(mlir::Operation *op, mlir::Block &body,
                                      size_t arguments, size_t results);
 
-/// Builds in `gradient` the derivative of `function`, in reverse mode. It
-/// returns the gradients of those arguments that are `wanted`. Its arguments
-/// are the gradients of those results that are `seeded`, then those arguments
-/// of `function` that it reads. Returns the numbers of the latter.
+/// Builds the derivative of `function` in reverse mode, in `gradient`. The
+/// arguments of `gradient` are the gradients of those results of `function`
+/// that are `seeded`, followed by those arguments of `function` that it reads.
+/// It returns the gradients of the arguments that are `wanted`. Returns the
+/// indices of the arguments of `function` that it reads.
 llvm::SmallVector<unsigned> buildScalarGradient(mlir::Block &function,
                                                 llvm::ArrayRef<bool> seeded,
                                                 llvm::ArrayRef<bool> wanted,

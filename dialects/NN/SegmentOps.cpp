@@ -46,8 +46,8 @@ SmallVector<int64_t> heddle::nn::segmentsOf(Operation *op) {
   return sizesOf(cast<ScaleSegmentsOp>(op));
 }
 
-/// Sets the sizes of the segments, and the index of the first element of the
-/// rank's shard of the flat tensor.
+/// Replaces the reference to a bucket by the sizes of its segments, and sets
+/// the operand with the index of the first element of the rank's shard.
 template <typename OpT>
 static void localizeSegments(OpT op, const dist::Split &split) {
   op.setSegments(sizesOf(op));
@@ -149,7 +149,8 @@ double ScaleSegmentsOp::getFlops() {
   return static_cast<double>(tensorOf(getInput()).getNumElements());
 }
 
-// Ranks have partial sums: each sums its elements of a segment.
+// The results are partial sums: a rank sums only the elements of a segment that
+// are in its shard.
 dist::ShardingRule SegmentSumsOp::getShardingRule() {
   return dist::buildRule(*this, {"n"}, {"m"}, "m");
 }

@@ -59,8 +59,8 @@ ShardingRule EmbeddingGradOp::getShardingRule() {
 ShardingRule PositionsOp::getShardingRule() {
   return buildRule(*this, {}, {leadingLetters(rank(getOutput()))});
 }
-// An output may read any input of the row, so the last dimensions are not
-// split.
+// The last dimensions cannot be split, because an output feature may come from
+// any input feature of the row.
 ShardingRule ReorderOp::getShardingRule() {
   std::string lead = rowsOf(getInput());
   return buildRule(*this, {lead + "i", "o"}, {lead + "o"}, "i");
@@ -75,7 +75,7 @@ ShardingRule DropoutOp::getShardingRule() {
   std::string letters = leadingLetters(rank(getInput()));
   return buildRule(*this, {letters, "z"}, {letters}, "z");
 }
-// The sliced dimension is not split; the others are split alike.
+// All dimensions but the sliced one can be split.
 ShardingRule SliceOp::getShardingRule() {
   std::string in = leadingLetters(rank(getInput())), out = in;
   out[getDim()] = 'y';
@@ -142,7 +142,7 @@ ShardingRule RmsNormGradWeightOp::getShardingRule() {
 // The letter h is the factor of heads: dimensions heads * D are split only
 // between heads. Packed q, k and v are three segments, each split separately.
 
-/// Sets the unit of the factor h to whole heads of keys and values.
+/// Makes whole heads of keys and values the units of the factor h.
 static void countHeads(ShardingRule &rule, int64_t heads, int64_t kvHeads) {
   rule.setUnits(FactorRole::Heads, kvHeads,
                 heads == kvHeads ? "heads" : "key/value heads");
@@ -153,7 +153,7 @@ ShardingRule RotaryOp::getShardingRule() {
   countHeads(rule, getHeads(), getHeads());
   return rule;
 }
-// Only the dimension of heads is split, so a rank has whole heads.
+// Only the dimension of heads can be split, so that a rank has whole heads.
 ShardingRule ReshapeOp::getShardingRule() {
   Value split = splits() ? getOutput() : getInput();
   std::string joined = leadingLetters(rank(split) - 2) + "h";
@@ -165,7 +165,8 @@ ShardingRule ReshapeOp::getShardingRule() {
   countHeads(rule, heads, heads);
   return rule;
 }
-/// Appends the letters of the operands that follow the tensors of attention.
+/// Appends the letters of the operands that follow q, k and v: lengths, if
+/// present, and the state of the random numbers.
 static void addContext(AttentionOpInterface op,
                        SmallVectorImpl<std::string> &operands) {
   if (op.getLengths())
@@ -173,8 +174,8 @@ static void addContext(AttentionOpInterface op,
   operands.push_back("z");
 }
 
-/// The factors that must not be split: the sequence, too, except for ring
-/// attention.
+/// The letters of the factors that must not be split. The sequence is one of
+/// them, except for ring attention.
 static StringRef wholeOf(AttentionOpInterface op) {
   auto placement = op.getPlacementAttr();
   return placement && placement.getRing() ? "z" : "tz";
@@ -230,7 +231,8 @@ ShardingRule CrossEntropyPartOp::getShardingRule() {
   std::string row = rowsOf(getLogits());
   return buildRule(*this, {row + "v", row}, {row, row}, "v");
 }
-// The shards' values are stacked along the rows, so rows are not split.
+// Rows cannot be split, because the values of the shards are stacked along
+// them.
 ShardingRule CrossEntropyJoinOp::getShardingRule() {
   std::string row = leadingLetters(rank(getLabels())), rest = row.substr(1);
   return buildRule(*this, {"z" + rest, row, row}, {row, row}, "bz");
@@ -269,8 +271,9 @@ ShardingRule TakeRowOp::getShardingRule() {
 ShardingRule FillOp::getShardingRule() {
   return buildRule(*this, {}, {leadingLetters(rank(getOutput()))});
 }
-// A rank sums blocks of its shard. The blocks differ from those of the whole
-// tensor, but the sum over all blocks and ranks is the same.
+// A rank computes sums of squares for blocks of its shard. These blocks differ
+// from those of the whole tensor, but the sum over all blocks and ranks is the
+// same.
 ShardingRule SquareSumsOp::getShardingRule() {
   std::string letters =
       StringRef("nmlkjihg").take_front(rank(getInput())).str();
