@@ -103,10 +103,10 @@ static LogicalResult verifyAllPorts(ModuleOp module) {
 LogicalResult heddle::takeIn(ModuleOp module, Phase phase) {
   PassManager pm(module.getContext(), ModuleOp::getOperationName());
   pm.addPass(createImportEraseDead());
-  // The module must still have the properties that earlier phases established;
-  // after the pipe phase that concerns the models of stages, after the memory
-  // phase plans. A plan contains compiled code, and proving it changes nothing,
-  // so it is accepted after any phase from memory on.
+  // A dump must still have the properties that earlier phases established.
+  // After the pipe phase these concern the models of stages; after the memory
+  // phase, plans. A plan contains its compiled code, so it can be verified
+  // after any later phase.
   bool isPlan = phase >= Phase::Memory;
   Phase first = isPlan                 ? Phase::Kernels
                 : phase >= Phase::Pipe ? Phase::Pipe
@@ -264,11 +264,12 @@ static void limitMemory(ModuleOp draft, const plan::Plan &plan) {
 static LogicalResult compileDraft(const CompileOptions &options, Phase stop,
                                   std::vector<emit::Code> &codes) {
   CompileOptions own = options;
-  // If all guesses were right, the draft has not yet computed the last of them,
-  // so it computes up to two tokens at once.
+  // If all guesses of the draft were right, it has one token less in its cache
+  // than the model, and computes both missing tokens at once.
   own.guesses = 1;
   if (!codes.empty()) {
-    // The pages of both caches are assigned together.
+    // A page of the draft's cache is assigned with each page of the model's, so
+    // both need the same number.
     own.cachePages = codes.front().plan.serving.pages;
     limitMemory(own.draft, codes.front().plan);
   }

@@ -29,7 +29,7 @@ namespace heddle {
 
 namespace {
 
-/// The operations of one kernel, in order.
+/// The operations of one kernel to be formed, in order.
 struct Group {
   SmallVector<Operation *> ops;
   bool contains(Operation *op) const { return llvm::is_contained(ops, op); }
@@ -72,8 +72,9 @@ private:
     });
   }
 
-  /// Whether a write of a state may move past `op`: an operation of a kernel, a
-  /// pure operation, or an access to another state.
+  /// Whether a write of a state (nn.set) may be delayed until after `op`. That
+  /// holds if `op` is an operation of a kernel, has no side effects, or
+  /// accesses another state.
   bool mayPass(nn::SetOp set, Operation *op) {
     if (op->hasTrait<OpTrait::IsTerminator>())
       return false;
@@ -86,9 +87,10 @@ private:
            states->lookup<nn::StateOp>(other.getValue());
   }
 
-  /// Moves writes of states as late as possible. Otherwise they would separate
-  /// operations that share a kernel in plans which store these values in
-  /// another way, and sums of the two plans would differ in their last bits.
+  /// Delays writes of states as far as possible. A write between two operations
+  /// would keep them out of one kernel. Plans that store these values in
+  /// another way have no such write; with other kernels their sums would differ
+  /// in the last bits.
   void sinkSets(Block &block) {
     for (nn::SetOp set : llvm::to_vector(block.getOps<nn::SetOp>())) {
       Operation *next = set->getNextNode();
@@ -98,7 +100,8 @@ private:
     }
   }
 
-  /// Whether a sum may move to the end of a group after it.
+  /// Whether a sum over rows may move down to the end of a group: nothing
+  /// before that uses it.
   static bool mayMove(Operation *sum, const Group &group) {
     Operation *last = group.ops.back();
     return llvm::all_of(sum->getUsers(), [&](Operation *user) {
@@ -107,8 +110,8 @@ private:
     });
   }
 
-  /// Returns why `op` may not join `group`, which may end after it; empty if it
-  /// may.
+  /// Returns the reason why `op` cannot join `group`; empty if it can. The
+  /// group may end before or after `op`.
   std::string refusal(Operation *op, const Group &group) {
     std::string why = fuse::refusal(op, group.ops, rules);
     if (!why.empty())
@@ -122,10 +125,10 @@ private:
     return isUsed ? "a value of the kernel is used in between" : "";
   }
 
-  /// The operations whose groups `op` might join: those that compute its
-  /// operands. For a sum of rows: those that compute or read these rows, and
-  /// products that multiply them. For a product with a packed weight: the one
-  /// that computes its rows, and other products of these rows.
+  /// Returns the operations whose kernels `op` might join. In general these
+  /// compute its operands. A sum over rows may also join operations that read
+  /// or multiply the same rows; a product with a packed weight, other products
+  /// of the same rows.
   SmallVector<Operation *> neighborsOf(Operation *op) {
     SmallVector<Operation *> neighbors;
     if (sumsRows(op)) {
@@ -154,8 +157,8 @@ private:
     return neighbors;
   }
 
-  /// Returns the latest group that `op` may join, or null; with `endsLater`
-  /// only among the groups that end after it.
+  /// Returns the latest group that `op` can join, or null. With `endsLater`,
+  /// only groups that end after `op` are considered.
   Group *findGroup(Operation *op, bool endsLater = false) {
     Group *best = nullptr;
     for (Operation *neighbor : neighborsOf(op)) {
@@ -184,7 +187,8 @@ private:
     owner[op] = &group;
   }
 
-  /// Whether `op` could move to directly after `last`.
+  /// Whether `op` can move to the place directly after `last`: its operands are
+  /// computed before that.
   static bool isReadyAfter(Operation *op, Operation *last) {
     return llvm::all_of(op->getOperands(), [&](Value operand) {
       Operation *made = operand.getDefiningOp();
@@ -193,8 +197,8 @@ private:
     });
   }
 
-  /// Returns the first group that ends before a sum of rows, has these rows,
-  /// and may take the sum.
+  /// Returns the earliest group before `sum` that reads or computes the summed
+  /// rows and can also compute the sum, or null.
   Group *findGroupBefore(Operation *sum) {
     Group *best = nullptr;
     for (Operation *neighbor : neighborsOf(sum)) {
@@ -211,9 +215,9 @@ private:
     return best;
   }
 
-  /// Lets sums of rows that became kernels by themselves join another group
-  /// that reads or computes these rows: one that ends later, otherwise one
-  /// before.
+  /// Moves sums over rows that would need a kernel of their own into a kernel
+  /// that reads or computes the same rows: preferably a later one, otherwise an
+  /// earlier one.
   void joinSums() {
     for (Group &alone : groups) {
       Operation *sum = alone.ops.front();
@@ -230,8 +234,8 @@ private:
     }
   }
 
-  /// Joins sums of vectors into one kernel: each moves to the last such sum,
-  /// unless its result is used before that.
+  /// Joins additions of vectors into one kernel. Each of them moves down to the
+  /// last one, unless its result is used before that.
   void joinVectorSums() {
     Group *last = nullptr;
     for (Group &alone : llvm::reverse(groups)) {
@@ -263,8 +267,8 @@ private:
     return reader;
   }
 
-  /// Lets operations on vectors that became kernels by themselves join the one
-  /// kernel that reads them, for example the sum of 1 and a norm's weight.
+  /// Moves operations on vectors that would need a kernel of their own into the
+  /// one kernel that reads the vector, for example 1 + the weight of a norm.
   void joinVectors() {
     for (Group &alone : groups) {
       if (alone.ops.size() != 1 || !fuse::isOfColumns(alone.ops[0], rules))
@@ -347,8 +351,8 @@ private:
         }));
     planir::KernelOp kernel =
         createKernel(model, group, loc, inputs.getArrayRef(), outputs, tied);
-    // An update on the host has a kernel of its own: copies separate it from
-    // other operations.
+    // Copies separate an update on the host from other operations, so it never
+    // shares a kernel.
     auto update = dyn_cast<nn::UpdateOp>(group.ops.front());
     kernel.setOnHost(update && runsOnHost(update, *states));
     auto launch = builder.create<planir::LaunchOp>(
@@ -361,8 +365,9 @@ private:
     ++numKernels;
   }
 
-  /// Returns the input that an output may overwrite, or -1: it must be computed
-  /// outside of the group, and have no use after this launch.
+  /// Returns the index of the input in whose memory an output is computed, or
+  /// -1. The input must come from outside of the kernel, and must not be used
+  /// afterwards.
   int64_t tieIndex(Value operand, const llvm::SetVector<Value> &inputs,
                    const Group &group) {
     auto found = llvm::find(inputs, operand);
@@ -374,7 +379,8 @@ private:
       if (!group.contains(user) && !(here && here->isBeforeInBlock(last)))
         return -1;
     }
-    // Another operation reads the whole value of which the operand is a part.
+    // The operand is a part of a larger value that another operation reads as a
+    // whole.
     auto unpack = operand.getDefiningOp<nn::UnpackOp>();
     if (unpack && !unpack.getFlat().hasOneUse())
       return -1;

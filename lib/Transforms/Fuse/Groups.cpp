@@ -57,8 +57,8 @@ nn::Generator fuse::generatorOf(ArrayRef<Operation *> members) {
   return *generatorOf(members.front());
 }
 
-/// Why the gradient of a bias may not be computed by the product that computes
-/// the gradient of the weight; empty if it may.
+/// Returns the reason why the product that computes a weight's gradient cannot
+/// compute the bias's gradient too; empty if it can.
 static std::string refusalOfSum(nn::SumRowsOp sum,
                                 const codegen::FusionRules &rules) {
   if (!rules.sumsInProducts)
@@ -96,8 +96,8 @@ static ArrayRef<int64_t> domainOf(Operation *op) {
                             : cast<nn::PropertiesOpInterface>(op).getDomain();
 }
 
-/// Why a row kernel may not contain these operations, of which some sum the
-/// rows; empty if it may.
+/// Returns the reason why a row-wise kernel cannot compute these operations,
+/// some of which are sums over rows; empty if it can.
 static std::string refusalOfSums(ArrayRef<Operation *> ops,
                                  const codegen::FusionRules &rules) {
   if (!rules.sumsInRows)
@@ -113,7 +113,8 @@ static std::string refusalOfSums(ArrayRef<Operation *> ops,
              : "there are too many sums of its columns";
 }
 
-/// Why a product may not share a kernel with another one; empty if it may.
+/// Returns the reason why two products with packed weights cannot share a
+/// kernel; empty if they can.
 static std::string refusalOfProduct(nn::PackedLinearOp op,
                                     nn::PackedLinearOp first,
                                     const codegen::FusionRules &rules) {
@@ -145,8 +146,8 @@ static nn::PackedLinearOp packedIn(ArrayRef<Operation *> members) {
   return {};
 }
 
-/// Why row-wise operations may not share a kernel with the product that
-/// multiplies their rows; empty if they may.
+/// Returns the reason why a product cannot share a kernel with the row-wise
+/// operations that compute its input, for example a norm; empty if it can.
 static std::string refusalOfPrologue(nn::PackedLinearOp product,
                                      ArrayRef<Operation *> members,
                                      const codegen::FusionRules &rules) {
@@ -162,8 +163,8 @@ static std::string refusalOfPrologue(nn::PackedLinearOp product,
   if (llvm::any_of(members, fuse::sumsRows) ||
       domainOf(members.front()) != shape)
     return "it goes over another shape";
-  // A value that is used outside of the kernel becomes a result. That must be
-  // whole rows, not statistics.
+  // Other kernels can only use whole rows of this kernel's values, not
+  // statistics such as a mean.
   for (Operation *op : members)
     for (Value result : op->getResults())
       for (Operation *user : result.getUsers())
@@ -172,8 +173,8 @@ static std::string refusalOfPrologue(nn::PackedLinearOp product,
   return "";
 }
 
-/// Why an operation on heads may not follow a product in its kernel; empty if
-/// it may.
+/// Returns the reason why an operation on attention heads cannot follow a
+/// product in its kernel; empty if it can.
 static std::string refusalOfHeads(Operation *op, nn::PackedLinearOp product,
                                   ArrayRef<Operation *> members,
                                   const codegen::FusionRules &rules) {
@@ -196,9 +197,9 @@ static std::string refusalOfHeads(Operation *op, nn::PackedLinearOp product,
   return "";
 }
 
-/// Why an element-wise operation may not follow a product in its kernel; empty
-/// if it may. It must have the shape of all values of the kernel that it reads.
-/// Column sums of a product have another shape.
+/// Returns the reason why an element-wise operation cannot be the epilogue of a
+/// product; empty if it can. It must have the same shape as the values of the
+/// kernel that it reads.
 static std::string refusalOfEpilogue(Operation *op,
                                      ArrayRef<Operation *> members) {
   for (Value operand : op->getOperands()) {
@@ -213,7 +214,8 @@ static std::string refusalOfEpilogue(Operation *op,
   return "";
 }
 
-/// Why an operation may not follow a product in its kernel; empty if it may.
+/// Returns the reason why an operation cannot follow a product in its kernel;
+/// empty if it can.
 static std::string refusalAfterProduct(Operation *op,
                                        ArrayRef<Operation *> members,
                                        const codegen::FusionRules &rules) {
@@ -225,8 +227,8 @@ static std::string refusalAfterProduct(Operation *op,
   return refusalOfEpilogue(op, members);
 }
 
-/// Why the fusion policy keeps the operation out of the kernel; empty if it
-/// does not.
+/// Returns the reason why the option --fusion forbids the operation in this
+/// kernel; empty if it does not.
 static std::string refusalOfPolicy(Operation *op, ArrayRef<Operation *> members,
                                    const codegen::FusionRules &rules) {
   if (rules.policy == config::Fusion::None)

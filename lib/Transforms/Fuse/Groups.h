@@ -19,8 +19,9 @@
 
 namespace heddle::fuse {
 
-/// Returns the code generator of a kernel that begins with the operation; none
-/// if no kernel contains such an operation.
+/// Returns the code generator (for example of matrix products, or of row-wise
+/// operations) of a kernel that begins with the operation; none if no kernel
+/// contains such an operation.
 std::optional<nn::Generator> generatorOf(mlir::Operation *op);
 
 /// Returns the code generator of a kernel of these operations: that of the
@@ -35,26 +36,27 @@ mlir::FailureOr<codegen::FusionRules> rulesOf(nn::ModelOp model);
 /// each column.
 bool sumsRows(mlir::Operation *op);
 
-/// Whether an operation adds one vector to another: a sum of one row.
+/// Whether an operation adds one vector to another.
 bool sumsVector(mlir::Operation *op);
 
-/// Whether an operation computes one element for each column, and only row-wise
-/// operations use it. Their kernel may then compute it again for each row, as
-/// its first operation.
+/// Whether a row-wise kernel may compute an operation on vectors again for each
+/// row: only row-wise operations use its result, for example 1 + the weight of
+/// a norm.
 bool isOfColumns(mlir::Operation *op, const codegen::FusionRules &rules);
 
-/// Returns why `op` may not follow `members`, of which there is at least one,
-/// in a kernel; empty if it may.
+/// Returns the reason why `op` may not be computed in a kernel after the
+/// operations `members`; empty if it may. `members` is not empty.
 std::string refusal(mlir::Operation *op,
                     llvm::ArrayRef<mlir::Operation *> members,
                     const codegen::FusionRules &rules);
 
-/// Returns by result the operand that it is computed in place of, where that
-/// saves memory or a copy (see nn::Tie).
+/// Returns, by result, the operand in whose memory the result is computed, if
+/// that saves memory or a copy (see nn::Tie).
 llvm::DenseMap<mlir::Value, mlir::Value> tiesOf(mlir::Operation *op);
 
-/// Checks that nothing reads a value after a launch overwrote it: the result
-/// must be written to its state, or returned by the function.
+/// Checks operands that a launch overwrites with a result: nothing may read the
+/// old value afterwards, and the result must be written to the state that the
+/// operand was read from, or returned from the function.
 mlir::LogicalResult verifyTies(nn::ModelOp model);
 
 /// Checks that all launches agree on the leading dimension of a value, and that

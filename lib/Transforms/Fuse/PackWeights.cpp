@@ -31,8 +31,8 @@ struct WeightFormat {
   bool even = true;
 };
 
-/// The values that replace a weight: packed values (words), and for codes their
-/// scales and perhaps zero points.
+/// The values that replace a weight: packed values, and, if it is quantized,
+/// scales and zero points.
 using PackedValues = SmallVector<Value, 3>;
 
 class Packer {
@@ -94,7 +94,8 @@ nn::StateOp Packer::weightOf(Value value) {
   return isMatrix ? state : nn::StateOp();
 }
 
-/// Whether `value` is a parameter; for a function's argument, in all calls.
+/// Whether a value is a parameter. An argument of a function is one if all
+/// callers pass parameters.
 bool Packer::isWeight(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument)
@@ -113,7 +114,8 @@ bool Packer::isKept(nn::StateOp state) {
   });
 }
 
-/// Visits all parameters that `value`, a weight, is in the calls.
+/// Visits the parameter that `value` is, or all parameters that callers pass
+/// for this argument.
 void Packer::forEachWeight(Value value,
                            llvm::function_ref<void(nn::StateOp)> visit) {
   if (nn::StateOp state = weightOf(value))
@@ -123,7 +125,8 @@ void Packer::forEachWeight(Value value,
     forEachWeight(call.getArgOperands()[argument.getArgNumber()], visit);
 }
 
-/// Returns flags with which every product of the model can be packed.
+/// Returns flags of --quantize-group and others with which all weights of the
+/// model can be quantized.
 std::string Packer::whatDivides() {
   std::vector<config::QuantizeCandidate> weights;
   model.walk([&](nn::LinearOp linear) {
@@ -157,8 +160,9 @@ FailureOr<WeightFormat> Packer::formatOf(nn::StateOp state, nn::LinearOp user) {
   return failure();
 }
 
-/// Checks every parameter that `value` is in the calls. They must have one
-/// format, since they share the product.
+/// Checks the format of a weight. If it is an argument, callers may pass
+/// several parameters, which must all have the same format since they share the
+/// code.
 LogicalResult Packer::check(Value value, nn::LinearOp user,
                             WeightFormat &format, nn::StateOp &first) {
   if (nn::StateOp state = weightOf(value)) {
@@ -196,7 +200,9 @@ nn::StateOp Packer::derive(nn::StateOp state, WeightFormat format,
                                        state.getTensorType(), format.bits,
                                        format.group, format.even, transposed);
   OpBuilder builder(context);
-  builder.setInsertionPoint(state); // Words first, then scales and zero points.
+  // New states precede the parameter: packed values first, then scales and zero
+  // points.
+  builder.setInsertionPoint(state);
   auto copy = cast<nn::StateOp>(builder.clone(*state));
   std::string name =
       (state.getSymName() + "." + stringifyPackedPart(part)).str();
@@ -255,8 +261,9 @@ PackedValues Packer::pack(Value value, nn::LinearOp user) {
   return packed[{value.getAsOpaquePointer(), transposed}] = parts;
 }
 
-/// The number of inputs that are quantized with one scale: a group, or less
-/// than a long group, so that one large input spoils few others.
+/// Returns how many inputs of a product are quantized with one scale while it
+/// runs: as many as share a scale of the weight, but fewer if these are many,
+/// so that one large input affects few others.
 static int64_t inputBlockOf(int64_t groupLength, int64_t perWord) {
   constexpr int64_t longest = 256, cut = 128;
   return groupLength > longest ? cut : llvm::alignTo(groupLength, perWord);

@@ -26,8 +26,8 @@ namespace heddle {
 
 namespace {
 
-/// The tensors that a launch reads, then those that it computes, each with its
-/// operand number in the kernel.
+/// Returns the tensors that a launch reads and writes, each with the number of
+/// the kernel's operand.
 SmallVector<std::pair<Value, unsigned>> tensorsOf(planir::LaunchOp launch,
                                                   planir::KernelOp kernel) {
   SmallVector<std::pair<Value, unsigned>> tensors;
@@ -40,8 +40,8 @@ SmallVector<std::pair<Value, unsigned>> tensorsOf(planir::LaunchOp launch,
   return tensors;
 }
 
-/// The tensor operands of a kernel, each paired with the first operand that has
-/// the same shape.
+/// Returns the tensor operands of a kernel, each paired with the first operand
+/// of the same shape.
 SmallVector<std::pair<unsigned, unsigned>>
 pairsOfOneShape(planir::KernelOp kernel) {
   SmallVector<std::pair<unsigned, unsigned>> pairs;
@@ -65,8 +65,9 @@ bool isOfKernels(Value value) {
          llvm::all_of(value.getUsers(), llvm::IsaPred<planir::LaunchOp>);
 }
 
-/// Whether the kernel's generator supports padded rows. In a row kernel all
-/// tensors must have the same rows: none is reshaped, or a part of another one.
+/// Whether the code generator of a kernel supports padded rows. Row-wise
+/// kernels do if all tensors have the same rows: no operation reshapes, slices
+/// or concatenates them.
 bool takesPadding(planir::KernelOp kernel) {
   switch (kernel.getGenerator()) {
   case nn::Generator::Gemm:
@@ -114,7 +115,7 @@ public:
   }
 
 private:
-  /// A value, or an operand of a kernel.
+  /// A node of the grouping: a value, or an operand of a kernel.
   struct Member {
     planir::KernelOp kernel; ///< Null for a value.
     unsigned operand;

@@ -22,8 +22,8 @@ namespace heddle {
 
 namespace {
 
-/// Whether a result may be computed in place of an argument: the operation
-/// declares that tie.
+/// Whether an operation declares that a result may be computed in the memory of
+/// an argument.
 bool mayTie(Operation *op, Value result, Value argument) {
   return llvm::any_of(cast<nn::PropertiesOpInterface>(op).getTies(),
                       [&](const nn::Tie &tie) {
@@ -31,7 +31,8 @@ bool mayTie(Operation *op, Value result, Value argument) {
                       });
 }
 
-/// Checks that the generator of a kernel accepts its body.
+/// Checks that a kernel contains only operations that may share a kernel, and
+/// has the code generator for them.
 LogicalResult verifyKernel(planir::KernelOp kernel,
                            const codegen::FusionRules &rules) {
   Block &body = kernel.getBody().front();

@@ -13,8 +13,8 @@ using namespace heddle;
 
 namespace {
 
-/// The arguments that a function overwrites, with the result that it leaves
-/// there.
+/// Arguments that a function overwrites, each with the index of the result that
+/// is then in its memory.
 using Ties = SmallVector<std::pair<unsigned, unsigned>>;
 
 class TiesVerifier {
@@ -32,8 +32,8 @@ public:
   }
 
 private:
-  /// Verifies a function once. No function calls itself, directly or
-  /// indirectly.
+  /// Verifies a function, once for all its callers. Functions are not
+  /// recursive.
   LogicalResult visit(Operation *function, Region &body) {
     if (!tiesOfFunction.try_emplace(function).second)
       return success();
@@ -73,8 +73,8 @@ private:
     return op->emitError("H0907: overwrites its operand ") << operand << ", ";
   }
 
-  /// Checks a result that is computed in place of an operand: nothing reads the
-  /// operand afterwards.
+  /// Checks a result that is computed in the memory of an operand: nothing may
+  /// read the operand afterwards.
   LogicalResult verify(Operation *op, unsigned number, Value result,
                        Operation *function, Ties &own) {
     Value operand = op->getOperand(number);
@@ -117,8 +117,8 @@ private:
     return refuse(op, number) << "the function's, and returns no result for it";
   }
 
-  /// Whether `last` is `first`, or was computed in place of it in several
-  /// steps.
+  /// Whether `last` is in the same memory as `first`, because each value in
+  /// between was computed in place of the one before.
   bool leads(Value first, Value last) {
     while (last != first) {
       Operation *made = last.getDefiningOp();
@@ -135,9 +135,10 @@ private:
     return true;
   }
 
-  /// Checks that a state whose value was overwritten gets the result, or
-  /// another value, before anything reads it again. It gets another value if
-  /// stages that share a parameter add their gradients up.
+  /// Checks that a state is written again after a launch overwrote its old
+  /// value, before anything reads it. The new value may be another one than the
+  /// launch's result, for example a sum over pipeline stages that share a
+  /// parameter.
   LogicalResult verifyState(Operation *op, unsigned number, nn::GetOp get) {
     for (Operation *next = op->getNextNode(); next;
          next = next->getNextNode()) {
