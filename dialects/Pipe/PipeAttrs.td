@@ -48,7 +48,7 @@ def Pipe_LineAttr : AttrDef<Pipe_Dialect, "Line"> {
     return $_get($_ctxt, actions, ::heddle::pipe::kindsOf(actions));
   }]>];
   let extraClassDeclaration = [{
-    /// The number of the kind that a fragment has, among getKinds().
+    /// The index in getKinds() of the fragment's kind.
     size_t kindOf(const ::heddle::pipe::Action &action) const;
   }];
   let hasCustomAssemblyFormat = 1;

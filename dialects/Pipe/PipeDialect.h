@@ -31,9 +31,9 @@ namespace heddle::pipe {
 /// operation is in; 0 when it is in neither.
 int64_t microBatchesAt(mlir::Operation *op);
 
-/// Verifies an operation that runs the fragments of `line`, as pipe.fragments
-/// and plan.fragments do: one region with two index arguments, and one number
-/// of slots, for each kind of fragment in the line.
+/// Verifies an operation that runs the fragments of `line`, such as
+/// pipe.fragments or plan.fragments. For each kind of fragment in the line, it
+/// must have one region with two index arguments, and one number of slots.
 mlir::LogicalResult verifyFragments(mlir::Operation *op, LineAttr line,
                                     llvm::ArrayRef<int64_t> slots);
 

@@ -156,7 +156,8 @@ static Line makeStage(llvm::StringRef kind, int64_t stage, int64_t stages,
                   inGroups(Kind::Backward, 1, microBatches, 1));
 }
 
-/// Why such a schedule is impossible, and what is possible instead; or "".
+/// Returns why such a schedule is impossible, and what is possible instead; ""
+/// if it is possible.
 static std::string refuse(llvm::StringRef kind, int64_t stages,
                           int64_t microBatches, int64_t chunks) {
   if (kind != "gpipe" && kind != "1f1b" && kind != "interleaved" &&
@@ -216,7 +217,7 @@ int64_t heddle::pipe::liveMicroBatches(const Line &line,
   return most;
 }
 
-/// Whether the micro-batches that the chunk holds at a time have different
+/// Whether micro-batches that the chunk holds at the same time have different
 /// slots when there are `count` slots.
 static bool keepsApart(const Line &line, int64_t chunk, int64_t count) {
   std::vector<bool> used(count);
@@ -236,7 +237,8 @@ static bool keepsApart(const Line &line, int64_t chunk, int64_t count) {
 }
 
 int64_t heddle::pipe::slotsNeeded(const Line &line, int64_t chunk) {
-  // The loop ends: with a slot for each micro-batch no two share one.
+  // The loop ends: with a slot for each micro-batch, no two micro-batches share
+  // one.
   int64_t count = std::max<int64_t>(1, liveMicroBatches(line, chunk));
   while (!keepsApart(line, chunk, count))
     ++count;

@@ -45,7 +45,8 @@ struct Action {
   bool givesGradient() const {
     return kind == Kind::Backward || kind == Kind::BackwardInput;
   }
-  /// Whether the activations of the forward pass can be freed after this.
+  /// Whether the activations of the forward pass can be freed after this
+  /// fragment.
   bool releases() const {
     return kind == Kind::Backward || kind == Kind::BackwardWeight;
   }

@@ -68,7 +68,7 @@ private:
 
 } // namespace
 
-/// Whether a fragment may run next in its line; otherwise the reason, or "".
+/// Returns why a fragment may not run next in its line; "" if it may.
 static std::string checkAction(const Action &action, const Progress &progress) {
   auto other = [&](Kind kind) {
     return Action{kind, action.microBatch, action.chunk}.str();
@@ -83,7 +83,7 @@ static std::string checkAction(const Action &action, const Progress &progress) {
   return "";
 }
 
-/// Whether one stage runs all fragments in a possible order.
+/// Returns what is wrong with the order of one stage's fragments, or "".
 static std::string checkLine(const Line &line, int64_t chunks,
                              int64_t microBatches) {
   // Bounds the memory below: a line could name any number of chunks.
@@ -201,7 +201,7 @@ template <typename Fn> void Execution::run(Fn visit) {
         gradient[place(self, action.microBatch)] = true;
         other = (self + virtualStages - 1) % virtualStages;
       }
-      // Only that stage can be waiting for this result.
+      // Only stage `other % stages` can be waiting for this result.
       if (other % stages != stage && !waiting[other % stages]) {
         waiting[other % stages] = true;
         work.push_back(other % stages);

@@ -127,7 +127,8 @@ double ClusterCost::secondsOf(plan::MemoryKind from, plan::MemoryKind to,
       !isCpu() && crosses && cluster.pcie
           ? cluster.pcie->latency + bytes / cluster.pcie->bytesPerSecond
           : 0;
-  // Chunks cross the link while the next ones are read or written.
+  // A copy between a file and a GPU takes as long as the slower of disk and
+  // link: one chunk crosses the link while the next one is read or written.
   if (from == MemoryKind::File || to == MemoryKind::File)
     return std::max(secondsOnDisk(from, to, bytes), onLink);
   // On a CPU, cores read and write both memories.
@@ -189,7 +190,7 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
                            : clock.start(stream, seconds);
       bool isFile = from.memory == plan::MemoryKind::File ||
                     to.memory == plan::MemoryKind::File;
-      // A CPU runs other copies when they are submitted, on the cores.
+      // On a CPU the cores make all other copies when they are submitted.
       if (isCpu() && (isRows || !isFile))
         clock.wait(plan::Stream::Compute, stream, ends[i]);
     };
@@ -224,7 +225,7 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
         },
         [&](const plan::command::Record &) { ends[i] = clock.endOf(stream); },
         [&](const plan::command::Wait &wait) {
-          // On a CPU, waits of streams other than Copy hold up the cores.
+          // On a CPU the cores wait when any stream other than Copy does.
           bool holdsUp = isCpu() && stream != plan::Stream::Copy;
           clock.wait(holdsUp ? plan::Stream::Compute : stream,
                      commands.at(wait.command).stream, ends.at(wait.command));

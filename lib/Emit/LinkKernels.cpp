@@ -95,8 +95,8 @@ Expected<std::string> linkKernels(ArrayRef<std::string> objects) {
   Expected<Descriptor> input = inMemory(objects);
   if (!input)
     return input.takeError();
-  // Let the linker write to a pipe: it maps regular files, and writes other
-  // files in one go.
+  // Let the linker write to a pipe: it would map a regular file, but writes
+  // other files sequentially.
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return systemError("no pipe");

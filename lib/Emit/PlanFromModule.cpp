@@ -119,8 +119,8 @@ private:
       plan.specialTokens = special.asArrayRef().vec();
   }
 
-  /// The window of cached attention, when all operations have one: positions
-  /// that a token sees. 0 when some attention sees all positions.
+  /// The longest window of cached attention: the most positions that a token
+  /// attends to. 0 when some attention has no window.
   int64_t windowOfCache() {
     int64_t window = 0;
     bool seesAll = false;
@@ -260,7 +260,7 @@ private:
       plan::Kernel kernel = kernelFrom(op);
       kernel.text = text->second;
       kernel.onHost = onHost;
-      // Stages may use one name for different code: number the names.
+      // Stages may use one name for different code: add a number to the names.
       if (int64_t others = names[kernel.name]++)
         kernel.name += "." + std::to_string(others);
       parts.plan.kernels.push_back(std::move(kernel));

@@ -140,8 +140,8 @@ plan::Command SequenceReader::call(planir::CallOp op) {
   return command;
 }
 
-/// Reads a region as a sequence of its own in the frame of the outer sequence.
-/// It gets the outer sequence's arguments as its own.
+/// Reads a region as another sequence, which shares the frame of the outer
+/// sequence and gets its arguments.
 int64_t SequenceReader::readBody(Block &block, const plan::Sequence &outer,
                                  StringRef suffix) {
   plan::Sequence body;

@@ -117,7 +117,7 @@ void writeAll(std::vector<emit::Code> &codes, const std::string &runtimePath,
   file.commit();
 }
 
-/// Runs `write`. Returns what it threw, or nothing.
+/// Runs `write`, and returns the error that it threw, or nothing.
 template <typename Write>
 std::optional<Diagnostic> diagnosticOf(const Write &write) {
   try {

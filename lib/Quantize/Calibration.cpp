@@ -23,7 +23,7 @@ using rt::LoadedProgram;
 static rt::JobOptions optionsFor(const std::string &binary) {
   rt::JobOptions options;
   options.binary = binary;
-  // A cache of packed weights would not be used again.
+  // Write no cache of packed weights: nothing would use it again.
   options.weightCache = "none";
   return options;
 }

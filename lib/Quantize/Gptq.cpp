@@ -199,8 +199,8 @@ Tile::Tile(Gptq &of, int64_t first, int64_t width)
       values[turn * tile + o] = weightAt(turn, o);
 }
 
-/// Chooses scales and zeros for the group that begins with an input, by these
-/// values.
+/// Chooses scales and zeros for the group that begins with input number
+/// `input`, by the values in `group`.
 void Tile::setCodes(int64_t input, const std::vector<double> &group) {
   std::vector<float> column(length);
   for (int64_t o = 0; o < width; ++o) {
@@ -211,8 +211,9 @@ void Tile::setCodes(int64_t input, const std::vector<double> &group) {
   }
 }
 
-/// Chooses scales and zeros by the values that the group's inputs would get if
-/// none of them were rounded, with the corrections for earlier errors.
+/// Chooses scales and zeros of a group before its inputs are rounded: by the
+/// values that they would have if none of them were rounded. The values include
+/// the corrections for errors of earlier groups.
 void Tile::chooseCodes(int64_t turn) {
   auto begin = values.begin() + turn * tile;
   std::vector<double> group(begin, begin + length * tile);
@@ -248,8 +249,8 @@ void Tile::round() {
   }
   std::vector<double> errors(blockInputs * tile);
   for (int64_t begin = 0, end = 0; begin < inputs; begin = end) {
-    // End blocks at groups: a group's scale is chosen when all earlier errors
-    // are in its values.
+    // Let no block extend past a group: a group's scale is chosen when its
+    // values have the corrections for all earlier errors.
     int64_t groupEnd = (begin / length + 1) * length;
     end = std::min({begin + blockInputs, groupEnd, inputs});
     if (!of.largestFirst && begin % length == 0)
@@ -312,7 +313,7 @@ double quantize::outputError(const std::vector<float> &weight,
   int64_t tiles = (outputs + tile - 1) / tile;
   std::vector<double> errors(tiles), squares(tiles);
   forEachShare(pool, tiles, [&](int64_t begin, int64_t end) {
-    // One more row, which addErrors may point to.
+    // One more row, as addErrors gets a pointer to the row after the last.
     std::vector<double> whole((inputs + 1) * tile), off(whole.size());
     for (int64_t number = begin; number < end; ++number) {
       int64_t first = number * tile, width = std::min(tile, outputs - first);

@@ -76,7 +76,7 @@ CodedTensors::CodedTensors(const RoundedMatrix &matrix)
       const rt::GroupScale &code =
           matrix.groups[group * shape.outputs + output];
       scales[group * shape.outputs + output] = io::floatToF16(code.scale);
-      // Format 1 of GPTQ stores zero points less 1.
+      // GPTQ's format 1 stores zero points minus 1.
       zeros.set(group, output / perWord, output % perWord, bits,
                 code.zero + middle - 1);
     }
@@ -225,8 +225,8 @@ void Quantizer::code(const std::string &name, const Moments *moments) {
   bool outIn = chosen.at(name).outIn;
   CodeShape shape = shapeOf(info, outIn);
   std::vector<float> weight = readWeight(info, shape, outIn);
-  // A parameter that is several tensors joined along the inputs: the moments do
-  // not fit this tensor.
+  // Several tensors joined along the inputs are one parameter. The moments are
+  // then those of all inputs and do not fit this tensor.
   if (moments && int64_t(moments->size()) != shape.inputs * shape.inputs)
     moments = nullptr;
   bool isGptq = moments && request.method == Method::Gptq;

@@ -68,7 +68,7 @@ struct TensorBlock {
   int64_t first = 0; ///< The first element in the tensor.
   Box box;           ///< The range of indices in the tensor.
   /// For a dimension of the value: the index at which the elements begin, and
-  /// the loops over the tensor that visit them, outermost first.
+  /// the loops over the tensor that visit these elements, outermost first.
   struct Dimension {
     int64_t begin = 0;
     std::vector<Step> steps;
@@ -272,8 +272,8 @@ ValueOf Evaluator::evaluate(const Source &source) {
   return {};
 }
 
-/// Merges two nested loops where the outer one continues, in the state and in
-/// the tensor, where the inner one ends.
+/// Merges two nested loops into one if, in the state and in the tensor, one
+/// step of the outer loop is as long as the whole inner loop.
 static std::vector<plan::WeightSlice::Loop>
 merged(const std::vector<plan::WeightSlice::Loop> &loops) {
   std::vector<plan::WeightSlice::Loop> result;

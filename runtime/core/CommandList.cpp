@@ -24,7 +24,8 @@ using plan::Term;
   fail("H0385", "the plan is malformed: " + what, "compile the binary again");
 }
 
-/// The address of `offset` in a region, if `bytes` from there are inside.
+/// The address of `offset` in a region. Throws unless all of `bytes` from there
+/// are inside of the region.
 static Address inside(const Region &region, int64_t offset, int64_t bytes,
                       const std::string &what) {
   if (offset < 0 || bytes < 0 || offset > region.bytes ||
@@ -74,8 +75,9 @@ private:
     const plan::Sequence &sequence;
     const Context &context;
     size_t index;
-    /// For each command of the sequence: the number of the collective or event
-    /// that a wait for it waits for; or -1.
+    /// For each command of the sequence the number of the collective or event
+    /// that it starts or records, which waits for the command use; -1 for other
+    /// commands.
     std::vector<int64_t> &tokens;
   };
 
@@ -112,12 +114,12 @@ private:
   const Participant &participant;
   CommandList &list;
   std::vector<KernelHandle> kernels;
-  /// Indices into refs and scalars.
+  /// For each launch, where its operands begin in the list's refs and scalars.
   std::vector<std::pair<size_t, size_t>> starts;
   /// Channels that the list sends on, by name.
   std::map<std::string, int64_t> sending;
   LaunchInfo::Fragment running; ///< The pipeline fragment being resolved.
-  /// Events that runs leave to the next run, by number.
+  /// Events that a run of the program records for the next run, by number.
   std::map<int64_t, Event> carried;
 };
 

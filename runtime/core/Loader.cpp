@@ -155,7 +155,8 @@ static std::optional<Binary> readModel(SectionReader &reader,
   return binary;
 }
 
-/// The name of the file itself: a program finds itself by a symbolic link.
+/// The file's path for errors: a program opens itself as /proc/self/exe, which
+/// is a symbolic link.
 static std::string nameOf(const std::string &path) {
   std::error_code error;
   auto target = std::filesystem::read_symlink(path, error);

@@ -41,7 +41,8 @@ Address OffloadMemory::allocate(const MemoryRequest &request) {
         io::openBlockQueue(options.method, options.shape.depth), options.shape);
   files.merge(block);
   Address address(next);
-  // Allocations are a page apart: no end is another beginning.
+  // Leave a page between allocations, so that the end of one is never the
+  // beginning of another.
   next += request.bytes + page;
   return address;
 }
@@ -50,8 +51,8 @@ void OffloadMemory::release(Address address) {
   try {
     await(started());
   } catch (const UserError &) {
-    // Whoever waited for the failed transfer was told. No transfer is under way
-    // any more.
+    // The caller that waited for the failed transfer has had the error. No
+    // transfer is under way any more.
   }
   uintptr_t end = address.value();
   auto first = files.find(end), last = first;

@@ -289,7 +289,7 @@ std::string computeHash(const Plan &plan) {
 std::string seal(Plan &plan) {
   std::string text = canonicalText(plan);
   plan.hash = hashBytes(text.data(), text.size());
-  // Writes the plan of a large mesh, which has many megabytes, only once.
+  // The plan of a large mesh has many megabytes of JSON: write it only once.
   std::string rest =
       json({{"hash", plan.hash}, {"phases", plan.phases}}).dump();
   text.back() = ',';

@@ -117,7 +117,8 @@ void NeedsCounter::count(int64_t number, int64_t times,
 }
 
 ProgramNeeds NeedsCounter::finish() {
-  // End of the bytes counted so far: a bucket contains its members.
+  // End of the bytes counted so far. Bytes before it are not counted again: a
+  // bucket and its members share memory.
   double end = 0;
   std::map<int64_t, double> caches; // By window.
   for (auto [offset, use] : used) {
@@ -146,8 +147,9 @@ ProgramNeeds heddle::rt::needsOf(const plan::Plan &plan,
   return counter.finish();
 }
 
-/// Products of many rows: FLOPs in the time in which memory delivers a byte.
-/// Measured on one x86-64 machine of each kind, and on an H100.
+/// The FLOPs that a matrix product of many rows computes in the time in which
+/// memory delivers a byte. Measured on one x86-64 machine of each kind, and on
+/// an H100.
 static double flopsPerByte(const plan::Plan &plan) {
   const bool isBf16 = plan.precision == "bf16";
   if (plan.device == plan::DeviceKind::Cuda)

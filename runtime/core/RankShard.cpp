@@ -26,7 +26,7 @@ static int64_t ceilDivide(int64_t value, int64_t parts) {
   return (value + parts - 1) / parts;
 }
 
-/// Appends a range; extends the last one if it continues there.
+/// Appends a range, or extends the last one if the new range continues it.
 static void addRun(const ElementRange &run, std::vector<ElementRange> &runs) {
   if (!runs.empty() && runs.back().whole + runs.back().count == run.whole &&
       runs.back().local + runs.back().count == run.local)
@@ -79,7 +79,8 @@ RankShard::RankShard(const plan::Placement &placement,
   }
 
   for (const std::string &axis : mesh.atoms()) {
-    // Stages hold different states: their ranks are no replicas.
+    // Pipeline stages hold different states: ranks of different stages are no
+    // replicas of each other.
     if (mesh.roleOf(axis) == plan::AxisRole::Pipeline)
       continue;
     auto splits = [&](const Axes &axes) { return mesh.covers(axes, axis); };

@@ -150,8 +150,8 @@ void TrafficCounter::addCollective(const Command &command,
       plan::bytesSent(shape, plan.mesh.coordinate(rank, collective.axes)));
 }
 
-/// Arguments belong to sequences that layers share; these are always in the
-/// device's memory.
+/// The memory of an operand. An argument of a sequence is always in the
+/// device's memory, as layers share sequences.
 static plan::MemoryKind memoryOf(const plan::Ref &ref) {
   return ref.space == plan::Space::Arg ? plan::MemoryKind::Device : ref.memory;
 }
@@ -259,8 +259,8 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   if (state)
     line.bytesOf[state->role] += bytes;
   else if (isStateTile(source))
-    // Updated values from the host that are in no state are gathered by ranks
-    // before they are stored in the parameter, or in its copy.
+    // The host has updated values that are in no state: ranks all-gather them
+    // and store the result in the parameter, or in its bf16 copy.
     line.bytesOf[plan.precision == "fp32" ? plan::StateRole::Parameter
                                           : plan::StateRole::Derived] += bytes;
 }

@@ -55,8 +55,8 @@ Hyperparameters::Hyperparameters(const plan::Plan &plan)
     look(stage.programs);
 }
 
-/// Whether --lr sets the optimizer's rate: the schedule multiplies it, or has
-/// no highest rate of its own.
+/// Whether --lr sets the optimizer's rate: true if the schedule multiplies that
+/// rate, or has no highest rate of its own.
 bool Hyperparameters::hasOwnRate() const {
   return scheduler.type == S::Constant || scheduler.type == S::WarmupCosineLR ||
          (scheduler.type == S::WarmupLR &&
@@ -139,7 +139,7 @@ void Hyperparameters::set(const std::string &name, double value) {
          "leave out " + flagOf(name) +
              (isConstant ? ", or add --train-steps N"
                          : ", or compile with another schedule"));
-  // The schedule has the lowest rate as a fraction of the highest.
+  // This parameter is the lowest rate as a fraction of the highest one.
   if (parameter == P::CosMinRatio)
     value = optimizer.lr > 0 ? value / optimizer.lr : 0;
   scheduler.parameters[*parameter] = value;

@@ -26,7 +26,8 @@ struct CachePages {
   int64_t pagesFor(int64_t tokens) const {
     return (tokens + pageTokens - 1) / pageTokens;
   }
-  /// The first page that the token at `position`, or a later one, reads.
+  /// The index of the first page that the token at `position` or any later
+  /// token reads.
   int64_t firstSeen(int64_t position) const {
     if (window == 0)
       return 0;

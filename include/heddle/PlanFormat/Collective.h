@@ -21,8 +21,8 @@ namespace heddle::plan {
 
 inline constexpr int numCollectiveKinds = enumNames<CollectiveKind>.size();
 
-/// How a buffer is split among n ranks. The buffer has `outer` rows, a row
-/// consists of segments, and a segment of n equal ranges, one for each rank.
+/// How a buffer is split among n ranks. The buffer has `outer` rows. Each row
+/// consists of segments, and each segment of n equal ranges, one for each rank.
 /// The part of a rank is its ranges of all segments of all rows, in this order.
 struct PartLayout {
   int64_t outer = 1;
@@ -33,7 +33,8 @@ struct PartLayout {
   bool isContiguous() const { return outer == 1 && segments.size() <= 1; }
 };
 
-/// Whether a buffer of `count` elements can be split like this among `ranks`.
+/// Whether a buffer of `count` elements can have this layout among `ranks`
+/// ranks.
 inline bool splits(const PartLayout &layout, int64_t count, int64_t ranks) {
   if (layout.outer < 1 || count % layout.outer != 0)
     return false;
@@ -70,8 +71,9 @@ struct CollectiveShape {
   int64_t mostStaged = int64_t(1) << 20;
 };
 
-/// The elements of rank `rank`'s piece. AllReduce: ceil(count / ranks), the
-/// last pieces fewer or none; Rotate: all; others: a rank's part.
+/// The number of elements in rank `rank`'s share of the buffer. AllReduce:
+/// ceil(count / ranks), and fewer or none for the last ranks; Rotate: `count`;
+/// other kinds: count / ranks.
 inline int64_t partElements(const CollectiveShape &shape, int64_t rank) {
   if (shape.kind == CollectiveKind::Rotate)
     return shape.count;
@@ -96,7 +98,8 @@ inline int64_t bytesSent(const CollectiveShape &shape, int64_t rank) {
 /// Byte offsets of the parts of the staging buffer, each 64-byte aligned.
 struct StagingLayout {
   int64_t send = 0; ///< Converted elements to send, if conversion is needed.
-  /// Slots for received elements: one; for a sum one for each other rank.
+  /// Slots for received elements: one for each other rank if the collective
+  /// sums, otherwise a single slot.
   int64_t receive = 0;
   int64_t slot = 0; ///< Bytes of a slot.
   int64_t sum = 0;  ///< Sums as floats, if the destination is of another type.

@@ -33,7 +33,7 @@ inline constexpr std::array enumNames<DType> = {"F32", "BF16", "F16", "I32",
                                                 "I64", "U8",   "F64"};
 int64_t byteSize(DType type);
 
-/// The base of a `Ref`.
+/// What the offset of a `Ref` is relative to.
 enum class Space {
   /// The persistent region: states, allocated for the life of the process.
   Persistent,
@@ -63,10 +63,11 @@ struct Collective {
   std::vector<std::string> axes; ///< The group: the ranks along these axes.
   DType type = DType::F32;
   DType wire = DType::F32; ///< The type that is sent.
-  /// How the buffer is split among the ranks: it is [outer, parts, inner], or
-  /// for each of `segments` (in elements, over all parts) such a block. For
-  /// all_to_all this is the target's layout; `splitOuter` and `splitSegments`
-  /// are the source's.
+  /// How the buffer is split among the ranks. It is a row-major array [outer,
+  /// ranks, inner]. With `segments`, each of the `outer` rows consists of
+  /// several arrays [ranks, inner], and `segments` has the number of elements
+  /// of each. For all_to_all this is the target's layout; `splitOuter` and
+  /// `splitSegments` are the source's.
   int64_t outer = 1;
   int64_t splitOuter = 1;
   std::vector<int64_t> segments;
@@ -200,8 +201,8 @@ struct CopyRows {
   static constexpr const char *name = "copy_rows";
   Ref target, source, ids;
   int64_t rowBytes = 0; ///< At least 1.
-  /// If given, the source is a part of a table that begins at this row of it,
-  /// and ids outside of the part give zeros.
+  /// If given, the source is a part of a table that begins at this row of the
+  /// table, and ids outside of the part give zeros.
   std::optional<Scalar> first{};
 };
 
@@ -255,7 +256,7 @@ struct Receive {
 };
 
 /// Wait until at most `left` sends of the channel of this name are under way.
-/// At the end of a step none is.
+/// At the end of a step no send is under way.
 struct Flush {
   static constexpr const char *name = "flush";
   std::string channel;
@@ -308,7 +309,7 @@ std::vector<SequenceRuns> runsOf(const Command &command);
 /// sequence.
 struct Sequence {
   std::string name;
-  /// Bytes of its own values and of its callees' frames.
+  /// Bytes of the sequence's own values and of its callees' frames.
   int64_t frameBytes = 0;
   int64_t numArgs = 0;
   int64_t numScalarArgs = 0;

@@ -29,7 +29,7 @@ inline constexpr std::array enumNames<MemoryKind> = {"device", "host", "pinned",
                                                      "file"};
 
 /// What an offload file holds. Each rank has a file for each role with bytes on
-/// file. In the rank's memory of the kind File they follow each other in this
+/// file. The rank's memory of the kind File consists of these files in this
 /// order.
 enum class FileRole { Optimizer, Parameters, Gradients, Activations };
 inline constexpr FileRole fileRoles[] = {
@@ -40,8 +40,8 @@ inline constexpr std::array enumNames<FileRole> = {"optimizer", "parameters",
                                                    "gradients", "activations"};
 
 /// Size of the pinned ring buffer of a GPU's copies from and to files. There is
-/// one for each direction. Gathers of rows from files use the one towards the
-/// GPU.
+/// one for each direction. Copies of table rows from files use the buffer for
+/// copies to the GPU.
 inline constexpr int64_t stagingRingBytes = int64_t(8) << 20;
 
 /// Streams. Work of one stream runs in the order of submission; between streams

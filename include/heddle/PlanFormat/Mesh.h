@@ -73,7 +73,7 @@ struct Mesh {
   /// The ranks that differ from `rank` along `axes` only, in the order of their
   /// indices.
   std::vector<int64_t> group(int64_t rank, const AxisNames &axes) const;
-  /// The rank with index `index` in that group.
+  /// The rank with index `index` in `group(rank, axes)`.
   int64_t member(int64_t rank, const AxisNames &axes, int64_t index) const;
 
   int64_t stages() const { return size(AxisRole::Pipeline); }

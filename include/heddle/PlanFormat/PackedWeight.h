@@ -23,7 +23,7 @@ namespace heddle::plan {
 enum class PackedPart { Words, Scales, Zeros };
 
 /// How a state is computed from a weight when weights are loaded.
-/// nn.packed_linear documents the layout, NN_PackedAttr the numbers.
+/// nn.packed_linear documents the layout, NN_PackedAttr the fields.
 struct PackedWeight {
   static constexpr int64_t panelWidth = 32; ///< Outputs in a panel.
   static constexpr int64_t wordBits = 32;

@@ -73,7 +73,7 @@ struct LibraryProduct {
   int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0, ldaux = 0;
   ProductEnd end = ProductEnd::Plain;
   bool tf32 = false; ///< f32 factors may be rounded to tf32.
-  /// Taken from the beginning of the scratch memory.
+  /// Bytes of workspace, at the beginning of the kernel's scratch memory.
   int64_t workspaceBytes = 0;
 };
 
@@ -96,18 +96,20 @@ struct Kernel {
   double flops = 0;      ///< Floating-point operations per launch.
   double modelFlops = 0; ///< The part of products and attention.
   double bytes = 0;      ///< Bytes read and written per launch.
-  /// Attention with a cache: positions that a token attends to; 0: all.
+  /// For attention with a cache: the number of positions that a token attends
+  /// to; 0: all.
   int64_t window = 0;
   int64_t scratchBytes = 0;
   std::vector<GridLaunch> launches;
   int64_t text = 0; ///< The index of its text in the PtxImage.
-  /// At most one; used in place of `launches`.
+  /// At most one product, which is computed in place of `launches`.
   std::vector<LibraryProduct> library;
   /// In a GPU's plan: the kernel runs on the host's cores, as CPU kernels do,
   /// and its code is in the host's image.
   bool onHost = false;
 
-  /// The most scratch memory that it needs, as a kernel or by the library.
+  /// The scratch memory that suffices both for the compiled kernel and for the
+  /// library product.
   int64_t mostScratchBytes() const {
     return library.empty() ? scratchBytes
                            : std::max(scratchBytes, library[0].workspaceBytes);
@@ -176,19 +178,21 @@ struct State {
   /// Shape of this rank's part, before `flatAxes` split it.
   std::vector<int64_t> shape;
   Placement placement;
-  /// In bytes, in the persistent region; with flat axes, of the flat tensor's
-  /// part.
+  /// The state's offset in bytes in the persistent region; with flat axes, that
+  /// of the rank's part of the flat tensor.
   int64_t offset = 0;
   MemoryKind memory = MemoryKind::Device;
   bool trainable = false;
   bool checkpointed = false;
   bool decays = false; ///< Whether weight decay applies.
-  /// Parameters: where the weight files have their elements. Checkpoints store
-  /// parameters and the states that belong to them accordingly.
+  /// For parameters: which elements of which tensors of the weight files they
+  /// are. Checkpoints store parameters, and the states that belong to them, in
+  /// the same layout.
   std::vector<WeightSlice> sources;
   Init init;
   /// A derived state that is a packed weight has one entry; `placement`,
-  /// `sources` and `init` are then those of the weight. Others have none.
+  /// `sources` and `init` are then those of the weight. All other states have
+  /// none.
   std::vector<PackedWeight> packed;
   /// Whether it is a cast of its parameter.
   bool isCopy() const { return role == StateRole::Derived && packed.empty(); }
@@ -305,9 +309,11 @@ struct Owner {
 struct Memory {
   PerMemory<int64_t> persistentBytes; ///< Rounded up to pages.
   PerMemory<int64_t> arenaBytes;      ///< Rounded up to pages.
-  /// Whole pages; persistent memory of the kind File.
+  /// Bytes of each offload file, in whole pages. Together they are the
+  /// persistent memory of the kind File.
   PerFile<int64_t> fileBytes;
-  /// Pinned memory beyond these: buffers for a GPU's copies.
+  /// Pinned buffers for a GPU's copies. `persistentBytes` and `arenaBytes` do
+  /// not include them.
   int64_t stagingBytes = 0;
   int64_t peakBytes(MemoryKind kind) const {
     return persistentBytes[kind] + arenaBytes[kind] +
@@ -338,8 +344,9 @@ struct Weights {
   /// there is one.
   std::string directory;
   std::string headerHash; ///< Hash of the safetensors headers, hexadecimal.
-  /// Tensors with permutations of inputs (io::openModelWeights) that need not
-  /// be read: each equals the one that is named here, or for "" the identity.
+  /// Permutations of inputs (GPTQ's g_idx) that the plan assumes, by the name
+  /// of their tensor. Each equals the permutation named here, or is the
+  /// identity if the name is "". The runtime only checks this.
   std::map<std::string, std::string> orders;
 };
 
@@ -349,7 +356,8 @@ struct Stage {
   std::vector<Sequence> sequences;
   std::vector<Program> programs;
   Memory memory;
-  /// Launches of each kernel in a training step, with loops.
+  /// How often a training step launches each kernel; every iteration of a loop
+  /// counts.
   std::vector<int64_t> kernelCalls;
 };
 

@@ -38,7 +38,7 @@ inline constexpr char unusedOwner[] = "not used at the peak";
 void setThreads(Plan &plan, int64_t threads);
 
 /// A key of `Plan::strategy` that says that the user chose no number of
-/// threads: it is that of the compiling machine's cores.
+/// threads: the plan has as many as the compiling machine has cores.
 inline constexpr char threadsOfMachineKey[] = "threads_of_machine";
 bool hasThreadsOfMachine(const Plan &plan);
 

@@ -28,8 +28,8 @@ struct QuantizeRequest {
   Method method = Method::Nearest;
   GptqOptions gptq;
   /// With `Gptq`: round the products of a layer one after the other, each with
-  /// inputs that come from rounded weights. The calibration must have been made
-  /// for it.
+  /// inputs that were computed from rounded weights. The calibration's binary
+  /// must be compiled for this.
   bool sequential = false;
   int64_t bits = 4;   ///< Bits of a quantized value: 8 or 4.
   int64_t group = 64; ///< Inputs that share a scale; 0: all.
@@ -47,8 +47,8 @@ struct QuantizedWeight {
   /// Norm of the differences divided by the norm of the weight.
   double error = 0;
   Method method = Method::Nearest;
-  /// With a calibration, for a product's weight: the same for what the product
-  /// computes.
+  /// With a calibration, for a product's weight: norm of the errors of the
+  /// product's results divided by the norm of the results.
   std::optional<double> outputError;
 };
 
@@ -65,13 +65,14 @@ void checkQuantizable(const QuantizeRequest &request);
 
 /// Writes the model with quantized matrices of its layers, in GPTQ's layout
 /// (CodedWeights.h) with a `quantization_config`. Embeddings, norms, biases and
-/// the head are not quantized.
-/// With a calibration, which `Method::Gptq` needs, layers are rounded in order,
-/// each with inputs that come from the rounded layers before it, and likewise
-/// the stages of a layer. Afterwards the calibration computes with the rounded
-/// values, for example a perplexity; a calibration without rows is only for
-/// this. Weights that belong to no product are rounded to the nearest. Throws
-/// as `checkQuantizable`.
+/// the head are not quantized. `Method::Gptq` needs a calibration. It rounds
+/// layers in order, each with inputs computed by the rounded layers before it,
+/// and likewise the stages of a layer. Weights that belong to no product are
+/// rounded to the nearest.
+///
+/// Afterwards the calibration computes with the rounded values, for example a
+/// perplexity. A calibration without rows is only for this. Throws as
+/// `checkQuantizable`.
 QuantizeReport quantizeModel(const QuantizeRequest &request,
                              Calibration *calibration = nullptr);
 

@@ -39,7 +39,7 @@ inline std::string patternOfLayers(const std::string &name) {
 struct QuantizeCandidate {
   std::string name;
   int64_t inputs = 0;
-  /// Whether there is a group with which it can be quantized.
+  /// Whether the weight can be quantized with some group.
   bool canBe = true;
 
   bool isDividedBy(int64_t group) const {
@@ -47,9 +47,10 @@ struct QuantizeCandidate {
   }
 };
 
-/// Flags with which all weights can be quantized, or as many as one group
-/// divides; the others are kept in 16 bits. A group is a multiple of `perWord`
-/// codes, which share a word. `asked` is the group that does not divide all.
+/// Returns flags that let all weights be quantized. If no group divides the
+/// inputs of all weights, they choose the group that divides most, and keep the
+/// others in 16 bits. A group is a multiple of `perWord`, the number of codes
+/// in a word. `asked` is the user's group, which does not divide all.
 inline std::string
 flagsToQuantize(const std::vector<QuantizeCandidate> &weights, int64_t perWord,
                 int64_t asked) {

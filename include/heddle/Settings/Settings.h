@@ -25,8 +25,8 @@
 
 namespace heddle::config {
 
-/// The words for an enum's values, in their order. "" means a setting that
-/// is left out.
+/// The words for an enum's values, in their order. "" means that the setting is
+/// not written.
 template <typename E> struct Words;
 
 enum class Precision { FP32, BF16 };
@@ -273,7 +273,8 @@ struct Setting {
   /// Returns false when the value is an unknown word.
   bool (*set)(Settings &, const SettingValue &);
 
-  /// The two parts of `path`. At the top level the section is "".
+  /// The parts of `path` before and after the dot. At the top level the section
+  /// is "".
   std::string section() const;
   std::string name() const;
   /// Whether the value is in range.

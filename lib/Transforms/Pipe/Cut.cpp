@@ -112,9 +112,9 @@ Cut heddle::pipe::cutByCost(const LayerCosts &costs, int64_t stages) {
 // By the user
 //===----------------------------------------------------------------------===//
 
-/// Reads the count after a `*` at `rest`, if there is one, and repeats what
-/// `text` holds from `start` on that often. False when it is no count, or too
-/// large.
+/// Handles a repeat count: if `rest` begins with `*`, reads the number after it
+/// and repeats the end of `text`, from `start` on, that many times. False when
+/// the number is missing or too large.
 static bool repeat(std::string &text, size_t start, llvm::StringRef &rest) {
   constexpr size_t longest = 1 << 16;
   if (!rest.consume_front("*"))

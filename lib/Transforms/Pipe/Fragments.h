@@ -123,7 +123,7 @@ private:
   const llvm::DenseMap<mlir::Attribute, int64_t> &stages;
   bool backward;
   llvm::DenseMap<mlir::Operation *, int64_t> numbers;
-  /// Operations to place where their first user is.
+  /// Operations that belong to the fragment of their first user.
   llvm::SmallVector<mlir::Operation *> open;
   mlir::Operation *firstForward = nullptr, *lastForward = nullptr,
                   *firstBackward = nullptr;
@@ -134,15 +134,17 @@ private:
 /// How a fragment gets a value that another fragment computes.
 struct Arrival {
   int64_t from = 0; ///< The fragment that hands the value on.
-  /// Empty: a slot has it, since both fragments are of one virtual stage.
+  /// The channel that the value is received on. Empty if the value is in a
+  /// slot, since both fragments belong to one virtual stage.
   std::string channel;
 };
 
 /// What a fragment does with a value that later fragments need.
 struct Departure {
-  /// The state whose slots hold it; empty: it is sent from where it is.
+  /// The state whose slots hold the value. Empty if the value is sent without
+  /// being saved.
   std::string state;
-  /// The channel that it is sent on; empty: no other rank needs it.
+  /// The channel that the value is sent on; empty: no other rank needs it.
   std::string channel;
   int64_t delta = 0; ///< The receiver is this much further along `pipe`.
 };
@@ -166,7 +168,8 @@ private:
 
   const Fragments &fragments;
   bool slots;
-  /// How many channels and states of a virtual stage have names.
+  /// How many channels and states each virtual stage has so far, for their
+  /// names.
   llvm::DenseMap<int64_t, unsigned> channels, states;
 };
 

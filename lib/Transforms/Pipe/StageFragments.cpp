@@ -35,7 +35,8 @@ void FragmentWriter::write() {
         markNeeded(sum->start);
     }
   }
-  // Values that are only passed on need not wait for the computation here.
+  // First receive values that this fragment only passes on to the next stage,
+  // so that the next stage does not wait for this fragment's computation.
   for (auto &[key, arrival] : routes.arrivals) {
     auto &[value, place] = key;
     if (place == fragment &&
@@ -143,7 +144,8 @@ Value FragmentWriter::zerosFor(nn::CallOp call, unsigned number) {
                                    builder.getF64FloatAttr(0), shardings);
 }
 
-/// The earlier part of a sum is written to its state as the whole sum is.
+/// Writes a stage's own part of a sum to its state, by the operations that
+/// write the whole sum.
 void FragmentWriter::finish(const PassedSum &sum) {
   IRMapping here = mapping;
   here.map(sum.total, mapping.lookup(sum.operand->get()));

@@ -116,8 +116,8 @@ void StageWriter::writeLoop(OpBuilder &builder, const StepPlan &step,
   }
 }
 
-/// Writes a step that runs once. Returns this stage's value for each of the
-/// step's results, or null.
+/// Writes a step without a loop over micro-batches. Returns this stage's value
+/// for each of the step's results, or null.
 SmallVector<Value> StageWriter::writeInline(OpBuilder &builder,
                                             const StepPlan &step,
                                             const IRMapping &mapping) {
@@ -164,7 +164,7 @@ nn::StepOp StageWriter::writeStep(const StepPlan &plan) {
 }
 
 //===----------------------------------------------------------------------===//
-// What a stage has
+// States and functions of a stage
 //===----------------------------------------------------------------------===//
 
 /// The states that an operation reads or writes: one state, or the members of a

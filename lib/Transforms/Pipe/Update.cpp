@@ -130,8 +130,10 @@ static void rename(Operation *copy, nn::BucketOp bucket) {
     get.setState(bucket.getSymName());
 }
 
-/// The result's shape of a copied operation: that of the operand which had the
-/// result's length before, or else the shape inferred from the first operand.
+/// The shape of the result of `copy`, a copy of `op` on the stage's shorter
+/// buckets; `old` is op's result. Sums per block or segment follow from the new
+/// operand. Other results keep the shape of the operand that had the same shape
+/// as `old`.
 static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
                                           Value old) {
   auto shapeOf = [](Value value) {

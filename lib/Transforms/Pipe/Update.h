@@ -56,8 +56,8 @@ public:
   void write(mlir::Operation &op);
 
 private:
-  /// The stage's values for a flat value of the whole model: of its `own` and
-  /// `copies` buckets.
+  /// A flat value of the whole model becomes one value for the stage's bucket
+  /// `own` and one for its bucket `copies`.
   using Flat = std::array<mlir::Value, 2>;
 
   const StageBucket *bucketOf(mlir::Operation &op) const;

@@ -21,8 +21,8 @@ namespace heddle {
 #include "include/heddle/Transforms/Pipe/Passes.h.inc"
 } // namespace heddle
 
-/// Looks up a layer's path in a map. A call of a part of a layer has a path
-/// that extends the layer's.
+/// Finds the entry of the layer that a call belongs to. A call may run only a
+/// part of the layer; its path then begins with the layer's path.
 template <typename Map>
 static typename Map::iterator findLayer(Map &layers, nn::CallOp call) {
   for (StringRef path = call.getPath();;
@@ -122,7 +122,8 @@ private:
     return success();
   }
 
-  /// A stage runs its line of the schedule, without the optimizer.
+  /// A stage runs its line of the schedule, except for the last entry, the
+  /// optimizer.
   LogicalResult verifyLine(pipe::FragmentsOp fragments) {
     ArrayRef<Action> actual = fragments.getLine().getActions();
     ArrayRef<Action> expected = ArrayRef(line).drop_back();
@@ -251,14 +252,14 @@ private:
   DenseMap<Attribute, int64_t> stages;
   /// The schedule's line of the model that is being verified.
   pipe::Line line;
-  /// The slots that each chunk of its line needs.
+  /// The slots that each chunk of `line` needs.
   DenseMap<int64_t, int64_t> slotsOfChunk;
   std::map<Message, SmallVector<Operation *>> sent, awaited;
 };
 
-/// Whether the model is local, as in dumps of later phases: what this phase
-/// promises about schedules holds there, but shardings and operations on whole
-/// models are gone.
+/// Whether the model has the shapes of one rank, as after spmd. Shardings and
+/// operations on whole models are gone then, and cannot be verified; schedules
+/// still can.
 bool isLocal(nn::ModelOp model) {
   return llvm::is_contained({"spmd", "fuse", "kernels"}, model.getPhase());
 }

@@ -58,7 +58,8 @@ public:
 
 private:
   void release();
-  /// Maps a new unnamed file in place of the bytes; whether that worked.
+  /// Maps a new unnamed file in place of the bytes. Returns whether that
+  /// worked.
   bool mapOwnFile();
 
   char *start = nullptr;

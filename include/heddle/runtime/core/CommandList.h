@@ -166,16 +166,16 @@ private:
     /// Bytes that devices send to other ranks each time the group runs.
     int64_t sentBytes = 0;
   };
-  /// Whether the device does it without the host.
+  /// Whether the device executes the action without the host.
   bool isOfDevice(const Action &action) const;
   /// Divides the entries into groups that the device captures, and groups that
   /// need the host.
   void capture(Device &device);
   int64_t sentByDevices() const;
   void submit(Device &device, const EntryGroup &group, LaunchTime *times) const;
-  /// The stream on which a device does an entry, if it does: kernels, copies
-  /// and fills, collectives and messages. `action` is the entry's action if it
-  /// is no launch.
+  /// The stream on which the device executes an entry: a kernel, copy, fill,
+  /// collective or message. Nothing if the host executes it. `action` is the
+  /// entry's action; null for a launch.
   std::optional<Stream> streamOf(size_t entry, const Action *action) const;
   /// Sets the times of copies from and to files, which run asynchronously.
   static void timeFileCopies(Device &device, LaunchTime *times, size_t entries);

@@ -139,7 +139,8 @@ public:
   /// Throws when the device lacks memory for a plan, before any is allocated.
   /// Devices that cannot know do nothing.
   virtual void requireMemory(const plan::Memory &memory) {}
-  /// Allocates staging memory (plan::Memory::stagingBytes), unless it is there.
+  /// Allocates the pinned buffers of plan::Memory::stagingBytes, unless the
+  /// device has them already.
   virtual void stage(int64_t bytes) {}
   /// Bytes of the device's own pinned memory for copies.
   virtual int64_t stagedBytes() const { return 0; }

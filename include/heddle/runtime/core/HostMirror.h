@@ -30,18 +30,19 @@ public:
   /// The host's address of these bytes, for a caller that writes all of them;
   /// nothing is copied. Throws H0412 when they are outside of the memory.
   char *at(Address address, int64_t bytes) const;
-  /// The same, with the device's bytes, after all work submitted to Compute.
+  /// Like `at`, but first copies the device's bytes to the host, after all work
+  /// submitted to Compute.
   char *load(Address address, int64_t bytes);
   /// Copies the bytes to the device, after all work submitted to Compute.
   void store(Address address, int64_t bytes);
-  /// Tells that the bytes are not needed: pages that hold nothing else may be
-  /// freed.
+  /// Says that the host needs these bytes no longer: pages that hold nothing
+  /// else may be freed.
   void release(Address address, int64_t bytes);
 
   /// The most bytes of one `view`.
   static constexpr int64_t viewBytes = int64_t(2) << 20;
   /// Bytes of any memory of the device for reading, valid until the next call,
-  /// after all work submitted to Compute. They need not be mirrored.
+  /// after all work submitted to Compute. The memory need not be mirrored.
   const char *view(Address address, int64_t bytes);
 
 private:

@@ -30,10 +30,10 @@ struct Binary {
 /// the file is no compiled binary, H0382 when it is damaged, H0383 when its
 /// plan has another version.
 std::vector<Binary> readTargets(const std::string &path);
-/// The first of them.
+/// The first target that readTargets returns.
 Binary readBinary(const std::string &path);
-/// The draft model for that target, if there is one. Throws as readTargets
-/// does.
+/// The draft model for target number `target`, if there is one. Throws as
+/// readTargets does.
 std::optional<Binary> readDraft(const std::string &path, size_t target = 0);
 
 /// Parses the text of a plan; `origin` names it in errors.

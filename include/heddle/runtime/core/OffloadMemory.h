@@ -42,9 +42,9 @@ public:
   void release(Address address);
 
   /// Start a copy of whole pages between a file and host memory, as
-  /// Device::copy describes, and return the point to wait for. Bytes that do
-  /// not begin at a page are copied before they return. `time` is that of
-  /// OffloadTransfer.
+  /// Device::copy describes, and return the point to wait for. If the bytes do
+  /// not begin at a page, the whole copy is done before the call returns.
+  /// `time`, if not null, gets the times, as in OffloadTransfer.
   io::OffloadPoint startRead(char *target, Address source, int64_t bytes,
                              io::OffloadTime *time = nullptr);
   io::OffloadPoint startWrite(Address target, char *source, int64_t bytes,
@@ -63,7 +63,7 @@ public:
   io::OffloadPoint started() const {
     return stream ? stream->started() : io::OffloadPoint();
   }
-  /// Waits until these copies are done. Throws their errors.
+  /// Waits until all copies up to `point` are done. Throws their errors.
   void await(const io::OffloadPoint &point) const {
     if (stream)
       stream->await(point);

@@ -31,14 +31,14 @@ struct GroupScale {
 /// range, with the value of the largest magnitude at -8.
 GroupScale scaleOf(const float *values, int64_t count, int64_t bits, bool even);
 
-/// The code of a value, rounded to the nearest.
+/// The code of a value, rounded to the nearest code of `bits` bits.
 int32_t quantize(float value, GroupScale code, int64_t bits);
 
-/// Scales and zero points of all groups of a weight: for each group one after
-/// the other, those of all outputs.
+/// Scales and zero points of all groups of a weight, as [groups][outputs].
 using GroupScales = std::vector<GroupScale>;
 
-/// `packed` for the whole weight with shape `shape`.
+/// Returns `packed`, which may describe a rank's shard, with the shape `shape`
+/// of the whole weight.
 plan::PackedWeight wholeOf(plan::PackedWeight packed,
                            std::vector<int64_t> shape);
 

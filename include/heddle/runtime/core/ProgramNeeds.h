@@ -38,8 +38,9 @@ struct ProgramNeeds {
   /// FLOPs of the kernels without cached attention, whose FLOPs depend on the
   /// number of positions.
   double flops = 0;
-  /// Bytes of states other than the cache that kernels read: each byte counts
-  /// once, and a state at most with the bytes that its kernel moves.
+  /// Bytes of states other than the cache that kernels read. Each byte counts
+  /// once. A kernel reads no more of a state than it moves in all
+  /// (plan::Kernel::bytes).
   double stateBytes = 0;
   /// Sorted by window; empty without a cache.
   std::vector<CacheNeeds> caches;

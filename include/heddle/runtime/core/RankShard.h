@@ -56,8 +56,8 @@ private:
 
   std::vector<int64_t> whole;
   std::vector<Dimension> dimensions;
-  /// The part of the flat tensor that the rank stores, relative to this
-  /// tensor's first element; without flat axes, the whole part.
+  /// The elements that the rank stores, relative to this tensor's first element
+  /// in the flat tensor; without flat axes, all elements of the rank's part.
   int64_t begin = 0, end = 0;
   int64_t stored = 0;
   bool first = true;

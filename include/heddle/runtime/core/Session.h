@@ -54,12 +54,13 @@ private:
   CommandList list;
 };
 
-/// Throws H0193 when the plan allows fewer threads.
+/// Throws H0193 when the plan allows fewer threads than `threads`.
 void requireThreads(const plan::Plan &plan, int64_t threads);
 
 /// Options of a session; the defaults are those of a compiled binary.
 struct SessionOptions {
-  /// Accesses just before and after both regions fault.
+  /// Whether accesses just before and after the arena and the persistent region
+  /// fault.
   bool guardPages = false;
   Participant participant; ///< The rank that runs the plan.
 };

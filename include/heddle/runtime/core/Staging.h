@@ -37,7 +37,7 @@ public:
     return staged ? reinterpret_cast<T *>(host(*staged, turn))
                   : session.at<T>(input);
   }
-  /// Copies it to the device, after all submitted work.
+  /// Copies the input's buffer to the device, after all submitted work.
   void store(const Value &input) const;
 
   /// Runs the program once on the stored inputs; returns the number of the run.
@@ -59,7 +59,7 @@ private:
     int64_t offset; ///< Offset in the buffer of a run.
     bool isResult;
   };
-  /// The buffer of every second run.
+  /// One of the two buffers, for every second run.
   struct Turn {
     std::optional<DeviceMemory> memory;
     char *host = nullptr;
