@@ -43,8 +43,8 @@ public:
   }
 
 private:
-  /// Finds the stores to files after the last layer. There are none in a
-  /// pipeline stage, where every fragment of the next step would have to wait,
+  /// Finds the stores to files after the last layer. Finds none in a pipeline
+  /// stage, where every fragment of the next step would have to wait for them,
   /// nor in a loop that runs several times.
   bool findStores() {
     dist::StoreOp last;

@@ -18,8 +18,8 @@ bool heddle::memory::isCollective(Operation *op) {
              dist::AllToAllOp, dist::RotateOp>(op);
 }
 
-/// Describes how the ranks' parts lie in a buffer of that type that is split
-/// along dimension `dim`.
+/// Describes where each rank's part lies in a buffer of type `type` that is
+/// split along dimension `dim`.
 static plan::PartLayout layoutOf(RankedTensorType type, int64_t dim,
                                  std::optional<ArrayRef<int64_t>> segments) {
   plan::PartLayout layout;
@@ -58,7 +58,8 @@ plan::CollectiveShape heddle::memory::shapeOf(Operation *op,
     shape.kind = plan::CollectiveKind::Rotate;
   } else if (auto exchange = dyn_cast<dist::AllToAllOp>(op)) {
     shape.kind = plan::CollectiveKind::AllToAll;
-    // Segments divide the last dimension, that of the features.
+    // Segments (for example queries, keys and values) divide the last
+    // dimension, that of the features.
     bool splitsLast =
         static_cast<int64_t>(exchange.getSplitDim()) == in.getRank() - 1;
     shape.layout = layoutOf(in, exchange.getSplitDim(),

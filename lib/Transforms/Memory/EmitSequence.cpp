@@ -258,10 +258,10 @@ void SequenceEmitter::emitState(Operation &op) {
          valueFor(set.getValue()));
 }
 
-/// Limits the number of kernels on the host that have not finished. If nothing
-/// that the kernel computes is moved back and waited for, the stream `compute`
-/// waits for an earlier kernel instead. Otherwise pinned memory would have to
-/// hold the operands of all of them.
+/// Limits the number of unfinished kernels on the host: pinned memory has to
+/// hold the operands of all of them. If a result of the kernel is moved to the
+/// device, the wait for that move is the limit. Otherwise the stream `compute`
+/// waits for an earlier kernel here.
 void SequenceEmitter::boundHost(planir::LaunchOp launch) {
   // The default of the option in-flight of spmd-host-updates.
   constexpr size_t mostUnderWay = 8;

@@ -44,14 +44,15 @@ static int64_t paddedBytes(RankedTensorType type) {
          dist::byteSize(type.getElementType());
 }
 
-/// Whether the states of this role exist in every plan. Others exist only in
-/// plans that save activations in a certain way.
+/// Whether states of this role count in MemoryMap::modelBytes, which must not
+/// depend on how activations are saved.
 static bool isOfModel(nn::StateRole role) {
   return role == nn::StateRole::Parameter || role == nn::StateRole::Derived ||
          role == nn::StateRole::Gradient || role == nn::StateRole::Optimizer;
 }
 
-/// The owner of a state's bytes, with the memory that they are in.
+/// The key under which MemoryMap::owners counts a state's bytes: the owner, and
+/// the kind of memory unless it is the device's.
 static std::string ownerInMemory(nn::StateOp state) {
   std::string owner = ownerOf(state).str();
   nn::MemoryKind memory = state.getMemory();
@@ -88,12 +89,13 @@ public:
   }
 
 private:
-  /// Assigns offsets to the states in one file, or to those in none.
+  /// Assigns offsets to the states that are in `file`, or, if that is empty, to
+  /// those that are in no file.
   void placeAll(std::optional<plan::FileRole> file) {
     for (auto bucket : model.getOps<nn::BucketOp>()) {
       SmallVector<nn::StateOp> members = membersOf(bucket);
-      // A bucket whose update was split has several buckets over the same
-      // members; the bucket of all members assigns the offsets.
+      // If the update of a bucket was split, there are also buckets of some of
+      // its members each. The bucket of all members assigns the offsets.
       if (fileOf(members.back()) == file && !placed.contains(members.front()))
         place(bucket, members);
     }
@@ -194,7 +196,8 @@ private:
     if (program && isSplit(bucket)) {
       SmallVector<Attribute> axes(
           cast<ArrayAttr>(bucket.getStorage()->getDims()[0]).getValue());
-      // The members are already split along axes without replicas.
+      // Axes that hold no replicas split each member by itself; only the others
+      // split the flat tensor.
       llvm::erase_if(axes,
                      [](Attribute axis) { return !dist::holdsReplicas(axis); });
       builder.create<planir::FlatOp>(
@@ -254,7 +257,8 @@ bool RangeOverlaps::share(StringRef a, StringRef b) {
   auto [entry, isNew] = shared.try_emplace({a.data(), b.data()}, false);
   if (!isNew)
     return entry->second;
-  // Two ranges of members of one bucket: the later one begins within the other.
+  // Each name stands for adjacent members of a bucket. If two such ranges
+  // overlap, one of them contains the first member of the other.
   SmallVector<StringRef> first = statesOf(symbols, a);
   SmallVector<StringRef> second = statesOf(symbols, b);
   entry->second = llvm::is_contained(first, second.front()) ||

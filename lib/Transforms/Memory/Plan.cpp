@@ -175,9 +175,9 @@ private:
     return room;
   }
 
-  /// Moves fetches of offloaded states to earlier places, and waits for stores
-  /// to later ones, as far as the step still fits the memory budget. Without a
-  /// budget, as far as it needs no more memory.
+  /// Starts fetches of offloaded states earlier, and waits for stores later, as
+  /// far as the step still fits the memory budget. Without a budget, the step
+  /// may not need more memory than before.
   void useRoom(nn::StepOp step, const SymbolTable &symbols,
                const dist::Strategy &strategy,
                function_ref<std::unique_ptr<Attempt>()> attempt,

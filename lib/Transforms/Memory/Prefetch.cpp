@@ -80,7 +80,7 @@ private:
 
 } // namespace
 
-/// Returns `op`, or the first operation after it that is not in `moved`.
+/// Returns the first operation, from `op` on, that is not in `moved`.
 template <typename Moved>
 static Operation *stayingAt(Operation *op, const Moved &moved) {
   while (moved.contains(op))
@@ -399,8 +399,9 @@ private:
     return role == nn::StateRole::Parameter || role == nn::StateRole::Derived;
   }
 
-  /// Whether the parameters that are being fetched at a time, and those that
-  /// are in memory at a time, are within the strategy's limits.
+  /// Whether the strategy's limits hold: the elements of all parameters that
+  /// are being fetched at the same time (prefetchBucketSize), and of all that
+  /// are in memory at the same time (maxLiveParameters).
   bool isWithinLimits() const {
     constexpr int64_t noLimit = dist::Strategy::noLimit;
     if (strategy.maxLiveParameters == noLimit &&

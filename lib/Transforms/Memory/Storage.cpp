@@ -311,7 +311,7 @@ bool Storage::isStale(nn::GetOp get) {
         continue;
       for (Value value : values) {
         if (value == set.getValue())
-          // This write stores the value itself, so the state still holds it.
+          // After this write the state holds the same value as before.
           continue;
         for (Operation *user : value.getUsers()) {
           Operation *here = block->findAncestorOpInBlock(*user);

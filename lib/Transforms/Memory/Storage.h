@@ -71,8 +71,9 @@ public:
   bool needsCopy(mlir::Operation *op, unsigned index = 0) {
     return copies.contains({op, index});
   }
-  /// The buffer from which the runtime reads a value that a dump keeps
-  /// (nn.keep), or a result of a step that needs a copy.
+  /// A buffer that the runtime reads after a step: for nn.keep that of the
+  /// value for a dump, for nn.return that of result `index`, if it needs a
+  /// copy.
   Root &portOf(mlir::Operation *op, unsigned index = 0) {
     return roots[ports.lookup({op, index})];
   }
@@ -81,8 +82,8 @@ public:
   static llvm::SmallVector<std::pair<int64_t, int64_t>>
   paddingOf(nn::PackOp pack);
   /// Whether a message is sent from a slot of a state. A slot stays unchanged
-  /// until another micro-batch uses it, so the send need not be waited for
-  /// before.
+  /// until another micro-batch uses it, so nothing has to wait for the send
+  /// until then.
   bool isSentFromSlot(dist::SendOp send);
   /// By result of a function: the argument in whose memory it is computed, or
   /// -1.

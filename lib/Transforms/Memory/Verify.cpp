@@ -149,7 +149,8 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
     return success();
   }
 
-  /// Checks that files divide the persistent region between states, at pages.
+  /// Checks the division of the persistent region into files: a file has whole
+  /// pages, and no state lies in two files.
   LogicalResult verifyFiles(planir::ProgramOp program,
                             ArrayRef<Region> onFile) {
     plan::PerFile<int64_t> bytes = planir::fileBytesOf(program);
@@ -256,8 +257,8 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
       for (const planir::Span &use : all)
         if (failed(verifyUse(buffer.getDefiningOp<planir::BufferOp>(), use)))
           return failure();
-    // In memory other than the device's, a step may use the whole arena: it
-    // calls no sequences that need some of it.
+    // Called sequences have frames in the device's memory only. In other memory
+    // a step may use the whole arena.
     auto program = cast<planir::ProgramOp>(sequence->getParentOp());
     for (MemoryKind kind : planir::memoryKinds) {
       int64_t size = kind == MemoryKind::Device

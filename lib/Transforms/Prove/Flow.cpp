@@ -166,7 +166,8 @@ private:
       if (access.inSlot && (state->lasts || state->ofStep))
         return refuse(Fault::Kind::Flow, event, access,
                       " is a slot of @" + state->name + ", which has none");
-      // `checkStateTiles` checks what is copied there.
+      // Which bytes may be copied to offloaded states is the subject of
+      // `checkStateTiles`.
       bool isStored = event.kind == Event::Kind::Copy &&
                       (state->isOffloaded || plan::copiesBeside(event.stream));
       bool mayWrite =

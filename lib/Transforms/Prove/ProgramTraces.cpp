@@ -24,9 +24,9 @@ using namespace heddle::prove;
 
 namespace {
 
-/// Larger than every buffer and plan. Arithmetic saturates here, so that a
-/// multiple of it for each iteration does not overflow, and leaves every
-/// buffer.
+/// The bound at which arithmetic on indices saturates. It is larger than every
+/// buffer and plan, so an index that saturates is out of bounds; and small
+/// enough that its multiples, for example for each iteration, do not overflow.
 constexpr int64_t tooMany = int64_t(1) << 42;
 
 int64_t product(int64_t a, int64_t b) {
@@ -245,9 +245,9 @@ private:
     return success();
   }
 
-  /// Checks which rows of a table are looked up: those of this rank's part; in
-  /// a table that every rank has, the first row may be any constant, as in
-  /// OPT's table of positions.
+  /// Checks the first row of a table lookup. If ranks split the rows, it must
+  /// be the first row of this rank's part. If every rank has the whole table,
+  /// it may be any constant, as in OPT's table of positions.
   LogicalResult checkPart(planir::CopyRowsOp copy, const Scope &scope) {
     auto rows = cast<MemRefType>(copy.getSource().getType()).getDimSize(0);
     Access table = scope.places.lookup(copy.getSource()).access;

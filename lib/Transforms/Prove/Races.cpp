@@ -308,7 +308,8 @@ private:
 
   bool check(const Event &event, const BodyRun &run) {
     for (const Access &access : event.accesses) {
-      // An input is written before the run.
+      // The beginning of a buffer's lifetime accesses bytes only if the runtime
+      // writes an input there.
       bool isNothing = event.kind == Event::Kind::Fresh && !access.writes;
       if (access.bytes == 0 || isNothing)
         continue;
@@ -397,7 +398,7 @@ private:
     return clock;
   }
 
-  /// Lets an operation count as a command of a stream from now on.
+  /// From now on, whoever waits for the stream also waits for the operation.
   void follow(int64_t operation, int stream) {
     operations[operation].stream = stream;
     operations[operation].number = issued[stream]++;

@@ -347,7 +347,8 @@ public:
   }
 
 private:
-  /// Returns those of the axes along which a stage has several ranks.
+  /// Returns the subset of `axes` along which a pipeline stage has several
+  /// ranks.
   Axes split(Axes axes) const {
     Axes those = 0;
     for (const std::string &name : mesh.atoms())

@@ -179,8 +179,8 @@ private:
     }
   }
 
-  /// Called when the receive is reached: returns whether the next send of the
-  /// channel can end.
+  /// Called when a rank reaches a receive: ends the next send of the channel.
+  /// Returns false if that send must wait for earlier sends.
   bool take(int64_t channel) {
     size_t from = peers.channels[channel].from;
     std::deque<Queued> &out = ranks[from].out;

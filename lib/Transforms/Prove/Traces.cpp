@@ -13,8 +13,9 @@
 using namespace heddle;
 using namespace heddle::prove;
 
-/// Whether `names` contains an axis, the axis that it is a factor of, or
-/// another factor of it.
+/// Whether `names` contains `axis`, the axis that remains of it without its
+/// factor (`data/expert` for `data`), or the axis of which it is a factor
+/// (`data` for `expert`).
 static bool isAmong(llvm::StringRef axis,
                     const std::vector<std::string> &names) {
   llvm::StringRef whole = dist::wholeOf(axis);

@@ -41,8 +41,8 @@ struct Interval {
   /// The offset must be a multiple of this, in addition to the alignment that
   /// `pack` gets for all intervals.
   int64_t alignment = 1;
-  /// If the previous run of the sequence may still use the bytes when this run
-  /// begins: the last command of this run until which it may. Otherwise -1.
+  /// The last command of a run of the sequence during which unfinished stores
+  /// of the previous run may use the bytes. -1: they never do.
   int64_t settled = -1;
   /// Whether the first command that uses the bytes has waited for all work that
   /// the previous run left unfinished.
