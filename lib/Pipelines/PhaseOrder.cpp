@@ -19,7 +19,7 @@ InFlightDiagnostic heddle::emitOtherPhase(Location location,
                              << done << ", not after " << expected;
 }
 
-/// The phase before, whose dumps a phase accepts.
+/// Returns the phase before `phase`, which only accepts dumps of that phase.
 static Phase before(Phase phase) {
   return static_cast<Phase>(static_cast<int>(phase) - 1);
 }

@@ -27,15 +27,15 @@ static void buildImport(OpPassManager &pm, const CompileOptions &options) {
   programs.guesses = options.guesses;
   pm.addNestedPass<nn::ModelOp>(createImportDerivePrograms(programs));
   // Needs the programs: the size of the cache follows from their rows and
-  // tokens, and the forward function's attention has no cache.
+  // tokens.
   ImportAddCacheOptions cache;
   cache.pages = options.cachePages;
   pm.addNestedPass<nn::ModelOp>(createImportAddCache(cache));
 }
 
 static void buildModel(OpPassManager &pm, const CompileOptions &) {
-  // Must not see gradients: differentiation takes their types from the
-  // forward pass, whose precision this pass sets.
+  // Before differentiation: it gives gradients the types of the forward pass,
+  // whose precision this pass sets.
   pm.addNestedPass<nn::ModelOp>(createModelApplyPrecision());
 }
 
@@ -111,8 +111,8 @@ static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   models.addPass(createShardPropagate({options.shardingReasons}));
   // Needs the sharding plan, and writes it into the module.
   models.addPass(createShardInsertReshards());
-  // Needs the reshards: where both passes have the same one, the backward pass
-  // gets the result of the forward pass.
+  // Needs the reshards: a value that the backward pass would reshard again is
+  // saved after its reshard in the forward pass.
   models.addPass(createShardSaveResharded({options.shardingReasons}));
 }
 
@@ -208,8 +208,8 @@ static void prove(OpPassManager &pm) {
   pm.addPass(createProveCommunication());
 }
 
-/// By phase. The verifier of the memory phase reads only the plan, not what the
-/// planner knew: so an error in `memory-plan` cannot hide. The phase prove only
+/// By phase. The verifier of the memory phase reads only the plan, not the data
+/// of the planner, so it finds errors of `memory-plan`. The phase prove only
 /// verifies. The phase emit is no pipeline: see EmitPhase.h.
 static constexpr PhaseRow rows[] = {
     {"import", buildImport, addVerifier<nn::ModelOp, createImportVerify>},

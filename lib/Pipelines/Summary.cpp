@@ -19,8 +19,8 @@ static std::string textOf(int64_t bytes) {
   return plan::formatBytes(bytes) + " (" + std::to_string(bytes) + " bytes)";
 }
 
-/// Describes the memory of a rank, by kind. The memory beside a GPU's is listed
-/// separately.
+/// Describes the memory of a rank. For a GPU it lists device memory, host
+/// memory and pinned memory separately.
 static std::string memoryOf(const plan::Plan &plan) {
   auto of = [&](plan::MemoryKind kind) { return plan.memory.peakBytes(kind); };
   int64_t onFile = of(plan::MemoryKind::File);

@@ -100,8 +100,8 @@ private:
     }
   }
 
-  /// Whether a sum over rows may move down to the end of a group: nothing
-  /// before that uses it.
+  /// Whether a sum over rows may move down to the end of a group: its users all
+  /// come after the group.
   static bool mayMove(Operation *sum, const Group &group) {
     Operation *last = group.ops.back();
     return llvm::all_of(sum->getUsers(), [&](Operation *user) {

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements the pass `fuse-pack-weights`: see Passes.td. Here int4 and int8
-// weights of products are decided.
+// Implements the pass `fuse-pack-weights`: see Passes.td. It decides which
+// weights of products are quantized to int4 or int8.
 //
 //===----------------------------------------------------------------------===//
 
@@ -125,8 +125,8 @@ void Packer::forEachWeight(Value value,
     forEachWeight(call.getArgOperands()[argument.getArgNumber()], visit);
 }
 
-/// Returns flags of --quantize-group and others with which all weights of the
-/// model can be quantized.
+/// Returns flags (--quantize-group and others) with which all weights of the
+/// model could be quantized, for the error message.
 std::string Packer::whatDivides() {
   std::vector<config::QuantizeCandidate> weights;
   model.walk([&](nn::LinearOp linear) {
@@ -261,9 +261,9 @@ PackedValues Packer::pack(Value value, nn::LinearOp user) {
   return packed[{value.getAsOpaquePointer(), transposed}] = parts;
 }
 
-/// Returns how many inputs of a product are quantized with one scale while it
-/// runs: as many as share a scale of the weight, but fewer if these are many,
-/// so that one large input affects few others.
+/// Returns how many inputs of a product share a scale when the kernel quantizes
+/// them: as many as share a scale of the weight. If these are more than
+/// `longest`, fewer are used, so that one large input affects few others.
 static int64_t inputBlockOf(int64_t groupLength, int64_t perWord) {
   constexpr int64_t longest = 256, cut = 128;
   return groupLength > longest ? cut : llvm::alignTo(groupLength, perWord);

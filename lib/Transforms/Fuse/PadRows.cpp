@@ -82,11 +82,11 @@ bool takesPadding(planir::KernelOp kernel) {
   }
 }
 
-/// Chooses the padded values of one model. Values are grouped into classes that
-/// are padded together: those that are the same operand of a kernel, or tied to
-/// each other, need the same leading dimension; those of one shape in one
-/// kernel must all be padded or all not, as its threads access the same columns
-/// of each.
+/// Chooses the padded values of one model. Values are grouped into classes, of
+/// which all or no values are padded. Two values are in one class if they are
+/// the same operand of a kernel or tied to each other, since they need the same
+/// leading dimension; or if they are operands of one shape of the same kernel,
+/// whose threads access the same columns of both.
 class RowPadder {
 public:
   RowPadder(nn::ModelOp model, int64_t alignment)

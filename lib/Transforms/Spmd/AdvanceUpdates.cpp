@@ -178,8 +178,9 @@ private:
 
   /// Whether an update can move into the loop: its states are offloaded, its
   /// gradients are not, and everything that it reads is final at the end of the
-  /// loop. With `inPart` some gradients may be written after the loop; the
-  /// update is split later, so that the others can move.
+  /// loop. With `inPart`, some of its gradients may be written after the loop:
+  /// the update is split later, and only the updates of the other gradients
+  /// move.
   bool mayMove(nn::UpdateOp update, bool inPart = false) {
     std::optional<SmallVector<Operation *>> writes = spmd::writesOf(update);
     if (!writes || !isAlone(update, *writes) ||
@@ -223,8 +224,8 @@ private:
     loop = cutTo(fragments, line.take_back());
   }
 
-  /// Replaces `fragments` by an operation that runs only the passes in `line`,
-  /// a part of the schedule, and has only the bodies of these.
+  /// Replaces `fragments` by an operation that runs only `actions`, a part of
+  /// its schedule, and has only the bodies that these run.
   static pipe::FragmentsOp cutTo(pipe::FragmentsOp fragments,
                                  ArrayRef<pipe::Action> actions) {
     auto line = pipe::LineAttr::get(fragments.getContext(), actions);
@@ -253,8 +254,8 @@ private:
     return !a || a->isBeforeInBlock(b) ? b : a;
   }
 
-  /// Returns the last operation that reads a value or a part of it; `last` if
-  /// there is no later one.
+  /// Returns the last operation that reads a value or a part of it, or `last`
+  /// if that comes later.
   Operation *lastRead(Value value, Operation *last) {
     for (Operation *user : value.getUsers()) {
       last = later(last, user);

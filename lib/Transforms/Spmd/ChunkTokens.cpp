@@ -32,8 +32,9 @@ struct Chunk {
   int64_t row, rows, token, tokens;
 };
 
-/// Divides [0, count) into ranges of at most `most`, which all but the last
-/// have the same length. Returns pairs of first element and length.
+/// Divides [0, count) into ranges of at most `most` elements. All ranges have
+/// the same length, except that the last one may be shorter. Returns the first
+/// element and the length of each.
 SmallVector<std::pair<int64_t, int64_t>> piecesOf(int64_t count, int64_t most) {
   int64_t pieces = llvm::divideCeil(count, most);
   int64_t length = llvm::divideCeil(count, pieces);
@@ -43,9 +44,9 @@ SmallVector<std::pair<int64_t, int64_t>> piecesOf(int64_t count, int64_t most) {
   return result;
 }
 
-/// Divides the tokens of a region into chunks of at most `most` tokens. A chunk
-/// is a range of whole rows if these are short enough, otherwise a range of
-/// positions of all rows or of one row.
+/// Divides the tokens of a region into chunks of at most `most` tokens: whole
+/// rows, if a row has at most `most` tokens; otherwise the same range of
+/// positions of all rows, or, if there are more than `most` rows, of one row.
 SmallVector<Chunk> chunksOf(const TokenRegion &region, int64_t most) {
   bool wholeRows = most >= region.tokens, allRows = most >= region.rows;
   int64_t rows = wholeRows ? most / region.tokens : allRows ? region.rows : 1;

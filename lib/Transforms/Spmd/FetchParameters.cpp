@@ -175,8 +175,8 @@ private:
     auto type = flat.clone({lead + run.end - run.first});
     nn::CallOp previous = neighbour(&reader, /*before=*/true);
     int64_t size = run.end - run.first;
-    // After all passes, in the step's own block, parameters are only updated:
-    // there is no layer to overlap with.
+    // The step's own block only updates parameters, after all forward and
+    // backward passes: it has no layer to overlap with.
     bool isEarly = !isUpdate && size <= strategy.prefetchBucketSize &&
                    (strategy.maxLiveParameters == dist::Strategy::noLimit ||
                     size + elementsAt(previous) <= strategy.maxLiveParameters);
@@ -225,7 +225,7 @@ private:
   const dist::Strategy &strategy;
   OpBuilder builder;
   size_t numEmbeddings = 0;
-  /// Whether the block holds the updates that follow all passes.
+  /// Whether the block holds the updates after all forward and backward passes.
   bool isUpdate;
   std::list<Fetched> runs;
   /// By state: the fetched value, and the transfer that fetched it.

@@ -51,8 +51,9 @@ std::vector<FetchRange> fetchRangesOf(const llvm::StringMap<nn::GetOp> &gets,
                                       int64_t mostBetween);
 
 /// Whether an embedding fetches the rows of its tokens instead of its table,
-/// which begins at `element` of an offloaded bucket. It does if the rows have
-/// fewer bytes, and each of them fits into a request.
+/// which begins at `element` of an offloaded bucket. It does if the transfer of
+/// these rows has fewer bytes than the table, and a row has at most
+/// `mostRowBytes`.
 bool fetchesRows(nn::EmbeddingOp embedding, int64_t element);
 
 /// Unpacks the members of a range from `whole`, a value that holds the bucket

@@ -347,9 +347,10 @@ private:
     return unit;
   }
 
-  /// Chooses the first updates, with at most `most` elements in sum. The first
-  /// one that has more is split into updates of about `size` elements; that is
-  /// not possible for results on file, whose parts would not begin at pages.
+  /// Chooses the first updates of the list, with at most `most` elements in
+  /// sum. The first update that would exceed this is split into updates of
+  /// about `size` elements, of which the first ones are chosen too. An update
+  /// with results on file is not split: the parts would not begin at pages.
   static SmallVector<nn::UpdateOp> choose(SmallVector<nn::UpdateOp> updates,
                                           double most, int64_t size,
                                           const SymbolTable &symbols,

@@ -55,8 +55,8 @@ public:
   mlir::Operation *layerBefore(mlir::Operation *op) const;
 
   /// Sets the insertion point for the transfer of a value that `use` reads:
-  /// before the layer that precedes `use`, or, without one, after the operation
-  /// `made`, or, if that is null, at the beginning of the block.
+  /// before the layer that precedes `use`. If no layer does: after the
+  /// operation `made`, or, if that is null, at the beginning of the block.
   void setBeforeUse(mlir::OpBuilder &builder, mlir::Operation *use,
                     mlir::Operation *made) const;
 

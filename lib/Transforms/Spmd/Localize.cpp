@@ -34,8 +34,7 @@ public:
 
   void run() {
     noteRules();
-    // Before `localizeBoundary`, which removes the shardings that this function
-    // reads.
+    // notePorts reads shardings, which localizeBoundary removes.
     for (auto step : model.getOps<nn::StepOp>())
       notePorts(step);
     for (auto function : model.getOps<nn::FuncOp>())

@@ -105,7 +105,7 @@ private:
       if (!llvm::is_contained(reshard.getTo().getUnreduced(), axis))
         sums.push_back(axis);
     // If a summed axis splits a dimension of the result, a reduce-scatter along
-    // that dimension does both.
+    // that dimension sums and splits at once.
     for (auto [dim, axes] : llvm::enumerate(wanted)) {
       Axes scattered;
       for (Attribute axis : axes)
@@ -126,8 +126,9 @@ private:
       create<dist::AllReduceOp>(cast<RankedTensorType>(value.getType()), sums);
   }
 
-  /// Moves axes between dimensions: the innermost axis of one dimension, if
-  /// another dimension needs it next, by an all-to-all.
+  /// Moves axes between dimensions by all-to-alls. An axis moves if it is the
+  /// innermost axis of one dimension, and the only axis that another dimension
+  /// still needs.
   void exchange() {
     for (size_t from = 0; from < now.size(); ++from)
       for (size_t to = 0; to < now.size(); ++to) {

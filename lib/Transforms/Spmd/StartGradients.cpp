@@ -42,8 +42,8 @@ public:
   }
 
   /// Whether the body can begin with zeros instead of reading the gradients
-  /// `name`: it writes all of them, and no read covers both gradients that it
-  /// has written and others.
+  /// `name`. It can if the body writes all of them, and no read covers both
+  /// written gradients and gradients that are only written later.
   bool canStart(StringRef name) const {
     return numWritten(name) == statesOf(symbols, name).size() &&
            llvm::all_of(reads, [&](const Read &read) {
@@ -132,8 +132,8 @@ private:
     return fill && fill.getValue().isZero() && !fill.getValue().isNegative();
   }
 
-  /// Replaces each use of the read gradients by zeros of its own, whose memory
-  /// is free after that use.
+  /// Replaces each use of the read gradients by a separate tensor of zeros,
+  /// whose memory is free after that use.
   static void addToZeros(nn::GetOp get) {
     for (OpOperand &use :
          llvm::make_early_inc_range(get.getValue().getUses())) {

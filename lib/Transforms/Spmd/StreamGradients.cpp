@@ -318,8 +318,8 @@ private:
     }
     sizes.push_back(begin + type.getNumElements() - next);
     StringRef name = bucket.getSymName();
-    // Outside of the loops, all loops have written their parts of a page
-    // before.
+    // A block outside of loops comes after all loops, which have written their
+    // parts of the page.
     bool isThere = isStep || !written.insert({name, number}).second ||
                    written.count({name, everyPage}) > 0;
     Value rest;

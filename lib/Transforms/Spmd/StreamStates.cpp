@@ -43,12 +43,13 @@ struct Streamed {
   /// How many elements of an operand make one element of a result: the block
   /// size for sums of squares, otherwise 1.
   int64_t unit = 1;
-  /// By operand: the offloaded state that it is fetched from, or null. For
-  /// operands in the device's memory, their tiles.
+  /// `sources`: by operand, the offloaded state that it is fetched from, or
+  /// null for an operand in the device's memory. `parts`: by operand, its tiles
+  /// if it is in the device's memory.
   SmallVector<FlatSymbolRefAttr> sources;
   SmallVector<SmallVector<Value>> parts;
-  /// By result: the write to an offloaded state that stores of tiles replace,
-  /// or null. For all results, their tiles.
+  /// `targets`: by result, the write to an offloaded state that is replaced by
+  /// stores of tiles, or null. `results`: by result, its tiles.
   SmallVector<nn::SetOp> targets;
   SmallVector<SmallVector<Value>> results;
 };
@@ -60,8 +61,9 @@ struct StateTile {
   SmallVector<dist::FetchOp> fetches; ///< By operand: its fetch, or null.
 };
 
-/// Replaces updates of a block by updates of tiles, as many as do not read a
-/// state that one of them stores: such a state must not be fetched ahead.
+/// Replaces updates of a block by updates of tiles. It takes the updates up to
+/// the first one that reads a state which an earlier one stores: tiles are
+/// fetched ahead, so the fetch of such a state would come before the store.
 class Streamer {
 public:
   Streamer(Block &block, const SymbolTable &symbols, size_t ahead)
@@ -332,7 +334,8 @@ private:
         gets.insert(operand.getDefiningOp());
     update.op->erase();
     for (Operation *get : gets)
-      // Otherwise the verifier reports the operation that reads it.
+      // If the read of an offloaded state has other users, it remains, and
+      // `spmd-verify` reports it.
       if (get->use_empty())
         get->erase();
   }

@@ -77,7 +77,8 @@ public:
   /// Returns the tiles of one product outside of layers, for example the head.
   mlir::FailureOr<TilePlan> planOf(mlir::Operation *product);
 
-  /// The names of weights that products read: of those with tiles, and of all.
+  /// Names of weights that products read: `found` has those with tiles,
+  /// `products` has all.
   std::vector<std::string> found, products;
 
 private:

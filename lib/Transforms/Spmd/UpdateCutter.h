@@ -20,7 +20,7 @@
 namespace heddle::spmd {
 
 /// Returns the operations that write an update's results to states, and the
-/// all-gathers before these writes, in order. Empty optional if other
+/// all-gathers before these writes, in order. Returns nullopt if other
 /// operations use the results.
 std::optional<llvm::SmallVector<mlir::Operation *>>
 writesOf(nn::UpdateOp update);
@@ -32,11 +32,12 @@ public:
   UpdateCutter(nn::StepOp step, mlir::SymbolTable &symbols)
       : step(step), symbols(symbols) {}
 
-  /// Replaces the update of a bucket by updates of ranges of its members, of at
-  /// most `size` elements, but at least one member. A range never contains both
-  /// gradients in `late` and others. Returns the new updates, or the update
-  /// itself if it reads more than buckets. Requires that `writesOf(update)` has
-  /// a value.
+  /// Replaces the update of a bucket by updates of ranges of its members. A
+  /// range has at most `size` elements, but at least one member; and its
+  /// gradients are either all in `late`, or none of them is. Returns the new
+  /// updates; or the update itself, unchanged, if it reads other values than
+  /// whole buckets or would be a single range. Requires that `writesOf(update)`
+  /// has a value.
   llvm::SmallVector<nn::UpdateOp> cut(nn::UpdateOp update, int64_t size,
                                       const llvm::StringSet<> &late = {});
 
