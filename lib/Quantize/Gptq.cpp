@@ -103,7 +103,7 @@ private:
   rt::ThreadPool &pool;
   /// The inputs, in the order in which they are rounded.
   std::vector<int64_t> order;
-  /// The matrix U, with rows and columns in this order.
+  /// The matrix U, with rows and columns in the order of `order`.
   std::vector<double> feedback;
   RoundedMatrix result;
 };
@@ -185,7 +185,8 @@ private:
 
   Gptq &of;
   const int64_t first, width, inputs, length;
-  /// The inputs in their order, with errors added so far.
+  /// The weights of the tile, with inputs in the order of rounding and with the
+  /// corrections for all errors so far.
   std::vector<double> values;
 };
 
@@ -290,7 +291,8 @@ RoundedMatrix quantize::roundWithGptq(const CodeShape &shape,
 // Errors
 //===----------------------------------------------------------------------===//
 
-/// The sum over outputs of m^T H m, where m are `tile` columns of a matrix.
+/// The sum over outputs of m^T H m, where H are the moments and m is an
+/// output's column of the matrix. `columns` has `tile` of them.
 static double momentOf(const std::vector<double> &columns,
                        const Moments &moments, int64_t inputs) {
   double sum = 0;

@@ -250,8 +250,9 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   };
   host.toHost += isStateTile(target) ? bytes : 0;
   host.toDevice += isStateTile(source) ? bytes : 0;
-  // A tile of a state that stays on the device is in no offloaded state: take
-  // the state at the other end.
+  // Count the copy for the state at the end that is not on the device. If there
+  // is no state, that end is a state tile in a frame, for kernels on the host's
+  // cores: then take the state on the device.
   bool leaves = from == plan::MemoryKind::Device;
   const plan::State *state = stateIn(plan, leaves ? target : source);
   if (!state)

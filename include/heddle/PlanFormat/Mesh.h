@@ -56,7 +56,8 @@ struct Mesh {
   /// The axes whose coordinates together identify a rank: axes without a
   /// factor, and for the others the factor and the remainder (`data/expert`).
   AxisNames atoms() const;
-  /// Whether one of the axes is `atom`, or the axis that `atom` is a part of.
+  /// Whether `axes` contain `atom`, or the axis of which `atom` is the factor
+  /// or the remainder.
   bool covers(const AxisNames &axes, const std::string &atom) const;
   /// The role of an axis, or of the axis that it is a part of; nothing for an
   /// unknown name.
