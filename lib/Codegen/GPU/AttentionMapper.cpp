@@ -26,11 +26,13 @@ namespace heddle::gpu {
 namespace {
 constexpr int64_t maxWarps = 4;
 constexpr int64_t maxColumns = 64;
-/// The most workgroup memory: every chip has that much for one block.
+/// Bytes of workgroup memory that a block may use: every supported chip offers
+/// that much.
 constexpr int64_t maxSharedBytes = 160 * 1024;
 /// The most registers of a thread for the tiles that `Needs` counts.
 constexpr int64_t maxRegisters = 160;
-/// The most copies of a thread that are unrolled.
+/// If a thread has at most this many accesses in the copy of a tile, they are
+/// unrolled; otherwise a loop emits them.
 constexpr int64_t maxUnrolled = 8;
 /// Heads with fewer features get a launch bound in AttentionMapper::finish.
 constexpr int64_t fewFeatures = 16;
@@ -72,7 +74,8 @@ AttentionMapper::AttentionMapper(planir::KernelOp kernel,
               op.getRingStep() ? f.argumentScalar(op.getRingStep()) : Value()),
       slices(llvm::divideCeil(spec.headDim, sliceWidth(spec.headDim))) {}
 
-/// With slices, both sides have two stages, whichever tensors are multiplied.
+/// If features are sliced, shared memory holds one slice of rows and one of
+/// columns, each in two stages, however many tensors the mapping multiplies.
 int64_t AttentionMapper::sharedBytesFor(const Needs &needs) const {
   int64_t rowBytes =
       tiles->leadingDimension() * dist::byteSize(spec.elementType);
@@ -98,8 +101,8 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
     columns = llvm::alignTo(columns / 2, warpColumns);
   while (warps > 1 && sharedBytesFor(needs) > maxSharedBytes)
     warps = llvm::divideCeil(warps, 2);
-  // Left operands in bf16 take half as many registers. Random numbers need
-  // some, too.
+  // Left operands in bf16 take half as many registers as f32 sums. Drawing
+  // random numbers for dropout needs registers, too.
   int64_t fragments = needs.rowTensors * tiles->width() / 4;
   int64_t others = spec.p > 0 ? 32 : 0;
   keepsLeft = registers() + fragments + others <= maxRegisters;
@@ -113,8 +116,8 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
     firstFeature = i32.mul(i32.rem(headOfBlock, slices), tiles->width());
     headOfBlock = i32.div(headOfBlock, slices);
   }
-  // The last rows come first: with a causal mask, their queries see the most
-  // keys.
+  // Block 0 computes the last rows: with a causal mask, their queries see the
+  // most keys, so that the longest blocks start first.
   Value block = i32.sub(i32.constant(rowBlocks() - 1),
                         i32.from(f.blockId(mlir::gpu::Dimension::x)));
   firstRow = i32.mul(block, rowsOfBlock());
@@ -251,7 +254,8 @@ static Value unsignedLess(KernelFrame &f, Value a, Value b) {
                                          b);
 }
 
-/// Emits the copy of `width` elements, number `access` of a copy.
+/// Emits access number `access` of the copy of rows to workgroup memory: it
+/// copies `width` elements of a row.
 void AttentionMapper::copyAccess(const SharedRows &to, const HeadRows &from,
                                  Value feature, Value access, int64_t width) {
   OpBuilder &b = f.builder;
@@ -341,8 +345,8 @@ AttentionMapper::Values AttentionMapper::forColumns(Value begin, Value end,
       [&](OpBuilder &b, Location loc, Value first, ValueRange carried) {
         Value stage = carried.back();
         Value other = i32.sub(i32.constant(1), stage);
-        // After this, all threads see these columns, and none still reads the
-        // other stage.
+        // After this wait all threads see the columns in `stage`, and no thread
+        // still reads the other stage, which the next copy overwrites.
         waitForCopies(0);
         copy(i32.add(first, columns), other);
         commitCopies();
@@ -350,7 +354,8 @@ AttentionMapper::Values AttentionMapper::forColumns(Value begin, Value end,
         next.push_back(other);
         b.create<scf::YieldOp>(loc, next);
       });
-  // The last iteration has copied columns after the end.
+  // The last iteration has started a copy of columns after the end. Nothing
+  // reads it, but it must finish before its memory is used again.
   waitForCopies(0);
   return Values(loop.getResults().drop_back());
 }
@@ -405,7 +410,8 @@ void AttentionMapper::hideBeforeWindows(WarpTile &tile, Value first) {
   Values begins;
   for (int64_t i = 0; i < tile.rows; ++i)
     begins.push_back(visible.beginOf(i32.add(firstOfWarp, tiles->row(i))));
-  // The last query sees the fewest of the first keys.
+  // The window of the block's last query begins last. If even this query sees
+  // all keys of the tile, nothing is masked.
   Value last = i32.add(firstRow, rowsOfBlock() - 1);
   Value isFull = i32.less(visible.beginOf(last), i32.add(first, 1));
   hide(tile, first, isFull, begins, /*below=*/false);

@@ -45,8 +45,9 @@ protected:
   AttentionMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
                   nn::AttentionOpInterface op, const FrameOptions &options);
 
-  /// What a mapping needs: tensors with tiles in workgroup memory, of rows and
-  /// of columns, and f32 numbers for each column besides.
+  /// The resources that a mapping needs: tensors with tiles of rows and tensors
+  /// with tiles of columns in workgroup memory, and f32 numbers for each column
+  /// (`numbers`).
   struct Needs {
     int64_t rowTensors, columnTensors, numbers = 0;
     /// Tiles of sums and of products that a warp has in registers at the same
@@ -69,7 +70,8 @@ protected:
   Value bufferOf(Value result) const;
   /// The index of an element of a head.
   Value indexOf(const Heads &heads, Value head, Value row, Value column);
-  /// The index of a query's number in a tensor [batch, heads, seq].
+  /// The index of a query's value in a tensor [batch, heads, seq], which has
+  /// one number for each query.
   Value numberIndex(Value head, Value query);
   Value loadNumber(Value memory, Value index);
 
@@ -83,10 +85,12 @@ protected:
                 Value head, Value first, Value limit) {
     copyRows(to, count, {from, head, first, limit}, i32.constant(0));
   }
-  /// The same for the slice of features that begins at `feature`.
+  /// Like the other `copyRows`, for the slice of features that begins at
+  /// `feature`.
   void copyRows(const SharedRows &to, int64_t count, const HeadRows &from,
                 Value feature);
-  /// The same for one f32 number for each query.
+  /// Starts to copy one f32 number for each of `count` queries from query
+  /// `first` on. Queries after the last one get zeros.
   void copyNumbers(Value to, Value at, int64_t count, Value from, Value head,
                    Value first);
   void commitCopies();
@@ -112,8 +116,8 @@ protected:
   /// use.
   Value allocateSlices();
   bool isSliced() const { return slices > 1; }
-  /// Whether this block has the first slice. It does what must be done only
-  /// once for a row.
+  /// Whether this block computes the first slice. Among the blocks of one row,
+  /// that block does what must be done only once for the row.
   Value isFirstSlice() { return i32.less(firstFeature, 1); }
   /// Returns the products of the block's rows with `columns` rows of the other
   /// side.
@@ -122,15 +126,16 @@ protected:
   /// stages.
   SharedRows ownSlice(const HeadRows &others, int64_t place);
 
-  /// Masks elements whose query does not see the key: they become minus
-  /// infinity. Does nothing if `isFull`. An element is masked if its column is
-  /// less than its row's bound; with `below`, if it is not less.
+  /// Sets elements to minus infinity whose query does not see the key. Does
+  /// nothing if `isFull`. An element is masked if its column is less than its
+  /// row's bound; with `below`, if its column is not less than the bound.
   void hide(WarpTile &tile, Value first, Value isFull,
             llvm::ArrayRef<Value> bounds, bool below);
   /// With a window: masks keys of `tile` that come before the first key that
   /// its query sees. The queries begin at `firstRow`.
   void hideBeforeWindows(WarpTile &tile, Value first);
-  /// The first block of keys that queries of the block see.
+  /// The first key of the first block of keys that queries of this thread block
+  /// see.
   Value firstKeys();
   /// With a soft cap: the capped score of a product, in units of log 2.
   Value capped(Value product);
@@ -146,8 +151,8 @@ protected:
   /// Loads seed and step, and computes the first index of this head's random
   /// numbers.
   void prepareRandom(Value head);
-  /// Which elements of a tile of scores dropout keeps. The tile begins at row
-  /// `row` and column `column`.
+  /// Returns for each element of a tile of scores whether dropout keeps it. The
+  /// tile begins at row `row` and column `column`.
   Values keep(const WarpTile &tile, Value row, Value column,
               bool keysAreColumns);
 

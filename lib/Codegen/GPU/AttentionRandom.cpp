@@ -92,7 +92,8 @@ AttentionMapper::Values AttentionMapper::keepShared(const WarpTile &tile,
   Value firstBlock = i64.div(firstRandom, 4);
   Value drawnRow = i32.add(row, shares.row);
   Value drawnColumn = i32.add(column, shares.column);
-  // The results of this lane's draws: four bits for each step.
+  // Whether the words that this lane draws keep their elements: four bits for
+  // each step.
   Value bits = i32.constant(0);
   int64_t steps = tile.columns * tiles->lanesOfRow() / 8;
   for (int64_t t = 0; t < steps; ++t) {

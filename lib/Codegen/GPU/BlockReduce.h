@@ -34,7 +34,8 @@ mlir::Value acrossBlock(KernelFrame &f, mlir::Value value, int64_t threads,
 using CombineOne =
     llvm::function_ref<mlir::Value(size_t, mlir::Value, mlir::Value)>;
 
-/// The same for several values at once, each with its slots.
+/// Like the other `acrossBlock`, for several values at once, each with its
+/// slots.
 llvm::SmallVector<mlir::Value>
 acrossBlock(KernelFrame &f, mlir::ValueRange values, int64_t threads,
             llvm::ArrayRef<mlir::Value> slots, CombineOne combine);
@@ -67,8 +68,8 @@ struct WalkSpan {
   mlir::Value first, wholeEnd;
 };
 
-/// Emits this range for the elements from `begin` to `end`. With `isWhole` the
-/// last chunk ends at `end`.
+/// Emits the range of whole chunks among the elements from `begin` to `end`.
+/// With `isWhole` the last chunk ends at `end`.
 WalkSpan spanOf(KernelFrame &f, mlir::Value begin, mlir::Value end,
                 bool isWhole, const Walk &walk);
 

@@ -103,8 +103,9 @@ Value SumParts::of(KernelFrame &f, int64_t sum, ArrayRef<int64_t> shape) const {
   return f.scratch(sum * bytes, all, f.builder.getF32Type());
 }
 
-/// Threads with adjacent columns read one sector of each part. Most threads of
-/// the block have different parts, so that no thread adds many.
+/// The columns and rows of partial sums that a block adds. A few threads with
+/// adjacent columns read one sector of memory; the other threads of the block
+/// read other blocks' partial sums, so that no thread adds many.
 static ColumnTile tileOf(const SumParts &parts) {
   constexpr int64_t ofSector = 32 / sizeof(float);
   return ColumnTile(parts.columns, 1, ofSector);

@@ -45,12 +45,12 @@ struct ColumnWork {
   mlir::Value begin, end; ///< The range of rows.
 };
 
-/// Emits `running`, the sums so far, plus the terms of a row. Its order is sum
-/// by sum, and column by column in each.
+/// Emits `running`, the sums so far, plus the terms of a row. Sums are ordered
+/// by number, then by column.
 using ColumnTerms =
     llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>(
         mlir::Value row, const Chunk &chunk, mlir::ValueRange running)>;
-/// Emits the use of the sums of one column.
+/// Emits the code that uses the finished sums of one column.
 using ColumnResults = llvm::function_ref<mlir::LogicalResult(
     mlir::Value column, llvm::ArrayRef<mlir::Value> sums)>;
 
@@ -72,8 +72,8 @@ mlir::LogicalResult addColumnSums(KernelFrame &f, const ColumnTile &tile,
 /// Allocates workgroup memory for `count` sums of a tile's columns.
 mlir::Value columnMemory(KernelFrame &f, const ColumnTile &tile, size_t count);
 
-/// Partial sums of blocks in the kernel's scratch memory, in f32: sum by sum,
-/// part by part.
+/// Partial sums of blocks in the kernel's scratch memory, in f32. For each of
+/// the `sums` there are `parts` rows of `columns` partial sums.
 struct SumParts {
   int64_t parts, columns, sums;
   int64_t scratchBytes() const {
@@ -85,12 +85,13 @@ struct SumParts {
                  llvm::ArrayRef<int64_t> shape) const;
 };
 
-/// Emits the use of the sums of one column, in the function of the second
-/// launch.
+/// Emits the code that uses the finished sums of one column, in the function of
+/// the second launch.
 using PartResults = llvm::function_ref<mlir::LogicalResult(
     KernelFrame &f, mlir::Value column, llvm::ArrayRef<mlir::Value> sums)>;
 
-/// Adds a launch that adds, for each column, the partial sums in order.
+/// Adds the second launch, which adds the partial sums of each column in the
+/// order of the blocks that wrote them.
 mlir::LogicalResult addSumOfParts(MappedKernel &mapped, planir::KernelOp kernel,
                                   mlir::gpu::GPUModuleOp module,
                                   const SumParts &parts, PartResults results);

@@ -83,7 +83,7 @@ ElementEmitter::Element ElementEmitter::readLanes(const Reader &reader,
 }
 
 /// Whether `column` is a multiple of the chunk's width. The chunk's base is
-/// one.
+/// such a multiple.
 bool ElementEmitter::startsChunk(Value column) const {
   if (column == chunk.base)
     return true;

@@ -26,8 +26,9 @@ namespace heddle::gpu {
 struct Chunk {
   mlir::Value base;
   llvm::SmallVector<mlir::Value> columns;
-  /// With a shape, `base` itself is no such multiple. Instead, the linear index
-  /// of (row, base) in a tensor of this shape is one.
+  /// If this shape is given, `base` need not be a multiple of the number of
+  /// columns. Instead, the linear index of (row, base) in a tensor of this
+  /// shape is such a multiple.
   llvm::SmallVector<mlir::Value> row;
   llvm::ArrayRef<int64_t> shape;
 
@@ -39,8 +40,8 @@ struct Chunk {
 class ElementEmitter {
 public:
   using Indices = llvm::ArrayRef<mlir::Value>;
-  /// Emits the element of a bound tensor at the given indices. Null if it has
-  /// none there.
+  /// Emits the element of a bound tensor at the given indices. Returns null if
+  /// the tensor has no element there.
   using Reader = std::function<mlir::Value(Indices)>;
 
   ElementEmitter(mlir::OpBuilder &builder, mlir::Location loc)
@@ -84,7 +85,8 @@ public:
   /// Emits the part of `elements` of `tensor` at `leading` that is the same for
   /// all columns.
   void hoist(mlir::Value tensor, Indices leading);
-  /// The same for `terms`.
+  /// Emits the part of `terms` of `reduction` at `leading` that is the same for
+  /// all columns.
   void hoistTerms(mlir::linalg::GenericOp reduction, Indices leading);
   /// Emits the part of the code of `tensor` that is the same for all its
   /// elements.
@@ -124,7 +126,8 @@ private:
   mlir::Value loadChunk(mlir::Value buffer, Indices start);
   bool startsChunk(mlir::Value column) const;
   bool isAligned(mlir::Value buffer, Indices start) const;
-  /// The element as a vector in a chunk of several columns, else as a scalar.
+  /// Returns the element as a vector if the chunk has several columns, else as
+  /// a scalar.
   mlir::Value ofChunk(Element element);
   /// Returns `value`, or failure if anything failed.
   mlir::FailureOr<mlir::Value> checked(mlir::Value value) const;

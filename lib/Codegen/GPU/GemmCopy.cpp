@@ -19,7 +19,8 @@ namespace heddle::gpu {
 /// The key of a row's permutation: the unit at i moves to i xor key.
 static Value keyOf(ThreadCode &c, const TileShape &shape, Value row) {
   int64_t units = shape.rowBytes() / accessBytes;
-  // A row shorter than all banks shares its key with the next rows.
+  // If a row is shorter than all banks together, the next rows use the same
+  // key.
   if (units < mixedUnits)
     return c.rem(c.div(row, mixedUnits / units), units);
   return c.rem(row, mixedUnits);

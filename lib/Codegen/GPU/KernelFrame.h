@@ -128,9 +128,9 @@ struct InsideIf {
   mlir::OpBuilder::InsertionGuard guard;
 };
 
-/// The number of elements of a chunk: as many as fill one access of the widest
-/// element type among the largest tensors of `kernel`, or a fraction of that
-/// which divides `columns`, if columns are given. Thus the lanes of a warp
+/// The number of elements of a chunk. A chunk fills one access of the widest
+/// element type among the largest tensors of `kernel`. If `columns` is given,
+/// the chunk is halved until its size divides it. Thus the lanes of a warp
 /// access consecutive bytes of all these tensors.
 int64_t widestChunk(planir::KernelOp kernel, int64_t columns = 0);
 
@@ -175,7 +175,8 @@ mlir::FailureOr<MappedKernel> mapRows(planir::KernelOp kernel,
 mlir::FailureOr<MappedKernel> mapGemm(planir::KernelOp kernel,
                                       mlir::gpu::GPUModuleOp module,
                                       const Chip &chip);
-/// Maps nn.attention or its gradient: blocks have queries or keys.
+/// Maps nn.attention or its gradient. Each block handles some of the queries or
+/// of the keys of one head.
 MappedKernel mapAttention(planir::KernelOp kernel,
                           mlir::gpu::GPUModuleOp module);
 

@@ -148,7 +148,8 @@ bool CallReader::readResults() {
     aux = addressOfResult(value);
   }
   d = addressOfResult(result);
-  // Each of these results must be yielded exactly once.
+  // The product's result, GELU's input and the sums must each be yielded
+  // exactly once.
   bool writesAux = end == ProductEnd::GeluTanh && aux >= 0;
   return d >= 0 &&
          yielded.size() == 1 + size_t(writesAux) + product.sums.size();

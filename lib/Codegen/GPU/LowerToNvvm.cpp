@@ -176,7 +176,8 @@ static void declareDynamicMemory(Operation *root) {
     if (type && type.getNumElements() == 0 &&
         global.getAddrSpace() == NVVM::kSharedMemorySpace) {
       global.setLinkage(LLVM::Linkage::External);
-      // All banks: mappings permute addresses within that range.
+      // 128 bytes cover all banks of shared memory. Mappings permute addresses
+      // within such a range.
       global.setAlignment(128);
     }
   });

@@ -138,7 +138,7 @@ HeadRows ForwardMapper::headRows(int64_t tensor, Value first) {
   return {qkv[tensor], kvHead, first, visible.count()};
 }
 
-/// With slices, the products copy the slices that they multiply.
+/// With slices, `multiplySlices` copies the slices that it multiplies.
 void ForwardMapper::copyColumns(Value first, Value stage) {
   if (isSliced())
     return;
@@ -250,8 +250,8 @@ MappedKernel mapAttention(planir::KernelOp kernel,
   auto op = dyn_cast<nn::AttentionOpInterface>(body.front());
   if (!op || op->getNextNode() != body.getTerminator())
     return MappedKernel::no("attention with other operations");
-  // Blocks, and later launches, read arguments after others have written
-  // results.
+  // An in-place result would overwrite arguments that other blocks, or later
+  // launches, have yet to read.
   if (llvm::any_of(kernel.getTies(), [](int64_t tie) { return tie >= 0; }))
     return MappedKernel::no("attention in place");
   auto timesYielded = [&](Value result) {
@@ -259,7 +259,8 @@ MappedKernel mapAttention(planir::KernelOp kernel,
   };
   auto isYielded = [&](Value result) { return timesYielded(result) > 0; };
   auto forward = dyn_cast<nn::AttentionOp>(*op);
-  // An evaluation does not use the forward pass's second result.
+  // A program that only evaluates does not use lse, the second result of the
+  // forward pass.
   if (forward ? !isYielded(forward.getOutput())
               : !llvm::all_of(op->getResults(), isYielded))
     return MappedKernel::no("attention whose results are not all yielded");

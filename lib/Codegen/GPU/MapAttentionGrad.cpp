@@ -52,8 +52,8 @@ public:
 
 protected:
   /// Computes M P in `weights` from scores, and dS in `scores` from the
-  /// products of output gradients and values. `lse` and `delta` return these
-  /// numbers for an element.
+  /// products of output gradients and values. `lse` and `delta` return the
+  /// value of the query of element (i, j).
   using OfElement = function_ref<Value(int64_t i, int64_t j)>;
   void gradScores(WarpTile &weights, WarpTile &scores, Value first,
                   Value isFull, ArrayRef<Value> bounds, bool keysAreColumns,
@@ -162,7 +162,8 @@ void GradMapper::hideOutside(WarpTile &weights, Value first,
   Values ends;
   for (int64_t i = 0; i < weights.rows; ++i)
     ends.push_back(visible.endSeeing(i32.add(firstOfWarp, tiles->row(i))));
-  // The block's first key has the earliest last query.
+  // The bound grows with the key. If even the block's first key is seen by all
+  // queries of the tile, nothing is masked.
   Value isFull =
       i32.less(i32.add(first, columns - 1), visible.endSeeing(firstRow));
   hide(weights, first, isFull, ends, /*below=*/true);
@@ -364,7 +365,7 @@ AttentionMapper::Values KeysMapper::queriesOf(Value head, Values sums) {
     copyNumbers(lses, at, columns, lse, head, first);
     copyNumbers(deltas, at, columns, delta, head, first);
   };
-  // Earlier queries see none of the block's keys.
+  // Queries before `begin` see none of the block's keys.
   Value begin = i32.floorTo(visible.firstSeeing(firstRow), columns);
   beginColumns(begin, copy);
   Value end = all;
@@ -403,7 +404,8 @@ void KeysMapper::addQueries(Value head, Value first, Value stage,
     lsesHere.push_back(loadNumber(lses, at));
     deltasHere.push_back(loadNumber(deltas, at));
   }
-  // The block's last key is seen by the fewest queries.
+  // With a causal mask, the block's last key is seen by the fewest queries. If
+  // all queries of the tile see it, nothing is masked.
   Value lastKey = i32.min(i32.add(firstRow, rowsOfBlock() - 1), spec.seq - 1);
   Value isFull = i32.less(visible.firstSeeing(lastKey), i32.add(first, 1));
   gradScores(

@@ -135,9 +135,10 @@ void GemmMapper::placeBlock() {
   firstColumn = c.mul(c.div(inBand, height), tiling.n);
 }
 
-/// Emits all steps along k and returns this thread's sums. Where a factor is
-/// summed, blocks of one row or column of tiles load each of its tiles once.
-/// They sum it, in a copy of the loop of their own.
+/// Emits all steps along k and returns this thread's sums. If a factor is
+/// summed too, only the blocks at one edge of the grid sum it, since together
+/// they load each of its tiles once. These blocks run a second copy of the
+/// loop.
 FailureOr<SmallVector<Value>> GemmMapper::emitSteps(Multiplier &multiplier,
                                                     const TileShape &summed) {
   ThreadCode &c = *code;
@@ -238,8 +239,8 @@ int64_t GemmMapper::resultChunk() {
   return 4;
 }
 
-/// Reads the block's sums by rows and emits their results. Each thread has some
-/// chunks.
+/// Reads the block's sums by rows and emits their results. Each thread computes
+/// some chunks of adjacent columns.
 LogicalResult GemmMapper::emitTile(SumTile &tile) {
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
@@ -331,8 +332,8 @@ Value GemmMapper::partPointer(Value inPart, Value row, Value column) {
   return c.at(c.globalPointer(all), c.mul(element, 4));
 }
 
-/// The address of a partial sum of a factor. These follow the sums of the
-/// product.
+/// The address of a partial sum of a factor. The partial sums of factors follow
+/// those of the product in scratch memory.
 Value GemmMapper::factorPartPointer(Value inPart, Value place) {
   ThreadCode &c = *code;
   Value all =
@@ -342,7 +343,8 @@ Value GemmMapper::factorPartPointer(Value inPart, Value place) {
   return c.at(c.globalPointer(all), c.mul(c.wide(element), 4));
 }
 
-/// Returns `width` adjacent sums: the partial sums, added in order.
+/// Returns `width` adjacent elements of the product: each is the sum, in order,
+/// of its partial sums.
 SmallVector<Value>
 GemmMapper::addParts(int64_t width, llvm::function_ref<Value(Value)> pointer) {
   ThreadCode &c = *code;
@@ -359,8 +361,8 @@ GemmMapper::addParts(int64_t width, llvm::function_ref<Value(Value)> pointer) {
   return sums;
 }
 
-/// Emits the second launch. Each thread has a chunk of the result, or one sum
-/// of a factor.
+/// Emits the second launch. Each thread computes a chunk of the result, or one
+/// sum of a factor.
 LogicalResult GemmMapper::emitSumOfParts() {
   constexpr int64_t threads = 256;
   if (failed(startFrame("_sum")))

@@ -94,7 +94,8 @@ static SmallVector<Value> indicesIn(KernelFrame &f, Value buffer,
   return indices;
 }
 
-/// Whether each element would be computed several times where it is used.
+/// Whether the operations that use `tensor` would compute each of its elements
+/// several times.
 static bool isAskedOften(OpResult tensor) {
   if (cast<GenericOp>(tensor.getOwner()).getNumReductionLoops())
     return true;
@@ -181,7 +182,7 @@ static PlainElement elementOf(KernelFrame &f, Value tensor) {
       b.create<arith::SubIOp>(f.loc, f.constant(blocks - 1), column);
   Value block = b.create<arith::SelectOp>(f.loc, isFromEnd, fromEnd, column);
   Value number = f.add(f.mul(block, threads), f.threadId());
-  // The block in the middle of an odd number belongs to the first layer.
+  // If the number of blocks is odd, the middle one belongs to the first layer.
   Value isOther = f.compare(arith::CmpIPredicate::ult, column, blocks / 2);
   Value isFirst = f.compare(arith::CmpIPredicate::eq,
                             f.blockId(mlir::gpu::Dimension::z), 0);

@@ -37,8 +37,8 @@ public:
 
 private:
   LogicalResult findReductions();
-  /// Returns the sum of the terms of `op` in this block's part; there are
-  /// `parts`.
+  /// Returns the sum of the terms of `op` over this block's share of the
+  /// tensor, which is divided into `parts` shares.
   FailureOr<Value> sumTerms(KernelFrame &f, GenericOp op, Value slots);
   LogicalResult emitParts(KernelFrame &f);
   LogicalResult emitAll(KernelFrame &f);

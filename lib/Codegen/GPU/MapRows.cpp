@@ -76,9 +76,11 @@ private:
   std::unique_ptr<KernelFrame> frame;
   int64_t threads = 0;
   std::optional<RowLayout> layout;
-  /// A thread's chunks, where something is kept in registers.
+  /// The chunks of a thread, if the kernel keeps elements in registers between
+  /// rounds.
   std::optional<RowChunks> chunks;
-  /// Rows that are kept in workgroup memory instead.
+  /// The rows that are kept in workgroup memory, if they are too long for
+  /// registers.
   std::optional<RowMemory> memory;
   /// Sums over rows, and the values of a thread's sums so far.
   std::optional<RowSums> sums;
@@ -183,7 +185,7 @@ bool RowMapper::mayDivide() const {
 }
 
 /// Copies the values that all rows share to workgroup memory, where all teams
-/// read them.
+/// (warps that each have a row) read them.
 LogicalResult RowMapper::shareColumns() {
   KernelFrame &f = *frame;
   int64_t extent = anyRound().extent;
@@ -211,8 +213,8 @@ LogicalResult RowMapper::shareColumns() {
   return success();
 }
 
-/// Prepares registers or workgroup memory for kept values, where these are the
-/// same for every row.
+/// Reserves what is used for every row: workgroup memory for kept rows, and
+/// registers or workgroup memory with the values that all rows share.
 LogicalResult RowMapper::placeKept() {
   KernelFrame &f = *frame;
   const RowRound &round = anyRound();
@@ -260,7 +262,8 @@ LogicalResult RowMapper::emitRows() {
     llvm::append_range(running, loop.getRegionIterArgs());
     if (failed(emitRow(loop.getInductionVar())))
       return failure();
-    // The next row writes the slots, which threads may still read for this one.
+    // The next row's reductions write the slots, which threads may still read
+    // for this row.
     if (!slots.empty() && form.rows() > blocks)
       b.create<mlir::gpu::BarrierOp>(f.loc);
     if (sums)
@@ -455,8 +458,8 @@ Value RowMapper::combineElements(const RowReduction &reduction, Value terms) {
   return parts.front();
 }
 
-/// Results of one value per row, in registers of every thread. Null for other
-/// results.
+/// Returns the values, in registers of every thread, of results that have one
+/// value per row. Other results get null.
 FailureOr<SmallVector<Value>> RowMapper::rowResults() {
   KernelFrame &f = *frame;
   SmallVector<Value> values(form.numResults());

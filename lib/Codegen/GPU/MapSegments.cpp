@@ -6,8 +6,8 @@
 //
 // Maps sums of squares and factors of segments of a flat tensor. A kernel has a
 // range of the tensor. Segments begin and end at multiples of 64 elements, and
-// counting in such units makes offsets fit 32 bits. A table in constant memory
-// holds the beginnings. Sums take two launches: a block for each piece of a
+// counting in such units makes offsets fit 32 bits. A constant table holds the
+// beginnings of segments. Sums take two launches: a block for each piece of a
 // segment, then a warp for each segment.
 //
 //===----------------------------------------------------------------------===//
@@ -24,7 +24,7 @@ namespace heddle::gpu {
 namespace {
 constexpr int64_t unit = 64;
 constexpr int64_t threads = 256;
-/// Length of a piece, which one block sums, in units.
+/// Length of a piece, which one block sums, in units of 64 elements.
 constexpr int64_t pieceUnits = 1024;
 /// Elements that a block scales, as accesses of each thread.
 constexpr int64_t accessesToScale = 16;
@@ -57,17 +57,17 @@ private:
   LogicalResult launch(StringRef suffix, int64_t blocks, int64_t blockThreads,
                        Stage body);
 
-  /// Emits a table of numbers in constant memory.
+  /// Emits a constant table of numbers in global memory.
   Value table(KernelFrame &f, StringRef name, ArrayRef<int32_t> numbers);
   Value at(KernelFrame &f, Value table, Value index) {
     return f.builder.create<memref::LoadOp>(f.loc, table, ValueRange(index));
   }
   /// Binary search: the last entry of the table that is at most `key`.
   Value search(KernelFrame &f, Value table, int64_t last, Value key);
-  /// The unit at which the kernel's range begins.
+  /// The unit, in the whole tensor, at which the kernel's range begins.
   Value firstUnit(KernelFrame &f);
-  /// The element of the range at which a unit begins, or the nearest element of
-  /// the range.
+  /// The element of the kernel's range at which unit `place` begins. If the
+  /// unit is outside of the range, the range's nearest end.
   Value inRun(KernelFrame &f, Value place);
   Value pieceSums(KernelFrame &f) {
     return f.scratch(0, {pieces.back()}, f.builder.getF64Type());
@@ -81,8 +81,8 @@ private:
   mlir::gpu::GPUModuleOp module;
   Value input, first;
   int64_t length, width;
-  /// For each segment its first unit, and the number of its first piece. The
-  /// last entry is the end of the last segment.
+  /// For each segment the number of its first unit, and that of its first
+  /// piece. One more entry follows, with the total of units or of pieces.
   SmallVector<int32_t> begins, pieces;
   MappedKernel mapped;
 };
@@ -144,7 +144,8 @@ Value SegmentMapper::inRun(KernelFrame &f, Value place) {
                unit);
 }
 
-/// Sums the squares of one piece, as far as the range has it.
+/// Sums the squares of the elements of one piece that are in the kernel's
+/// range.
 LogicalResult SegmentMapper::emitPieces(KernelFrame &f) {
   OpBuilder &b = f.builder;
   Type i32 = b.getI32Type();
@@ -178,7 +179,8 @@ LogicalResult SegmentMapper::emitPieces(KernelFrame &f) {
   return success();
 }
 
-/// Sums the pieces of one segment, by a warp.
+/// Adds the sums of one segment's pieces. A block of one warp does this for
+/// each segment.
 LogicalResult SegmentMapper::emitSums(KernelFrame &f) {
   OpBuilder &b = f.builder;
   Value firstPieces = table(f, "pieces", pieces), sums = pieceSums(f);

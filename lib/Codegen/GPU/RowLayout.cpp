@@ -47,11 +47,11 @@ static constexpr int64_t threadsWithMemory = 1024;
 static constexpr int64_t enoughBlocks = 640;
 static constexpr int64_t mostRows = 8;
 
-/// Limits of teams, where each warp has a row of its own: rows of a block at
-/// the same time, and accesses of a lane to each tensor. No warp waits for
-/// another, and more registers are free for kept values, since there are few
-/// threads. At least `leastTeamBlocks` blocks must remain for the
-/// multiprocessors of a large chip.
+/// Limits of teams: warps that each handle a row alone. `rowsAtOnce` is the
+/// number of teams of a block, `mostAccesses` how often a lane accesses each
+/// tensor. No warp waits for another, and more registers are free for kept
+/// values, since a block has few threads. At least `leastTeamBlocks` blocks
+/// must remain for the multiprocessors of a large chip.
 static constexpr int64_t rowsAtOnce = 8, mostAccesses = 8;
 static constexpr int64_t registersOfTeams = 2 * keptRegisters;
 static constexpr int64_t leastTeamBlocks = 128;
@@ -152,8 +152,9 @@ bool RowLayout::fits(ArrayRef<Value> kept) {
   return false;
 }
 
-/// The same for workgroup memory. It does not help kernels with sums over rows,
-/// which need a thread's columns in registers.
+/// Whether the elements of `kept` fit into workgroup memory. Kernels with sums
+/// over rows cannot keep rows there, since they need a thread's columns in
+/// registers.
 bool RowLayout::fitsMemory(ArrayRef<Value> kept) {
   const RowRound &round = *form.rounds().front();
   Walk any = {chunkOf(round), threadsWithMemory};
@@ -184,8 +185,8 @@ int64_t RowLayout::countBlocks() const {
 }
 
 /// Finds the tensors that may be kept: those whose rows several rounds read,
-/// and those with one row for all. There are none where rounds have rows of
-/// different lengths.
+/// and those with a single row that all rows share. Returns false, with no such
+/// tensors, if rounds have rows of different lengths.
 bool RowLayout::findKept() {
   const RowRound &first = *form.rounds().front();
   if (llvm::any_of(form.rounds(), [&](const RowRound *round) {

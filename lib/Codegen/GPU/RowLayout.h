@@ -48,7 +48,7 @@ public:
   /// every row.
   bool isShifted(const codegen::RowRound &round) const;
 
-  /// What a block keeps while it works on a row: tensors with such rows that
+  /// The tensors whose row a block keeps while it works on it: arguments that
   /// several rounds read (`keptRows`), and results that are read after they
   /// were stored (`keptResults`).
   llvm::ArrayRef<mlir::Value> keptRows() const { return rows; }

@@ -28,21 +28,21 @@ public:
   RowMemory(KernelFrame &f, const Walk &walk, int64_t extent,
             llvm::ArrayRef<mlir::Value> tensors);
 
-  /// Bytes of workgroup memory that this takes.
+  /// The bytes of workgroup memory that rows of `tensors` take.
   static int64_t bytesOf(const Walk &walk, int64_t extent,
                          llvm::ArrayRef<mlir::Value> tensors);
 
   /// Begins a row: no element of it is kept yet.
   void beginRow();
-  /// To be called in the body of a walk, for the row at `leading`. Loads the
-  /// chunk's elements that are kept, and keeps those of arguments that are not
-  /// yet.
+  /// Must be called in the body of a walk, for the row at `leading`. Loads the
+  /// chunk's elements that workgroup memory holds. Stores elements of arguments
+  /// there that it does not hold yet.
   mlir::LogicalResult fetch(const Walk &walk, const Chunk &chunk,
                             mlir::ArrayRef<mlir::Value> leading);
   /// Keeps a chunk's elements, if `tensor` is one of the tensors to keep.
   void put(mlir::Value tensor, const Walk &walk, const Chunk &chunk,
            mlir::Value elements);
-  /// Ends a walk: later walks find the elements that it has put.
+  /// Ends a walk: later walks find the elements that this walk has put.
   void endWalk() { known.insert(written.begin(), written.end()); }
 
 private:

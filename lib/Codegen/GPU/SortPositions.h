@@ -25,7 +25,8 @@ namespace heddle::gpu {
 class SortedPositions {
 public:
   static constexpr int64_t threads = 1024; ///< Threads of a block.
-  /// The two numbers of a segment.
+  /// Indices in an entry of `segments`: the end of the row's positions, and the
+  /// row.
   static constexpr int64_t end = 0, row = 1;
 
   SortedPositions(int64_t positions, int64_t rows);

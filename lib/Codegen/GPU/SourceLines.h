@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Equal layers share one kernel, so the text of a kernel cannot name a layer.
-// Its `.loc` lines therefore refer to operations of the kernel's body. The
-// launch knows the module.
+// Its `.loc` lines therefore refer to operations of the kernel's body. Which
+// layer runs is known from the launch.
 //
 //===----------------------------------------------------------------------===//
 

@@ -53,8 +53,8 @@ public:
   mlir::Value wide(mlir::Value value);
   mlir::Value toIndex(mlir::Value value);
   mlir::Value toI32(mlir::Value index);
-  /// `widen`: a float, or a vector of floats, as f32. `narrow`: f32 rounded to
-  /// `type`.
+  /// `widen` converts a float, or a vector of floats, to f32. `narrow` rounds
+  /// f32 to `type`.
   mlir::Value widen(mlir::Value value);
   mlir::Value narrow(mlir::Value value, mlir::Type type);
   /// The indices, of type index, of element `linear` of a row-major tensor of

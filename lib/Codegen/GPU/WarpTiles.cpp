@@ -207,7 +207,8 @@ Value MmaTiles::leftFragment(const WarpTile &tile, int64_t first) {
   auto pairType = VectorType::get({2}, element);
   for (int64_t j : {first / 4, first / 4 + 2})
     for (int64_t i : {0, 1}) {
-      // The second operand becomes the lower half.
+      // The instruction puts its second operand into the lower half of the
+      // result.
       auto call = f.builder.create<LLVM::CallIntrinsicOp>(
           f.loc, pairType, f.builder.getStringAttr("llvm.nvvm.ff2bf16x2.rn"),
           ValueRange{tile.at(i, j + 1), tile.at(i, j)});

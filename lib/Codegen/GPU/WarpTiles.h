@@ -81,8 +81,9 @@ public:
   /// `lanesOfRow`: adjacent lanes that share a row.
   int64_t rowsOfThread() const { return threadRows; }
   int64_t lanesOfRow() const { return rowLanes; }
-  /// `width`: elements of a row in workgroup memory, with zeros to a multiple.
-  /// `leadingDimension` adds padding to that, which avoids bank conflicts.
+  /// `width`: elements of a row in workgroup memory, including zeros that pad
+  /// the row. `leadingDimension` adds more padding, which avoids bank
+  /// conflicts.
   int64_t width() const { return paddedWidth; }
   int64_t leadingDimension() const {
     return paddedWidth + accessBytes / dist::byteSize(element);
@@ -94,8 +95,9 @@ public:
   /// of its column `j` from that.
   virtual mlir::Value firstColumn() = 0;
   virtual int64_t columnOffset(int64_t j) = 0;
-  /// The same for tiles of sums (`accumulate`), whose columns are features.
-  /// `chunk` of them are adjacent.
+  /// The columns of a tile of sums (`accumulate`), which are features: the
+  /// thread's first column, and the distance of its column `j` from that.
+  /// Groups of `chunk` columns are adjacent.
   virtual mlir::Value firstSumColumn() = 0;
   virtual int64_t sumColumnOffset(int64_t j) = 0;
   virtual int64_t chunk() const = 0;
