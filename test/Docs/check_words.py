@@ -22,7 +22,7 @@ KERNELS = ("lib/Codegen", "include/heddle/Codegen", "dialects/NN", "dialects/Dis
            "dialects/Plan", "lib/Transforms")
 # A regular expression, the folders in which it is a private word, and the word to use.
 WORDS = (
-    (r"(?<!factor\.)[uU]nits?(?! for)", SHARD, "bucket"),
+    (r"(?<!factor\.)[uU]nits?(?! attribute)", SHARD, "bucket"),
     (r"(struct|class) (Place|Part|Piece|Run|Window|Way|Thing|Unit)(?= *[:{;])", CODE,
      "a name that says what it is of"),
     (r"[wW]indows?(?! of states)", STREAMED, "tile"),
