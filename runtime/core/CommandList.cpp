@@ -75,9 +75,9 @@ private:
     const plan::Sequence &sequence;
     const Context &context;
     size_t index;
-    /// For each command of the sequence the number of the collective or event
-    /// that it starts or records, which waits for the command use; -1 for other
-    /// commands.
+    /// For each command of the sequence: the number of the collective that it
+    /// starts or of the event that it records, for waits that name the command;
+    /// -1 for other commands.
     std::vector<int64_t> &tokens;
   };
 

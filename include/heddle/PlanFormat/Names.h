@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Names of enumerators, in one table next to the enumeration. Plans, messages
-// and tools use them. JSON has a value of such an enumeration as its name.
+// and tools use them. In JSON a value of such an enumeration is its name.
 //
 //===----------------------------------------------------------------------===//
 

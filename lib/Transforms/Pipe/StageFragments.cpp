@@ -35,8 +35,8 @@ void FragmentWriter::write() {
         markNeeded(sum->start);
     }
   }
-  // First receive values that this fragment only passes on to the next stage,
-  // so that the next stage does not wait for this fragment's computation.
+  // First receive and pass on values that this fragment does not use, so that
+  // the next stage does not wait for this fragment's computation.
   for (auto &[key, arrival] : routes.arrivals) {
     auto &[value, place] = key;
     if (place == fragment &&

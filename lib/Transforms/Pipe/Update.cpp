@@ -131,9 +131,9 @@ static void rename(Operation *copy, nn::BucketOp bucket) {
 }
 
 /// The shape of the result of `copy`, a copy of `op` on the stage's shorter
-/// buckets; `old` is op's result. Sums per block or segment follow from the new
-/// operand. Other results keep the shape of the operand that had the same shape
-/// as `old`.
+/// buckets; `old` is op's result. For sums per block or segment the shape
+/// follows from the copy. Any other result keeps the shape of the operand that
+/// had the same shape as `old`.
 static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
                                           Value old) {
   auto shapeOf = [](Value value) {

@@ -55,8 +55,9 @@ struct MoveLine {
   int64_t bytes = 0;  ///< For files, whole blocks of `fileBlock`.
   /// The bytes by the role of the state that is copied from or to.
   std::map<plan::StateRole, int64_t> bytesOf;
-  /// The bytes of `bytes` that copy rows of tables which are split over ranks.
-  /// They are an upper bound: a rank does not read rows that another rank has.
+  /// The part of `bytes` that belongs to rows of tables which are split over
+  /// ranks. It is an upper bound: a rank does not read rows that another rank
+  /// has.
   int64_t bytesOfParts = 0;
   /// The bytes that are copied while the device runs kernels. On a CPU only
   /// copies from and to files overlap with kernels, except for rows of tables:
