@@ -27,7 +27,8 @@ void config::requireDraftable(const Settings &values) {
 ResolvedSettings config::draftSettings(const ResolvedSettings &asked,
                                        const Settings &settled) {
   ResolvedSettings settings = asked;
-  // A draft uses the page numbers of its target, and has no budget of its own.
+  // The draft's cache uses the page numbers of the target's cache, so that it
+  // has no budget of its own.
   settings.values.cacheBytes = 0;
   settings.values.maxContext = settled.maxContext;
   settings.setOrigin("max_context", {Origin::Kind::Derived, "--draft", {}});

@@ -103,8 +103,9 @@ bool hasType(const io::JsonValue &value, unsigned types) {
 // Verdicts
 //===----------------------------------------------------------------------===//
 
-/// Sections with parameters of something unsupported, and the reason why they
-/// have no effect. Only their owner is an error.
+/// Paths of sections with parameters of an unsupported optimizer or schedule,
+/// and the reason why the parameters have no effect. Only the type of the
+/// optimizer or schedule is reported as an error.
 using Foreign = std::map<std::string, std::string>;
 
 /// Gives each key of a document its verdict, and adds a row for each value.
@@ -341,7 +342,7 @@ static void giveType(const io::JsonValue &value, Merger &merger) {
   std::string type = value.asString();
   std::transform(type.begin(), type.end(), type.begin(),
                  [](unsigned char c) { return std::tolower(c); });
-  // This is DeepSpeed's older spelling of the key.
+  // DeepSpeed's older spelling of bf16 is `bfp16`.
   merger.give("communication_type",
               type == "bfp16" ? std::string("bf16") : type, fileOrigin(value));
 }
@@ -416,7 +417,7 @@ static const io::JsonValue *findPath(const io::JsonValue &root,
   return value;
 }
 
-/// The section of a path.
+/// The path of the section that contains the key at `path`.
 static std::string sectionOf(const std::string &path) {
   size_t dot = path.rfind('.');
   return dot == std::string::npos ? "" : path.substr(0, dot);
@@ -448,8 +449,8 @@ static void readSetting(const SettingField &field, const io::JsonValue &root,
   }
 }
 
-/// The parameters of an optimizer or a schedule that is not supported. A flag
-/// for the optimizer replaces both its type and its parameters.
+/// Finds the parameters of an optimizer or a schedule that is not supported. A
+/// flag for the optimizer replaces both its type and its parameters.
 static Foreign findForeign(const io::JsonValue &root) {
   auto nameAt = [&](const char *path) -> const io::JsonValue * {
     const io::JsonValue *type = findPath(root, path);

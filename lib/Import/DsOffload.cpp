@@ -176,9 +176,9 @@ void config::mergeSwapPaths(const io::JsonValue &root, Merger &merger) {
     merger.give("swap_dir", text, fileOrigin(*first));
 }
 
-/// DeepSpeed's CPU optimizer updates all states in host memory, or the part
-/// that a ratio gives. A ratio also applies to states that a flag has placed
-/// there.
+/// DeepSpeed's CPU optimizer updates all states in host memory, or the share
+/// that `ratio` gives. The ratio also applies to states that are in host memory
+/// because of a flag.
 void config::mergeHostUpdates(const io::JsonValue &root, Merger &merger) {
   const io::JsonValue *ratio =
       valueAt(root, {"zero_optimization", "offload_optimizer", "ratio"});

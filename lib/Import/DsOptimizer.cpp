@@ -426,7 +426,8 @@ void config::mergeScheduleFlags(Merger &merger) {
   if (values.scheduler == Scheduler::None) {
     if (!warmup && !train)
       return;
-    // These are the Trainer's schedules `linear` and `constant_with_warmup`.
+    // Without another schedule, these flags choose the Trainer's schedules:
+    // `linear`, or `constant_with_warmup` if only --warmup-steps is given.
     const char *flag = train ? "--train-steps" : "--warmup-steps";
     values.scheduler = train ? Scheduler::WarmupDecayLR : Scheduler::WarmupLR;
     values.schedulerParams = nlohmann::json({{"warmup_min_lr", 0.0},
@@ -443,8 +444,8 @@ void config::mergeScheduleFlags(Merger &merger) {
   if (train)
     setParameter(params, "total_num_steps", std::stoll(*train), "--train-steps",
                  merger);
-  // WarmupCosineLR uses the optimizer's learning rate, as WarmupLR does without
-  // a maximum.
+  // WarmupCosineLR always uses the optimizer's learning rate, WarmupLR only if
+  // `warmup_max_lr` is absent.
   bool takesRate = values.scheduler == Scheduler::WarmupCosineLR ||
                    (values.scheduler == Scheduler::WarmupLR &&
                     !params.contains("warmup_max_lr"));

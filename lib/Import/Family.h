@@ -173,8 +173,8 @@ class FamilyModel {
 public:
   virtual ~FamilyModel() = default;
   virtual std::vector<Weight> weights() const = 0;
-  /// Builds the forward pass from ids to logits, which it returns; to hidden
-  /// states if `m` has no head.
+  /// Builds the forward pass from ids to logits and returns the logits. If `m`
+  /// has no head, returns the hidden states.
   virtual Tensor forward(Modules &m) const = 0;
 
   Dim vocab, positions, embed, layers;
@@ -225,7 +225,8 @@ std::shared_ptr<const FamilyModel> readAs(const Config &config) {
 void findSpecialTokens(const io::JsonValue &config,
                        const std::string &directory, ModelSpec &spec);
 
-// Each is defined in a file of Families/. ModelSpec.cpp lists them.
+// The supported families. Each is defined in a file of Families/; ModelSpec.cpp
+// lists them.
 const Family &bertFamily();
 const Family &gemma2Family();
 const Family &gpt2Family();

@@ -407,8 +407,8 @@ ForwardBuilder::Random ForwardBuilder::random(const std::string &path) {
   Value microBatch = input(nn::PortRole::MicroBatch, builder.getIndexType());
   if (!layer)
     return {rng, indexConstant(0, path), microBatch};
-  // The calls determine the order of the layer's arguments, so that it must
-  // stay.
+  // The order of the calls of `use` and `addArgument` is the order of the
+  // layer's arguments, so it must not change.
   rng = use(rng);
   if (!layer->index)
     layer->index = layer->function.getBody().addArgument(

@@ -24,8 +24,9 @@ static constexpr const char *weightEnd = ".weight", *orderEnd = ".order";
 
 namespace {
 
-/// The weights of one product in all layers. For each quantized weight: the
-/// tensors with the order of its inputs, which are equal, and that order.
+/// The weights of one product in all layers. `tensors` has for each quantized
+/// weight the tensors of the files that give the order of its inputs, which
+/// must be equal. `orders` has that order.
 struct Product {
   std::vector<ParameterSpec *> weights;
   std::vector<std::set<std::string>> tensors;
@@ -84,7 +85,8 @@ public:
   explicit Orders(const io::WeightSet &weights) : weights(weights) {}
   /// The tensor with the order of a matrix's inputs; "" if there is none.
   std::string tensorOf(const std::string &matrix) const;
-  /// The order; none if groups have different numbers of inputs.
+  /// The order that `tensor` gives; none if groups have different numbers of
+  /// inputs.
   const std::optional<std::vector<int32_t>> &at(const std::string &tensor);
 
 private:
@@ -151,7 +153,8 @@ void config::orderInputs(const io::WeightSet &weights, ModelSpec &spec) {
   std::vector<ParameterSpec> added;
   std::vector<const Product *> ordered;
   for (Product *product : inTurn) {
-    // Layers share code, so that all are dequantized if some are not quantized.
+    // All layers run the same code. If some layers' weights are not quantized,
+    // those of the other layers are dequantized.
     if (product->orders.size() < product->weights.size()) {
       for (ParameterSpec *weight : product->weights) {
         weight->isCoded = false;

@@ -55,7 +55,7 @@ public:
 
   /// The ids of the tokens.
   virtual Tensor ids() = 0;
-  /// The number of each token's text in its row, from 0.
+  /// The number of each token's segment in its row, from 0.
   virtual Tensor segments() = 0;
   /// The number of tokens of each row. Later positions are padding.
   virtual Tensor lengths() = 0;
@@ -87,7 +87,7 @@ public:
                            Tensor lengths = {}) = 0;
   /// Returns `x` if `p` is 0.
   virtual Tensor dropout(Tensor x, double p, const std::string &path) = 0;
-  /// The sum. With `path`, it is the result of a module that adds.
+  /// x + y. With `path`, the sum is the result of the module at that path.
   virtual Tensor add(Tensor x, Tensor y, const std::string &path = "") = 0;
   virtual Tensor multiply(Tensor x, Tensor y, const std::string &path) = 0;
   /// `factor` times x. The factor is rounded to the type of x.

@@ -59,8 +59,8 @@ static void checkContext(const ResolvedSettings &settings,
          spec.positionsLocation);
 }
 
-/// Rejects int8 activations without quantized weights, made here or in the
-/// files.
+/// Rejects int8 activations unless --quantize makes weights quantized or keeps
+/// the quantized weights of the files.
 static void checkActivations(const Settings &values) {
   if (values.quantizeActivations == QuantizeActivations::None ||
       values.quantize != Quantize::None)
@@ -139,7 +139,7 @@ void config::checkKept(const ResolvedSettings &settings,
     auto matches = [&](const std::string &name) {
       return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
     };
-    // An invalid pattern is reported later, where weights are packed.
+    // An invalid pattern is reported later, when weights are quantized.
     size_t open = pattern.find('[');
     bool isWhole = open == std::string::npos ||
                    pattern.find(']', open) != std::string::npos;
@@ -234,11 +234,12 @@ static void settlePrecision(ResolvedSettings &settings, const ModelSpec &spec) {
   settings.setOrigin("precision", {Origin::Kind::Model, "", {}});
 }
 
-/// The default number of tokens of a row or a text.
+/// The default number of tokens of a row or of a generated sequence.
 static constexpr int64_t usualTokens = 4096;
 
-/// Sets up text generation for a binary that trains: a cache for one text of a
-/// row's length. No cache where such programs cannot be compiled.
+/// Sets up text generation for a binary that trains: its cache holds one
+/// sequence, as long as a row. There is no cache where such programs cannot be
+/// compiled.
 static void settleTexts(ResolvedSettings &settings, const ModelSpec &spec) {
   Settings &values = settings.values;
   if (!settings.origins.count("seq")) {

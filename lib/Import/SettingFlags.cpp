@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reads the flags whose text needs more than the setting's type: meshes,
-// targets, budgets, places, betas and groups.
+// targets, memory budgets, placements of states, betas and parameter groups.
 //
 //===----------------------------------------------------------------------===//
 
@@ -120,7 +120,8 @@ void config::mergeMesh(const SettingFlag &flag, const std::string &mesh,
   }
 }
 
-/// The targets that a text names, in order. No value means `auto`.
+/// Parses a list of targets, and keeps its order. An element without value is
+/// `auto`. Returns nothing if a word is no target or is repeated.
 static std::optional<std::vector<std::optional<Target>>>
 parseTargets(const std::string &text) {
   std::vector<std::optional<Target>> targets;
@@ -301,7 +302,7 @@ void config::mergeGroups(const SettingFlag &flag, const std::string &text,
                          Merger &merger) {
   std::vector<std::string> groups;
   for (std::string group : splitAt("\n", text)) {
-    // A number is no list of parameters: it is the group of --quantize.
+    // A number is no parameter group: it is a value of --quantize-group.
     if (settingOf("quantize_group").range.take(group)) {
       giveFromFlag(flag, group, "quantize_group", int64_t(std::stoll(group)),
                    merger);

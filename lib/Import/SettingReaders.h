@@ -34,7 +34,7 @@ void mergeTargets(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
 /// Names of targets, each at most once, or auto.
 io::ValueRange targetsRange();
-/// Sets at least ZeRO 1.
+/// Raises the ZeRO stage to 1 if it is lower.
 void mergeDistributedOptimizer(const SettingFlag &flag, const std::string &text,
                                Merger &merger);
 /// Reads a size: `16GiB`.
@@ -96,7 +96,8 @@ void readBetas(const SettingField &field, const io::JsonValue &value,
 void readNothing(const SettingField &field, const io::JsonValue &value,
                  Merger &merger);
 
-/// These choose pinned memory instead of host memory, if a file asks for both.
+/// `mergePinnedOptimizer` and `mergePinnedParameters` choose pinned memory
+/// where a ds_config.json asks for host memory with `pin_memory`.
 void mergePinnedOptimizer(const io::JsonValue &root, Merger &merger);
 void mergePinnedParameters(const io::JsonValue &root, Merger &merger);
 /// Reads the directories of offload files.

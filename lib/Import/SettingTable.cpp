@@ -47,7 +47,9 @@ static const char *typeOfFlag(const SettingField &field) {
 
 SettingField &SettingField::flag(const char *names, const char *group,
                                  const char *help, const char *shown) {
-  // Any text but "" is possible. A rejected word is reported where it is read.
+  // A setting whose range has no description, or that has words with an error
+  // of their own, takes any text except "". Such words are reported when the
+  // value is read.
   bool isText = range.describe().empty() || refused;
   flags.push_back({names, group, help, shown,
                    isText ? io::range::text() : range, typeOfFlag(*this),

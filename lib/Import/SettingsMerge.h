@@ -72,9 +72,9 @@ public:
   }
   /// Whether the file leaves `key` open and no stronger source has given it.
   bool isOpen(const std::string &key) const;
-  /// These give open settings the defaults of Hugging Face's Trainer.
-  /// `fillMicroBatch` runs before the batch is resolved, and `fillOpen` after
-  /// it.
+  /// `fillMicroBatch` and `fillOpen` give open settings the defaults of Hugging
+  /// Face's Trainer. `fillMicroBatch` runs before the batch is resolved,
+  /// `fillOpen` after it.
   void fillMicroBatch();
   void fillOpen();
   /// Changes the verdict of the explanation's row at `path`.

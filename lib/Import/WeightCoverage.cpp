@@ -115,7 +115,8 @@ static std::string ignoreReason(const std::string &name, const Family &family,
   for (const auto &[pattern, reason] : family.ignored)
     if (matchesPattern(name, pattern))
       return reason;
-  // If the head were not tied, it would be a parameter.
+  // Files may contain the head even if it is tied to the embedding. An untied
+  // head would be a parameter.
   if (name == family.head && spec.model && spec.model->tied)
     return "tie_word_embeddings: the head is " + spec.parameters.front().name;
   return "";

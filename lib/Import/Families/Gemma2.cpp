@@ -115,7 +115,7 @@ const Family &config::gemma2Family() {
          {"cache_implementation", V::Meaningless, "the cache is planned"},
          {"use_bidirectional_attention", V::NeutralOnly,
           "attention that sees what follows is not supported"}});
-    // Its activation has only the key `hidden_activation`.
+    // Gemma 2 reads its activation only from the key `hidden_activation`.
     for (ConfigKey &key : keys)
       if (key.name == std::string("hidden_act"))
         key = {"hidden_act", V::Meaningless, "hidden_activation says it"};

@@ -146,9 +146,9 @@ void CpuDevice::copy(Stream stream, Address target, Address source,
   perform(MoveWork{map(target), map(source), 0, bytes});
 }
 
-/// The ids are final at this point, because kernels run during submission. The
-/// copy is small, so the host waits for it, and only for transfers of the same
-/// bytes.
+/// Copies rows before it returns. The ids are final, because kernels run during
+/// submission. First waits for transfers with files that use the same bytes,
+/// but for no others; the copy itself is small.
 void CpuDevice::copyRows(Stream, const RowCopy &rows) {
   io::RowChoice choice = {rows.rowBytes, rows.tableRows,
                           reinterpret_cast<const int32_t *>(map(rows.ids)),
@@ -204,16 +204,16 @@ void CpuDevice::await(const io::OffloadPoint &point) {
                   transfers.end());
 }
 
-/// A stream's work except its file transfers is complete, so that only these
-/// are recorded.
+/// Records only the stream's transfers with files: all other work has completed
+/// when its submission returns.
 void CpuDevice::record(Stream stream, Event event) {
   points[event.number] = known[size_t(stream)];
 }
 
-/// For a stream that computes, the host waits, since kernels run during
-/// submission. A stream that copies only remembers what it has to wait for: the
-/// event's transfers have started before, and transfers of the same bytes stay
-/// in order.
+/// If the stream computes, the host waits, since kernels run during submission.
+/// If the stream copies, the event's transfers are only added to those that the
+/// stream depends on: they have started already, and transfers of the same
+/// bytes stay in order.
 void CpuDevice::wait(Stream stream, Event event) {
   if (plan::copiesBeside(stream))
     known[size_t(stream)].include(points[event.number]);

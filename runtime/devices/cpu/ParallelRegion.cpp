@@ -76,8 +76,8 @@ static void perform(const CpuWork &work, const WorkingThread &self) {
              work);
 }
 
-/// The work of one thread. Results of small items do not depend on the number
-/// of threads.
+/// The work of one thread. Thread 0 performs small items alone: their results
+/// do not depend on the number of threads.
 static void work(const void *context, int64_t thread, int64_t threads) {
   const auto &region = *static_cast<const RunningRegion *>(context);
   int turn = 0;

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Each loop keeps enough independent accumulators to hide the latency of its
+// Measures the peak rate of multiplications by loops of one instruction. Each
+// loop keeps enough independent accumulators to hide the latency of its
 // instruction and touches no memory.
 //
 //===----------------------------------------------------------------------===//
@@ -146,10 +147,10 @@ static MultiplyUnit chooseUnit(const std::string &precision) {
   return {"sse2", loopSse, accumulators * 4 * 2};
 }
 
-/// A call takes some microseconds.
+/// The rounds of one call of a loop, which takes some microseconds.
 static constexpr int64_t roundsPerCall = 1000;
-/// Shorter than a scheduler's time slice: on a busy machine, some intervals
-/// then have the cores to themselves.
+/// The length of an interval. It is shorter than a scheduler's time slice: on a
+/// busy machine, some intervals then have the cores to themselves.
 static constexpr std::chrono::milliseconds sampleTime(2);
 static constexpr int64_t numSamples = 50;
 

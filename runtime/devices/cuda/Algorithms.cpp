@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Format of the file: a checksum of the other lines, then a line for each
-// product, with its description and the words of its algorithm.
+// Format of the file that keeps cuBLASLt's algorithms: a checksum of the other
+// lines, then a line for each product, with its description and the words of
+// its algorithm.
 //
 //===----------------------------------------------------------------------===//
 

@@ -393,7 +393,8 @@ void CudaDevice::copyFile(Stream stream, Address target, Address source,
     follow(stream, ring);
 }
 
-/// Uses the one buffer, and therefore the one stream, that row copies have.
+/// All row copies share one buffer of pinned memory, so they all run on the
+/// stream Copy, which uses that buffer.
 void CudaDevice::copyRows(Stream stream, const RowCopy &rows) {
   constexpr Stream buffer = Stream::Copy;
   if (stream != buffer)
@@ -454,7 +455,8 @@ void CudaDevice::record(Stream stream, Event event) {
 }
 
 void CudaDevice::wait(Stream stream, Event event) {
-  // Everything before and after a capture is ordered with all of it already.
+  // No wait is needed between work inside of a capture and work outside of it:
+  // the whole graph is ordered with all work before and after it.
   if (isCapturing ? !here[event.number] : captured[event.number])
     return;
   check(driver.streamWait(of(stream), events[event.number], 0),

@@ -85,7 +85,8 @@ void FileCopies::read(StreamHandle stream, DevicePointer target, Address source,
     auto prepare = [=] {
       if (of && piece == 0)
         of->begin = io::steadyNow();
-      // The slots of earlier pieces are free again.
+      // When the stream gets here, earlier pieces are on the GPU. Their slots
+      // are free, so that the next reads into them may start.
       int64_t begin = piece == 0 ? 0 : piece - 1 + numSlots;
       for (int64_t next = begin; next < std::min(pieces, piece + numSlots);
            ++next)

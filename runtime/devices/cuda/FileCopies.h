@@ -45,9 +45,10 @@ public:
   /// Releases the rings. No copy may be running.
   void close();
 
-  /// These submit a copy to the stream. The stream continues when the bytes are
-  /// on the GPU, or have left it; a later read of the same bytes of the file
-  /// waits for them. With `repeats` the copy is captured in a graph.
+  /// `read` and `write` submit a copy to the stream. Later work of the stream
+  /// runs when the bytes are on the GPU (`read`), or are copied from the GPU to
+  /// pinned memory (`write`). A later read of the same bytes of the file waits
+  /// until they are written. With `repeats` the copy is captured in a graph.
   void read(StreamHandle stream, DevicePointer target, Address source,
             int64_t bytes, bool repeats);
   void write(StreamHandle stream, Address target, DevicePointer source,
@@ -58,8 +59,8 @@ public:
     readers.tasks.check();
     writers.tasks.check();
   }
-  /// Access for the host while both streams are idle. Throws the first error of
-  /// earlier copies.
+  /// The offloaded memory, which the host may access while both streams are
+  /// idle. Throws the first error of earlier copies.
   OffloadMemory &memory() {
     checkTasks();
     return swap;
@@ -69,8 +70,8 @@ public:
   void readRows(char *target, Address source, const io::RowChoice &choice) {
     swap.readRows(target, source, choice);
   }
-  /// Waits until everything that has left the GPU is in the files. Throws the
-  /// first error of earlier copies.
+  /// Waits until all bytes that `write` has copied from the GPU are in the
+  /// files. Throws the first error of earlier copies.
   void finish() {
     checkTasks();
     swap.await(swap.started());

@@ -16,9 +16,9 @@
 
 namespace heddle::rt::cuda {
 
-/// The GPU of a rank with this number on its machine. If only one is visible,
-/// that one: a launcher may show each rank only its own GPU. Throws H0282 if
-/// the rank has none.
+/// The GPU whose number is the rank's number on its machine. If only one GPU is
+/// visible, returns that one, since a launcher may show each rank only its own
+/// GPU. Throws H0282 if the rank has none.
 DeviceNumber chooseGpu(const Driver &driver, int64_t localRank);
 GpuModel modelOf(const Driver &driver, DeviceNumber number);
 /// The GPU's peak FLOP rate in computations of `precision`, from its

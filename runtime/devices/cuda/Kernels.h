@@ -25,7 +25,8 @@ namespace heddle::rt::cuda {
 struct LoadedKernel {
   struct Launch {
     Function function = nullptr;
-    /// Complete except for the stream and the attributes, which are below.
+    /// The launch's configuration, complete except for the stream and the
+    /// attributes below.
     LaunchConfig config = {};
     std::optional<LaunchAttribute> cluster;
   };

@@ -43,7 +43,7 @@ void Launcher::submit(StreamHandle stream, const KernelLaunch &launch,
                       const Scratch &scratch, bool repeats) {
   const auto &kernel = *reinterpret_cast<const LoadedKernel *>(
       reinterpret_cast<uintptr_t>(launch.kernel));
-  // No range for captured launches, which run later.
+  // Captured launches get no profiler range, since they run later.
   const std::string &name =
       launch.path && !launch.path->empty() ? *launch.path : kernel.name;
   ProfilerRange range(repeats ? nullptr : name.c_str());

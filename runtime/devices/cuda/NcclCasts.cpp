@@ -6,8 +6,8 @@
 //
 // NCCL sends and adds values of one type. Where that is not the type of the
 // plan's buffers, data is cast to staging memory before it is sent, and from it
-// after it is received, as much at a time as fits. All of it is work of one
-// stream.
+// after it is received, as much at a time as fits. One stream does all of this
+// work.
 //
 //===----------------------------------------------------------------------===//
 

@@ -153,7 +153,8 @@ void Link::abort() {
 }
 
 void Link::check() const {
-  // More time than a process needs to end after it has reported an error.
+  // Longer than the process needs to end after it has reported an error, so
+  // that this thread reports no second error.
   constexpr std::chrono::seconds parting(10);
   std::unique_lock<std::mutex> lock(mutex);
   bool isLost = isAborted && found == Success;
@@ -247,8 +248,8 @@ void *nccl::pointer(Address address) {
 }
 
 /// Calls `function` for each segment of the layout, with its index in the whole
-/// tensor, its index in a part, and its length in a part. These are the same
-/// for every rank.
+/// tensor, its index in a part, and its length in a part. The segments are the
+/// same for every rank.
 template <typename Function>
 static void forEachSegment(const CollectiveShape &shape, Function function) {
   const PartLayout &layout = shape.layout;

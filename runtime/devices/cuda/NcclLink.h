@@ -39,7 +39,8 @@ struct Library {
 DataType typeOf(plan::DType type);
 void *pointer(Address address);
 /// The index in the whole tensor of element `element` of a part, and the number
-/// of elements from there on that are contiguous in both.
+/// of elements from there on that are contiguous in the part as well as in the
+/// whole tensor.
 std::pair<int64_t, int64_t> contiguousFrom(const plan::PartLayout &layout,
                                            const plan::CollectiveShape &shape,
                                            int64_t part, int64_t element);

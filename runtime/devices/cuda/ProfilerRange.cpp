@@ -24,7 +24,8 @@ namespace {
 struct ModuleTable {
   static constexpr size_t most = 16;
   std::array<FunctionPointer, most> functions = {};
-  /// Ends with a null pointer.
+  /// The addresses of the module's function pointers, ending with a null
+  /// pointer.
   std::array<FunctionPointer *, most + 1> places = {};
 };
 } // namespace

@@ -92,7 +92,8 @@ private:
                           ///< until it ends.
   OffloadMemory swap;
   std::vector<io::OffloadPoint> points; ///< The transfers before each event.
-  /// Transfers of the streams Copy and Store which the host has not waited for.
+  /// For each stream, the transfers with files that it has started or depends
+  /// on. The host has not waited for them yet.
   std::array<io::OffloadPoint, numStreams> known;
   std::vector<Transfer> transfers;
   std::vector<std::vector<CpuWork>> captured;

@@ -38,7 +38,7 @@ struct MoveWork {
   int64_t bytes;
 };
 
-/// Rows of a table to copy; few bytes.
+/// Rows of a table to copy. They are few bytes, so one thread copies them.
 struct RowsWork {
   char *target;
   const char *source;

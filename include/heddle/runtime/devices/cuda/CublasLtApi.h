@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Heddle's own declarations, so that building needs no CUDA (see CudaApi.h).
-// Names and values are those of cublasLt.h, which are the same in versions 12
-// and 13.
+// Heddle's own declarations of cuBLASLt, so that building needs no CUDA (see
+// CudaApi.h). Names and values are those of cublasLt.h, which are the same in
+// versions 12 and 13.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Heddle's own declarations, so that neither a build nor a binary needs CUDA.
-// Names and values are those of cuda.h; a test compares them where cuda.h is
-// installed.
+// Heddle's own declarations of the CUDA driver, so that neither a build nor a
+// binary needs CUDA. Names and values are those of cuda.h; a test compares them
+// where cuda.h is installed.
 //
 //===----------------------------------------------------------------------===//
 

@@ -21,8 +21,8 @@ namespace heddle::rt {
 inline constexpr int lowestCudaDriver = 12000;
 
 struct CudaOptions {
-  /// The rank's number on its machine. It uses the GPU with that number, or the
-  /// only one.
+  /// The rank's number on its machine. The rank uses the GPU with that number,
+  /// or the only visible GPU.
   int64_t localRank = 0;
   /// Waits after each launch, so that an error names its kernel.
   bool sync = false;
@@ -50,7 +50,7 @@ struct GpuHere {
 /// to H0282 if there is none.
 GpuHere requireGpu(int64_t localRank);
 
-/// The same, but returns nothing instead of throwing.
+/// Like `requireGpu`, but returns nothing instead of throwing.
 std::optional<GpuHere> findGpu(int64_t localRank);
 
 /// Creates the device of a GPU, using only the driver's library, which it looks

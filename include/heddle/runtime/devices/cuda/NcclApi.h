@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Heddle's own declarations, so that building needs no NCCL (see CudaApi.h).
-// Names and values are those of nccl.h; a test compares them where it is
-// installed.
+// Heddle's own declarations of NCCL, so that building needs no NCCL (see
+// CudaApi.h). Names and values are those of nccl.h; a test compares them where
+// it is installed.
 //
 //===----------------------------------------------------------------------===//
 

@@ -46,8 +46,9 @@ std::vector<ProductPart> partsOf(const plan::LibraryProduct &what,
 /// A product by cuBLASLt, as one call for each of its parts.
 class ProductCalls {
 public:
-  /// Prepares the parts; if the library rejects one of them, the whole product.
-  /// Null if it rejects that, too.
+  /// Prepares the parts of a product; if the library rejects one of them, a
+  /// single call for the whole product. Returns null if the library rejects
+  /// that, too.
   static std::unique_ptr<ProductCalls> prepare(const ProductLibrary &library,
                                                const plan::LibraryProduct &what,
                                                Algorithms &known);
@@ -56,8 +57,8 @@ public:
   prepare(const ProductLibrary &library, const std::vector<ProductPart> &parts,
           Algorithms &known);
 
-  /// Submits all calls to the stream. `refs` are the addresses of the kernel's
-  /// launch.
+  /// Submits all calls to the stream. `refs` are the addresses that the launch
+  /// of the kernel passes.
   cublaslt::Status submit(StreamHandle stream, void *const *refs,
                           void *workspace) const;
 

@@ -64,8 +64,8 @@ public:
   ProductCall &operator=(const ProductCall &) = delete;
   ~ProductCall();
 
-  /// Submits the product to the stream. `refs` are the addresses of the
-  /// kernel's launch.
+  /// Submits the product to the stream. `refs` are the addresses that the
+  /// launch of the kernel passes.
   cublaslt::Status submit(StreamHandle stream, void *const *refs,
                           void *workspace) const;
 

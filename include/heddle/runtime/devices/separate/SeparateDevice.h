@@ -88,8 +88,8 @@ private:
     Event event;
     int64_t time = 0; ///< Of Record and Wait: which recording of the event.
   };
-  /// How often an event was recorded: by submission, and by a stream that has
-  /// reached it.
+  /// How often recordings of an event were submitted, and how often a stream
+  /// has reached one.
   struct Times {
     int64_t submitted = 0, done = 0;
   };
