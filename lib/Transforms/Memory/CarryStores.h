@@ -19,9 +19,9 @@ namespace heddle::memory {
 
 /// Lets the writes to files at the end of a step continue during the next step,
 /// which waits for them one after the other while its first layers run. `fits`
-/// is called with a number of such writes in the step, and returns whether the
-/// step then fits the memory budget; as many writes continue as it allows.
-/// Steps of a pipeline stage are not changed. Returns how many writes continue.
+/// returns whether the step, as it is at the call, fits the memory budget. As
+/// many writes continue as fit. Steps of a pipeline stage are not changed.
+/// Returns how many writes continue.
 size_t carryStores(nn::StepOp step, const mlir::SymbolTable &symbols,
                    llvm::function_ref<bool()> fits);
 

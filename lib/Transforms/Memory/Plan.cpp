@@ -191,8 +191,8 @@ private:
       std::unique_ptr<Attempt> now = attempt();
       if (!first && succeeded(now->planned)) {
         first = now->frame.numBytes();
-        // The bytes in use fit, but with the unused bytes between them the step
-        // may not. Transfers at other places may leave fewer unused bytes.
+        // If only the unused bytes between buffers exceed the budget, the step
+        // may fit after transfers have moved. The bytes in use decide this.
         mayFit = fits(now->frame.peak().numBytes());
         if (!fits(*first))
           before = step.clone();

@@ -17,9 +17,9 @@
 
 namespace heddle::memory {
 
-/// Moves the fetches of offloaded states of a step. `fits` is called with the
-/// fetches in the places in question, first with the original ones: if these do
-/// not fit, nothing moves.
+/// Moves the fetches of offloaded states of a step. `fits` returns whether the
+/// step, with its fetches where they are at the call, fits into memory. If the
+/// original step does not fit, nothing moves.
 ///
 /// First it moves the fetches of tiles of states that updates read. The first
 /// ones move to the beginning of the block, or of the loop before them. Then

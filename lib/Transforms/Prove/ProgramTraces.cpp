@@ -134,8 +134,8 @@ private:
     });
   }
 
-  /// Ends the current body: the commands since the last call become one list,
-  /// which may be executed several times.
+  /// Ends the current body: the commands since the end of the previous body
+  /// become one list, which may be executed several times.
   int32_t endBody(BodyRun run, bool runs = true) {
     run.body = trace().bodies.size();
     if (body.empty() && runs)
