@@ -18,8 +18,9 @@ namespace heddle::config {
 /// Throws H0136 if a model with these settings cannot have a draft.
 void requireDraftable(const Settings &values);
 
-/// The settings of a draft: those that were `asked` for, before the target's
-/// model completed them, with the context lengths of the `settled` target.
+/// The settings of a draft model. `asked` are the settings before the target's
+/// model completed them; the context lengths come from `settled`, the settings
+/// of the target.
 ResolvedSettings draftSettings(const ResolvedSettings &asked,
                                const Settings &settled);
 

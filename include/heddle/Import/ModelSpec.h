@@ -80,10 +80,13 @@ struct ModelSpec {
   std::string directory;  ///< The absolute path of weights and tokenizer.
   std::string headerHash; ///< A hash of the weight files' headers.
   std::optional<io::CodeFormat> codes; ///< Set if the weight files are
-                                       ///< quantized.
-  /// Tensors with the order of inputs. The value names a tensor with the same
-  /// order, or is "" for inputs in order. The activations that these weights
-  /// multiply depend on it.
+                                       ///< The tensors of the weight files that
+                                       ///< give an order of inputs (g_idx).
+                                       ///< Each value names another tensor with
+                                       ///< the same order, or is "" if the
+                                       ///< inputs are in order. The program
+                                       ///< relies on these orders when it
+                                       ///< reorders activations.
   std::map<std::string, std::string> orders;
   /// Weights that must be dequantized, since their groups (g_idx) have
   /// different numbers of inputs.

@@ -27,16 +27,17 @@ void settleParallel(ResolvedSettings &settings, const ModelSpec &spec);
 void checkKept(const ResolvedSettings &settings, const ModelSpec &spec);
 
 /// Completes settings that depend on the mode and the model: lengths of rows
-/// and texts, bf16 for files in bf16, and the type of the cache. Throws H0126,
-/// H0128, H0129 and H0131 for settings that the mode does not support.
+/// and of sequences, bf16 for files in bf16, and the type of the cache. Throws
+/// H0126, H0128, H0129 and H0131 for settings that the mode does not support.
 void settleServing(ResolvedSettings &settings, const ModelSpec &spec);
 
 /// Resolves `quantizeActivations` if it is Auto: int8 activations where they
 /// are faster. Returns whether it was Auto.
 bool settleActivations(Settings &values);
 
-/// Warns if quantized weights of the files must be dequantized, with the
-/// reason. "" if they need not be, or if the user has chosen.
+/// Returns a warning, with the reason, if quantized weights of the files must
+/// be dequantized. Returns "" if they need not be, or if the user has chosen
+/// how weights are quantized.
 std::string warnOfCodes(const ResolvedSettings &settings,
                         const ModelSpec &spec);
 
@@ -49,8 +50,9 @@ void fillFromModel(ResolvedSettings &settings, const ModelSpec &spec);
 void settleRate(ResolvedSettings &settings, const ModelSpec &spec);
 
 /// A line that lists important defaults of a training run which the user has
-/// not chosen, for loaded weights, or for rows shorter than the model's
-/// positions. "" if learning rate, rows and batch are all chosen.
+/// not chosen. It is "" if the user has chosen learning rate, length of rows
+/// and batch. It is also "" for random weights, unless rows are shorter than
+/// the model's positions by default.
 std::string noteOfDefaults(const ResolvedSettings &settings,
                            const ModelSpec &spec);
 
@@ -68,9 +70,10 @@ Cluster readCluster(const std::string &path);
 /// Parses the text of a cluster file. Errors name `file`.
 Cluster parseCluster(const std::string &json, const std::string &file);
 
-/// Throws H0227 if the mesh has more ranks than the cluster, or if a tensor
-/// group, which communicates in every layer, is on several nodes. Returns a
-/// warning, or "": a sequence group, which does so too, is on several nodes.
+/// Checks the mesh against the cluster. Throws H0227 if the mesh has more ranks
+/// than the cluster. Throws it too if a tensor group, which communicates in
+/// every layer, is on several nodes. Returns a warning if a sequence group,
+/// which does so too, is on several nodes; otherwise "".
 std::string checkCluster(const Settings &settings, const Cluster &cluster);
 
 } // namespace heddle::config

@@ -28,7 +28,8 @@ struct SettingField;
 // Keys of a ds_config.json
 //===----------------------------------------------------------------------===//
 
-/// Types of a value. They can be combined.
+/// JSON types that the value of a key may have. They are bits, which can be
+/// combined.
 enum DsType : unsigned {
   DsBool = 1,
   DsInt = 2, ///< Also a float with an integral value, as 5e8.
@@ -40,7 +41,7 @@ enum DsType : unsigned {
   DsAuto = 128, ///< The string "auto".
 };
 
-/// The treatment of a key.
+/// What happens to a key of a ds_config.json.
 enum class DsRule {
   Section, ///< A section whose members have rules of their own.
   Gated,   ///< A section that is rejected if its member `enabled` is true, and
@@ -55,7 +56,8 @@ using DsReader = void (*)(const SettingField &, const io::JsonValue &,
                           Merger &);
 
 struct DsKey {
-  /// From the root of the file. A segment `*` matches any name.
+  /// The path of the key from the root of the file. A segment `*` matches any
+  /// name.
   std::string path;
   unsigned types;
   DsRule rule;
@@ -63,7 +65,8 @@ struct DsKey {
   /// Values without effect, as a JSON list.
   const char *neutral = "[false, null]";
   DsReader read = nullptr; ///< For the key of a setting.
-  /// A setting: if a flag or a strategy gives it, this section is not rejected.
+  /// The key of a setting. If a flag or a strategy gives that setting, the
+  /// section at `path` is not rejected.
   const char *yieldsTo = "";
 };
 
@@ -88,8 +91,8 @@ struct SettingFlag {
   Merge merge;
   std::string key; ///< Key of its setting; "" if there are several.
 
-  /// Whether it may be given several times. Its text then has one line for
-  /// each.
+  /// Whether the flag may be given several times. Its text then has one line
+  /// for each time.
   bool isRepeatable() const;
   /// The first name.
   std::string name() const { return names.substr(0, names.find(',')); }
@@ -106,20 +109,22 @@ const std::vector<SettingFlag> &settingFlags();
 struct SettingField : Setting {
   explicit SettingField(const Setting &setting) : Setting(setting) {}
 
-  /// The first and last phase that reads it. After the first, a dump can no
-  /// longer change it.
+  /// The first and the last phase that reads the setting. After the first one,
+  /// changing the setting in a dump has no effect.
   std::string firstPhase, lastPhase;
   std::string meaning;
-  /// Why it has no effect on this mesh, or "".
+  /// Returns the reason why the setting has no effect on this mesh, or "".
   const char *(*whyIdle)(const Settings &) = nullptr;
   std::vector<SettingFlag> flags;
   std::vector<DsKey> keys;
-  /// Reads what depends on several keys, after all other keys.
+  /// Reads the parts of the setting that depend on several keys. Called after
+  /// all keys were read.
   void (*readAfter)(const io::JsonValue &root, Merger &) = nullptr;
   /// The meaning of "auto" for Hugging Face's Trainer, if it is not the
   /// default.
   std::optional<SettingValue> trainerDefault;
-  /// The value if no source gives one, if that is not the default.
+  /// The value that tables print for a setting that no source gives, if that is
+  /// not the default.
   std::string whenLeftOut;
   /// A word that is known but not supported (H0108).
   struct Refused {

@@ -57,10 +57,11 @@ struct ResolvedSettings {
   bool hasNoGpu = false;                 ///< --target auto found no GPU.
   std::map<std::string, Origin> origins; ///< By key; absent: the default.
   std::vector<ExplainRow> rows;          ///< The keys of files, in their order.
-  /// Errors in these, in the order of the file.
+  /// Errors in the settings files, in the order of the file.
   std::vector<Diagnostic> problems;
-  /// Keys that are "auto" and that no other source fills, with the key of their
-  /// setting; for a parameter of a schedule, with its value.
+  /// Keys of files that are "auto" and that no other source fills. The second
+  /// string is the key of the setting, or the default value if the key is a
+  /// parameter of a schedule.
   std::vector<std::pair<std::string, std::string>> unfilled;
 
   /// Sets the origin of the value of `key`.
@@ -98,10 +99,11 @@ ResolvedSettings resolveSettings(const Flags &flags,
                                  const std::string &strategyName = "",
                                  const std::string &strategyText = "");
 
-/// Where gradients wait for the update, unless the user has placed them: in the
-/// memory of offloaded optimizer states on a GPU target, except where that
-/// would use more device memory than it saves, or where delayed updates read
-/// gradients early.
+/// Chooses the kind of memory in which gradients wait for the update, unless
+/// the user has placed them. On a GPU target that is the host memory of
+/// offloaded optimizer states. Gradients stay on the device if replicas
+/// all-reduce them there at the end of a step, or if delayed updates read them
+/// early.
 MemoryKind memoryOfGradients(const Settings &values);
 
 /// A line that lists all "auto" values which got the default of Hugging Face's
@@ -123,7 +125,7 @@ struct ExplainStyle {
 std::string explainSettings(const ResolvedSettings &settings,
                             const ExplainStyle &style = {});
 
-/// Prints other rows as such a table, with a heading.
+/// Prints other rows in the format of `explainSettings`, with a heading.
 std::string formatRows(const std::string &heading,
                        const std::vector<ExplainRow> &rows,
                        const ExplainStyle &style = {});
