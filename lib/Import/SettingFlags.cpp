@@ -62,7 +62,7 @@ static SettingValue valueFromText(const SettingField &field,
   return splitAtCommas(text);
 }
 
-/// Gives a setting a value. H0114 if another flag gave another one.
+/// Gives a setting a value. Throws H0114 if another flag gave another value.
 static void giveFromFlag(const SettingFlag &flag, const std::string &text,
                          const std::string &key, const SettingValue &value,
                          Merger &merger) {

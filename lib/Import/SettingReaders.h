@@ -21,8 +21,8 @@ namespace heddle::config {
 // Flags (SettingFlags.cpp)
 //===----------------------------------------------------------------------===//
 
-/// Reads a flag by the setting's type. H0114 if another flag gives another
-/// value.
+/// Reads a flag by the setting's type. Throws H0114 if another flag gives
+/// another value.
 void mergeFlag(const SettingFlag &flag, const std::string &text,
                Merger &merger);
 /// Reads a mesh: `data=2,tensor=4`.

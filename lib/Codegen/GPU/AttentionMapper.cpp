@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Sizes of blocks, asynchronous copies to workgroup memory, masks, exponentials
-// and stores, for both mappings of attention.
+// Implements what both mappings of attention share: sizes of blocks,
+// asynchronous copies to workgroup memory, masks, exponentials and stores.
 //
 //===----------------------------------------------------------------------===//
 
@@ -217,7 +217,7 @@ Value AttentionMapper::allocateNumbers(int64_t count) {
   return allocate({count}, f.builder.getF32Type());
 }
 
-/// The widest access that divides a head.
+/// Elements of the widest access whose size divides the features of a head.
 static int64_t accessWidth(const codegen::AttentionSpec &spec) {
   int64_t width = accessBytes / dist::byteSize(spec.elementType);
   while (spec.headDim % width)

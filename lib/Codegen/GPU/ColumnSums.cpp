@@ -17,7 +17,8 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// Emits this thread's sums: it takes every `tile.below`-th row.
+/// Emits this thread's sums over the rows that it adds, every `tile.below`-th
+/// row.
 static FailureOr<SmallVector<Value>>
 sumRows(KernelFrame &f, const ColumnTile &tile, Value begin, Value end,
         size_t count, const Chunk &chunk, ColumnTerms terms) {

@@ -38,7 +38,7 @@ struct ColumnTile {
   int64_t blocks; ///< Blocks that together have all columns.
 };
 
-/// What one block sums.
+/// The columns and rows that one block sums.
 struct ColumnWork {
   mlir::Value block;      ///< Which columns: a number below the tile's
                           ///< `blocks`.

@@ -24,7 +24,7 @@ namespace heddle::gpu {
 /// Lanes of a warp.
 constexpr int64_t warpSize = 32;
 
-/// How one of a kernel's functions is written.
+/// Options of one function of a kernel.
 struct FrameOptions {
   bool flat = false; ///< Every buffer is flat: it has one dimension.
   /// Bytes of the kernel's scratch memory; 0: the function has no such

@@ -59,7 +59,7 @@ private:
     return f.builder.create<arith::MaxNumFOp>(f.loc, a, b);
   }
   /// Whether scaling keeps the order of products, so that the maximum can be
-  /// found before it.
+  /// found before scaling.
   bool isScaledLast() const { return spec.scale > 0 && spec.softcap == 0; }
 
   nn::AttentionOp forward;

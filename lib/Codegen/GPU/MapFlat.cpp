@@ -18,8 +18,8 @@ using namespace mlir;
 namespace heddle::gpu {
 
 namespace {
-/// Threads of a block, and the most blocks of a vector, which is more than any
-/// chip runs at once.
+/// `threads`: threads of a block. `maxBlocks`: the most blocks for results of
+/// one length, more than any chip runs at once.
 constexpr int64_t threads = 256;
 constexpr int64_t maxBlocks = 4096;
 
