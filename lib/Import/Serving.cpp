@@ -157,8 +157,9 @@ static bool hasWholeGroups(const ParameterSpec &matrix, int64_t group) {
   return matrix.isCoded && (group == 0 || inputs % group == 0);
 }
 
-/// Keeps quantized weights of the files as they are, and quantizes no others.
-/// If that is impossible, they are dequantized.
+/// Keeps quantized weights of the files as they are, and quantizes no other
+/// weights. If the files' quantized weights cannot be kept, they are
+/// dequantized.
 static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
   Settings &values = settings.values;
   if (!spec.codes || settings.origins.count("quantize"))

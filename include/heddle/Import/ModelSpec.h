@@ -70,7 +70,7 @@ struct ModelSpec {
   int64_t layers = 1, width = 0;
   int64_t vocabSize = 0, maxPositions = 0;
   plan::Objective objective = plan::Objective::NextToken;
-  /// Special tokens, only for models of masked tokens.
+  /// Special tokens; set only for models that predict masked tokens.
   SpecialTokens tokens;
   std::string positionsKey; ///< The key that gives `maxPositions`.
   SourceLocation positionsLocation;

@@ -58,7 +58,8 @@ struct Walk {
   int64_t threads = 0; ///< Threads of the block.
   /// Number of elements before the first chunk, less than `width`; null: 0.
   mlir::Value head = {};
-  /// With a head: the row and shape of the elements, as in `Chunk`.
+  /// If `head` is given: the row of the elements and the shape of their tensor,
+  /// as in `Chunk`.
   llvm::ArrayRef<mlir::Value> row = {};
   llvm::ArrayRef<int64_t> shape = {};
 };

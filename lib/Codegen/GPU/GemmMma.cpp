@@ -57,8 +57,8 @@ static SmallVector<Value> loadMatrices(ThreadCode &c, Value pointer,
                                                       /*num=*/4, layout));
 }
 
-/// The first two matrices are rows 0-7 and 8-15 of the first 16 bytes of
-/// columns, the others the same rows of the next 16 bytes.
+/// ldmatrix loads four matrices: the first two are rows 0-7 and 8-15 of the
+/// first 16 bytes of columns, the others the same rows of the next 16 bytes.
 SmallVector<Value> loadLeftFragment(ThreadCode &c, const TileShape &shape,
                                     Value tile, Value outer, int64_t outerMoved,
                                     int64_t k) {

@@ -53,7 +53,8 @@ void TileSums::addFragments(Value tile, MutableArrayRef<Value> sums) {
               {ones, ones}, sums.slice(i * valuesOfFragment, valuesOfFragment));
 }
 
-/// Each of the first threads sums one column.
+/// Adds the tile's column of this thread to its sum. Only the block's first
+/// threads, one for each column, have a sum.
 void TileSums::addElements(Value tile, Value &sum) {
   OpBuilder &b = c.builder;
   auto choice =

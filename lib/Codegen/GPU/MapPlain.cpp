@@ -60,7 +60,8 @@ private:
                         SmallVector<Value> &iteration, unsigned dim,
                         Value carried);
   /// Adds the launch that computes `tensor` into the memory that `target`
-  /// returns. The first `numKnown` stored tensors are read from memory.
+  /// returns. The launch reads the first `numKnown` stored tensors from scratch
+  /// memory and computes all others.
   LogicalResult launch(Value tensor, size_t numKnown,
                        llvm::function_ref<Value(KernelFrame &)> target);
   Value memoryOf(KernelFrame &f, const Stored &stored);

@@ -233,8 +233,8 @@ ScatterMapper::BlockEntries ScatterMapper::loadEntries(KernelFrame &f) {
   return entries;
 }
 
-/// The segment that begins at entry `below` of the block. Its count is 0 if
-/// none begins there.
+/// The segment that begins at entry `below` of the block's range of the sorted
+/// positions. Its count is 0 if no segment begins there.
 ScatterMapper::Segment ScatterMapper::segmentAt(KernelFrame &f,
                                                 const BlockEntries &entries,
                                                 Value below) {

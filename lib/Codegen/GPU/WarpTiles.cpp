@@ -175,8 +175,9 @@ Value MmaTiles::loadMatrices(const SharedRows &rows, Value row, Value column,
                                              ValueRange(at), transpose, 4);
 }
 
-/// Loads columns `first` to `first` + 15. The first two matrices are rows 0-7
-/// and 8-15 of eight columns, the others the same rows of the next eight.
+/// Loads columns `first` to `first` + 15. Of the four matrices that are loaded,
+/// the first two are rows 0-7 and 8-15 of eight columns, the others the same
+/// rows of the next eight.
 Value MmaTiles::leftFragment(const SharedRows &rows, int64_t first) {
   Value column = i32.add(i32.mul(i32.div(lane, 16), 8), first);
   return loadMatrices(rows, i32.rem(lane, 16), column, /*transpose=*/false);
@@ -247,8 +248,8 @@ WarpTile MmaTiles::multiply(const LeftRows &left, const SharedRows &right,
                             int64_t columns) {
   WarpTile sums{2, columns / 4, {}};
   sums.elements.assign(sums.rows * sums.columns, constant(0.0));
-  // The first two matrices are rows 0-7 of the first and the second eight
-  // features, the others rows 8-15 of these.
+  // Four matrices are loaded: the first two are rows 0-7 of the first and of
+  // the second eight features, the others rows 8-15 of the same features.
   Value row = i32.add(i32.rem(lane, 8), i32.mul(i32.div(lane, 16), 8));
   Value column = i32.mul(i32.rem(i32.div(lane, 8), 2), 8);
   for (int64_t k = 0; k < width(); k += depth) {
@@ -266,8 +267,9 @@ WarpTile MmaTiles::multiply(const LeftRows &left, const SharedRows &right,
 
 void MmaTiles::accumulate(WarpTile &sums, const WarpTile &weights,
                           const SharedRows &right) {
-  // The first two matrices are rows 0-7 and 8-15 of eight columns, the others
-  // the same rows of the next eight. ldmatrix transposes them.
+  // Four matrices are loaded: the first two are rows 0-7 and 8-15 of eight
+  // columns, the others the same rows of the next eight. ldmatrix transposes
+  // them.
   Value row = i32.rem(lane, 16);
   Value column = i32.mul(i32.div(lane, 16), 8);
   for (int64_t k = 0; k < weights.columns * 4; k += depth) {

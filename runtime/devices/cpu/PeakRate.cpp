@@ -21,8 +21,8 @@
 
 using namespace heddle::rt;
 
-/// Instructions that multiply: a loop of them, and the operations of one round
-/// of the loop.
+/// An instruction that multiplies: a function that executes it in a loop, and
+/// the operations of one round of the loop.
 namespace {
 struct MultiplyUnit {
   const char *name;

@@ -32,7 +32,7 @@ struct CudaOptions {
   /// What multiplies matrices: `auto` (cuBLASLt if it is found), `library`
   /// (cuBLASLt) or `generated` (Heddle's kernels).
   std::string gemm = "auto";
-  /// Options of memory on file.
+  /// Options of offload files.
   OffloadOptions swap = {};
   /// Number of host threads for kernels that a plan runs on the host.
   int64_t threads = 1;
