@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// In a file of its own, so that the plan dialect's operations can use the
-// attributes without the operations of the pipe dialect.
+// The attributes of the pipe dialect. They have a file of their own, because
+// the plan dialect uses them without the operations of the pipe dialect.
 //
 //===----------------------------------------------------------------------===//
 

@@ -76,7 +76,7 @@ LogicalResult ScheduleOp::verify() {
                                << mostMicroBatches << " are possible";
   if (getStages().getLines().empty())
     return emitOpError("has no stages");
-  // The models of all stages hold the same schedule: check it in the first.
+  // All stages' models have the same schedule: check it only in the first.
   auto stage = (*this)->getParentOp()->getAttrOfType<IntegerAttr>("stage");
   if (stage && stage.getInt() > 0)
     return success();

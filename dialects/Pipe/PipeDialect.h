@@ -27,8 +27,8 @@
 
 namespace heddle::pipe {
 
-/// The number of micro-batches that run the loop or fragments whose region the
-/// operation is in; 0 when it is in neither.
+/// If the operation is in the region of a loop over micro-batches or of
+/// fragments: the number of micro-batches that run this region. Otherwise 0.
 int64_t microBatchesAt(mlir::Operation *op);
 
 /// Verifies an operation that runs the fragments of `line`, such as

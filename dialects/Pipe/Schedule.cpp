@@ -19,7 +19,7 @@ using Kind = Action::Kind;
 // Text
 //===----------------------------------------------------------------------===//
 
-/// One letter for each kind, in the order of the enumeration.
+/// The letter for each kind of fragment, in the order of the enumeration.
 static constexpr llvm::StringLiteral letters("FBIWO");
 
 static std::string write(const Action &action, const std::string &batch) {
@@ -90,8 +90,8 @@ Line heddle::pipe::kindsOf(llvm::ArrayRef<Action> line) {
 // Generators
 //===----------------------------------------------------------------------===//
 
-/// A line of `ahead` forward passes, then one forward and one backward pass in
-/// alternation, then the remaining backward passes.
+/// Makes a line of `ahead` forward passes, followed by forward and backward
+/// passes in alternation, and finally the remaining backward passes.
 static Line makeLine(int64_t ahead, llvm::ArrayRef<Action> forward,
                      llvm::ArrayRef<Action> backward) {
   ahead = std::min<int64_t>(ahead, forward.size());
@@ -105,9 +105,9 @@ static Line makeLine(int64_t ahead, llvm::ArrayRef<Action> forward,
   return line;
 }
 
-/// All micro-batches of `chunks` chunks in Megatron's order: `stages`
-/// micro-batches of one chunk, the same micro-batches of the next chunk, and so
-/// on.
+/// All forward or backward passes of `chunks` chunks in Megatron's order: the
+/// first `stages` micro-batches of one chunk, the same micro-batches of the
+/// next chunk, and so on.
 static Line inGroups(Kind kind, int64_t stages, int64_t microBatches,
                      int64_t chunks) {
   Line order;
@@ -119,9 +119,9 @@ static Line inGroups(Kind kind, int64_t stages, int64_t microBatches,
   return order;
 }
 
-/// 1f1b in which stage `stage` computes the gradients of weights `stage`
-/// micro-batches after those of inputs, so that every stage holds as many
-/// micro-batches as the first one.
+/// Makes the line of stage `stage` for zb-h1. It is that of 1f1b, but the
+/// gradients of weights are computed `stage` micro-batches after those of
+/// inputs, so that every stage holds as many micro-batches as the first one.
 static Line makeZeroBubble(int64_t stage, int64_t stages,
                            int64_t microBatches) {
   Line line;

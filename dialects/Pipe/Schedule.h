@@ -25,20 +25,22 @@
 
 namespace heddle::pipe {
 
-/// One fragment of a stage.
+/// A fragment of a stage: a forward pass, a backward pass or a half of one, for
+/// one micro-batch, or the optimizer.
 struct Action {
   using Kind = plan::FragmentKind;
   Kind kind = Kind::Forward;
   int64_t microBatch = 0;
-  /// The stage's chunk of layers. Virtual stage `chunk * stages + stage`
-  /// follows the one before it in a ring over the stages.
+  /// The number of the stage's chunk of layers. Chunk c of stage s is virtual
+  /// stage c * stages + s.
   int64_t chunk = 0;
 
-  /// The fragment's kind and chunk, with micro-batch 0.
+  /// The same kind and chunk, with micro-batch 0.
   Action kindOnly() const { return {kind, 0, chunk}; }
-  /// The text without the micro-batch: F, B, I, W, O; F/1 for the second chunk.
+  /// The fragment as text without its micro-batch: F, B, I, W or O, and F/1 for
+  /// the second chunk.
   std::string name() const;
-  /// The text of the fragment: F3, B3, I3, W3, F3/1, O.
+  /// The fragment as text: F3, B3, I3, W3, F3/1 or O.
   std::string str() const;
   /// Whether the previous virtual stage waits for a gradient from this
   /// fragment.
@@ -64,11 +66,12 @@ using Line = std::vector<Action>;
 /// The fragments of each stage, in order.
 using Schedule = std::vector<Line>;
 
-/// The most micro-batches of a step. It bounds the memory that checks need.
+/// The largest number of micro-batches of a step. It limits the memory that the
+/// checks need.
 constexpr uint32_t mostMicroBatches = 1 << 20;
 
-/// Parses the text of one stage's line, such as "F0 B0 O"; nothing when it is
-/// malformed.
+/// Parses the text of one stage's line, such as "F0 B0 O". Returns nullopt if
+/// it is invalid.
 std::optional<Line> parseStage(llvm::StringRef text);
 /// The text that `parseStage` reads.
 std::string printStage(llvm::ArrayRef<Action> line);
@@ -93,29 +96,32 @@ std::optional<Schedule> makeSchedule(llvm::StringRef kind, int64_t stages,
                                      int64_t microBatches, int64_t chunks,
                                      std::string &why);
 
-/// The number of chunks: one more than the highest of any stage, at least 1.
+/// The number of chunks of each stage: one more than the highest number of a
+/// chunk, at least 1.
 int64_t chunksOf(const Schedule &schedule);
 
-/// Checks a schedule; returns the first error, or "". Every stage runs the
-/// forward pass of each micro-batch and chunk once, and its backward pass once
-/// (or both halves, the input's first), then the optimizer. The stages must not
-/// wait for each other in a circle: forward passes need those of the previous
-/// virtual stage, backward passes those of the next. Takes time linear in the
-/// number of fragments.
+/// Checks a schedule. Returns the first error, or "".
+/// - Every stage must run the forward pass of each micro-batch and chunk once.
+///   It must run the backward pass once, or both of its halves, that of the
+///   input first. The optimizer comes last.
+/// - The stages must not wait for each other in a cycle. A forward pass needs
+///   that of the previous virtual stage, a backward pass that of the next one.
+///
+/// The time is linear in the number of fragments.
 std::string checkSchedule(const Schedule &schedule, int64_t microBatches);
 
-/// The most micro-batches whose activations a stage holds at a time, for one
-/// chunk or over all its chunks: those whose backward pass, or a half of it, is
-/// still to come.
+/// The largest number of micro-batches whose activations a stage holds at the
+/// same time, for one chunk or over all its chunks. A stage holds activations
+/// until the backward pass, or both of its halves, are done.
 int64_t liveMicroBatches(const Line &line, std::optional<int64_t> chunk = {});
 
-/// The least number of slots for `chunk` such that micro-batches which the
-/// stage holds at the same time differ modulo it; at least 1.
+/// The least number n of slots for `chunk` such that all micro-batches which
+/// the stage holds at the same time differ modulo n; at least 1.
 int64_t slotsNeeded(const Line &line, int64_t chunk);
 
-/// How long the fragments of one chunk of a stage take, in any unit. `transfer`
-/// is the time from the end of a fragment until another stage has its result.
-/// The sending stage continues meanwhile.
+/// How long the fragments of one chunk of a stage take, in any unit of time.
+/// `transfer` is the time from the end of a fragment until its result has
+/// arrived at another stage. The sending stage continues meanwhile.
 struct ChunkTimes {
   double forward = 1, backward = 2, backwardInput = 1, backwardWeight = 1;
   double transfer = 0;
@@ -135,7 +141,7 @@ struct Replay {
   /// The start of each fragment of each stage's line.
   std::vector<std::vector<double>> begins;
 
-  /// The stage's bubble: the share of the step in which it does nothing.
+  /// The share of a step in which the stage does nothing: its bubble.
   double idleShare(int64_t stage) const {
     return makespan > 0 ? 1 - busy[stage] / makespan : 0;
   }

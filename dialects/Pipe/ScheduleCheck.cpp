@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Checks schedules for completeness, order and deadlocks, and computes their
-// times. Both execute the lines of all stages side by side.
+// Checks schedules for completeness, order and deadlocks, and computes the
+// times of their fragments. To do this it executes the lines of all stages
+// together.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,11 +37,13 @@ int64_t heddle::pipe::chunksOf(const Schedule &schedule) {
 
 namespace {
 
-/// What a stage has run of one micro-batch of one chunk: a bit for each kind.
+/// Which kinds of fragments a stage has run for one micro-batch of one chunk,
+/// as a bit set.
 class Progress {
 public:
   bool has(Kind kind) const { return done & bit(kind); }
-  /// The kind that must run before `kind` and has not run.
+  /// A kind that must run before `kind` and has not run yet; nullopt if there
+  /// is none.
   std::optional<Kind> missing(Kind kind) const {
     if (kind == Kind::BackwardWeight)
       return has(Kind::BackwardInput) ? std::nullopt
@@ -86,7 +89,8 @@ static std::string checkAction(const Action &action, const Progress &progress) {
 /// Returns what is wrong with the order of one stage's fragments, or "".
 static std::string checkLine(const Line &line, int64_t chunks,
                              int64_t microBatches) {
-  // Bounds the memory below: a line could name any number of chunks.
+  // A line can name any number of chunks: refuse too many before allocating
+  // memory for them.
   if (chunks > 1 && chunks * microBatches > static_cast<int64_t>(line.size()))
     return " has " + std::to_string(line.size()) + " fragments; " +
            std::to_string(chunks) + " chunks of " +
@@ -125,8 +129,8 @@ static std::string checkLine(const Line &line, int64_t chunks,
 
 namespace {
 
-/// Executes the lines of all stages side by side, each as far as the results of
-/// the others allow.
+/// Executes the lines of all stages. A stage runs until it needs a result that
+/// another stage has not computed yet.
 class Execution {
 public:
   Execution(const Schedule &schedule, int64_t chunks, int64_t microBatches)
@@ -140,7 +144,7 @@ public:
   }
 
   /// The virtual stage whose result for the same micro-batch the fragment
-  /// needs; nothing when it needs no other stage's.
+  /// needs. Returns nullopt if it needs no result of another stage.
   std::optional<int64_t> needed(int64_t stage, const Action &action) const {
     int64_t self = virtualStage(stage, action);
     if (action.kind == Kind::Forward && self > 0)
@@ -150,11 +154,12 @@ public:
     return std::nullopt;
   }
 
-  /// Calls `visit(stage, action)` for every fragment, after the fragments that
-  /// it depends on, until all are done or all stages wait.
+  /// Calls `visit(stage, action)` for every fragment, each after the fragments
+  /// on which it depends. Ends when all fragments are done or all stages wait.
   template <typename Fn> void run(Fn visit);
 
-  /// The circle of stages that wait for each other; "" when all are done.
+  /// Describes the cycle of stages that wait for each other; "" if all
+  /// fragments are done.
   std::string describeCircle() const;
 
 private:
@@ -233,8 +238,8 @@ std::string Execution::describeCircle() const {
   auto waitsFor = [&](int64_t waiter) {
     return *needed(waiter, current(waiter)) % stages;
   };
-  // After as many steps as there are stages, the walk from waiter to waiter has
-  // reached the circle.
+  // Following the stages that wait for each other, `stages` steps are enough to
+  // reach the cycle.
   for (int64_t step = 0; step < stages; ++step)
     stage = waitsFor(stage);
   int64_t first = stage;
@@ -282,7 +287,8 @@ Replay heddle::pipe::replaySchedule(const Schedule &schedule,
   replay.busy.resize(stages);
   replay.begins.resize(stages);
   std::vector<double> free(stages);
-  // When each virtual stage has computed its activations, and its gradient.
+  // The times at which each virtual stage has computed its activations, and its
+  // gradient, for each micro-batch.
   std::vector<double> forward(stages * chunks * microBatches),
       gradient = forward;
   execution.run([&](int64_t stage, const Action &action) {

@@ -46,15 +46,15 @@ Error systemError(const char *what) {
   return createStringError(error, Twine(what) + ": " + error.message());
 }
 
-/// Writes the objects as one archive into memory. This does not depend on a
-/// disk that may be full or read-only, nor on the limit of open files.
+/// Writes the objects as one archive to a file in memory. This needs neither a
+/// disk, which may be full or read-only, nor an open file for each object.
 Expected<Descriptor> inMemory(ArrayRef<std::string> objects) {
   std::vector<std::string> names;
   for (size_t index = 0; index < objects.size(); ++index)
     names.push_back(std::to_string(index) + ".o");
   std::vector<NewArchiveMember> members;
   for (auto [object, name] : zip(objects, names)) {
-    // The linker would end the process over a member that is no object.
+    // The linker would end this process if a member were no object file.
     if (identify_magic(object) != file_magic::elf_relocatable)
       return createStringError(inconvertibleErrorCode(),
                                name + " is no relocatable object");
@@ -79,7 +79,7 @@ Expected<Descriptor> inMemory(ArrayRef<std::string> objects) {
   return file;
 }
 
-/// Reads a pipe to its end.
+/// Reads everything that is written to a pipe.
 std::string readAll(int descriptor) {
   std::string bytes;
   std::vector<char> part(1 << 16);
@@ -103,7 +103,8 @@ Expected<std::string> linkKernels(ArrayRef<std::string> objects) {
   Descriptor from(ends[0]), to(ends[1]);
   std::string image, inputName = input->name(), outputName = to.name();
   std::thread reader([&] { image = readAll(from.get()); });
-  // Bind calls between kernels directly, and read nothing from the file system.
+  // -Bsymbolic binds calls between kernels directly. No option lets the linker
+  // read files other than the archive.
   const char *arguments[] = {
       "ld.lld",           "-shared",         "-Bsymbolic",
       "--strip-all",      "--build-id=none", "-o",

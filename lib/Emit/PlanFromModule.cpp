@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads the buffer form of all pipeline stages (plan.program) into the plan
+// Translates the plan.program operations of all pipeline stages to the plan
 // that the runtime loads.
 //
 //===----------------------------------------------------------------------===//
@@ -32,8 +32,8 @@ std::string stringOr(DictionaryAttr values, StringRef key,
   return (value ? value.getValue() : otherwise).str();
 }
 
-/// How a rank's part lies in the tensor of type `whole`; the default placement
-/// when the sharding does not split it.
+/// How a rank's part is placed in the tensor of type `whole`. If the sharding
+/// does not split the tensor, returns the default placement.
 plan::Placement placementOf(Type whole, dist::TensorShardingAttr sharding) {
   plan::Placement placement;
   if (!sharding || llvm::all_of(sharding.getDims().getAsRange<ArrayAttr>(),
@@ -306,7 +306,8 @@ private:
     return product;
   }
 
-  /// The bytes of arguments that a kernel reads, and of results that it writes.
+  /// The number of bytes of the arguments that a kernel reads and of the
+  /// results that it writes.
   static double bytesOf(planir::KernelOp op) {
     auto bytesIn = [](Operation *user, Value value) {
       auto cost = dyn_cast<nn::CostOpInterface>(user);
@@ -367,7 +368,8 @@ private:
                                cast<IntegerAttr>(owner.getValue()).getInt()});
   }
 
-  /// Checks a port: the runtime writes inputs and reads outputs.
+  /// Checks that the runtime can fill an input with this port, or read an
+  /// output.
   static LogicalResult verifyPort(planir::SequenceOp sequence,
                                   planir::BufferOp buffer) {
     nn::PortAttr port = buffer.getPort();
@@ -433,8 +435,8 @@ private:
     return success();
   }
 
-  /// The placement of a port. Its sharding is an attribute of the sequence,
-  /// under the port's key.
+  /// The placement of a port's tensor. The sequence has the sharding as an
+  /// attribute, under the port's key.
   plan::Placement portPlacement(planir::SequenceOp sequence,
                                 planir::BufferOp buffer) {
     auto shardings = sequence.getPortsAttr();
@@ -451,14 +453,15 @@ private:
     return placement;
   }
 
-  /// One for each pipeline stage, in order.
+  /// The programs of all pipeline stages, in order.
   ArrayRef<planir::ProgramOp> programs;
   planir::ProgramOp program; ///< The program that is being read.
   dist::Strategy strategy;
   Parts parts;
   llvm::StringMap<int64_t> kernelIndex; ///< Numbers of the stage's kernels.
   StatePlaces places;                   ///< Offsets of the states of the stage.
-  /// Numbers of the kernels of all stages, by symbol and object.
+  /// For each kernel symbol and number of its object: the number of the kernel
+  /// in the plan.
   llvm::DenseMap<std::pair<Attribute, int64_t>, int64_t> byCode;
   llvm::StringMap<int64_t> names;   ///< How many kernels have each name.
   llvm::StringMap<int64_t> objects; ///< Numbers of objects by their code.

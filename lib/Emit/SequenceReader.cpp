@@ -15,7 +15,8 @@ using namespace heddle;
 using namespace heddle::emit;
 
 void SequenceReader::read() {
-  // Number the functions first: loop bodies are appended as further sequences.
+  // Number the functions first, because loop bodies are appended as further
+  // sequences after them.
   for (auto op : program.getOps<planir::SequenceOp>()) {
     indices[op.getSymName()] = plan.sequences.size();
     plan::Sequence sequence;
@@ -109,7 +110,7 @@ plan::Command SequenceReader::message(MessageOp op) {
   return result;
 }
 
-/// The module path that a location names; "" when it names none.
+/// The module path in a location; "" if it has none.
 static std::string pathOf(Location loc) {
   std::string path;
   loc->walk([&](Location inner) {
@@ -202,7 +203,8 @@ void SequenceReader::addOperands(ValueRange operands,
   }
 }
 
-/// The number of the argument among those of its kind (buffers or scalars).
+/// The index of an argument among the buffers, or among the scalars, whichever
+/// it is.
 static int64_t numberOf(BlockArgument argument) {
   bool scalar = argument.getType().isIndex();
   int64_t number = 0;

@@ -20,8 +20,8 @@
 
 namespace heddle::emit {
 
-/// The memory of each state, and its offset in bytes in that memory's
-/// persistent region.
+/// For each state, the kind of memory that it is in, and its offset in bytes in
+/// that memory's persistent region.
 using StatePlaces = llvm::StringMap<std::pair<plan::MemoryKind, int64_t>>;
 
 /// Translates every plan.sequence, and every region in one, to a
@@ -39,8 +39,8 @@ public:
   plan::Ref refOf(mlir::Value buffer);
   /// Counts the launches of each kernel in a training step.
   void countCalls();
-  /// Model FLOPs of one run of the program: products and attention of the
-  /// forward pass, and three times that for training.
+  /// The model FLOPs of one run of the program: those of products and attention
+  /// in the forward pass, times three for training.
   double modelFlops(const plan::Program &program);
 
 private:

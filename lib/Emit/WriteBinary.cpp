@@ -18,9 +18,9 @@ using namespace heddle;
 
 namespace {
 
-/// Appends sections to an ELF program. They are not loaded into memory. What is
-/// in the file keeps its offset; a new section table at the end replaces the
-/// old one.
+/// Appends sections to an ELF program. The sections are not loaded into memory.
+/// Existing content keeps its offset, and a new section table at the end of the
+/// file replaces the old one.
 class SectionAppender {
 public:
   SectionAppender(const std::string &runtimePath, io::OutputFile &file);

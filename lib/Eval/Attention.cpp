@@ -23,8 +23,8 @@ namespace {
 // Attention
 //===----------------------------------------------------------------------===//
 
-/// One of q, k and v: the index of the vector of a batch row, position and head
-/// among the operands, which are packed in one tensor or separate.
+/// The vectors of q, k or v, by batch row, position and head. q, k and v are
+/// packed in one tensor, or are three tensors.
 struct HeadView {
   const double *read = nullptr;
   double *write = nullptr; ///< In attention_grad: the gradient's elements.
@@ -55,12 +55,14 @@ struct AttentionShape {
   /// The length of the whole sequence, and the positions of this shard's first
   /// query and key in it.
   int64_t wholeLength, firstQuery = 0, firstKey = 0;
-  /// Over [B, heads, T, T] of whole sequences; none without dropout.
+  /// Dropout's mask over [B, heads, T, T], where T is the length of the whole
+  /// sequence; nullopt without dropout.
   std::optional<DropoutMask> mask;
 
   AttentionShape(nn::AttentionOpInterface op, const Inputs &in);
 
-  /// The end of the keys that a query sees.
+  /// The end (exclusive) of the keys that a query sees, as an index in this
+  /// shard.
   int64_t visible(int64_t b, int64_t query) const {
     int64_t end = lengths.empty() ? wholeLength : lengths[b];
     if (causal)
@@ -74,7 +76,8 @@ struct AttentionShape {
                   : 0;
   }
   int64_t kvHead(int64_t head) const { return head / (heads / kvHeads); }
-  /// The score of a query and a key, with scale and softcap.
+  /// The score of a query and a key: their product with scale and soft cap
+  /// applied.
   double score(int64_t b, int64_t head, int64_t query, int64_t key) const {
     const double *left = q.at(b, query, head);
     const double *right = k.at(b, key, kvHead(head));
@@ -89,7 +92,7 @@ struct AttentionShape {
     double share = softcap > 0 ? score / softcap : 0;
     return 1 - share * share;
   }
-  /// Dropout's factor of a probability.
+  /// The factor by which dropout multiplies a probability: 0 or 1 / (1 - p).
   double dropFactor(int64_t b, int64_t head, int64_t query, int64_t key) const {
     int64_t row = (b * heads + head) * wholeLength + firstQuery + query;
     return mask ? mask->factor(row * wholeLength + firstKey + key) : 1;
@@ -179,7 +182,8 @@ void addQueryGradients(const AttentionShape &shape, int64_t b, int64_t head,
   int64_t first = shape.firstVisible(query);
   std::vector<double> probabilities(keys), gradients(keys), slopes(keys);
   // The gradient of softmax: ds = p * (dp - sum over keys of p * dp). The sum
-  // equals output * gradient, and so includes keys of other sequence shards.
+  // is computed as output * gradient, so that it includes keys of other
+  // sequence shards.
   double weightedSum = 0;
   for (int64_t d = 0; d < shape.headDim; ++d)
     weightedSum += forward[d] * grad[d];
@@ -233,7 +237,8 @@ LogicalResult evalAttentionGrad(nn::AttentionGradOp op, const Inputs &in,
   return success();
 }
 
-/// log(exp(x) + exp(y)) without overflow: relative to the larger one.
+/// log(exp(x) + exp(y)). The larger number is factored out, so that nothing
+/// overflows.
 static double logAddExp(double x, double y) {
   double largest = std::max(x, y);
   return largest + std::log(std::exp(x - largest) + std::exp(y - largest));

@@ -18,7 +18,8 @@ namespace heddle::eval {
 
 namespace {
 
-/// The shapes that both operations share, and indices into their tensors.
+/// The shapes that the operations on a cache have in common, and the indices of
+/// elements of their tensors.
 struct CacheView {
   template <typename OpT>
   CacheView(OpT op, const Inputs &in)
@@ -41,12 +42,13 @@ struct CacheView {
   bool isThere(int64_t row, int64_t token) const {
     return token < lengths[row];
   }
-  /// The vector q, k or v (0, 1, 2) of a token's head.
+  /// The vector q, k or v (`which` is 0, 1 or 2) of a token and head.
   const double *head(int64_t which, int64_t row, int64_t token,
                      int64_t head) const {
     return qkv[which] + (row * tokens + token) * strides[which] + head * dims;
   }
-  /// The index of a feature of a position in the keys, and in the values.
+  /// The index in the tensor of keys of feature `d` of the key at a position.
+  /// `value` is the same for values.
   int64_t key(int64_t row, int64_t position, int64_t head, int64_t d) const {
     return (begin(row, position, head) + d) * pageTokens +
            position % pageTokens;
@@ -58,7 +60,8 @@ struct CacheView {
            d;
   }
 
-  /// The index of the scale of a position's key, or value.
+  /// The index of the scale of the key (`which` is 0) or value (1) at a
+  /// position.
   int64_t scale(int64_t row, int64_t position, int64_t head,
                 int64_t which) const {
     return (begin(row, position, head) / dims * 2 + which) * pageTokens +
@@ -77,8 +80,9 @@ private:
   }
 };
 
-/// Writes a token's head as codes and returns their scale, which is rounded to
-/// `kind`. `place` maps a feature to its index.
+/// Quantizes the vector of a token's head to codes and writes these. Returns
+/// their scale, which is rounded to `kind`. `place` maps a feature to the index
+/// of its code.
 double writeCodes(const double *head, int64_t dims, ElementKind kind,
                   llvm::MutableArrayRef<int64_t> codes,
                   llvm::function_ref<int64_t(int64_t)> place) {
@@ -93,7 +97,8 @@ double writeCodes(const double *head, int64_t dims, ElementKind kind,
   return scale;
 }
 
-/// The values in a tensor of the cache; `which` is 0 for keys, 1 for values.
+/// The values of a cache tensor as floats; codes are multiplied by their
+/// scales. `which` is 0 for keys and 1 for values.
 std::vector<double> numbersOf(const Tensor &cache, const Tensor *scales,
                               int64_t which) {
   if (!scales)
@@ -151,7 +156,8 @@ struct Query {
   int64_t first, count; ///< The keys [first, count).
 };
 
-/// Calls `body` with each query that exists, and its index among all.
+/// Calls `body` with each query whose token exists, and with the query's index
+/// among all queries.
 void forQueries(const CacheView &view, nn::MaskAttr mask,
                 llvm::function_ref<void(const Query &, int64_t)> body) {
   int64_t number = 0, window = mask.getWindow();
@@ -166,8 +172,9 @@ void forQueries(const CacheView &view, nn::MaskAttr mask,
       }
 }
 
-/// Combines the keys from `query.first` on to what ranks exchange: the weighted
-/// sum of values, the sum of powers, and the largest score, in units of log 2.
+/// Computes the partial result of a query over its keys: the sum of values
+/// weighted with powers 2^(s - m), the sum of the powers, and the largest score
+/// m, in units of log 2.
 void sumPart(nn::PagedAttentionOp op, const CacheView &view, const double *keys,
              const double *values, const Query &query, double *part) {
   double scale = op.getHeads().getScale().convertToDouble();

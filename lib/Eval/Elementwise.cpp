@@ -24,8 +24,9 @@ namespace {
 // Embeddings and positions
 //===----------------------------------------------------------------------===//
 
-/// Calls `body` with the position of each id, and with the row of the table
-/// that it names, or -1 if the row is not in this shard of `rows` rows.
+/// Calls `body` for each id with its position and the row of the table that it
+/// selects. The row is -1 if the shard, which has `rows` rows, does not have
+/// it.
 template <typename OpT>
 void forRowsOfTable(
     OpT op, int64_t rows, const Inputs &in,
@@ -42,7 +43,8 @@ LogicalResult evalEmbedding(nn::EmbeddingOp op, const Inputs &in,
   const Tensor &table = in[op.getTable()];
   int64_t columns = table.columns();
   double *output = out.floats(op.getOutput());
-  // An id outside of the whole table gives NaN, as in compiled code.
+  // Without `first` the table is whole, and an id outside of it gives NaN, as
+  // in compiled code.
   double otherwise = op.getFirst() ? 0 : std::nan("");
   forRowsOfTable(op, table.rows(), in, [&](int64_t position, int64_t row) {
     for (int64_t c = 0; c < columns; ++c)
@@ -124,7 +126,7 @@ LogicalResult mapUnary(OpT op, const Inputs &in, Outputs &out,
   return success();
 }
 
-/// Applies `function(first, second)` to each pair of elements.
+/// Applies `function` to each pair of elements with the same index.
 template <typename Function>
 LogicalResult mapBinary(Value first, Value second, Value result,
                         const Inputs &in, Outputs &out, Function function) {
@@ -173,8 +175,9 @@ LogicalResult evalDropout(nn::DropoutOp op, const Inputs &in, Outputs &out) {
 // Slices of tensors
 //===----------------------------------------------------------------------===//
 
-/// Copies `count` positions of dimension `dim`, from `first` of `from` to `at`
-/// of `to`. Positions after the end repeat the last one.
+/// Copies `count` positions of dimension `dim`, from position `first` of `from`
+/// to position `at` of `to`. After the end of `from` its last position is
+/// repeated.
 void copyPositions(const Tensor &from, int64_t first, Tensor &to, int64_t at,
                    int64_t count, int64_t dim) {
   int64_t outer = 1, inner = 1;

@@ -68,8 +68,8 @@ static bool readInputs(const std::string &path, TensorMap &inputs,
   return true;
 }
 
-/// Reports an error and returns false for a tensor that no program takes.
-/// Programs that do not exist are reported when they are run.
+/// Reports an error and returns false if an input tensor is not an input of any
+/// program. Programs that do not exist are reported later, when they are run.
 static bool requireTaken(const EvalOptions &options,
                          const std::vector<ProgramName> &programs,
                          const Interpreter &interpreter, const TensorMap &given,
@@ -93,7 +93,7 @@ static bool requireTaken(const EvalOptions &options,
   return true;
 }
 
-/// The name of the port with that role, if it has no other name.
+/// The name of a port with that role which has no name of its own.
 static std::string keyOf(nn::PortRole role) {
   return stringifyPortRole(role).str();
 }
@@ -117,7 +117,8 @@ static void addDerivedInputs(const dist::Strategy &strategy, uint64_t seed,
                            static_cast<int64_t>(seed >> 32), step - 1, 0});
 }
 
-/// In step STEP, `NAME@STEP` replaces `NAME`.
+/// Adds the tensors from input files. In step STEP, the tensor `NAME@STEP` is
+/// used instead of `NAME`.
 static void addGivenInputs(const TensorMap &given, int64_t step,
                            TensorMap &inputs) {
   for (const auto &[key, value] : given)
@@ -196,7 +197,8 @@ static std::string firstNonfinite(const TensorMap &history, int64_t steps) {
   return "";
 }
 
-/// Parses the list of programs; the last one also runs in all further steps.
+/// Parses the list of programs, one for each step. The last one also runs in
+/// all further steps.
 static bool readPrograms(StringRef list, std::vector<ProgramName> &programs,
                          Diagnostic &error) {
   for (StringRef word : llvm::split(list, ',')) {
@@ -234,7 +236,7 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
     size_t number = std::min<size_t>(step, programs.size()) - 1;
     if (failed(interpreter.run(programs[number], inputs, outputs)))
       return cannotBeExecuted;
-    // If no label counts, nothing was updated.
+    // If no label counts, the step updates nothing.
     auto weight = outputs.find(keyOf(nn::PortRole::LossWeight));
     if (weight == outputs.end() || weight->second.floats().front() != 0)
       ++updates;

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compiled with exceptions, which it turns into diagnostics.
+// Implements Files.h. This file is compiled with exceptions and turns them into
+// diagnostics.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +21,7 @@
 using namespace heddle;
 using namespace heddle::eval;
 
-/// Runs `body`, and turns an exception into a diagnostic.
+/// Runs `body`. If it throws an exception, sets `error` and returns false.
 template <typename Body> static bool guarded(Diagnostic &error, Body body) {
   try {
     body();

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Takes the limits of ids, positions, segments and pages from the module.
+// Checks integer inputs. The limits of ids, positions, segments and pages are
+// facts of the module.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,13 +20,14 @@ namespace heddle::eval {
 
 namespace {
 
-/// Valid values are 0 to count - 1.
+/// The limit of an input: valid values are 0 to count - 1.
 struct IndexLimit {
   int64_t count;
   const char *noun, *help;
 };
 
-/// The limits of integer inputs; none if the module does not state one.
+/// The limits of integer inputs. An input has no limit if the module does not
+/// give one.
 class InputLimits {
 public:
   InputLimits(ModuleOp module, const Interpreter &interpreter,

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Called before a program runs.
+// Checks the values of integer inputs before a program runs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,9 +15,9 @@
 
 namespace heddle::eval {
 
-/// Reports H0371 if an integer input has a value that is out of range in the
-/// module's model, for example an id that is not in the vocabulary. It would
-/// index a table out of bounds.
+/// Reports H0371 and returns false if an integer input has a value that is out
+/// of range for the model, for example an id that is not in the vocabulary.
+/// Such a value would index a table out of bounds.
 bool checkRanges(mlir::ModuleOp module, const Interpreter &interpreter,
                  const TensorMap &inputs, Diagnostic &error);
 

@@ -52,7 +52,7 @@ plan::Mesh Interpreter::meshOf(ModuleOp module) {
   mesh = dist::meshOf(strategyOf(sources[0]));
   if (isLocal)
     return mesh;
-  // One rank represents all ranks of its stage.
+  // Simulate one rank for each stage; it stands for all ranks of the stage.
   mesh = mesh.along(dist::AxisRole::Pipeline);
   for (plan::Mesh::Axis &axis : mesh.axes)
     if (axis.role == dist::AxisRole::Pipeline)
@@ -173,8 +173,7 @@ static bool isSame(const Tensor &a, const Tensor &b) {
 }
 
 LogicalResult Interpreter::join(const ProgramName &program,
-                                ArrayRef<TensorMap> given,
-                                TensorMap &outputs) {
+                                ArrayRef<TensorMap> given, TensorMap &outputs) {
   std::map<std::string, size_t> first;
   for (auto [rank, map] : llvm::enumerate(given))
     for (const auto &[name, value] : map) {
@@ -216,7 +215,8 @@ Tensor Interpreter::state(const std::string &name) const {
       if (storedRanges[rank].count(name))
         return ranks[rank]->stored(name);
   Tensor whole(info.kind, info.wholeShape());
-  // If several ranks store an element, the first rank's value counts.
+  // If several ranks store the same element, the first rank's value is used:
+  // write that one last.
   for (size_t rank = ranks.size(); rank-- > 0;) {
     auto runs = storedRanges[rank].find(name);
     if (runs == storedRanges[rank].end())
@@ -305,7 +305,8 @@ bool Interpreter::loadParameters(const std::string &directory,
 
 /// The initial value of a state without weights.
 static Tensor firstValue(const StateInfo &info, uint64_t seed) {
-  // Packed weights are derived from floats; a cache of codes holds integers.
+  // Packed weights are computed from floats. Only a cache of int8 codes has
+  // integers.
   bool isOfIntegers = info.packed.empty() && !isFloat(info.kind);
   Tensor value(isOfIntegers ? info.kind : ElementKind::F64, info.wholeShape());
   std::vector<float> floats =

@@ -56,7 +56,8 @@ private:
   std::unique_ptr<llvm::orc::LLJIT> loader;
 };
 
-/// Runs PTX in the emulator, and objects of kernels that run on the host.
+/// Runs the kernels of a plan for GPUs: PTX in the emulator, and the objects of
+/// kernels for the host in this process.
 class MixedRunner : public KernelRunner {
 public:
   MixedRunner(std::unique_ptr<KernelRunner> gpu,
@@ -76,8 +77,8 @@ private:
 };
 } // namespace
 
-/// Whether this process can call the model's or plan's kernels that are not
-/// `onHost`. The emulator executes PTX instead.
+/// Whether this process can call the kernels of a model or plan, apart from
+/// those that are `onHost`. If not, they are PTX, which the emulator executes.
 static bool runInProcess(Operation *symbolTable) {
   auto strategy = symbolTable->getAttrOfType<dist::StrategyAttr>("strategy");
   return !strategy || factsOf(strategy.getValue().target).kernelsRunOnHost;

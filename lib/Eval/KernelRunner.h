@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lets the interpreter execute modules from the `kernels` phase on.
+// Calls compiled kernels, so that the interpreter can execute modules from the
+// `kernels` phase on.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +18,8 @@
 
 namespace heddle::eval {
 
-/// Zeroed memory, aligned as kernels require.
+/// A buffer in the host's memory, filled with zeros and aligned as kernels
+/// require.
 class HostBuffer {
 public:
   explicit HostBuffer(int64_t bytes);
@@ -40,8 +42,8 @@ public:
                                               int64_t threads);
   virtual ~KernelRunner() = default;
 
-  /// Calls the kernel. `scratch` has `stride` bytes for each of `scratchUsers`
-  /// threads.
+  /// Calls the kernel. `scratch` is its scratch memory: `stride` bytes for each
+  /// of `scratchUsers` threads.
   virtual mlir::LogicalResult launch(planir::KernelOp kernel,
                                      llvm::ArrayRef<void *> refs,
                                      llvm::ArrayRef<int64_t> scalars,

@@ -16,7 +16,8 @@ namespace heddle::eval {
 
 namespace {
 
-/// The index of element (i, o) of a weight in either layout.
+/// The index of the element for input `i` and output `o` of a weight, which is
+/// stored as [inputs, outputs] or transposed.
 int64_t weightIndex(int64_t i, int64_t o, int64_t inputs, int64_t outputs,
                     bool transposed) {
   return transposed ? o * inputs + i : i * outputs + o;
@@ -42,7 +43,7 @@ LogicalResult evalLinear(nn::LinearOp op, const Inputs &in, Outputs &out) {
   return success();
 }
 
-/// A quantized weight in its operands.
+/// A packed weight: the operands of nn.packed_linear that describe it.
 struct PackedWeight {
   PackedWeight(nn::PackedLinearOp op, const Inputs &in)
       : words(in[op.getWeight()]), perWord(op.getPerWord()),
@@ -52,7 +53,8 @@ struct PackedWeight {
       groupLength = op.getInputs() / groups;
   }
 
-  /// The dequantized value of input i and output o; for codes, the code.
+  /// The value for input `i` and output `o` of the weight; for a quantized
+  /// weight, its code.
   double value(int64_t i, int64_t o) const {
     constexpr int64_t width = nn::PackedLinearOp::panelWidth;
     int64_t word = (o / width * stride + i / perWord) * width + o % width;
@@ -75,8 +77,9 @@ struct PackedWeight {
   int64_t groups, groupLength = 1;
 };
 
-/// Rounds a row to 8-bit codes times scales, one for each block of a group.
-/// Scales are rounded to f32 first, since they decide which code is nearest.
+/// Rounds a row of activations to int8 codes and multiplies them by their
+/// scales again. There is one scale for each block of a group. Scales are
+/// rounded to f32 first, because they decide which code is nearest.
 void roundRow(std::vector<double> &x, int64_t groups, int64_t block) {
   constexpr float most = 127, least = 0x1p-100F;
   auto inputs = static_cast<int64_t>(x.size()), length = inputs / groups;

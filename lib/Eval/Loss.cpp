@@ -19,7 +19,7 @@ namespace heddle::eval {
 
 namespace {
 
-/// The log-sum-exp; the lowest f32 if there are no scores.
+/// The log-sum-exp of the scores; the lowest f32 if there are none.
 double logSumExp(llvm::ArrayRef<double> scores) {
   double largest = std::numeric_limits<float>::lowest();
   for (double score : scores)
@@ -30,7 +30,7 @@ double logSumExp(llvm::ArrayRef<double> scores) {
   return scores.empty() ? largest : largest + std::log(sum);
 }
 
-/// This shard's part of the mean of all `vocab` logits.
+/// What this shard's logits contribute to the mean of all `vocab` logits.
 double share(llvm::ArrayRef<double> scores, int64_t vocab) {
   return std::accumulate(scores.begin(), scores.end(), 0.0) / double(vocab);
 }
@@ -56,12 +56,12 @@ LogicalResult evalCrossEntropy(nn::CrossEntropyOp op, const Inputs &in,
   return success();
 }
 
-/// The columns of the whole logits that a shard has.
+/// The range of columns of the whole logits that are in a shard.
 struct Columns {
   int64_t first, count;
 
-  /// For a shard of `width` columns from `first` on, of which those below
-  /// `vocab` exist.
+  /// The columns of a shard that begins at column `first` and is `width`
+  /// columns wide. Columns from `vocab` on are padding and do not count.
   Columns(int64_t first, int64_t width, int64_t vocab)
       : first(first),
         count(std::max<int64_t>(0, std::min(width, vocab - first))) {}

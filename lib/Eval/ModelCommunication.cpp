@@ -18,7 +18,7 @@ using heddle::plan::CollectiveKind;
 
 namespace heddle::eval {
 
-/// The layout of dimension `dim` of a tensor in parts.
+/// The layout of a tensor that is split into parts along dimension `dim`.
 static plan::PartLayout layoutOf(Type type, int64_t dim,
                                  ArrayRef<int64_t> segments) {
   ArrayRef<int64_t> shape = cast<ShapedType>(type).getShape();
@@ -58,7 +58,7 @@ static Collective describe(Operation *op) {
         what.kind = CollectiveKind::AllToAll;
         int64_t split = exchange.getSplitDim(),
                 concat = exchange.getConcatDim();
-        // Segments are those of the features, the last dimension.
+        // Only the last dimension, that of features, can have segments.
         int64_t last = cast<ShapedType>(in).getRank() - 1;
         what.layout =
             layoutOf(in, split, split == last ? segments : ArrayRef<int64_t>());
@@ -89,8 +89,9 @@ LogicalResult ModelInterpreter::exchange(Operation *op, const Collective &what,
   return success();
 }
 
-/// While values have whole shapes, with one model for each pipeline stage, only
-/// partial sums over the stages have to be added.
+/// Executes a reshard in a module that is split into pipeline stages but has
+/// whole shapes. Only partial sums over stages must be added up; other reshards
+/// do nothing.
 LogicalResult ModelInterpreter::runReshard(dist::ReshardOp reshard,
                                            const Tensor &input,
                                            Tensors &results) {
@@ -109,7 +110,7 @@ LogicalResult ModelInterpreter::runReshard(dist::ReshardOp reshard,
   return exchange(reshard, what, input, results);
 }
 
-/// The value of a result before its wait: NaN, or zeros for integers.
+/// The placeholder for a result before its wait: NaN, or zeros for integers.
 static Tensor unknown(Type type) {
   Tensor value(type);
   if (isFloat(value.kind()))
@@ -151,8 +152,9 @@ LogicalResult ModelInterpreter::runSlice(dist::SliceOp slice,
   return success();
 }
 
-/// The rows that dist.fetch_rows reads of a flat state; NaN for ids that are
-/// not rows. If the state is a shard, zeros for rows of other shards.
+/// The rows of a flat state that dist.fetch_rows reads. An id that is not a row
+/// of the table gives NaN. If the state is a shard, a row of another shard
+/// gives zeros.
 static Tensor rowsOf(dist::FetchRowsOp fetch, const Tensor &flat,
                      const Tensor &ids, const Tensor *first) {
   Tensor chosen(fetch.getOutput().getType());
@@ -219,7 +221,7 @@ LogicalResult ModelInterpreter::runCommunication(Operation *op,
         writeState(store.getState(), whole, slot);
         return success();
       })
-      // The interpreter executes stores immediately.
+      // Waits for stores do nothing, because stores are executed immediately.
       .Case<dist::FlushOp, dist::CarryOp, dist::SettleOp>(
           [&](Operation *) { return success(); })
       .Case([&](dist::WaitOp wait) -> LogicalResult {

@@ -21,12 +21,13 @@ namespace heddle::eval {
 // States
 //===----------------------------------------------------------------------===//
 
-/// Part `index` of the outermost dimension.
+/// The slice with index `index` along the outermost dimension.
 static Tensor part(const Tensor &whole, int64_t index) {
   return whole.slice(index, 1).reshaped(whole.shape().drop_front());
 }
 
-/// Calls `visit` with each member of a bucket, and its offset and count.
+/// Calls `visit` with each member of a bucket, the member's offset and its
+/// number of elements.
 template <typename Visit>
 static void forEachMember(nn::BucketOp bucket, const SymbolTable &symbols,
                           Visit visit) {
@@ -51,7 +52,8 @@ static StateInfo describe(nn::StateOp op) {
   info.init = planir::initOf(op.getInitAttr());
   if (std::optional<nn::PackedAttr> packed = op.getPacked())
     info.packed.push_back(packed->toPlan());
-  // Before the spmd phase, types are those of whole tensors.
+  // Only from the spmd phase on, types are those of shards; before, those of
+  // whole tensors.
   if (op.getWhole() && op.getStorage()) {
     info.placement = placementOf(cast<ShapedType>(*op.getWhole()),
                                  *op.getStorage(), op.getSegmentsAttr());
@@ -73,12 +75,13 @@ ModelInterpreter::ModelInterpreter(nn::ModelOp model, const Rank &rank,
       placeShards(bucket);
 }
 
-/// A rank holds a range of a flat bucket, so its members have no shards.
+/// Sets the placement of a bucket's members on ranks. A rank has a range of the
+/// flat bucket, so that a member by itself has no shard.
 void ModelInterpreter::placeShards(nn::BucketOp bucket) {
   stateValues[bucket.getSymName()] = Tensor(bucket.getType());
   std::vector<std::string> axes =
       planir::namesOf(cast<ArrayAttr>(bucket.getStorage()->getDims()[0]));
-  // The other axes already split the members.
+  // Axes without replicas split the members, not the flat bucket.
   llvm::erase_if(axes, [](const std::string &axis) {
     return !dist::holdsReplicas(StringRef(axis));
   });
@@ -178,7 +181,8 @@ LogicalResult ModelInterpreter::runLoop(nn::MicroBatchesOp loop,
   return success();
 }
 
-/// Unpacks a flat tensor to values, or packs values to a flat tensor.
+/// Executes an nn.unpack, which splits a flat tensor into values, or an
+/// nn.pack, which joins values to a flat tensor.
 static void runPack(Operation *op, ArrayRef<Tensor> args,
                     SmallVectorImpl<Tensor> &results) {
   bool packs = isa<nn::PackOp>(op);
@@ -297,7 +301,8 @@ LogicalResult ModelInterpreter::runLaunch(planir::LaunchOp launch,
 LogicalResult ModelInterpreter::runCompiled(planir::KernelOp kernel,
                                             ArrayRef<Tensor> args,
                                             Tensors &results) {
-  // Buffers in the order of the kernel's operands; scalars have an empty one.
+  // One buffer for each operand of the kernel, in order. The buffer of a scalar
+  // is empty.
   SmallVector<HostBuffer> buffers;
   SmallVector<int64_t> scalars;
   SmallVector<void *> refs;
@@ -372,8 +377,9 @@ DictionaryAttr ModelInterpreter::portsOf(const ProgramName &name) {
   return program ? program->ports : DictionaryAttr();
 }
 
-/// Adds the loss of a program that computes one for each label, and the loss's
-/// weight, as train-build-steps does, for the given part of the batch.
+/// For a program that returns a loss for each label: adds the sum and its
+/// weight to the outputs, as train-build-steps does, for the given part of the
+/// batch.
 static void addLoss(ArrayAttr inputs, ArrayRef<Tensor> args,
                     ArrayRef<Tensor> losses,
                     SmallVectorImpl<PortValue> &given) {

@@ -25,7 +25,7 @@ namespace heddle::eval {
 /// object.
 class ModelInterpreter : public RankInterpreter {
 public:
-  /// `kernels` may be null if none is compiled.
+  /// `kernels` may be null if the model has no compiled kernels.
   ModelInterpreter(nn::ModelOp model, const Rank &rank,
                    const InterpreterOptions &options,
                    std::shared_ptr<KernelRunner> kernels);
@@ -44,8 +44,8 @@ private:
   using Tensors = llvm::SmallVector<Tensor>;
   using Environment = llvm::DenseMap<mlir::Value, Tensor>;
 
-  /// A step program; before the train phase, the function that it will be made
-  /// from.
+  /// A step program. Before the train phase it is the function that will become
+  /// one.
   struct Program {
     mlir::FunctionOpInterface function;
     mlir::ArrayAttr inputs, outputs;
@@ -95,7 +95,7 @@ private:
   mlir::SymbolTable symbols;
   std::shared_ptr<KernelRunner> kernels;
   llvm::StringMap<Tensor> stateValues; ///< Of states and of flat buckets.
-  /// The flat bucket that contains a state.
+  /// For each state in a flat bucket, the name of the bucket.
   llvm::StringMap<std::string> flats;
   llvm::DenseMap<mlir::Value, int64_t> pending; ///< Collectives in flight.
   llvm::DenseMap<mlir::Value, Tensor> fetched;  ///< Before their wait.

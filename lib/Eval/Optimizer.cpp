@@ -79,8 +79,8 @@ LogicalResult evalAdvancePower(nn::AdvancePowerOp op, const Inputs &in,
   return success();
 }
 
-/// Calls `body` with each element of a flat tensor's range that belongs to a
-/// segment, and with the segment's number.
+/// Calls `body` for each element of a range of a flat tensor that is in a
+/// segment, with the element and the number of the segment.
 template <typename OpT>
 void forSegments(OpT op, const Inputs &in,
                  llvm::function_ref<void(int64_t, int64_t)> body) {

@@ -35,7 +35,7 @@ static Collective describe(planir::CollectiveOp op) {
 
 LogicalResult PlanInterpreter::runCollective(planir::CollectiveOp collective,
                                              Environment &values) {
-  // The source must not change until the wait, so it may be read now.
+  // Read the source now: the plan must not change it until the wait.
   Tensor input = readMemory(collective.getSource().getType(),
                             values.lookup(collective.getSource()).address);
   FailureOr<int64_t> ticket =
@@ -77,8 +77,8 @@ LogicalResult PlanInterpreter::runCommunication(Operation *op,
         return runCollective(collective, values);
       })
       .Case([&](planir::SendOp send) {
-        // Read when the message is received, the latest time at which the bytes
-        // must be unchanged.
+        // Read the buffer only when the message is received: until then the
+        // plan must not change it.
         Type type = send.getBuffer().getType();
         const char *memory = values.lookup(send.getBuffer()).address;
         rank.send(send, send.getAxis(), send.getDelta(), send.getChannel(),

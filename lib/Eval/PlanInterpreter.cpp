@@ -5,7 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Executes command sequences: launches kernels, copies bytes, and waits for
-// events. With --poison it also fills dead buffers with NaN.
+// tokens. With --poison it also fills buffers with NaN when their lifetime
+// ends.
 //
 //===----------------------------------------------------------------------===//
 
@@ -148,7 +149,7 @@ void PlanInterpreter::findLifetimes(planir::SequenceOp sequence) {
     if (buffer.getPort() || buffer.getLast() >= commands.size())
       continue;
     lifetimes[commands[buffer.getFirst()]].begin.push_back(buffer);
-    // Otherwise, a store at the start of the next run reads it.
+    // Do not poison a buffer that a store still reads in the next run.
     if (!buffer.getSettled())
       lifetimes[commands[buffer.getLast()]].end.push_back(buffer);
   }
@@ -249,8 +250,9 @@ LogicalResult PlanInterpreter::runLaunch(planir::LaunchOp launch,
 // Streams for copies and host computation
 //===----------------------------------------------------------------------===//
 
-/// Work of the streams `copy` and `host` is executed as late as possible, so
-/// that bytes that are read or reused too early give a different result.
+/// Executes `work`. Work of the streams `copy` and `host` is instead queued and
+/// executed as late as possible, so that bytes which are read or reused too
+/// early give a different result.
 LogicalResult PlanInterpreter::runOn(planir::Stream stream,
                                      std::function<void()> work) {
   if (stream == planir::Stream::Compute)
@@ -390,7 +392,8 @@ LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
         return success();
       })
       .Case([&](planir::SettleOp settle) {
-        // Copies wait too, since their dead bytes are poisoned immediately.
+        // With --poison the stream for copies waits here, too, because buffers
+        // whose lifetime has ended are filled immediately.
         if (settle.getStream() == planir::Stream::Compute || options.poison)
           return finishDeferred(carried[settle.getNumber()]);
         return success();

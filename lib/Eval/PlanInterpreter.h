@@ -27,7 +27,7 @@ namespace heddle::eval {
 /// wrong results.
 class PlanInterpreter : public RankInterpreter {
 public:
-  /// `kernels` may be null if none is compiled.
+  /// `kernels` may be null if the plan has no compiled kernels.
   static std::unique_ptr<PlanInterpreter>
   create(planir::ProgramOp program, const Rank &rank,
          const InterpreterOptions &options,
@@ -44,7 +44,8 @@ public:
   void store(const std::string &name, const Tensor &value) override;
 
 private:
-  /// A memref's address, or an index's value.
+  /// An operand of a command: the address of a memref, or the value of an
+  /// index.
   struct Operand {
     char *address = nullptr;
     int64_t scalar = 0;
@@ -57,8 +58,8 @@ private:
                   std::shared_ptr<KernelRunner> kernels);
   bool mapStates();
   bool mapMemory();
-  /// The type and address of a state: its own memory, or a part of a flat
-  /// tensor.
+  /// The type and address of a state. It has memory of its own, or is a part of
+  /// a flat tensor.
   std::pair<mlir::Type, char *> stateMemory(llvm::StringRef name) const;
   planir::SequenceOp findProgram(const ProgramName &name);
 
@@ -72,7 +73,7 @@ private:
                                 const Environment &values);
   mlir::LogicalResult runLoop(planir::LoopOp loop, char *frame,
                               Environment &values);
-  /// Executes commands that select an address, or copy to one.
+  /// Executes commands that compute an address, and copies.
   mlir::LogicalResult runAddressing(mlir::Operation *op, char *frame,
                                     Environment &values);
   mlir::LogicalResult runCall(planir::CallOp call, char *frame,
@@ -83,13 +84,15 @@ private:
   mlir::LogicalResult runCollective(planir::CollectiveOp collective,
                                     Environment &values);
   mlir::LogicalResult runWait(planir::WaitOp wait, const Environment &values);
-  /// The address of `bytes` at `offset` in the frame. Reports an error at `op`
-  /// and returns null if they are outside the arena of that memory.
+  /// The address of `bytes` bytes at `offset` in the frame, in the kind of
+  /// memory `memory`. If they are not inside the arena of that memory, reports
+  /// an error at `op` and returns null.
   char *inFrame(mlir::Operation *op, planir::MemoryKind memory, char *frame,
                 int64_t offset, int64_t bytes);
-  /// The address of a buffer, checked as in inFrame; `frame` is the sequence's.
+  /// The address of a buffer, checked as by inFrame. `frame` is the frame of
+  /// its sequence.
   char *bufferAddress(planir::BufferOp buffer, char *frame);
-  /// The frame in the buffer's kind of memory.
+  /// The frame, in the kind of memory that the buffer is in.
   char *frameOf(planir::BufferOp buffer, char *frame) const;
   char *deviceArena() const { return arena[plan::MemoryKind::Device].get(); }
   /// The address of a state or a flat tensor.
@@ -98,10 +101,11 @@ private:
            state.getOffset();
   }
 
-  /// Executes the work, or queues it for `finishDeferred`.
+  /// Executes the work, or queues it for `finishDeferred`, depending on the
+  /// stream.
   mlir::LogicalResult runOn(planir::Stream stream, std::function<void()> work);
-  /// Executes the rest of the first `count` queued works of the streams `copy`
-  /// and `host`.
+  /// Executes queued work of the streams `copy` and `host`, until `count`
+  /// pieces of it are done in total.
   mlir::LogicalResult
   finishDeferred(int64_t count = std::numeric_limits<int64_t>::max()) const;
 
@@ -123,13 +127,13 @@ private:
   planir::ProgramOp program;
   mlir::SymbolTable symbols;
   std::shared_ptr<KernelRunner> kernels;
-  /// For each kind of memory, between inaccessible pages.
+  /// For each kind of memory, the region between two inaccessible pages.
   plan::PerMemory<std::shared_ptr<char>> persistent, arena;
-  /// Queued work of the streams `copy` and `host`.
+  /// The queued work of the streams `copy` and `host`.
   mutable std::deque<std::function<void()>> deferred;
   mutable int64_t numDeferred = 0; ///< How much of it was executed.
-  /// Events that the last run of the program has recorded for the next: the
-  /// number of works before each.
+  /// For each carried record of the program's last run, how many pieces of
+  /// queued work come before it.
   std::map<int64_t, int64_t> carried;
   planir::SequenceOp lastRun;
   bool hasFailed = false; ///< Whether any work has failed.

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Computes which part of a whole input a run on a rank gets, and puts the
-// outputs of runs and ranks together.
+// Computes which part of a whole input a rank gets in one run, and joins the
+// outputs of all runs and ranks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +39,8 @@ std::optional<Tensor> partOfInput(const Tensor &value,
   return value.reshaped({parts, wanted}).slice(part, 1).reshaped(shape);
 }
 
-/// The entry of a port in a program's `ports`; null if it is not split.
+/// The entry for a port in a program's attribute `ports`; null if the port is
+/// not split over ranks.
 static DictionaryAttr splitOf(DictionaryAttr ports, llvm::StringRef name) {
   return ports ? ports.getAs<DictionaryAttr>(name) : DictionaryAttr();
 }

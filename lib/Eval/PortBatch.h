@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Inputs and outputs of `heddle eval` are whole tensors. These functions give
-// each run and rank its part, and join the outputs.
+// Converts between the whole tensors that `heddle eval` reads and writes and
+// the parts that ranks get and return in each run.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,35 +16,37 @@
 
 namespace heddle::eval {
 
-/// The rows of `first`, then those of `second`.
+/// The rows of `first`, followed by those of `second`.
 Tensor concatenate(const Tensor &first, const Tensor &second);
 
-/// The part of `value` that a port of this shape gets in one of `parts` runs:
-/// all of it if it has as many elements, else one of `parts` equal ranges of
-/// elements; none if neither fits.
+/// The part of `value` that a port of shape `shape` gets in run `part` of
+/// `parts`. If `value` has as many elements as the port, this is all of it. If
+/// it has `parts` times as many, it is one of equal ranges. Otherwise returns
+/// nullopt.
 std::optional<Tensor> partOfInput(const Tensor &value,
                                   llvm::ArrayRef<int64_t> shape, int64_t part,
                                   int64_t parts);
 
-/// The type of a port's whole tensor, from the program's `ports`.
+/// The type of the whole tensor of a port, according to the program's attribute
+/// `ports`.
 mlir::ShapedType wholeType(mlir::DictionaryAttr ports, llvm::StringRef name,
                            mlir::ShapedType type);
 
-/// The number of runs into which the batch of `inputs` is split for a port of
-/// this type; none if the inputs do not have the port, or it does not take the
-/// batch.
+/// The number of runs into which the batch of `inputs` must be split for a port
+/// of type `type`. Returns nullopt if the port does not belong to the batch, or
+/// is not in `inputs`.
 std::optional<int64_t> partsOf(nn::PortAttr port, mlir::Type type,
                                mlir::DictionaryAttr ports,
                                const TensorMap &inputs);
 
-/// The placement of the parts of `whole` by a sharding, and by the segments of
-/// the last dimension if there are any.
+/// How the parts of a tensor of type `whole` are placed in it: by the sharding,
+/// and by the segments of the last dimension if there are any.
 plan::Placement placementOf(mlir::ShapedType whole,
                             dist::TensorShardingAttr sharding,
                             mlir::DenseI64ArrayAttr segments);
 
-/// The part of the inputs that this rank gets for the port `name`. Reports at
-/// `at` if it does not fit.
+/// The part of the input `name` that this rank gets in this run. Reports an
+/// error at `at` if the input's shape does not fit.
 mlir::FailureOr<Tensor> inputOf(mlir::Operation *at, llvm::StringRef name,
                                 mlir::ShapedType type,
                                 mlir::DictionaryAttr ports,
@@ -61,14 +63,14 @@ struct PortValue {
   Tensor value;
 };
 
-/// Adds the outputs of the run on part `batch.part`, as addOutput. The loss
-/// becomes the mean of all parts, weighted by their `loss_weight`.
+/// Adds the outputs of the run on part `batch.part` as `addOutput` does. The
+/// loss becomes the mean over all parts, weighted with their `loss_weight`.
 void addOutputs(llvm::ArrayRef<PortValue> given, const BatchSlice &batch,
                 TensorMap &outputs);
 
 /// Writes a rank's part of the output `name` to the whole tensor in `outputs`,
-/// as the program's `ports` say; false if the output is not split. Reports at
-/// `at` if it does not fit.
+/// according to the program's attribute `ports`. Returns false if the output is
+/// not split over ranks. Reports an error at `at` if its shape does not fit.
 mlir::FailureOr<bool> addPart(mlir::Operation *at, const std::string &name,
                               const Tensor &part, mlir::DictionaryAttr ports,
                               const plan::Mesh &mesh, int64_t rank,

@@ -15,7 +15,8 @@ using namespace llvm;
 
 namespace heddle::eval {
 
-/// Adds buffers as allocations of device memory. Those that overlap become one.
+/// Makes an allocation of simulated device memory for each buffer. Buffers that
+/// overlap share one.
 static emulator::GlobalMemory
 memoryOf(std::vector<std::pair<char *, int64_t>> buffers) {
   llvm::sort(buffers);
@@ -36,7 +37,7 @@ memoryOf(std::vector<std::pair<char *, int64_t>> buffers) {
 
 std::string PtxKernel::run(ArrayRef<void *> refs, ArrayRef<int64_t> scalars,
                            char *scratch, emulator::Counters *counters) const {
-  // Unwritten scratch memory is NaN.
+  // Scratch memory starts as NaN, so that reads of unwritten bytes show.
   std::vector<uint64_t> own;
   if (!scratch)
     own.assign(divideCeil(scratchBytes, sizeof(uint64_t)), ~uint64_t(0));

@@ -26,7 +26,7 @@ static emulator::Launch launchOf(planir::GridLaunchAttr attribute) {
   return launch;
 }
 
-/// A kernel's launches and arguments, without its module.
+/// The launches and argument sizes of a kernel, without its compiled module.
 static PtxKernel kernelFrom(planir::KernelOp op) {
   PtxKernel kernel;
   for (auto launch : op.getLaunches()->getAsRange<planir::GridLaunchAttr>())

@@ -27,7 +27,7 @@ public:
                              int64_t stride) override;
 
 private:
-  /// One user: a launch gets the scratch memory as a whole.
+  /// There is one user of scratch memory: the whole launch.
   PtxRunner() : KernelRunner(/*users=*/1) {}
 
   llvm::StringMap<PtxKernel> kernels; ///< By the name of the plan.kernel.

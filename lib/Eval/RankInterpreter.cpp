@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the interpreters of tensors and of bytes share.
+// The common part of the interpreters of tensors and of bytes.
 //
 //===----------------------------------------------------------------------===//
 

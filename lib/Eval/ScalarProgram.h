@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Evaluates them without walking the IR for each element.
+// Evaluates scalar functions, the bodies of nn.map and nn.update, without
+// walking the IR for each element.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +17,8 @@
 
 namespace heddle::eval {
 
-/// A scalar function as a list of instructions. Values are numbered, arguments
-/// first.
+/// A scalar function as a list of instructions. Its values are numbered,
+/// beginning with the arguments.
 class ScalarProgram {
 public:
   explicit ScalarProgram(mlir::Block &body)
@@ -37,7 +38,7 @@ public:
     results = numbersOf(body.getTerminator()->getOperands());
   }
 
-  /// The results; `values` starts with the arguments.
+  /// Returns the results. `values` has the arguments.
   llvm::SmallVector<double> run(llvm::SmallVector<double> values) const {
     llvm::SmallVector<double> operands;
     for (const Instruction &instruction : instructions) {

@@ -17,8 +17,8 @@ using namespace mlir;
 
 namespace heddle::eval {
 
-/// Describes an operation for messages, with what distinguishes it from others
-/// of its kind.
+/// Describes an operation for messages, including attributes that distinguish
+/// it from others of its kind.
 static std::string describe(Operation *op) {
   std::string text = "'" + op->getName().getStringRef().str() + "'";
   for (const char *key : {"channel", "reason"})
@@ -164,8 +164,8 @@ void World::progress() {
       rank = -1; // Other ranks' collectives may be ready now.
 }
 
-/// Executes the collective that the rank has started first, if it is also the
-/// first of all ranks of its group.
+/// Executes the oldest collective that the rank has started, if it is also the
+/// oldest one of all other ranks of its group. Returns whether it did.
 bool World::runHead(int64_t rank) {
   if (members[rank].started.empty())
     return false;

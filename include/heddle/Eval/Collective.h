@@ -22,18 +22,21 @@ namespace heddle::eval {
 struct Collective {
   plan::CollectiveKind kind = plan::CollectiveKind::AllReduce;
   std::vector<std::string> axes;
-  /// The layout of the split buffer, as in plan::CollectiveShape.
+  /// The layout of the buffer that is split over ranks, as in
+  /// plan::CollectiveShape.
   plan::PartLayout layout;
   plan::PartLayout concat; ///< For all_to_all: the result's layout.
-  /// The element kind to which inputs and sums are rounded; none: no rounding.
+  /// The element kind to which inputs and sums are rounded; nullopt: they are
+  /// not rounded.
   std::optional<ElementKind> wire;
   std::vector<int64_t> shape; ///< Of the result.
 
   bool operator==(const Collective &other) const;
 };
 
-/// The indices, in a buffer of `count` elements, of the elements of part
-/// `number` of `ranks`, in the part's own order. `plan::splits` must hold.
+/// Returns, for a buffer of `count` elements, the indices of those elements
+/// that are in part `number` of `ranks` parts, in their order within the part.
+/// `plan::splits` must hold.
 std::vector<int64_t> elementsOfPart(const plan::PartLayout &layout,
                                     int64_t count, int64_t ranks,
                                     int64_t number);

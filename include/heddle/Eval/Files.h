@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Wraps readers and writers that throw in functions that do not, since the
-// interpreter is compiled without exceptions. This header must not include
-// headers of LLVM or MLIR.
+// Functions that read and write files for the interpreter. They throw no
+// exceptions, because the interpreter is compiled without them. This header
+// must not include headers of LLVM or MLIR.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,37 +42,37 @@ bool writeTensors(const std::string &path,
 
 /// A weight to read from files.
 struct FileWeight {
-  /// The tensors in files that it consists of.
+  /// The tensors in the files that make up the weight.
   std::vector<plan::WeightSlice> pieces;
-  /// How the whole weight is quantized or packed; none: it is not.
+  /// How the whole weight is quantized or packed; nullopt: it is neither.
   std::optional<plan::PackedWeight> packed;
   HostTensor tensor; ///< `dtype` and `shape` are given; receives elements.
-  /// Receives codes of a quantized file; see rt::SourceReader.
+  /// If the file is quantized, receives its codes; see rt::SourceReader.
   rt::GroupScales codes;
 };
 
-/// Reads weights. `directory` is any value that `--weights` takes; `orders` is
-/// as for rt::requireOrders.
+/// Reads weights. `directory` is any value that `--weights` accepts, and
+/// `orders` is the argument of rt::requireOrders.
 bool readWeights(const std::string &directory,
                  const std::map<std::string, std::string> &orders,
                  std::vector<FileWeight> &weights, Diagnostic &error);
 
-/// The initial values of a state with the shape `whole`, equal to the
-/// runtime's.
+/// The initial values of a state with the shape `whole`. They equal those that
+/// the runtime computes.
 std::vector<float> initialValues(const plan::Init &init,
                                  const std::string &name,
                                  const std::vector<int64_t> &whole,
                                  uint64_t seed, int64_t count);
 
-/// The ranges of the whole tensor's elements that a rank stores; see
+/// The ranges of elements of the whole tensor that a rank stores; see
 /// rt::RankShard.
 bool partRuns(const plan::Placement &placement,
               const std::vector<int64_t> &shape, const plan::Mesh &mesh,
               int64_t rank, std::vector<rt::ElementRange> &runs,
               Diagnostic &error);
 
-/// Requests the AMX tile registers from the system if the CPU has them, since
-/// compiled kernels may use them.
+/// Asks the system for permission to use AMX tile registers, if the CPU has
+/// them: compiled kernels may use them.
 bool takeTiles(Diagnostic &error);
 
 /// Allocates zeroed memory between inaccessible pages; null on failure.

@@ -25,37 +25,38 @@ namespace heddle::eval {
 /// run.
 class Interpreter {
 public:
-  /// The mesh of the simulated ranks: one rank before the pipe phase; one for
-  /// each stage while a module split into stages has whole shapes; all ranks of
-  /// the mesh from the spmd phase on.
+  /// The mesh of the simulated ranks. Before the pipe phase it has one rank.
+  /// After it, while types are those of whole tensors, it has one rank for each
+  /// stage. From the spmd phase on it has all ranks of the mesh.
   static plan::Mesh meshOf(mlir::ModuleOp module);
-  /// Creates the interpreter of the module's model or plan, or of those of all
-  /// its stages. Reports an error and returns null if there is none.
+  /// Creates an interpreter for the model or plan of a module, or for those of
+  /// all pipeline stages. Reports an error and returns null if there is none.
   static std::unique_ptr<Interpreter> create(mlir::ModuleOp module,
                                              const InterpreterOptions &options);
 
-  /// Runs a program once. Inputs and outputs are named by ports. The shape of
-  /// an input may differ from its port's if the number of elements is equal. If
-  /// the program takes only a part of the batch, it runs once for each part,
-  /// and the loss is their mean. Scalar outputs must be equal on all ranks.
-  /// Other outputs are joined if they are split over ranks; otherwise the first
-  /// rank's value is returned.
+  /// Runs a program once. Inputs and outputs have the names of ports. An input
+  /// may have another shape than its port if the number of elements is equal.
+  /// If the program's inputs hold only a part of the batch, it runs once for
+  /// each part, and the loss is the mean of the parts' losses. Scalar outputs
+  /// must be equal on all ranks. Other outputs are joined if they are split
+  /// over ranks; otherwise the first rank's value is returned.
   mlir::LogicalResult run(const ProgramName &name, const TensorMap &inputs,
                           TensorMap &outputs);
 
-  /// The names of a program's inputs on all ranks; none if some rank has no
-  /// such program.
+  /// The names of a program's inputs on all ranks. Returns nullopt if any rank
+  /// does not have the program.
   std::optional<std::set<std::string>> inputsOf(const ProgramName &name) const;
 
-  /// The states of all ranks, each once.
+  /// The states of all ranks. A state that several ranks have is listed once.
   const std::vector<StateInfo> &states() const { return stateInfos; }
   /// The whole value of a state; `name` must be in `states()`.
   Tensor state(const std::string &name) const;
   void setState(const std::string &name, const Tensor &value);
 
-  /// Initializes every state. Parameters come from a directory, or, if it is
-  /// empty, from where the module says, or are random with `seed` (none: the
-  /// module's seed). Copies in compute precision follow the parameters.
+  /// Initializes every state. Parameters are read from `weightsDirectory`. If
+  /// that is empty, they are read from where the module says, or are random
+  /// with `seed` (nullopt: the module's seed). Copies in compute precision are
+  /// computed from the parameters.
   bool initialize(const std::string &weightsDirectory,
                   std::optional<uint64_t> seed, Diagnostic &error);
   const dist::Strategy &strategy() const { return chosen; }
@@ -64,8 +65,9 @@ private:
   explicit Interpreter(const plan::Mesh &mesh) : world(mesh) {}
   bool addRank(std::unique_ptr<RankInterpreter> rank);
   bool loadParameters(const std::string &directory, Diagnostic &error);
-  /// Sets a state from the whole weight that it holds or is derived from.
-  /// Quantized states take the given codes, or else round the values.
+  /// Sets a state from the whole weight that it is or from which it is derived.
+  /// A quantized state is set from the given codes, or else by rounding the
+  /// values.
   void setWeight(const StateInfo &info, const Tensor &value,
                  rt::GroupScales codes = {});
   mlir::LogicalResult join(const ProgramName &program,

@@ -25,14 +25,14 @@ struct PtxKernel {
   std::shared_ptr<emulator::Module> module;
   std::vector<emulator::Launch> launches; ///< Without arguments.
   int64_t scratchBytes = 0;
-  /// The bytes of each argument that is an address, scratch memory included;
-  /// none for a scalar.
+  /// For each argument: its size in bytes if it is an address, including
+  /// scratch memory; nullopt for a scalar.
   std::vector<std::optional<int64_t>> arguments;
 
-  /// Runs all launches. `refs` are the buffers' host addresses; an access
-  /// outside of a buffer is an error. If `scratch` is null, unwritten scratch
-  /// memory is allocated. Adds to `counters`. Returns an error message, or an
-  /// empty string.
+  /// Executes all launches. `refs` are the addresses of the buffers in this
+  /// process; an access outside of a buffer is an error. If `scratch` is null,
+  /// scratch memory is allocated and filled with NaN. Adds the number of
+  /// executed operations to `counters`. Returns an error message, or "".
   std::string run(llvm::ArrayRef<void *> refs, llvm::ArrayRef<int64_t> scalars,
                   char *scratch = nullptr,
                   emulator::Counters *counters = nullptr) const;

@@ -24,57 +24,60 @@ namespace heddle::eval {
 using TensorMap = std::map<std::string, Tensor>;
 
 struct InterpreterOptions {
-  /// Do not round. Otherwise every value is rounded to its type in the IR.
-  /// Compiled kernels always compute in the IR's types.
+  /// Whether not to round. Otherwise every value is rounded to its type in the
+  /// IR. Compiled kernels always compute in the types of the IR.
   bool fullPrecision = false;
   /// The number of threads with which compiled kernels are called.
   int64_t threads = 1;
-  /// For a plan: fill the bytes of buffers with NaN when their lifetime ends,
-  /// and those that a communication in flight will write, so that wrong reads
-  /// show.
+  /// For plans: whether to fill buffers with NaN when their lifetime ends, and
+  /// also the bytes that a communication in flight will write, so that wrong
+  /// reads show.
   bool poison = false;
 };
 
-/// Facts about a state, at every phase.
+/// What is known about a state in every phase.
 struct StateInfo {
   std::string name, parameter;
   std::optional<nn::StateRole> role; ///< None: an edited plan has none.
-  /// For parameters: the tensors of the weight files.
+  /// For a parameter: the tensors of weight files from which it is read.
   std::vector<plan::WeightSlice> sources;
   ElementKind kind = ElementKind::F32;
   std::vector<int64_t> shape; ///< The rank's shard, apart from flat axes.
   plan::Placement placement;  ///< The shard's position in the whole.
   plan::Init init;
-  /// At most one, for a derived state, as in plan::State.
+  /// For a quantized or packed state, how it is computed; otherwise empty. As
+  /// in plan::State.
   std::vector<plan::PackedWeight> packed;
   /// As plan::State::isCopy.
   bool isCopy() const {
     return role == nn::StateRole::Derived && packed.empty();
   }
-  /// The shape of the rank's shard, or of the shard of the weight that a
-  /// derived state is made of.
+  /// The shape of the rank's shard. For a state that is derived from a weight,
+  /// the shape of that weight's shard.
   const std::vector<int64_t> &partShape() const {
     return packed.empty() ? shape : packed[0].shape;
   }
   const std::vector<int64_t> &wholeShape() const {
     return placement.whole.empty() ? partShape() : placement.whole;
   }
-  /// The name in files and for random streams.
+  /// The name by which weight files and the random generator know the state.
   const std::string &weightName() const {
     return packed.empty() ? name : packed[0].name;
   }
 };
 
-/// Names a program of a module: the first one of a kind, or one of a plan, such
-/// as `decode/8`.
+/// The name of a program of a module: its kind, or for one of several programs
+/// of a kind, for example `decode/8`. A kind alone means the first program of
+/// that kind.
 class ProgramName {
 public:
   ProgramName(nn::ProgramKind kind) : text(stringifyProgramKind(kind)) {}
-  /// Parses a name. None if the word before the slash is not a kind of program.
+  /// Parses a name. Returns nullopt if the word before the slash is not a kind
+  /// of program.
   static std::optional<ProgramName> parse(llvm::StringRef text);
 
   const std::string &str() const { return text; }
-  /// Whether it names the program of that kind and symbol.
+  /// Whether this is the name of the program with that kind and symbol.
   bool isOf(std::optional<nn::ProgramKind> kind, llvm::StringRef symbol) const;
 
 private:
@@ -87,17 +90,17 @@ struct BatchSlice {
 };
 
 /// Executes the programs of one model on one rank, in the form that the last
-/// phase left: functions and steps on tensors (until `kernels`), or a plan on
-/// bytes (from `memory` on). Compiled kernels are called. States persist from
-/// run to run.
+/// phase produced: functions and steps on tensors (until `kernels`), or a plan
+/// on bytes (from `memory` on). Compiled kernels are called. States persist
+/// from run to run.
 class RankInterpreter {
 public:
   virtual ~RankInterpreter() = default;
 
   /// The model or plan.
   virtual mlir::Operation *source() = 0;
-  /// The number of runs into which the batch of `inputs` is split for a
-  /// program: 1 if it does not take the batch.
+  /// The number of runs into which the batch of `inputs` must be split for a
+  /// program. 1 if the program has no inputs of the batch.
   virtual int64_t batchParts(const ProgramName &name,
                              const TensorMap &inputs) = 0;
   /// Runs a program once, on one part of the batch, and adds its results to
@@ -107,15 +110,17 @@ public:
                                   const BatchSlice &batch,
                                   TensorMap &outputs) = 0;
 
-  /// The names of a program's inputs; none if there is no such program.
+  /// The names of a program's inputs; nullopt if there is no such program.
   virtual std::optional<std::vector<std::string>>
   inputsOf(const ProgramName &name) = 0;
-  /// The program's `ports`, which describe those that are split over ranks.
+  /// The program's attribute `ports`, which describes the inputs and outputs
+  /// that are split over ranks.
   virtual mlir::DictionaryAttr portsOf(const ProgramName &name) = 0;
 
   const std::vector<StateInfo> &states() const { return stateInfos; }
-  /// What this rank stores of a state: its shard, or with flat axes its range
-  /// of the flat tensor. `name` must be in `states()`.
+  /// The part of a state that this rank stores: its shard, or for a member of a
+  /// flat tensor that is split over ranks, its range of that tensor. `name`
+  /// must be in `states()`.
   virtual Tensor stored(const std::string &name) const = 0;
   virtual void store(const std::string &name, const Tensor &value) = 0;
 
@@ -123,8 +128,8 @@ protected:
   RankInterpreter(const Rank &rank, const InterpreterOptions &options)
       : rank(rank), options(options) {}
 
-  /// The value of an integer operation (a constant, a sum, a product, or a
-  /// rank's number); none for other operations.
+  /// Computes an integer operation: a constant, a sum, a product, or the rank's
+  /// index. Returns nullopt for other operations.
   std::optional<int64_t>
   number(mlir::Operation *op,
          llvm::function_ref<int64_t(mlir::Value)> valueOf) const;

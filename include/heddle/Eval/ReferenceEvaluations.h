@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The interpreter computes `nn` operations through the interface
-// ReferenceEvalOpInterface. External models implement it, so that the dialect
-// does not depend on the interpreter.
+// Registers how the interpreter evaluates `nn` operations: through external
+// models of ReferenceEvalOpInterface, so that the dialect does not depend on
+// the interpreter.
 //
 //===----------------------------------------------------------------------===//
 

@@ -41,7 +41,7 @@ public:
   const double *floats(mlir::Value value) const {
     return (*this)[value].floats().data();
   }
-  /// As `floats`; null if the optional operand is absent.
+  /// Like `floats`, but null if the optional operand is absent.
   const double *findFloats(mlir::Value value) const {
     const Tensor *tensor = find(value);
     return tensor ? tensor->floats().data() : nullptr;
@@ -52,7 +52,7 @@ public:
   }
   /// The value of an operand of rank 0 or index type.
   int64_t integer(mlir::Value value) const { return ints(value).front(); }
-  /// As `integer`; `missing` if the optional operand is absent.
+  /// Like `integer`, but `missing` if the optional operand is absent.
   int64_t integerOr(mlir::Value value, int64_t missing) const {
     return value ? integer(value) : missing;
   }
@@ -83,7 +83,7 @@ private:
   llvm::SmallVectorImpl<Tensor> &results;
 };
 
-/// The external model that makes `function` the evaluation of `OpT`.
+/// The external model with which `function` evaluates `OpT`.
 template <typename OpT,
           mlir::LogicalResult (*function)(OpT, const Inputs &, Outputs &)>
 struct ReferenceEvalModel : nn::ReferenceEvalOpInterface::ExternalModel<
@@ -104,13 +104,13 @@ void attachEvaluation(mlir::MLIRContext &context) {
   OpT::template attachInterface<ReferenceEvalModel<OpT, function>>(context);
 }
 
-/// The position of a dropout's tensor in the whole tensor of the global batch.
-/// By default, the tensor is the whole.
+/// Where the tensor of a dropout is in the tensor of the global batch. By
+/// default it is that whole tensor.
 struct DropoutPosition {
   int64_t microBatch = 0;
   int64_t count = 0; ///< Elements of this tensor.
-  /// The dimension is split into `parts` parts of which the tensor is number
-  /// `part`; a part is `inner` consecutive elements.
+  /// A split of a dimension into `parts` parts, of which the tensor has number
+  /// `part`. A part has `inner` consecutive elements.
   struct Split {
     int64_t part = 0, parts = 1, inner = 1;
   };
@@ -137,7 +137,8 @@ private:
   double keepFactor;
 };
 
-/// Attach the evaluations of the operations in the file of the same name.
+/// Attaches the evaluations in Elementwise.cpp. The other functions do the same
+/// for the files of their names.
 void attachElementwiseEvaluations(mlir::MLIRContext &context);
 void attachLinearEvaluations(mlir::MLIRContext &context);
 void attachNormEvaluations(mlir::MLIRContext &context);

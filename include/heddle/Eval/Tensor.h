@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The values of the reference interpreter.
+// Tensors, which are the values of the reference interpreter.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,8 @@ namespace heddle::eval {
 /// Element types of the IR and of safetensors files.
 enum class ElementKind { F64, F32, BF16, F16, I8, I32, I64 };
 
-/// Whether elements are held as doubles (otherwise as 64-bit integers).
+/// Whether a tensor holds elements of this kind as doubles. Otherwise it holds
+/// them as 64-bit integers.
 bool isFloat(ElementKind kind);
 /// Bytes of one element in memory.
 int64_t byteSize(ElementKind kind);
@@ -31,11 +32,11 @@ int64_t byteSize(ElementKind kind);
 llvm::StringRef safetensorsName(ElementKind kind);
 /// The kind with that name; none if the name is unknown.
 std::optional<ElementKind> parseElementKind(llvm::StringRef name);
-/// The kind of an MLIR element type; none for types that ports and states do
-/// not have.
+/// The kind of an MLIR element type. Returns nullopt for types that ports and
+/// states cannot have.
 std::optional<ElementKind> kindOf(mlir::Type elementType);
 
-/// Rounds to the kind, to nearest even.
+/// Rounds a value to the kind, to nearest with ties to even.
 double roundTo(ElementKind kind, double value);
 
 /// A dense tensor in row-major order. Elements are held as doubles or int64,
@@ -45,8 +46,8 @@ public:
   Tensor() = default;
   /// A tensor of zeros.
   Tensor(ElementKind kind, llvm::ArrayRef<int64_t> shape);
-  /// A tensor of zeros with a static type whose element type `kindOf` knows; a
-  /// tensor of rank 0 for `index`.
+  /// A tensor of zeros with the shape and element type of `type`, which
+  /// `kindOf` must know; for `index` a tensor of rank 0.
   explicit Tensor(mlir::Type type);
   /// A float tensor with these elements.
   Tensor(ElementKind kind, llvm::ArrayRef<int64_t> shape,
@@ -56,8 +57,8 @@ public:
          std::vector<int64_t> values);
   /// An integer tensor of rank 0.
   static Tensor scalar(int64_t value);
-  /// Reads a tensor from memory with elements in the kind's format. `leading`
-  /// is the leading dimension in elements; 0: rows are contiguous.
+  /// Reads a tensor from memory whose elements have the kind's format.
+  /// `leading` is the leading dimension in elements; 0: rows have no padding.
   static Tensor fromBytes(ElementKind kind, llvm::ArrayRef<int64_t> shape,
                           const void *bytes, int64_t leading = 0);
 
@@ -78,17 +79,18 @@ public:
 
   /// Rounds every element to `kind`. Both kinds are floats, or both integers.
   Tensor convertTo(ElementKind kind) const;
-  /// This tensor with another kind, without rounding its elements.
+  /// The same tensor with another kind. Its elements are not rounded.
   Tensor withKind(ElementKind kind) const;
-  /// This tensor with another shape of equal size.
+  /// The same elements with another shape of equal size.
   Tensor reshaped(llvm::ArrayRef<int64_t> shape) const;
   /// Elements [first, first + count) of the outermost dimension.
   Tensor slice(int64_t first, int64_t count) const;
   /// Copies `count` elements of `source`, from index `from` on, to index `to`.
   /// Both tensors hold floats, or both integers.
   void copyFrom(const Tensor &source, int64_t from, int64_t to, int64_t count);
-  /// Writes the elements in the format of their kind. `leading` is the leading
-  /// dimension in elements; padding is not written. 0: contiguous rows.
+  /// Writes the elements to memory in the format of their kind. `leading` is
+  /// the leading dimension in elements; 0: rows have no padding. Padding is not
+  /// written.
   void toBytes(void *bytes, int64_t leading = 0) const;
 
 private:

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The collectives and messages of the reference interpreter.
+// The simulated ranks of the reference interpreter, with their collectives and
+// messages.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,21 +23,22 @@
 
 namespace heddle::eval {
 
-/// All ranks of a mesh. Each rank is a thread, but only one runs at a time,
-/// until it waits for another. So the order of execution is deterministic,
-/// ranks share data without synchronization, and a deadlock is detected at
-/// once.
+/// All ranks of a mesh. Each rank is a thread, but only one thread runs at a
+/// time, until it waits for another. Therefore the order of execution is
+/// deterministic, ranks can share data without synchronization, and a deadlock
+/// is detected at once.
 class World {
 public:
   explicit World(const plan::Mesh &mesh);
 
   const plan::Mesh &mesh() const { return ranks; }
-  /// Calls `body` for every rank and waits for all. All messages must be
-  /// received before a rank ends. If a rank fails, or ranks deadlock (which is
-  /// reported), all waiting ranks give up.
+  /// Calls `body` on the thread of every rank and waits for all of them. All
+  /// messages must be received before a rank ends. If a rank fails, or if ranks
+  /// deadlock (which is reported), all waiting ranks end with a failure.
   mlir::LogicalResult
   run(llvm::function_ref<mlir::LogicalResult(int64_t)> body);
-  /// After a failure: the first rank that failed by itself; -1: none did.
+  /// After a failure: the first rank that failed by itself, and not because
+  /// another one failed; -1 if there is none.
   int64_t failedRank() const { return firstFailed; }
 
 private:
@@ -64,8 +66,7 @@ private:
 
   void runRank(int64_t rank,
                llvm::function_ref<mlir::LogicalResult(int64_t)> body);
-  /// Passes the turn to the next rank that can continue; false if all have
-  /// ended.
+  /// Lets the next rank that can continue run. Returns false if all have ended.
   bool giveTurn();
   void awaitTurn(int64_t rank);
   void endTurn();
@@ -105,15 +106,16 @@ public:
   mlir::FailureOr<int64_t> start(mlir::Operation *op, const Collective &what,
                                  const Tensor &input);
   mlir::FailureOr<Tensor> wait(int64_t ticket);
-  /// Sends to the rank `delta` steps further along the axis. `read` returns the
-  /// value when it is received.
+  /// Sends a value to the rank that is `delta` steps further along the axis.
+  /// `read` is called when the value is received, and returns it.
   void send(mlir::Operation *op, llvm::StringRef axis, int64_t delta,
             llvm::StringRef channel, std::function<Tensor()> read);
-  /// Waits for a value that fits `type`.
+  /// Waits for a message and returns its value, whose shape must fit `type`.
   mlir::FailureOr<Tensor> receive(mlir::Operation *op, llvm::StringRef axis,
                                   int64_t delta, llvm::StringRef channel,
                                   mlir::ShapedType type);
-  /// Waits until at most `left` messages of the channel are not received.
+  /// Waits until at most `left` messages that were sent on the channel have not
+  /// been received.
   mlir::LogicalResult flush(mlir::Operation *op, llvm::StringRef channel,
                             int64_t left);
 

@@ -63,8 +63,8 @@ struct FormKernels : heddle::impl::FuseFormKernelsBase<FormKernels> {
   }
 
 private:
-  /// Whether an operation outside of `group` uses a value of `from` before
-  /// `to`.
+  /// Whether an operation between `from` and `to` that is not in `group` uses a
+  /// result of `from`.
   static bool isUsedBefore(Operation *from, Operation *to, const Group &group) {
     return llvm::any_of(from->getUsers(), [&](Operation *user) {
       return user->getBlock() == to->getBlock() && !group.contains(user) &&
@@ -234,8 +234,8 @@ private:
     }
   }
 
-  /// Joins additions of vectors into one kernel. Each of them moves down to the
-  /// last one, unless its result is used before that.
+  /// Joins additions of vectors into one kernel. Each addition moves down to
+  /// the last one, unless its result is used before that.
   void joinVectorSums() {
     Group *last = nullptr;
     for (Group &alone : llvm::reverse(groups)) {
@@ -308,7 +308,8 @@ private:
     return success();
   }
 
-  /// Names a kernel after its operations, with a number if that symbol exists.
+  /// Returns a name for a kernel: the names of its operations, with a number if
+  /// another symbol has that name.
   std::string nameFor(nn::ModelOp model, const Group &group) {
     std::string name, unique;
     for (Operation *op : group.ops)
@@ -379,8 +380,8 @@ private:
       if (!group.contains(user) && !(here && here->isBeforeInBlock(last)))
         return -1;
     }
-    // The operand is a part of a larger value that another operation reads as a
-    // whole.
+    // Returns -1 if another operation reads the whole value of which the
+    // operand is a part.
     auto unpack = operand.getDefiningOp<nn::UnpackOp>();
     if (unpack && !unpack.getFlat().hasOneUse())
       return -1;
@@ -412,7 +413,7 @@ private:
   codegen::FusionRules rules;
   std::deque<Group> groups;
   DenseMap<Operation *, Group *> owner;
-  /// Symbol table of the model, made before kernels were added.
+  /// The model's symbol table. It was made before kernels were added.
   const SymbolTable *states = nullptr;
   llvm::StringMap<unsigned> kernels;
   llvm::StringSet<> symbols; ///< Names of the model's symbols without kernels.

@@ -138,7 +138,8 @@ static std::string refusalOfProduct(nn::PackedLinearOp op,
 /// Whether the operation works on attention heads.
 static bool isOnHeads(Operation *op) { return nn::headColumnsOf(op) > 0; }
 
-/// The first product with a packed weight among the operations, or null.
+/// The first product with a packed weight among `members`; null if there is
+/// none.
 static nn::PackedLinearOp packedIn(ArrayRef<Operation *> members) {
   for (Operation *op : members)
     if (auto packed = dyn_cast<nn::PackedLinearOp>(op))
@@ -163,8 +164,8 @@ static std::string refusalOfPrologue(nn::PackedLinearOp product,
   if (llvm::any_of(members, fuse::sumsRows) ||
       domainOf(members.front()) != shape)
     return "it goes over another shape";
-  // Other kernels can only use whole rows of this kernel's values, not
-  // statistics such as a mean.
+  // Only whole rows may be results of the kernel, not statistics such as a
+  // mean: check the values that are used outside.
   for (Operation *op : members)
     for (Value result : op->getResults())
       for (Operation *user : result.getUsers())

@@ -24,16 +24,17 @@ namespace heddle::fuse {
 /// contains such an operation.
 std::optional<nn::Generator> generatorOf(mlir::Operation *op);
 
-/// Returns the code generator of a kernel of these operations: that of the
-/// product if there is one.
+/// Returns the code generator of a kernel with these operations. If one of them
+/// is a product, it is the product's.
 nn::Generator generatorOf(llvm::ArrayRef<mlir::Operation *> members);
 
-/// Returns the fusion rules of the model's target, restricted by the fusion
-/// policy of its strategy. Emits H0245 if this build has no such target.
+/// Returns the fusion rules of the model's target, as far as the fusion policy
+/// of the strategy allows them. Emits H0245 if this build does not have the
+/// target.
 mlir::FailureOr<codegen::FusionRules> rulesOf(nn::ModelOp model);
 
-/// Whether an operation sums the rows of its first operand, to one element for
-/// each column.
+/// Whether an operation adds up the rows of its first operand, so that its
+/// result has one element for each column.
 bool sumsRows(mlir::Operation *op);
 
 /// Whether an operation adds one vector to another.
@@ -44,19 +45,20 @@ bool sumsVector(mlir::Operation *op);
 /// a norm.
 bool isOfColumns(mlir::Operation *op, const codegen::FusionRules &rules);
 
-/// Returns the reason why `op` may not be computed in a kernel after the
-/// operations `members`; empty if it may. `members` is not empty.
+/// Returns the reason why a kernel cannot compute `op` after the operations
+/// `members`; empty if it can. `members` must not be empty.
 std::string refusal(mlir::Operation *op,
                     llvm::ArrayRef<mlir::Operation *> members,
                     const codegen::FusionRules &rules);
 
-/// Returns, by result, the operand in whose memory the result is computed, if
-/// that saves memory or a copy (see nn::Tie).
+/// For each result that is computed in the memory of an operand, returns that
+/// operand. Only contains results for which this saves memory or a copy (see
+/// nn::Tie).
 llvm::DenseMap<mlir::Value, mlir::Value> tiesOf(mlir::Operation *op);
 
-/// Checks operands that a launch overwrites with a result: nothing may read the
-/// old value afterwards, and the result must be written to the state that the
-/// operand was read from, or returned from the function.
+/// Checks the operands whose memory a launch overwrites with a result. Nothing
+/// may read the old value afterwards. The result must be returned from the
+/// function, or written to the state from which the operand was read.
 mlir::LogicalResult verifyTies(nn::ModelOp model);
 
 /// Checks that all launches agree on the leading dimension of a value, and that

@@ -24,8 +24,9 @@ namespace heddle {
 
 namespace {
 
-/// The format of a packed weight: bits of a value, inputs that share a scale
-/// (0: all of an output), and whether it is symmetric.
+/// The format of a packed weight: the bits of a value, the number of inputs
+/// that share a scale (0: all inputs of an output do), and whether quantization
+/// is symmetric.
 struct WeightFormat {
   int64_t bits = 32, group = 0;
   bool even = true;
@@ -160,9 +161,9 @@ FailureOr<WeightFormat> Packer::formatOf(nn::StateOp state, nn::LinearOp user) {
   return failure();
 }
 
-/// Checks the format of a weight. If it is an argument, callers may pass
-/// several parameters, which must all have the same format since they share the
-/// code.
+/// Checks the format of the weight `value`. If it is an argument, callers may
+/// pass different parameters. All of these must have the same format, because
+/// the code of the product is the same.
 LogicalResult Packer::check(Value value, nn::LinearOp user,
                             WeightFormat &format, nn::StateOp &first) {
   if (nn::StateOp state = weightOf(value)) {
@@ -356,7 +357,8 @@ struct PackWeights : heddle::impl::FusePackWeightsBase<PackWeights> {
   }
 
 private:
-  /// Takes the options from the strategy, unless the pass got them.
+  /// Takes those options from the strategy that were not given to the pass
+  /// itself.
   void choose(const dist::Strategy &strategy) {
     if (bits >= 0)
       return;

@@ -26,8 +26,8 @@ namespace heddle {
 
 namespace {
 
-/// Returns the tensors that a launch reads and writes, each with the number of
-/// the kernel's operand.
+/// Returns the tensors that a launch reads and writes, each with its operand
+/// number in the kernel.
 SmallVector<std::pair<Value, unsigned>> tensorsOf(planir::LaunchOp launch,
                                                   planir::KernelOp kernel) {
   SmallVector<std::pair<Value, unsigned>> tensors;
@@ -92,7 +92,8 @@ public:
   RowPadder(nn::ModelOp model, int64_t alignment)
       : model(model), symbols(model), alignment(alignment) {}
 
-  /// Gives kernels leading dimensions. Returns how many operands got one.
+  /// Sets the leading dimensions of kernels' operands. Returns for how many
+  /// operands it did.
   unsigned run() {
     collect();
     llvm::BitVector areDense(members.size()), areMultiplied(members.size());
@@ -146,8 +147,8 @@ private:
       classes.join(a, b);
   }
 
-  /// The leading dimension at which all rows are aligned; 0 if they are aligned
-  /// without padding.
+  /// The leading dimension with which all rows of a value are aligned. 0: they
+  /// are aligned without padding.
   int64_t leadingDimensionOf(Value value) const {
     auto type = cast<RankedTensorType>(value.getType());
     if (type.getRank() < 2 || !isa<FloatType>(type.getElementType()))

@@ -38,14 +38,14 @@ struct SplitSums : heddle::impl::FuseSplitSumsBase<SplitSums> {
   }
 
 private:
-  /// In f32 the sum is rounded as before. In other types it would be rounded
-  /// twice.
+  /// Whether splitting the sum does not change its rounding. In f32 it is
+  /// rounded as before. In other types it would be rounded twice.
   static bool staysExact(nn::SumRowsOp sum) {
     return getElementTypeOrSelf(sum.getOutput()).isF32();
   }
 
-  /// Whether a product of the same block computes a weight gradient from these
-  /// rows.
+  /// Whether a product of the same block computes a weight's gradient from the
+  /// rows that are summed.
   static bool isMultiplied(nn::SumRowsOp sum) {
     return llvm::any_of(sum.getInput().getUsers(), [&](Operation *user) {
       auto product = dyn_cast<nn::LinearGradWeightOp>(user);

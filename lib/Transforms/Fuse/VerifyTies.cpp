@@ -13,8 +13,8 @@ using namespace heddle;
 
 namespace {
 
-/// Arguments that a function overwrites, each with the index of the result that
-/// is then in its memory.
+/// The arguments whose memory a function overwrites, each with the index of the
+/// result that is then in it.
 using Ties = SmallVector<std::pair<unsigned, unsigned>>;
 
 class TiesVerifier {

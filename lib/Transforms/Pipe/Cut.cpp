@@ -25,8 +25,8 @@ namespace {
 
 constexpr int64_t impossible = std::numeric_limits<int64_t>::max();
 
-/// Partitions the layers. Costs are integers here, so that equal layers stay
-/// equal in every sum.
+/// Finds the best partition of the layers into stages. Costs are rounded to
+/// integers, so that equal layers are equal in every sum.
 class Partition {
 public:
   Partition(const LayerCosts &costs, int64_t stages)
@@ -35,8 +35,8 @@ public:
                                    costs.first + costs.last);
     double scale = total > 0 ? (1 << 20) / total : 0;
     auto units = [&](double cost) { return std::llround(cost * scale); };
-    // If no layer costs anything, give each a cost of 1: every stage gets as
-    // many layers.
+    // A layer costs at least 1. If no layer costs anything, every stage then
+    // gets the same number of layers.
     for (int64_t layer = 0; layer < layers; ++layer)
       before[layer + 1] =
           before[layer] + std::max<int64_t>(1, units(costs.layers[layer]));
@@ -44,9 +44,10 @@ public:
     last = units(costs.last);
   }
 
-  /// The cut with the least value. `combine(value of the stages before, cost of
-  /// a stage)` is the value with one stage more. Among equal values, the cut
-  /// with the fewest layers in the first stages wins.
+  /// Returns the cut with the least value, and this value. `combine` computes
+  /// the value of the first stages of a cut from the value without the last of
+  /// them and the cost of that stage. Among cuts of equal value, the one with
+  /// the fewest layers in the first stages wins.
   template <typename Fn> std::pair<int64_t, Cut> solve(Fn combine) const;
 
 private:
@@ -64,8 +65,8 @@ private:
 
 template <typename Fn>
 std::pair<int64_t, Cut> Partition::solve(Fn combine) const {
-  // best[end] is the least value when the stages so far run the layers before
-  // `end`.
+  // best[end] is the least value with which the stages so far can run the
+  // layers before `end`.
   std::vector<int64_t> best(layers + 1, impossible);
   std::vector<std::vector<int64_t>> begins;
   best[0] = 0;
@@ -129,8 +130,8 @@ static bool repeat(std::string &text, size_t start, llvm::StringRef &rest) {
   return true;
 }
 
-/// Expands Megatron's layout to one without repeats, groups and commas. Returns
-/// what is wrong with it, or "".
+/// Expands repeats, groups and commas of a layout in Megatron's syntax, and
+/// writes the result to `text`. Returns an error message, or "".
 static std::string expandLayout(llvm::StringRef layout, std::string &text) {
   llvm::SmallVector<size_t> groups;
   for (llvm::StringRef rest = layout; !rest.empty();) {

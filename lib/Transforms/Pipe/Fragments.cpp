@@ -18,8 +18,8 @@ using namespace heddle::pipe;
 // Fragments
 //===----------------------------------------------------------------------===//
 
-/// Whether it is cheaper to repeat the operation than to send or save its
-/// result.
+/// Whether computing the operation again in each fragment is cheaper than
+/// sending or saving its result.
 static bool isMadeAnew(Operation *op,
                        const DenseMap<Operation *, int64_t> &numbers) {
   if (op->hasTrait<nn::Rematerializable>() || isa<dist::RankOp>(op) ||
@@ -76,8 +76,8 @@ void Fragments::assignOther(Operation *op, bool beforeForward,
     numbers[op] = last;
 }
 
-/// Assigns operations that can be in any fragment to the first fragment that
-/// uses them.
+/// Assigns each operation that could be in any fragment to the first fragment
+/// that uses it.
 void Fragments::assignByUsers() {
   for (Operation *op : llvm::reverse(open)) {
     int64_t first = -1;
@@ -159,8 +159,8 @@ Value Fragments::sumThrough(OpOperand &operand) const {
   return {};
 }
 
-/// The operations that write a gradient into its state; empty when the gradient
-/// does not end in exactly one state.
+/// The operations from a gradient to the write of its state. Empty if the
+/// gradient is not written to exactly one state.
 static SmallVector<Operation *> chainOf(Value gradient) {
   SmallVector<Operation *> chain;
   while (gradient.hasOneUse()) {
@@ -178,8 +178,8 @@ static SmallVector<Operation *> chainOf(Value gradient) {
   return {};
 }
 
-/// The value that a sum starts from: a read of a state or zeros. Null when
-/// there is none.
+/// The value from which a sum starts: the read of a state, or zeros. Null if it
+/// starts from neither.
 Value Fragments::startOf(Value sum) const {
   while (Operation *op = sum.getDefiningOp()) {
     if (op->hasTrait<nn::Rematerializable>())
@@ -197,7 +197,8 @@ Value Fragments::startOf(Value sum) const {
   return {};
 }
 
-/// The final value of a sum to which later operations add.
+/// Follows a sum to the last addition that the same fragment makes, and returns
+/// the value after it.
 Value Fragments::endOf(Value sum) const {
   while (sum.hasOneUse()) {
     OpOperand &use = *sum.getUses().begin();
@@ -211,7 +212,8 @@ Value Fragments::endOf(Value sum) const {
   return sum;
 }
 
-/// The parameter whose gradient the state or bucket of that name holds, or "".
+/// The name of the parameter whose gradient `set` writes, alone or in a bucket;
+/// "" if it writes something else.
 static std::string parameterOf(nn::SetOp set, const SymbolTable &symbols) {
   Operation *symbol = symbols.lookup(set.getState());
   if (auto bucket = dyn_cast<nn::BucketOp>(symbol);
@@ -238,7 +240,8 @@ LogicalResult Fragments::addPassedSum(OpOperand &operand) {
   sum.start = startOf(operand.get());
   int64_t from = numbering.rankOf(of(operand.get().getDefiningOp()));
   int64_t to = numbering.rankOf(of(operand.getOwner()));
-  // Fragments of one rank add to the same state.
+  // Whether the sum starts from a state. Fragments of one rank all add to the
+  // same state.
   bool adds = isa_and_nonnull<nn::GetOp>(sum.start ? sum.start.getDefiningOp()
                                                    : nullptr) ||
               llvm::any_of(sum.chain, llvm::IsaPred<nn::AddOp>);

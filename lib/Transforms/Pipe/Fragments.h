@@ -38,7 +38,7 @@ struct FragmentNumbering {
   int64_t stageOf(int64_t fragment) const {
     return isForward(fragment) ? fragment : stages() - 1 - fragment % stages();
   }
-  /// The virtual stage of a chunk of a rank.
+  /// The virtual stage that chunk number `chunk` of a rank is.
   int64_t stageAt(int64_t rank, int64_t chunk) const {
     return chunk * ranks + rank;
   }
@@ -46,23 +46,24 @@ struct FragmentNumbering {
   int64_t chunkOf(int64_t fragment) const { return stageOf(fragment) / ranks; }
 };
 
-/// A gradient of a parameter that several fragments add to: the later fragment
-/// adds to the sum of the earlier one. When the model is split, each stage
-/// keeps its own part of the sum.
+/// The gradient of a parameter to which two fragments add: in the whole model
+/// the later fragment adds to the sum of the earlier one. After the split each
+/// stage has its own sum.
 struct PassedSum {
   /// The operand through which the later fragment reads the sum.
   mlir::OpOperand *operand = nullptr;
   mlir::Value start; ///< What the earlier fragment adds to; null: zeros.
   mlir::Value total; ///< The sum of both fragments.
-  /// The operations that write the sum into its state.
+  /// The operations from the sum to the write of its state, including that
+  /// write.
   llvm::SmallVector<mlir::Operation *> chain;
 };
 
-/// The gradient of a parameter that several stages use: each stage has a part
-/// of the sum.
+/// The gradient of a parameter that several stages use. Each of these stages
+/// computes one summand.
 struct SharedSum {
   mlir::FlatSymbolRefAttr state; ///< The gradient's state or bucket.
-  /// The stages' ranks along `pipe`, in order.
+  /// The coordinates of these stages along `pipe`, in order.
   llvm::SmallVector<int64_t> ranks = {};
 };
 
@@ -78,8 +79,9 @@ struct SharedSum {
 ///  - Any other operation belongs to the fragment that computes its operands.
 class Fragments {
 public:
-  /// `stages` gives the virtual stage of each layer's path. With `backward` the
-  /// body has backward passes. `symbols` are those of the whole model.
+  /// `stages` gives the virtual stage of each layer, by the layer's path.
+  /// `backward`: whether the body has backward passes. `symbols` are those of
+  /// the whole model.
   Fragments(mlir::Block &body, const FragmentNumbering &numbering,
             const mlir::SymbolTable &symbols,
             const llvm::DenseMap<mlir::Attribute, int64_t> &stages,
@@ -88,21 +90,22 @@ public:
         backward(backward) {}
   mlir::LogicalResult assign();
 
-  /// The fragment of an operation; -1 when the operation is repeated in each
-  /// fragment that uses it.
+  /// The fragment of an operation; -1 if every fragment that uses the operation
+  /// repeats it.
   int64_t of(mlir::Operation *op) const {
     auto found = numbers.find(op);
     return found == numbers.end() ? -1 : found->second;
   }
-  /// The sum of gradients that is read through this operand, or null.
+  /// The sum that an earlier fragment passes to a later one through this
+  /// operand; null if there is none.
   const PassedSum *passedThrough(mlir::OpOperand &operand) const;
   llvm::ArrayRef<PassedSum> passedSums() const { return sums; }
-  /// The gradients that several stages add to, by the parameter's name.
+  /// The gradients to which several stages add, by the name of the parameter.
   const llvm::MapVector<mlir::StringAttr, SharedSum> &sharedSums() const {
     return shared;
   }
-  /// The result of the addition that an operand is a term of; null when it is
-  /// no term of a sum.
+  /// If an addition adds something to this operand, the result of the addition;
+  /// otherwise null.
   mlir::Value sumThrough(mlir::OpOperand &operand) const;
 
   mlir::Block &body;
@@ -149,14 +152,14 @@ struct Departure {
   int64_t delta = 0; ///< The receiver is this much further along `pipe`.
 };
 
-/// Plans how values travel from the fragment that computes them to those that
-/// use them: from stage to stage along the forward passes, in slots from a
-/// stage's forward pass to its backward pass, and from stage to stage along the
-/// backward passes.
+/// Plans how values get from the fragment that computes them to those that use
+/// them. Between forward passes they are sent from stage to stage, and between
+/// backward passes as well. From a stage's forward pass to its backward pass
+/// they are saved in slots.
 class Routes {
 public:
-  /// With `slots` several micro-batches are under way at a time, so that saved
-  /// values need a slot for each of them.
+  /// `slots`: whether several micro-batches are in flight at the same time, so
+  /// that a saved value needs a slot for each of them.
   Routes(const Fragments &fragments, bool slots);
 
   using Key = std::pair<mlir::Value, int64_t>;

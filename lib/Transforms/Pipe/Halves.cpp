@@ -19,13 +19,13 @@ namespace {
 /// One of the two functions that a backward function is split into.
 struct Half {
   nn::FuncOp function;
-  /// Numbers of the arguments of the whole function.
+  /// The indices of this half's arguments among those of the whole function.
   SmallVector<unsigned> arguments;
 };
 
-/// The two halves. `.input` returns the results that are no gradients of
-/// weights, and then the values that `.weight` needs, which are the last
-/// arguments of `.weight`.
+/// The two halves of a backward function. `input` returns the results other
+/// than gradients of weights, followed by the values that `weight` needs. These
+/// values are the last arguments of `weight`.
 struct Halves {
   Half input, weight;
   BitVector weights; ///< The results that the weights' half computes.
@@ -47,7 +47,7 @@ private:
   llvm::StringMap<Halves> known;
 };
 
-/// Whether the value's only use is to be written into a gradient's state.
+/// Whether the value is only used to write the state of a gradient.
 bool BackwardSplitter::isGradient(Value value) {
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
     if (isa<nn::PackOp, nn::AddOp, dist::ReshardOp>(user))
@@ -122,7 +122,7 @@ const Halves &BackwardSplitter::halvesOf(nn::FuncOp function,
     return halves;
   Block &body = function.getBody().front();
   auto results = body.getTerminator()->getOperands();
-  // The operations that compute the results which other layers wait for.
+  // The operations that compute results for which other layers wait.
   DenseSet<Operation *> early;
   SmallVector<Value> worklist;
   for (auto [number, result] : llvm::enumerate(results))

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Backward passes in two halves, for the schedule zb-h1 (Qi et al., arXiv
-// 2401.10241), which fills bubbles with gradients of weights.
+// Splits backward passes in two halves for the schedule zb-h1 (Qi et al., arXiv
+// 2401.10241), which fills bubbles with the computation of weights' gradients.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,10 +17,11 @@
 
 namespace heddle::pipe {
 
-/// Splits the backward function of each layer into `.input`, which computes
-/// what other layers wait for, and `.weight`, which computes the gradients of
-/// the weights from values that `.input` hands on. In `body` the second call of
-/// each path becomes two calls. `symbols` is the model's table.
+/// Splits the backward function of each layer into two functions. `.input`
+/// computes the gradients for which other layers wait. `.weight` computes the
+/// gradients of the weights, from values that `.input` returns. In `body` the
+/// second call with each path, which is the backward pass, becomes two calls.
+/// `symbols` is the model's symbol table.
 void splitBackward(mlir::SymbolTable &symbols, mlir::Block &body);
 
 } // namespace heddle::pipe

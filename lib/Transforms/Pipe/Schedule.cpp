@@ -21,7 +21,7 @@ namespace heddle {
 
 namespace {
 
-/// The layers' instances, in the order of their forward passes.
+/// The calls of all layers, in the order of their forward passes.
 struct Layers {
   llvm::SetVector<StringAttr> paths;
   pipe::LayerCosts costs;
@@ -37,8 +37,8 @@ struct SchedulePass : heddle::impl::PipeScheduleBase<SchedulePass> {
   }
 
 private:
-  /// Counts floating-point operations. A call counts as its function, which is
-  /// counted once for all its instances.
+  /// Counts floating-point operations. A call has those of its function, which
+  /// are counted once for all calls.
   class Arithmetic {
   public:
     explicit Arithmetic(nn::ModelOp model) : symbols(model) {}
@@ -63,10 +63,10 @@ private:
     DenseMap<Operation *, double> functions;
   };
 
-  /// The cost of one micro-batch, forward and backward. An operation outside of
-  /// layers counts for the layer before it, with two exceptions: the head
-  /// counts for the last stage, and the embedding's gradient for the first
-  /// stage.
+  /// Measures the cost of one micro-batch, forward and backward. An operation
+  /// outside of layers is part of the cost of the layer before it, with two
+  /// exceptions: the head is part of the last stage, and the gradient of the
+  /// embedding part of the first stage.
   static Layers measure(nn::ModelOp model, nn::StepOp step) {
     Layers result;
     Block *body = &step.getBody().front();
@@ -98,7 +98,8 @@ private:
     return result;
   }
 
-  /// How many layers each virtual stage gets: as the user says, or by cost.
+  /// Decides how many layers each virtual stage gets: by the user's
+  /// --pipeline-layout, or else by cost.
   static FailureOr<pipe::Cut> cut(nn::StepOp step,
                                   const dist::Strategy &strategy,
                                   const pipe::LayerCosts &costs) {

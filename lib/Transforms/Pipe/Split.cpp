@@ -78,7 +78,8 @@ private:
   }
 
   /// Refuses a trainable parameter that several stages read, unless all of them
-  /// contribute to its gradient: its copies must be updated alike.
+  /// contribute to its gradient. Otherwise its copies on the stages would be
+  /// updated differently.
   LogicalResult checkShared(const ModelPlan &plan,
                             ArrayRef<StageWriter> stages) {
     nn::ModelOp model = plan.model;

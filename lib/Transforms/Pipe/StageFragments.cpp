@@ -87,8 +87,8 @@ void FragmentWriter::arrive(Value value, const Arrival &arrival) {
   depart(value);
 }
 
-/// Sends and saves what later fragments need. A value that is sent is kept in a
-/// slot, so that the stage can continue before the message has arrived.
+/// Sends and saves a value that later fragments need. A value to send is copied
+/// to a slot, so that the stage can continue before the message has arrived.
 void FragmentWriter::depart(Value value) {
   auto found = routes.departures.find({value, fragment});
   if (found == routes.departures.end())
@@ -108,8 +108,8 @@ void FragmentWriter::depart(Value value) {
                                builder.getStringAttr(departure.channel));
 }
 
-/// Starts the sum of the later fragment from what the whole sum starts from, in
-/// place of the earlier fragment's sum.
+/// Lets this fragment's sum start with the initial value of the whole sum,
+/// instead of the sum of the earlier fragment.
 void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
   unsigned number = sum.operand->getOperandNumber();
   if (sum.start) {
@@ -131,8 +131,8 @@ void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
       MutableOperandRange(init).clear();
 }
 
-/// A layer's function always adds to an operand: pass zeros where this stage
-/// has no earlier sum.
+/// Returns zeros for an operand to which a layer's function adds. The function
+/// always adds to it, also if this stage has no earlier sum.
 Value FragmentWriter::zerosFor(nn::CallOp call, unsigned number) {
   auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
   ArrayAttr shardings;
@@ -150,8 +150,8 @@ void FragmentWriter::finish(const PassedSum &sum) {
   IRMapping here = mapping;
   here.map(sum.total, mapping.lookup(sum.operand->get()));
   for (Operation *op : sum.chain) {
-    // The operations may read states further down in the body: clone these
-    // reads.
+    // The operations may use reads of states that come later in the body: copy
+    // these reads, too.
     for (Value operand : op->getOperands())
       if (auto get = operand.getDefiningOp<nn::GetOp>();
           get && !here.contains(operand))

@@ -17,13 +17,15 @@
 
 namespace heddle::pipe {
 
-/// Writes one fragment of a micro-batch at the builder's insertion point: its
-/// operations in their order, before each the receives and reads of slots that
-/// it needs, and after each the sends and saves that other fragments need.
+/// Writes one fragment of a micro-batch at the builder's insertion point.
+/// Before each operation it writes the receives and the reads of slots that the
+/// operation needs. After it come the sends and saves of results that other
+/// fragments need.
 class FragmentWriter {
 public:
-  /// `mapping` has the values of the whole body that exist already: the step's
-  /// inputs and the micro-batch's number. `slot` is null outside of training.
+  /// `mapping` maps those values of the whole body that the stage has already:
+  /// the step's inputs and the number of the micro-batch. `slot` is null
+  /// outside of training.
   FragmentWriter(mlir::OpBuilder &builder, const mlir::SymbolTable &symbols,
                  const Fragments &fragments, const Routes &routes,
                  int64_t fragment, const mlir::IRMapping &mapping,
@@ -32,8 +34,8 @@ public:
         routes(routes), fragment(fragment), mapping(mapping), slot(slot) {}
 
   void write();
-  /// The value in this fragment for a value of the whole body; null
-  /// when there is none.
+  /// The value in this fragment that corresponds to a value of the whole body;
+  /// null if there is none.
   mlir::Value lookup(mlir::Value value) const {
     return mapping.lookupOrNull(value);
   }
@@ -54,7 +56,7 @@ private:
   int64_t fragment;
   mlir::IRMapping mapping;
   mlir::Value slot;
-  /// Repeated operations that this fragment uses.
+  /// Those operations that fragments repeat and that this fragment uses.
   llvm::DenseSet<mlir::Operation *> needed;
 };
 

@@ -48,8 +48,8 @@ void StageWriter::writeFragments() {
   findParameters();
 }
 
-/// Creates the states that hold saved and sent values, with a slot for each
-/// micro-batch under way.
+/// Creates the states for saved and sent values. Each has a slot for every
+/// micro-batch in flight.
 void StageWriter::addSlots(const StepPlan &step) {
   OpBuilder builder(stage.getContext());
   builder.setInsertionPoint(stage.getBodyBlock(), endOfStates());
@@ -69,7 +69,8 @@ void StageWriter::addSlots(const StepPlan &step) {
   }
 }
 
-/// The order of the stage's fragments in one step.
+/// The line of the schedule for this stage: the order of its fragments in one
+/// step.
 LineAttr StageWriter::lineOf(const StepPlan &step) const {
   Line line;
   if (step.trains) {
@@ -167,8 +168,8 @@ nn::StepOp StageWriter::writeStep(const StepPlan &plan) {
 // States and functions of a stage
 //===----------------------------------------------------------------------===//
 
-/// The states that an operation reads or writes: one state, or the members of a
-/// bucket. Empty when `symbols` lacks the name.
+/// The states that an operation reads or writes: a single state, or the members
+/// of a bucket. Empty if the name is not in `symbols`.
 static SmallVector<nn::StateOp> statesOf(const SymbolTable &symbols,
                                          Operation *op) {
   StringRef name;
@@ -186,7 +187,7 @@ static SmallVector<nn::StateOp> statesOf(const SymbolTable &symbols,
   return states;
 }
 
-/// Whether the state is a parameter, or belongs to one.
+/// Whether the state is a parameter, or a gradient or moment of one.
 static bool isOfParameter(nn::StateOp state) {
   return state.getParameter() || state.getRole() == nn::StateRole::Parameter;
 }
@@ -200,16 +201,17 @@ void StageWriter::findParameters() {
     });
 }
 
-/// The position after the last state, where a new state is inserted.
+/// The position after the last state, where new states are inserted.
 Block::iterator StageWriter::endOfStates() {
   Block *body = stage.getBodyBlock();
   return llvm::find_if(
       *body, [](Operation &op) { return !isa<dist::MeshOp, nn::StateOp>(op); });
 }
 
-/// Copies the parameters of this stage with their gradients and optimizer
-/// states, states that belong to no parameter, the functions that its steps
-/// call, and all buckets, which are cut down later.
+/// Copies what the stage needs from the whole model: its parameters with their
+/// gradients and optimizer states, states that belong to no parameter, and the
+/// functions that its steps call. Also copies all buckets, whose other members
+/// are removed later.
 void StageWriter::copyRest() {
   DenseSet<Operation *> called;
   std::function<void(Operation *)> reach = [&](Operation *op) {
@@ -242,7 +244,7 @@ void StageWriter::copyRest() {
   }
 }
 
-/// Erases the states that belong to no parameter and that no step uses.
+/// Erases states that no step uses, unless they belong to a parameter.
 void StageWriter::dropUnused() {
   DenseSet<Operation *> used;
   SymbolTable symbols(stage);
@@ -260,8 +262,8 @@ void StageWriter::dropUnused() {
 // Before and after the fragments
 //===----------------------------------------------------------------------===//
 
-/// Each stage adds its micro-batches to its own copy of an accumulator: mark
-/// the accumulators as partial sums over `pipe`.
+/// Marks accumulators as partial sums over `pipe`, because each stage adds its
+/// micro-batches to its own copy.
 void StageWriter::sumAccumulators() {
   ArrayAttr none = ArrayAttr::get(stage.getContext(), {});
   for (auto state : stage.getOps<nn::StateOp>()) {
@@ -317,8 +319,8 @@ void StageWriter::writeUpdate(const StepPlan &whole, nn::StepOp step,
   dropPorts(step, llvm::to_vector(llvm::seq(0u, results)));
 }
 
-/// All-reduces an accumulator over `pipe` where it is read after the loop: each
-/// stage holds a partial sum.
+/// All-reduces an accumulator over `pipe` where it is read after the loop,
+/// because each stage has a partial sum.
 void StageWriter::sumResults(nn::StepOp step) {
   SymbolTable symbols(stage);
   for (auto get : step.getBody().getOps<nn::GetOp>()) {
@@ -346,7 +348,7 @@ void StageWriter::sumResults(nn::StepOp step) {
   }
 }
 
-/// The entries of `list` with these numbers.
+/// The elements of `list` with the indices `numbers`.
 static ArrayAttr pick(ArrayAttr list, ArrayRef<unsigned> numbers) {
   SmallVector<Attribute> picked;
   for (unsigned number : numbers)

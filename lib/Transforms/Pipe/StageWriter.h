@@ -42,12 +42,12 @@ struct ModelPlan {
   FragmentNumbering numbering;
   Schedule schedule;
   int64_t replicas = 1; ///< Ranks along `data` and `seq`.
-  /// The virtual stage of each layer's path.
+  /// For each layer's path, the layer's virtual stage.
   llvm::DenseMap<mlir::Attribute, int64_t> stages;
   std::deque<StepPlan> steps;
 
-  /// The parts of a parameter's gradient; null when at most one rank computes
-  /// it.
+  /// The stages that compute summands of a parameter's gradient; null if only
+  /// one stage does, or none.
   const SharedSum *sharedSum(mlir::StringAttr parameter) const;
 };
 

@@ -23,7 +23,7 @@ StringAttr heddle::pipe::parameterOf(nn::StateOp state) {
                               : state.getSymNameAttr();
 }
 
-/// Sets the members of a bucket, and the bucket's size by them.
+/// Sets the members of a bucket, and from them the bucket's size.
 static void setMembers(nn::BucketOp bucket, ArrayRef<Attribute> members,
                        const SymbolTable &symbols, int64_t replicas) {
   int64_t elements = 0;
@@ -90,8 +90,8 @@ TensorShardingAttr heddle::pipe::sumOverStages(TensorShardingAttr sharding) {
 // Flat values
 //===----------------------------------------------------------------------===//
 
-/// The stage's buckets for the bucket that an operation reads, writes or fills;
-/// null when it does none of these.
+/// The stage's buckets that replace the bucket which an operation reads, writes
+/// or fills. Null if the operation does none of these.
 const StageBucket *UpdateWriter::bucketOf(Operation &op) const {
   StringRef name;
   if (auto get = dyn_cast<nn::GetOp>(op))
@@ -116,7 +116,8 @@ void UpdateWriter::write(Operation &op) {
                 });
   if (isFlat)
     return writeFlat(op, bucket);
-  // Skip reshards of the norm's sums: `total` sums over the stages too.
+  // Leave out reshards of the norm's sums of squares: `total` sums these over
+  // stages and over the other axes.
   bool ofNorm = isa<dist::ReshardOp>(op) &&
                 isa_and_nonnull<nn::PackOp>(op.getOperand(0).getDefiningOp());
   if (!ofNorm)
@@ -152,7 +153,7 @@ static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
 }
 
 void UpdateWriter::writeFlat(Operation &op, const StageBucket *bucket) {
-  // The stage has no part of the bucket: its values are null.
+  // Null is the value of a result if the stage has no part of the bucket.
   for (Value result : op.getResults())
     flats[result] = {};
   auto segments = op.getAttrOfType<FlatSymbolRefAttr>("bucket");
@@ -219,8 +220,8 @@ void UpdateWriter::writePack(nn::PackOp whole) {
     mapping.map(whole.getFlat(), packed);
 }
 
-/// Sums over all stages, and over the axes in `unreduced`. A stage without a
-/// term contributes zero.
+/// Sums a value over all stages, and over the axes in `unreduced`. A stage that
+/// has no summand contributes zero.
 Value UpdateWriter::total(Location loc, Value packed, ArrayAttr unreduced) {
   MLIRContext *context = builder.getContext();
   auto whole = shard::wholeSharding(context, 0);

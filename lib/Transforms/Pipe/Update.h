@@ -22,8 +22,8 @@ namespace heddle::pipe {
 
 /// The parts of a bucket of the whole model that one stage has. `own` has
 /// parameters whose squares this stage adds to the gradient norm. `copies` has
-/// parameters that are also on another stage, which adds theirs. Null: no such
-/// parameters.
+/// parameters whose squares another stage adds, because it has these
+/// parameters, too. Null: there are no such parameters.
 struct StageBucket {
   nn::BucketOp own, copies;
   nn::BucketOp operator[](int number) const { return number ? copies : own; }
@@ -33,20 +33,20 @@ using StageBuckets = llvm::StringMap<StageBucket>;
 /// The parameter that a state belongs to; a parameter belongs to itself.
 mlir::StringAttr parameterOf(nn::StateOp state);
 
-/// Reduces a model's buckets to the parameters for which `has` is true. Buckets
-/// that are split over `replicas` ranks are padded to parts of equal length.
-/// `symbols` is the symbol table from before the reduction.
+/// Removes the parameters for which `has` returns false from a model's buckets.
+/// Buckets that are split over `replicas` ranks are padded, so that their parts
+/// have equal length. `symbols` is the symbol table from before this change.
 StageBuckets cutBuckets(nn::ModelOp model, const mlir::SymbolTable &symbols,
                         llvm::function_ref<bool(mlir::StringAttr)> has,
                         llvm::function_ref<bool(mlir::StringAttr)> isCopy,
                         int64_t replicas);
 
-/// The sharding with partial sums along `pipe` added.
+/// The same sharding, but also a partial sum over `pipe`.
 dist::TensorShardingAttr sumOverStages(dist::TensorShardingAttr sharding);
 
-/// Writes what a step does before and after its micro-batches, for one stage:
-/// operations on whole buckets become operations on the stage's buckets, and
-/// the gradient norm is summed over stages.
+/// Writes, for one stage, what a step does before and after its micro-batches.
+/// Operations on buckets of the whole model become operations on the stage's
+/// buckets, and the gradient norm is summed over stages.
 class UpdateWriter {
 public:
   UpdateWriter(mlir::OpBuilder &builder, const StageBuckets &buckets,
@@ -74,10 +74,11 @@ private:
   llvm::DenseMap<mlir::Value, Flat> flats;
 };
 
-/// Adds up the parts of a gradient that several stages compute. Each stage adds
-/// its part to the sum that it receives from the next one and sends it to the
-/// stage before it. The first stage sends the total back, so that all have the
-/// same value. `rank` is the stage's coordinate along `pipe`.
+/// Adds up the summands that several stages compute of a gradient. Each stage
+/// adds its summand to the sum that it receives from the next one, and sends
+/// the result to the previous one. The first stage sends the total back, so
+/// that all stages have the same value. `rank` is the stage's coordinate along
+/// `pipe`.
 void addUpShared(mlir::OpBuilder &builder, nn::ModelOp stage,
                  const SharedSum &sum, int64_t rank);
 

@@ -80,7 +80,8 @@ public:
   }
 
 private:
-  /// Attributes that describe the whole model are equal on all stages.
+  /// Checks that attributes which describe the whole model are equal on all
+  /// stages.
   LogicalResult verifyAttributes(nn::ModelOp model) {
     nn::ModelOp head = models.front();
     for (NamedAttribute attribute : head->getAttrs()) {
@@ -134,7 +135,7 @@ private:
            << pipe::printStage(expected) << "\"";
   }
 
-  /// The fragment that an operation is in; nothing outside of fragments.
+  /// The fragment that an operation is in; nullopt outside of fragments.
   static std::optional<Action> fragmentOf(Operation *op) {
     auto fragments = dyn_cast<pipe::FragmentsOp>(op->getParentOp());
     if (!fragments)
@@ -181,7 +182,8 @@ private:
            << call.getPathAttr();
   }
 
-  /// An input is split into as many parts as there are micro-batches.
+  /// Checks that an input is split into as many parts as there are
+  /// micro-batches.
   static LogicalResult verifyMicroBatch(nn::MicroBatchOp part) {
     int64_t count = pipe::microBatchesAt(part);
     int64_t parts = cast<ShapedType>(part.getInput().getType()).getDimSize(0);
@@ -191,7 +193,8 @@ private:
            << parts << " micro-batches, its stage runs " << count;
   }
 
-  /// Two micro-batches that are under way at the same time never share a slot.
+  /// Checks that two micro-batches in flight at the same time never use the
+  /// same slot.
   LogicalResult verifySlot(const SymbolTable &symbols, Operation *op,
                            StringRef name, Value slot) {
     auto fragments = dyn_cast<pipe::FragmentsOp>(op->getParentOp());
@@ -215,7 +218,8 @@ private:
            << " are needed";
   }
 
-  /// Each send has one receive, in a fragment of the same kind.
+  /// Checks that each send has exactly one receive, in a fragment of the same
+  /// kind.
   LogicalResult matchMessages() {
     for (auto &[message, ops] : sent)
       if (failed(match(message, ops, awaited[message])))
@@ -248,9 +252,9 @@ private:
   }
 
   ArrayRef<nn::ModelOp> models;
-  /// The virtual stage of each layer's path.
+  /// For each layer's path, the layer's virtual stage.
   DenseMap<Attribute, int64_t> stages;
-  /// The schedule's line of the model that is being verified.
+  /// The line of the schedule for the model that is being verified.
   pipe::Line line;
   /// The slots that each chunk of `line` needs.
   DenseMap<int64_t, int64_t> slotsOfChunk;
