@@ -17,7 +17,8 @@ using namespace heddle::memory;
 
 namespace {
 
-/// Rewrites the stores at the end of a step, and the waits in its first layers.
+/// Changes a step so that its last stores continue during the next step: adds
+/// dist.carry at its end, and waits in its first layers.
 class Carrier {
 public:
   Carrier(nn::StepOp step, const SymbolTable &symbols)
@@ -77,7 +78,7 @@ private:
     return !stores.empty();
   }
 
-  /// Whether no layer and no fetch follows a store.
+  /// Whether no call of a layer and no fetch comes after a store.
   bool isAfterLayers(Operation *store) {
     for (Operation *op = store; op != step; op = op->getParentOp())
       for (Operation *next = op; (next = next->getNextNode());)
@@ -101,7 +102,8 @@ private:
     return root->kind == Root::Kind::Frame;
   }
 
-  /// Finds the layers before the first store of the step.
+  /// Finds the layers before the first store of the step. The waits for stores
+  /// of the step before are placed after them.
   void findLayers() {
     Block *block = &step.getBody().front();
     for (auto loop : block->getOps<nn::MicroBatchesOp>()) {
@@ -153,8 +155,8 @@ private:
   const SymbolTable &symbols;
   OpBuilder builder;
   SmallVector<Operation *> stores, layers;
-  /// The waits after the first store, with the number of unfinished stores that
-  /// each of them allowed before this pass.
+  /// The waits (dist.flush) after the first store, each with the number of
+  /// unfinished stores that it allowed before this pass.
   SmallVector<std::pair<dist::FlushOp, int64_t>> flushes;
   SmallVector<Operation *> placed;
 };

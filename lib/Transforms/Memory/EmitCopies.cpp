@@ -33,9 +33,10 @@ Value SequenceEmitter::stateRangeOf(Location loc, StringRef state,
       loc, dist::memoryOf(cast<RankedTensorType>(type)), bytes, element);
 }
 
-/// Emits an asynchronous copy on `stream`: it starts when all kernels launched
-/// so far are done, and runs beside later kernels. With `rows`, it copies the
-/// rows of a table that `rows` looks up. Returns the token to wait for.
+/// Emits an asynchronous copy on `stream`. It starts when all kernels that were
+/// launched before it are done, and overlaps with later ones. With `rows`, it
+/// copies only the rows of a table that `rows` looks up. Returns the token that
+/// is signaled when the copy is done.
 Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
                                   Value target, Value source,
                                   dist::FetchRowsOp rows) {
@@ -52,10 +53,11 @@ Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
   return builder.create<planir::RecordOp>(loc, token, stream);
 }
 
-/// Keeps the order of fetches and stores of the same state, which run on
-/// different streams: `stream` waits for the last copy of the other direction
-/// that may overlap with `run`, or, with `isAtOnce`, for the last copy of the
-/// other direction at all. The copies of one stream are done in order.
+/// Orders a fetch and a store of the same bytes, which run on different
+/// streams. `stream` waits for the last copy in the other direction that may
+/// overlap with `run`. With `isAtOnce` it waits for the last copy in the other
+/// direction, whichever bytes that has. Copies on one stream are executed in
+/// order.
 void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
                                     const StateRange &run, bool isAtOnce) {
   for (UnderWay &other :
@@ -99,9 +101,9 @@ void SequenceEmitter::emitFetchRows(dist::FetchRowsOp fetch) {
                    table, fetch));
 }
 
-/// Ends the emission of a fetch whose data has arrived when `done` is signaled.
-/// A pending fetch remembers `done` for its dist.wait; any other fetch waits
-/// here.
+/// Ends the emission of a fetch, whose data has arrived when `done` is
+/// signaled. For a pending fetch, `done` is kept for its dist.wait. For any
+/// other fetch, the wait is emitted here.
 void SequenceEmitter::begin(Operation *fetch, const StateRange &run,
                             Value done) {
   started[fetch] = done.getDefiningOp()->getPrevNode();
@@ -127,8 +129,8 @@ void SequenceEmitter::emitFlush(dist::FlushOp flush) {
     builder.create<planir::WaitOp>(flush.getLoc(), stores.front().token);
 }
 
-/// Numbers the stores that continue during the next step: the next step waits
-/// for them by their numbers.
+/// Marks the stores that may continue during the next step with consecutive
+/// numbers, by which the next step waits for them.
 void SequenceEmitter::emitCarry(dist::CarryOp carry) {
   stores.erase(stores.begin(), stores.end() - carry.getStores());
   for (auto [number, store] : llvm::enumerate(stores))
@@ -159,8 +161,8 @@ void SequenceEmitter::emitMove(dist::MoveOp move) {
     builder.create<planir::WaitOp>(loc, done, reader);
 }
 
-/// Emits a wait. Data that was moved to the host is only waited for by the
-/// stream of kernels on the host.
+/// Emits a wait. For data that was moved to the host, only the stream of the
+/// host's kernels waits.
 void SequenceEmitter::emitWait(dist::WaitOp wait) {
   Value token = tokens.lookup(wait.getInput());
   llvm::erase_if(fetches,

@@ -50,7 +50,8 @@ planir::SequenceOp SequenceEmitter::emit() {
       SmallVector<Location>(inputs.size(), function.getLoc()));
   Operation *end = builder.create<planir::EndOp>(function.getLoc());
 
-  // The memory of arguments and results is passed as arguments of the sequence.
+  // The memory of a function's arguments and results is passed to it, as
+  // arguments of the sequence.
   unsigned next = step ? 0 : function.getNumArguments();
   SmallVector<Value> outputs;
   for (int64_t tie : storage.ties)
@@ -95,9 +96,9 @@ Value SequenceEmitter::bufferOf(Root &root) {
     if (!state) {
       OpBuilder::InsertionGuard guard(builder);
       insertAtTop();
-      // If a bucket is not split over ranks, it begins where its first member
-      // does. Otherwise the bucket has an offset of its own, and its members
-      // have none.
+      // A bucket that is not split over ranks has no offset of its own: it
+      // begins where its first member does. A bucket that is split has an
+      // offset, and its members have none.
       auto bucket = symbols.lookup<nn::BucketOp>(root.name);
       state = builder.create<planir::StateRefOp>(
           loc, dist::memoryOf(root.type),
@@ -199,7 +200,8 @@ void SequenceEmitter::emitCommands(Block &block) {
       emitLoop(loop);
     if (auto fragments = dyn_cast<pipe::FragmentsOp>(op))
       emitFragments(fragments);
-    // Arithmetic on indices is copied as it is: only launches use the results.
+    // Arithmetic on indices is copied unchanged: its results are only passed to
+    // launches.
     bool isNumber = op.getNumResults() == 1 && op.getNumOperands() > 0 &&
                     op.getResult(0).getType().isIndex();
     if (isNumber)

@@ -84,14 +84,15 @@ private:
   planir::SequenceOp sequence;
   mlir::Operation *lastAtTop = nullptr;
   llvm::DenseMap<Root *, mlir::Value> buffers;
-  /// The subset of `buffers` that are defined at the beginning of the sequence,
-  /// so that all regions can use them.
+  /// Those of `buffers` that are defined at the beginning of the sequence, so
+  /// that all regions can use them.
   llvm::DenseMap<Root *, mlir::Value> insertedAtTop;
   llvm::StringMap<mlir::Value> states;
-  /// The token of each value that is still being computed or transferred.
+  /// For each value that is still being computed or transferred, the token to
+  /// wait for.
   llvm::DenseMap<mlir::Value, mlir::Value> tokens;
-  /// A copy to or from a state that runs beside the stream `compute`, which has
-  /// perhaps not waited for it yet.
+  /// A copy to or from a state that overlaps with commands on `compute`.
+  /// `compute` may not have waited for it yet.
   struct UnderWay {
     StateRange run;
     mlir::Value token;
@@ -100,8 +101,8 @@ private:
   RangeOverlaps overlap;
   /// The number of stores that continue during the next step.
   int64_t numCarried = 0;
-  /// Points recorded after kernels on the host, for which the stream `compute`
-  /// has perhaps not waited yet.
+  /// Tokens recorded after kernels on the host, for which `compute` may not
+  /// have waited yet.
   std::deque<mlir::Value> onHost;
   mlir::IRMapping scalars;
   mlir::Value loopIndex;

@@ -16,8 +16,8 @@ static bool isStaging(planir::BufferOp buffer) {
   return buffer.getOwner() == "communication";
 }
 
-/// The buffers that are copied from or to offloaded states. They begin at
-/// pages, and consist of whole pages, as transfers of files need it.
+/// The buffers that are copied to or from offloaded states. They begin at a
+/// page and take whole pages, because transfers of files need this.
 static DenseSet<Value> transferBuffersOf(planir::SequenceOp sequence) {
   auto program = sequence->getParentOfType<planir::ProgramOp>();
   SymbolTable symbols(program);
@@ -101,7 +101,7 @@ LogicalResult Frame::plan(planir::SequenceOp sequence,
   return success();
 }
 
-/// Packs each kind of memory by itself.
+/// Packs each kind of memory separately.
 void Frame::packAll() {
   for (nn::MemoryKind kind : planir::memoryKinds) {
     SmallVector<Interval> own;
@@ -117,14 +117,14 @@ void Frame::packAll() {
   }
 }
 
-/// Returns how many bytes each owner has in use at a command. Bytes that the
-/// previous step's stores still read count until they are overwritten.
+/// For each owner, the number of bytes in use at a command. Bytes that stores
+/// of the previous step still read are counted until they are overwritten.
 static std::map<std::string, int64_t>
 ownersAt(int64_t command,
          ArrayRef<std::pair<StringRef, const Interval *>> intervals,
          int64_t alignment) {
   std::map<std::string, int64_t> owners;
-  // The ranges that are counted already, disjoint: begin and end.
+  // The disjoint ranges that have been counted: begin and end.
   std::map<int64_t, int64_t> taken;
   auto take = [&](StringRef owner, int64_t begin, int64_t end) {
     while (begin < end) {
@@ -153,7 +153,7 @@ Peak Frame::peak() const {
   auto isOfDevice = [](const FrameRegion &region) {
     return region.memory() == nn::MemoryKind::Device;
   };
-  // By command: the change of the number of bytes in use.
+  // For each command, by how much the number of bytes in use changes there.
   std::map<int64_t, int64_t> inUse;
   auto add = [&](int64_t first, int64_t last, int64_t bytes) {
     if (first > last)

@@ -20,8 +20,8 @@
 
 namespace heddle::memory {
 
-/// The command of a sequence at which most bytes of its frame are in use, and
-/// their owners.
+/// The command of a sequence at which the most bytes of its frame are in use,
+/// and the owners of these bytes.
 struct Peak {
   int64_t command = 0;
   /// Bytes by owner, for example "activations".
@@ -35,15 +35,16 @@ struct Peak {
   }
 };
 
-/// Lays out the frame of a command sequence: the memory of its temporary
-/// buffers, in which the frames of the sequences that it calls lie too. The
-/// sequence must be complete.
+/// The frame of a command sequence: the memory of its temporary buffers and of
+/// the frames of the sequences that it calls. The sequence must be complete
+/// before it is laid out.
 class Frame {
 public:
   /// Finds the lifetime of every plan.buffer, and assigns offsets to the
-  /// buffers and to the frames of called sequences, whose sizes `frameOf`
-  /// returns. Writes lifetimes and offsets into the sequence. Emits an error
-  /// and fails if commands on different streams are not ordered by waits.
+  /// buffers and to the frames of called sequences. `frameOf` returns the frame
+  /// of a called sequence, whose size is known. Writes lifetimes and offsets
+  /// into the sequence. Emits an error and fails if commands on different
+  /// streams are not ordered by waits.
   mlir::LogicalResult
   plan(planir::SequenceOp sequence,
        llvm::function_ref<int64_t(llvm::StringRef)> frameOf);
@@ -55,7 +56,7 @@ public:
   }
   /// The peak of the device's memory.
   Peak peak() const;
-  /// The first and last command that may run while `command` does.
+  /// The first and last command during which `command` may run.
   const planir::Span &spanOf(mlir::Operation *command) const {
     return lifetimes.all().find(command)->second;
   }

@@ -107,8 +107,9 @@ private:
     }
   }
 
-  /// The file that a state is in. A parameter of which computation reads a copy
-  /// belongs to the optimizer's file, since only the optimizer reads it.
+  /// The file that a state is in; nullopt if it is not on file. A parameter of
+  /// which layers read a copy is in the optimizer's file, because only the
+  /// optimizer reads it.
   std::optional<plan::FileRole> fileOf(nn::StateOp state) const {
     if (state.getMemory() != nn::MemoryKind::File)
       return std::nullopt;
@@ -164,7 +165,7 @@ private:
       map.modelBytes[planir::memoryOf(state.getMemory())] += bytes;
   }
 
-  /// Offloaded states begin at pages.
+  /// Lets an offloaded state begin at a page.
   void beginAtPage(nn::StateOp state) {
     int64_t &end = endOf(state.getMemory());
     if (state.getMemory() != nn::MemoryKind::Device)
@@ -213,7 +214,7 @@ private:
   SymbolTable symbols;
   nn::ModelOp model;
   planir::ProgramOp program;
-  /// Parameters of which computation reads a copy in another precision.
+  /// The parameters of which layers read a copy in another precision.
   llvm::DenseSet<StringAttr> copied;
   OpBuilder builder;
   DenseSet<Operation *> placed;

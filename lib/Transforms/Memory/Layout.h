@@ -18,8 +18,8 @@
 
 namespace heddle::memory {
 
-/// The bytes of the persistent region, which holds states across steps, and the
-/// owners of all bytes.
+/// The bytes of the persistent region, which holds the states that live across
+/// steps. Also the owners of these bytes.
 struct MemoryMap {
   plan::PerMemory<int64_t> persistentBytes;
   /// Bytes of each file.
@@ -36,9 +36,9 @@ struct MemoryMap {
 /// file are grouped by the file that they belong to.
 MemoryMap layOutStates(nn::ModelOp model, planir::ProgramOp program);
 
-/// The bytes of pinned memory through which a program copies between files and
-/// the device, or looks up rows of a table in the host's memory. 0 on a CPU.
-/// Requires that `program` has the sizes of its memory regions.
+/// The bytes of pinned memory through which a program copies data between files
+/// and the device, or rows of a table in the host's memory to the device. 0 on
+/// a CPU. The sizes of the program's memory regions must be set.
 int64_t stagingBytesOf(planir::ProgramOp program);
 
 /// A range of elements of a state or bucket.

@@ -30,8 +30,8 @@ namespace heddle {
 namespace {
 
 /// One attempt to plan a function: which values share memory, the commands, and
-/// the offsets. A step is planned several times, with its transfers at other
-/// places, to find out what fits into memory.
+/// the offsets. A step is planned several times, with its transfers moved to
+/// different positions, to find out which positions fit into memory.
 struct Attempt {
   Attempt(FunctionOpInterface function, const SymbolTable &symbols,
           planir::ProgramOp program, bool library,
@@ -163,7 +163,7 @@ private:
            strategy.hostBudget == 0;
   }
 
-  /// The bytes that the budget of the device's memory leaves for frames and
+  /// The bytes of the device's memory budget that are left for frames and
   /// scratch memory.
   static int64_t roomOf(const MemoryMap &map, const dist::Strategy &strategy) {
     auto pages = [&](plan::MemoryKind kind) {
@@ -182,10 +182,10 @@ private:
                const dist::Strategy &strategy,
                function_ref<std::unique_ptr<Attempt>()> attempt,
                function_ref<bool(int64_t)> fits) {
-    // Bytes of the step's memory before anything moved.
+    // The bytes of the step's frame before any transfer moved.
     std::optional<int64_t> first;
     bool mayFit = true;
-    // A copy of the original step, if that does not fit.
+    // A copy of the original step, if the original does not fit.
     OwningOpRef<nn::StepOp> before;
     auto planNow = [&] {
       std::unique_ptr<Attempt> now = attempt();
@@ -209,8 +209,9 @@ private:
       return hasRoom ? fits(bytes) : bytes <= *first;
     };
     // On a GPU a step is a CUDA graph, which ends when all of its copies are
-    // done: no store can continue during the next step. Elsewhere stores come
-    // first, since tiles that are fetched early would take their memory.
+    // done, so that no store can continue during the next step. Elsewhere,
+    // decide about stores before fetches, because tiles that are fetched early
+    // would take the memory.
     size_t carried = 0;
     if (!factsOf(strategy.target).stepIsGraph)
       carried = carryStores(step, symbols, mayBe);
@@ -224,8 +225,8 @@ private:
   }
 
   /// Called if a step exceeds the memory budget. Moves the all-gathers and
-  /// fetches that are in flight at the peak to where their results are used.
-  /// Returns whether there were any.
+  /// fetches that are in flight at the peak of memory to directly before the
+  /// first use of their results. Returns whether there were any.
   bool delayAhead(const SequenceEmitter &emitter, const Frame &frame) {
     int64_t peak = frame.peak().command;
     SmallVector<std::pair<Operation *, Operation *>> ahead;
@@ -246,7 +247,8 @@ private:
     return !ahead.empty();
   }
 
-  /// The most scratch memory of a thread, or of a launch.
+  /// The most scratch memory that any kernel of the model needs, for a thread
+  /// or for a launch.
   int64_t scratchOf(nn::ModelOp model, int64_t alignment) {
     int64_t scratch = 0;
     for (auto kernel : model.getOps<planir::KernelOp>())
@@ -333,7 +335,7 @@ private:
     StringRef what; ///< Names the memory; empty for the device's.
     int64_t bytes = 0, budget = 0;
 
-    // The limit without a budget: no machine has more memory, and the
+    // The limit if there is no budget. No machine has more memory, and the
     // arithmetic of the prove phase saturates at this number.
     static constexpr int64_t most = int64_t(1) << 42;
     bool hasBudget() const { return budget > 0 && budget < most; }
@@ -364,8 +366,8 @@ private:
   }
 
   /// Reports the first kind of memory that is too small, for the stage that
-  /// exceeds it most. The driver, which can try other plans, says what to
-  /// change.
+  /// exceeds it most. Does not suggest a change of settings: the driver does,
+  /// because it can try other plans.
   LogicalResult checkBudgets(ArrayRef<planir::ProgramOp> programs) {
     std::array<Bound, 3> worst;
     for (planir::ProgramOp program : programs)

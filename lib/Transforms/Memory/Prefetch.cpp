@@ -24,22 +24,22 @@ using namespace heddle::memory;
 
 namespace {
 
-/// The most layers that a fetch moves ahead. If a disk needs longer than eight
-/// layers, it limits the speed anyway; and each number that is tried costs
-/// another layout of the step's memory.
+/// The largest number of layers by which a fetch moves ahead. If a transfer
+/// from disk takes longer than eight layers, the disk limits the speed anyway.
+/// Each number that is tried costs another layout of the step's memory.
 constexpr size_t mostAhead = 8;
 
 /// The fetches that the update of one tile of a state waits for.
 struct TileFetches {
   SmallVector<dist::FetchOp> fetches;
   /// The operation before which the fetches were originally, and the last
-  /// operation that they must follow, or null. Both of these stay in their
-  /// places.
+  /// operation after which they must come (null: none). Both operations keep
+  /// their places.
   Operation *home = nullptr, *after = nullptr;
 };
 
-/// The stores before the current operation, in their order, with the operation
-/// of the block that contains each of them.
+/// The stores before the current operation, in order, each with the operation
+/// of the block that contains it.
 class StoreHistory {
 public:
   explicit StoreHistory(const SymbolTable &symbols) : overlap(symbols) {}
@@ -106,8 +106,7 @@ static nn::StateRole roleOf(dist::FetchOp fetch, const SymbolTable &symbols) {
   return symbols.lookup<nn::StateOp>(state).getRole();
 }
 
-/// Returns the fetches of the updates of a block, grouped by update, in their
-/// order.
+/// For each update of a block, in order: the fetches that the update waits for.
 static SmallVector<TileFetches> tilesOf(Block &block,
                                         const SymbolTable &symbols) {
   llvm::MapVector<Operation *, TileFetches> found;
@@ -183,9 +182,9 @@ private:
     }
   }
 
-  /// Returns the earliest place for the first fetches. They must not pass other
-  /// fetches or stores, which would then have to wait for them, nor move into a
-  /// loop.
+  /// Returns the earliest position for the first fetches. They must not move
+  /// before other fetches or stores, which would then have to wait for them,
+  /// nor into a loop.
   Operation *beginOf(Operation *home) const {
     Operation *begin = home;
     for (Operation *op = home; (op = op->getPrevNode());) {
@@ -233,12 +232,13 @@ private:
 // Fetches for layers
 //===----------------------------------------------------------------------===//
 
-/// The fetches that run while one layer is computed, for layers that follow.
+/// The fetches of data for later layers that run while one layer is computed.
 struct LayerFetches {
   /// Each fetch, with the operation before which it originally was.
   SmallVector<std::pair<dist::FetchOp, Operation *>> fetches;
-  /// The layer, and the first operation before which the fetches may start, or
-  /// null. Both of these stay in their places.
+  /// `layer` is the layer during which the fetches run. `earliest` is the first
+  /// operation before which they may start; null: no limit. Both operations
+  /// keep their places.
   Operation *layer = nullptr, *earliest = nullptr;
 };
 
@@ -332,11 +332,13 @@ private:
     return run;
   }
 
-  /// Finds the earliest place for each group of fetches. A fetch must follow a
-  /// store to the same bytes, so that it reads the new values. It must follow
-  /// the last use of an earlier fetch of the same bytes, so that only one copy
-  /// is in memory. It must also follow fetches that stay in their places:
-  /// copies are done in order, so these would have to wait.
+  /// Finds the earliest position for each group of fetches.
+  /// - A fetch must come after a store to the same bytes, so that it reads the
+  ///   new values.
+  /// - It must come after the last use of an earlier fetch of the same bytes,
+  ///   so that memory holds only one copy.
+  /// - It must come after fetches that keep their places: copies are executed
+  ///   in order, so these would have to wait for it.
   void findBounds() {
     SmallVector<std::pair<StateRange, Operation *>> stores, reads;
     // The last fetch so far that stays in its place.
@@ -378,9 +380,10 @@ private:
     }
   }
 
-  /// Moves each group of fetches before the layer of the group `by` positions
-  /// earlier, but neither before its earliest place, nor before an earlier
-  /// group. If `by` is 0, all fetches return to their original places.
+  /// Moves each group of fetches to the layer of the group that is `by` groups
+  /// earlier. A group does not move before its earliest position, nor before
+  /// the group that precedes it. If `by` is 0, all fetches return to their
+  /// original places.
   void place(size_t by) {
     Operation *last = nullptr;
     for (auto [number, group] : llvm::enumerate(groups)) {
@@ -407,8 +410,8 @@ private:
     if (strategy.maxLiveParameters == noLimit &&
         strategy.prefetchBucketSize == noLimit)
       return true;
-    /// Fetches that are not waited for yet, and fetches whose result is read
-    /// later.
+    /// The fetches that are not waited for yet, and those whose result is still
+    /// read later.
     std::list<std::pair<Operation *, int64_t>> underWay, live;
     auto sumAt = [](std::list<std::pair<Operation *, int64_t>> &fetched,
                     Operation *now) {
@@ -442,7 +445,7 @@ private:
   /// Fetches of state tiles, which do not move here.
   llvm::SmallPtrSet<Operation *, 16> ofUpdates;
   SmallVector<LayerFetches> groups;
-  /// By fetch: the index of its group.
+  /// For each fetch, the index of its group.
   llvm::DenseMap<Operation *, size_t> moved;
   RangeOverlaps overlap;
 };

@@ -14,8 +14,9 @@
 
 namespace heddle::memory {
 
-/// Returns the largest number up to `limit` for which `fits` holds. `fits` must
-/// hold for 0, and for every number below one for which it holds.
+/// Returns the largest number up to `limit` for which `fits` returns true.
+/// `fits` must return true for 0, and for every number below one for which it
+/// returns true.
 inline size_t most(size_t limit, llvm::function_ref<bool(size_t)> fits) {
   if (limit == 0 || fits(limit))
     return limit;

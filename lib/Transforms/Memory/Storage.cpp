@@ -127,8 +127,8 @@ void Storage::assignUnpack(nn::UnpackOp unpack) {
   }
 }
 
-/// Returns the root of the flat value of which `pack` joins all parts in their
-/// original order, or -1 if there is none.
+/// If `pack` joins all parts of a flat value in their original order, returns
+/// the root of that flat value; otherwise -1.
 int64_t Storage::unpackedOf(nn::PackOp pack) {
   int64_t element = 0;
   const Root &first = rootOf(pack.getMembers().front());
@@ -253,7 +253,7 @@ void Storage::forward(Block &block) {
     forwardReturn(terminator);
 }
 
-/// The states that a name stands for: a bucket's members, or the state itself.
+/// The states with that name: the members of a bucket, or a single state.
 ArrayRef<StringRef> Storage::statesOf(StringRef name) {
   SmallVector<StringRef> &states = members[name];
   if (!states.empty())
@@ -297,8 +297,8 @@ SmallVector<Value> Storage::sharing(Value value) {
   return values;
 }
 
-/// Whether the value that `get` reads is used after its state was overwritten:
-/// then it must be copied before.
+/// Whether the value that `get` reads is used after its state was overwritten.
+/// Then the value must be copied.
 bool Storage::isStale(nn::GetOp get) {
   Block *block = get->getBlock();
   DenseSet<Operation *> seen;
@@ -315,7 +315,8 @@ bool Storage::isStale(nn::GetOp get) {
           continue;
         for (Operation *user : value.getUsers()) {
           Operation *here = block->findAncestorOpInBlock(*user);
-          // A loop that writes the state reads it again in its next iteration.
+          // If the write is in a loop, a use in the same loop counts, too: the
+          // next iteration uses the value after the write.
           if (written == set ? written->isBeforeInBlock(here)
                              : !here->isBeforeInBlock(written))
             return true;
@@ -361,8 +362,8 @@ SmallVector<std::pair<int64_t, int64_t>> Storage::paddingOf(nn::PackOp pack) {
   return gaps;
 }
 
-/// Lets the members of a packed value be computed directly in it, or copies
-/// them if that is not possible.
+/// Lets the members of a packed value be computed directly in its memory.
+/// Members for which that is not possible are copied into it.
 void Storage::forwardPack(nn::PackOp pack) {
   if (rootOf(pack.getFlat()).value != pack.getFlat())
     return; // The members were computed in place already.
@@ -431,8 +432,8 @@ void Storage::forwardSet(nn::SetOp set) {
   if (root.kind == Root::Kind::State && root.name == set.getState())
     return;
   Operation *definition = root.value.getDefiningOp();
-  // The members of a packed value are computed directly in it, so its memory is
-  // in use from the first of them on.
+  // The members of a packed value may be computed directly in its memory, which
+  // is then in use from the first member on.
   if (auto pack = dyn_cast_or_null<nn::PackOp>(definition))
     for (Value member : pack.getMembers())
       if (Operation *made = makerOf(member);

@@ -63,11 +63,14 @@ public:
   int64_t indexOf(mlir::Value value) { return rootIndex.lookup(value); }
   llvm::SmallVectorImpl<Root> &all() { return roots; }
 
-  /// Whether the operation `op` needs a copy of a value. For nn.set, nn.keep
-  /// and nn.return (operand `index`): the value could not be computed directly
-  /// in the state, dump buffer or result. For nn.get: the state is overwritten
-  /// while the value is still in use. For slices: their first byte is not
-  /// aligned as kernels need it.
+  /// Whether a value must be copied because of the operation `op`.
+  /// - nn.set, nn.keep, nn.return (operand `index`): the value could not be
+  ///   computed directly in the memory of the state, of the dump or of the
+  ///   result.
+  /// - nn.get: the state is overwritten while the value that was read is still
+  ///   used.
+  /// - Slices: the slice does not begin at an address that is aligned as
+  ///   kernels need it.
   bool needsCopy(mlir::Operation *op, unsigned index = 0) {
     return copies.contains({op, index});
   }
@@ -77,7 +80,7 @@ public:
   Root &portOf(mlir::Operation *op, unsigned index = 0) {
     return roots[ports.lookup({op, index})];
   }
-  /// The elements of a packed value that belong to no member: pairs of first
+  /// The elements of a packed value that belong to no member, as pairs of first
   /// element and number of elements.
   static llvm::SmallVector<std::pair<int64_t, int64_t>>
   paddingOf(nn::PackOp pack);
@@ -85,8 +88,8 @@ public:
   /// until another micro-batch uses it, so nothing has to wait for the send
   /// until then.
   bool isSentFromSlot(dist::SendOp send);
-  /// By result of a function: the argument in whose memory it is computed, or
-  /// -1.
+  /// For each result of a function, the argument in whose memory it is
+  /// computed, or -1.
   llvm::SmallVector<int64_t> ties;
 
 private:
@@ -102,8 +105,9 @@ private:
   int64_t stateRoot(llvm::StringRef name);
   void addSlice(mlir::Value value, int64_t of, mlir::Value number,
                 mlir::ArrayAttr axes = {});
-  /// Makes the result of `op` a slice of root `of`; or a copy of that slice, if
-  /// its first byte is not aligned as kernels need it.
+  /// Makes the result of `op` a slice of the root with index `of`. If the slice
+  /// does not begin at an address that is aligned as kernels need it, the
+  /// result becomes a copy of the slice.
   void assignSlice(mlir::Operation *op, int64_t of, mlir::Value number,
                    mlir::ArrayAttr axes = {});
   /// Whether all slices of that type are aligned as kernels need it.
@@ -147,7 +151,7 @@ private:
   llvm::StringMap<int64_t> stateRoots;
 };
 
-/// The regions that run when `op` does: those of loops and fragments.
+/// The regions that run as a part of `op`: the bodies of loops and fragments.
 llvm::MutableArrayRef<mlir::Region> bodiesOf(mlir::Operation *op);
 
 } // namespace heddle::memory

@@ -31,15 +31,15 @@ namespace heddle {
 
 namespace {
 
-/// Bytes [offset, offset + bytes) that are in use from command `first` to
-/// command `last`. Stores of the previous step may use them until command
+/// The bytes [offset, offset + bytes), which are in use from command `first` to
+/// command `last`. Stores of the previous step may also use them until command
 /// `settled`.
 struct Region {
   Operation *op;
   int64_t offset, bytes, first, last;
   int64_t settled = -1;
-  /// The commands that use the bytes run after all stores of the previous step
-  /// are done.
+  /// Whether all commands that use the bytes run after the stores of the
+  /// previous step are done.
   bool followsCarried = false;
 
   bool meets(const Region &other) const {
@@ -53,7 +53,8 @@ private:
   }
 };
 
-/// Returns the end of a range of bytes, as unsigned since it may overflow.
+/// Returns the end of a range of bytes. It is unsigned, so that an overflow is
+/// defined.
 uint64_t endOf(int64_t offset, int64_t bytes) {
   return static_cast<uint64_t>(offset) + static_cast<uint64_t>(bytes);
 }
@@ -287,8 +288,8 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
     return verifyEach<planir::ViewOp>(sequence, verifyOne);
   }
 
-  /// The command until which stores of the previous step may use the buffer; -1
-  /// if there are none.
+  /// The last command until which stores of the previous step may use the
+  /// buffer; -1 if none does.
   static int64_t settledOf(planir::BufferOp buffer) {
     return buffer.getSettled() ? static_cast<int64_t>(*buffer.getSettled())
                                : -1;

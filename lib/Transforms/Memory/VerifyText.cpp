@@ -17,8 +17,8 @@
 using namespace mlir;
 using namespace heddle;
 
-/// Checks that a state is a shard of its whole type. `like` has the attributes
-/// of the original nn.state.
+/// Checks that the type of a state is that of a shard of its whole tensor.
+/// `like` has the attributes of the original nn.state.
 static LogicalResult verifyState(planir::StateOp state,
                                  const dist::Strategy &strategy) {
   DictionaryAttr like = state.getLike();
@@ -30,8 +30,7 @@ static LogicalResult verifyState(planir::StateOp state,
   auto part = cast<RankedTensorType>(state.getType());
   if (auto packed = like.getAs<nn::PackedAttr>("packed"))
     part = packed.getOf();
-  // A member of a bucket that is split over replicas is only split along the
-  // other axes.
+  // If replicas split the bucket, only the other axes split a member by itself.
   return dist::verifyPart(state, part, whole.getValue(), storage, segments,
                           strategy);
 }
@@ -125,8 +124,9 @@ static planir::MemoryKind memoryOf(const SymbolTable &symbols, Value operand) {
   return planir::MemoryKind::Device;
 }
 
-/// Checks that kernels, calls and communication use the device's memory, and
-/// kernels on the host that of the host. Copies reach all kinds of memory.
+/// Checks that commands use memory that they can reach. Kernels, calls and
+/// communication use the device's memory, kernels on the host use the host's,
+/// and copies may use every kind.
 static LogicalResult verifyReach(const SymbolTable &symbols, Operation *op) {
   using planir::MemoryKind;
   if (!isa<planir::CommandOpInterface>(op) ||

@@ -17,10 +17,10 @@ namespace heddle::memory {
 std::pair<planir::MemoryKind, int64_t> placeOf(const mlir::SymbolTable &symbols,
                                                planir::StateRefOp reference);
 
-/// Checks everything in a plan that needs no offsets: the types of states,
-/// inputs and outputs are shards of their whole types; sequences consist of
-/// commands; there is one program of each kind; and commands only access kinds
-/// of memory that they can reach.
+/// Checks all properties of a plan that do not depend on offsets: the types of
+/// states, inputs and outputs are those of shards; sequences consist of
+/// commands; there is one program of each kind; and commands use only kinds of
+/// memory that they can reach.
 mlir::LogicalResult verifyText(planir::ProgramOp program);
 
 } // namespace heddle::memory

@@ -90,8 +90,8 @@ void Peers::findChannels() {
       int64_t delta = (channel.delta % extent + extent) % extent;
       int64_t here = peerMesh.coordinate(who, {channel.axis});
       size_t peer = peerMesh.member(who, {channel.axis}, here + delta);
-      // One trace represents all ranks of a stage. Messages between them are
-      // told apart by the distance of sender and receiver.
+      // One trace stands for all ranks of a stage. The distance between sender
+      // and receiver tells the messages between these ranks apart.
       std::string within;
       if (peerMesh.size(channel.axis) != extent)
         within = channel.axis +
@@ -189,8 +189,8 @@ private:
     const Collective &x = collectiveOf(who, *a.event);
     const Collective &y = collectiveOf(other, *b.event);
     const Trace &mine = peers.traces[who], &theirs = peers.traces[other];
-    // Ranks of one stage run the same commands, so their collectives must also
-    // use the same buffers.
+    // Ranks of one stage run the same commands. Therefore they must also use
+    // the same buffers for a collective.
     bool sameStage = mine.stage == theirs.stage;
     return x.what == y.what && x.targetBytes == y.targetBytes &&
            x.sourceBytes == y.sourceBytes && x.reason == y.reason &&
@@ -201,8 +201,8 @@ private:
   }
 
   bool checkCollectives() {
-    // The collectives that each member of a group starts, in order, by group
-    // and member.
+    // For each group and each of its members, the collectives that the member
+    // starts, in order.
     std::vector<std::map<size_t, std::vector<EventRun>>> started(
         peers.groups.size());
     for (size_t who = 0; who < peers.traces.size(); ++who)

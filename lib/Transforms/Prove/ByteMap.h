@@ -23,7 +23,7 @@ public:
   void set(Range range, Value value) {
     if (range.begin >= range.end)
       return;
-    // Fast path: the same range was set before.
+    // Fast path: exactly this range was set before.
     if (auto piece = pieces.find(range.begin); piece != pieces.end())
       if (auto next = std::next(piece);
           next != pieces.end() && next->first == range.end) {

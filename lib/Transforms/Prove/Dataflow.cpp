@@ -31,8 +31,8 @@ struct Dataflow : heddle::impl::ProveDataflowBase<Dataflow> {
       for (auto sequence : program.getOps<planir::SequenceOp>())
         if (sequence.getKind())
           sequences.push_back(sequence);
-    // Each sequence is proven by itself, in parallel: a large mesh has hundreds
-    // of stages.
+    // A large mesh has hundreds of stages: check their sequences in parallel,
+    // each by itself.
     std::atomic<int64_t> executed = 0;
     if (failed(failableParallelForEach(&getContext(), sequences,
                                        [&](planir::SequenceOp sequence) {

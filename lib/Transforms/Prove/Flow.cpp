@@ -19,11 +19,12 @@ using namespace heddle::prove;
 
 namespace {
 
-/// Records for each byte of memory which buffer, or which micro-batch, it was
-/// last written for. 0 if it was not written, or if that is not known.
+/// For each byte of memory: the buffer or the micro-batch for which it was last
+/// written. 0 if it was not written, or if nothing is known.
 class Owners : public ByteMap<int64_t> {
 public:
-  /// Marks bytes that were written for `owner` as not written.
+  /// Marks those bytes of the range that were written for `owner` as not
+  /// written.
   void release(Range range, int64_t owner) {
     update(range, [&](int64_t &known) { known = known == owner ? 0 : known; });
   }
@@ -46,10 +47,11 @@ std::string text(Range range) {
          ")";
 }
 
-/// Executes the commands of one rank. The commands of a loop or fragment (a
-/// body) are executed again only if the memory before them differs from all
-/// earlier executions, so a long loop costs only its first iterations. Accesses
-/// whose address varies count as accesses to all bytes that they may touch.
+/// Executes the commands of one rank. A body (the commands of a loop or
+/// fragment) is executed again only if the memory before it differs from that
+/// before all earlier executions. So a long loop costs only its first
+/// iterations. An access whose address varies is treated as an access to all
+/// bytes that it may touch.
 class Flow {
 public:
   explicit Flow(const Trace &trace)
@@ -182,8 +184,8 @@ private:
     return true;
   }
 
-  /// Checks positions in a key-value cache: operands that hold them must be the
-  /// inputs of the program which the runtime fills.
+  /// Checks operands that hold positions in a key-value cache: they must be
+  /// those inputs of the program that the runtime fills.
   bool checkElements(const Event &event, const Access &access,
                      const BodyRun &run) {
     if (event.kernel < 0)
@@ -231,9 +233,9 @@ private:
     return true;
   }
 
-  /// Checks that gradients and other states that are made anew in each step are
+  /// Checks that gradients and other states that each step computes anew are
   /// written before they are read. It is enough to check the first execution of
-  /// each body, before which the fewest bytes are written.
+  /// each body, because the fewest bytes are written before it.
   bool checkStates(const BodyRun &run) {
     for (const Event &event : trace.bodies[run.body])
       for (bool writes : {false, true})
@@ -312,8 +314,8 @@ private:
   }
 
   const Trace &trace;
-  /// By body: the accesses that are checked in each of its executions, reads
-  /// first.
+  /// For each body: the accesses that must be checked in each of its
+  /// executions, reads first.
   std::vector<std::vector<std::pair<const Event *, const Access *>>> varying;
   std::vector<bool> checked;
   Owners unwritten; ///< 1 for bytes of states that the step still has to write.
@@ -322,7 +324,7 @@ private:
   /// Caches that were written and not read since, with the command that wrote
   /// them.
   std::map<std::string, const Event *> cachesUnread;
-  /// Buffers of which each loop iteration writes a part.
+  /// The buffers of which each loop iteration writes only a part.
   std::set<int32_t> writtenInParts;
   std::map<Owners, int64_t> numbers;
   std::vector<const Owners *> states;

@@ -25,7 +25,7 @@ struct WrittenRange {
 };
 using WrittenRanges = std::vector<WrittenRange>;
 
-/// Returns the written bytes without those of `range`.
+/// Returns the ranges of `written`, without the bytes of `range`.
 WrittenRanges without(const WrittenRanges &written, Range range) {
   WrittenRanges left;
   for (const WrittenRange &one : written) {
@@ -47,13 +47,13 @@ Range common(Range a, Range b) {
 struct FetchedSum {
   Range bytes, state;
   int64_t fetchedAt = 0; ///< The number of the command that fetched it.
-  /// The bytes that were added to, and neither stored nor copied elsewhere
-  /// since.
+  /// The bytes to which something was added, and that have not been stored or
+  /// copied since.
   WrittenRanges changed;
 };
 
-/// Executes the commands of one rank, and follows offloaded gradients from
-/// fetch to store.
+/// Executes the commands of one rank, and tracks offloaded gradients from their
+/// fetch to their store.
 class Gradients {
 public:
   explicit Gradients(const Trace &trace) : trace(trace) {}
@@ -115,8 +115,8 @@ private:
     return nullptr;
   }
 
-  /// Returns the offloaded gradient that a copy writes or reads; null if it
-  /// accesses other memory.
+  /// Returns the offloaded gradient that a copy writes or reads; null if it is
+  /// a copy of something else.
   const State *gradientAt(const Event &event, const BodyRun &run,
                           bool writes) const {
     const Access *access = accessOf(event, writes);
@@ -191,7 +191,7 @@ private:
     return true;
   }
 
-  /// Handles a copy within temporary memory: from now on the copy has to be
+  /// Handles a copy within temporary memory. From then on the copy must be
   /// stored instead of the original.
   bool copy(Range to, Range from) {
     std::vector<FetchedSum> parts;

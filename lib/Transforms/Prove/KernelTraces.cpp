@@ -52,8 +52,8 @@ Kernel heddle::prove::describe(planir::KernelOp kernel) {
       describePlaces(write, result);
     else if (auto attention = dyn_cast<nn::PagedAttentionOp>(op))
       describePlaces(attention, result);
-  // A launch has the kernel's arguments as operands, then the results that are
-  // not computed in place of an argument.
+  // The operands of a launch are the kernel's arguments, followed by the
+  // results that are not computed in the memory of an argument.
   auto next = static_cast<int16_t>(kernel.getArgumentTypes().size());
   for (auto [value, tie] :
        llvm::zip(kernel.getBody().front().getTerminator()->getOperands(),

@@ -56,7 +56,7 @@ std::vector<std::string> heddle::prove::rowAxesAt(planir::ProgramOp program,
   return {};
 }
 
-/// Whether the state's parameter is updated.
+/// Whether an update writes the state's parameter.
 static bool isTrained(planir::StateOp state) {
   auto name = state.getLike().getAs<StringAttr>("parameter");
   auto parameter =
@@ -97,7 +97,7 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
       states.push_back(std::move(state));
       continue;
     }
-    // A member's bytes lie in those of its flat tensor.
+    // The bytes of a member are a part of those of its flat tensor.
     State &flat = flats[*op.getFlat()];
     flat.axes |= state.axes;
     flat.lasts |= state.lasts;
@@ -112,8 +112,8 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
   return states;
 }
 
-/// Returns the parameter that a state is, or belongs to as a gradient or
-/// moment; empty if there is none.
+/// The name of the parameter that a state is, or to which it belongs (as a
+/// gradient or moment); empty if there is none.
 static StringRef parameterOf(planir::StateOp state) {
   if (planir::roleOf(state) == nn::StateRole::Parameter)
     return state.getSymName();
@@ -123,7 +123,7 @@ static StringRef parameterOf(planir::StateOp state) {
 
 std::vector<Member> heddle::prove::membersOf(planir::ProgramOp program) {
   std::vector<Member> members;
-  // Adds a state, or a flat tensor, which is represented by its first state.
+  // Adds a state. A flat tensor is added under its first state.
   auto add = [&](int64_t begin, Type type, planir::StateOp state) {
     StringRef parameter = parameterOf(state), kind = state.getSymName();
     if (parameter.empty())

@@ -18,16 +18,17 @@ namespace heddle::prove {
 /// sum.
 Axes axesOf(dist::TensorShardingAttr sharding);
 
-/// Returns where one kind of memory begins in an address space of traces, in
-/// which the device's memory, the host's and files lie one behind the other.
+/// Returns where one kind of memory begins in an address space of traces. Such
+/// an address space contains the device's memory, then the host's, then the
+/// files.
 int64_t firstOf(planir::BytesAttr bytes, planir::MemoryKind memory);
 
 /// Returns the first byte of a state or flat tensor in the persistent address
 /// space.
 int64_t firstOf(const mlir::SymbolTable &symbols, llvm::StringRef state);
 
-/// Returns the mesh axes that split the rows of an embedding table, which
-/// begins at byte `begin` of the persistent address space.
+/// Returns the mesh axes that split the rows of the embedding table at byte
+/// `begin` of the persistent address space.
 std::vector<std::string> rowAxesAt(planir::ProgramOp program, int64_t begin);
 
 /// Returns all states of a program, sorted by their first byte.

@@ -40,12 +40,12 @@ int64_t sum(int64_t a, int64_t b) {
   return std::clamp(a + b, -tooMany, tooMany);
 }
 
-/// The part of an index that depends on the rank: a sum of the rank's indices
-/// along axes, each times a factor.
+/// The part of an index that depends on the rank. It is a sum of the rank's
+/// coordinates along lists of axes, each multiplied by a factor.
 using RankTerm = std::map<std::vector<std::string>, int64_t>;
 
-/// An index as a linear function of the loop iteration, the slot and the rank;
-/// this is known when a plan is loaded.
+/// An index as a linear function of the loop iteration, the slot and the rank.
+/// Its coefficients are known when a plan is loaded.
 struct Number {
   int64_t constant = 0, perIteration = 0, perSlot = 0;
   RankTerm ofRank;
@@ -86,7 +86,8 @@ Axes axesOf(const RankTerm &ofRank) {
   return axes;
 }
 
-/// The values of one call of a command sequence: addresses, indices and tokens.
+/// What the values in one call of a command sequence stand for: addresses,
+/// indices and tokens.
 struct Scope {
   DenseMap<Value, Operand> places;
   DenseMap<Value, Number> numbers;
@@ -181,7 +182,8 @@ private:
     scope.numbers[region.getArgument(0)] = iteration;
     if (region.getNumArguments() > 1)
       scope.numbers[region.getArgument(1)] = slot;
-    // A loop cannot wait for communication that was started before it.
+    // Inside a loop no command can wait for communication that was started
+    // before the loop.
     auto outside = std::move(scope.tokens);
     scope.tokens.clear();
     for (Operation &op : region.front())
@@ -209,8 +211,8 @@ private:
   }
 
   LogicalResult walkCommand(Operation &op, Scope &scope) {
-    // Nested loops and calls may run very many commands, which is not visible
-    // in the text of the plan.
+    // The limit of commands after unrolling. A short text of a plan can have
+    // nested loops and calls that run far more.
     constexpr int64_t most = 1 << 24;
     if (++walked > most)
       return op.emitError("H0913: a step runs more than ")
@@ -357,7 +359,8 @@ private:
     }
   }
 
-  /// Returns the token by which the next step waits for a point of this one.
+  /// Returns the token for a carried point of this step, for which the next
+  /// step waits by its number.
   int32_t carriedToken(int64_t number) {
     auto [token, isNew] = carriedTokens.try_emplace(number, trace().tokens);
     trace().tokens += isNew;
@@ -507,8 +510,8 @@ private:
                  : 0;
   }
 
-  /// Returns the lowest and highest index along the axes among all ranks that
-  /// this trace represents.
+  /// Returns the lowest and the highest coordinate along `axes` of the ranks
+  /// that this trace represents.
   std::pair<int64_t, int64_t>
   coordinates(const std::vector<std::string> &axes) {
     if (rank)

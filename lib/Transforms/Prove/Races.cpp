@@ -72,8 +72,9 @@ public:
     return {list.begin()->first, list.rbegin()->first + longest[int(space)]};
   }
 
-  /// Returns an operation that may still be running and conflicts with `use`,
-  /// or -1. Operations for which `isBefore` holds are known to be done.
+  /// Returns an operation that may still be running and conflicts with `use`;
+  /// -1 if there is none. `isBefore` returns true for operations that are known
+  /// to be done.
   template <typename IsBefore>
   int64_t find(Space space, const Use &use, IsBefore isBefore) const {
     const Entries &list = entries[int(space)];
@@ -99,11 +100,12 @@ private:
 /// one.
 struct CommandRange {
   size_t first = 0, last = 0; ///< The commands [first, last) of the body.
-  /// Whether the range is a single command that communicates.
+  /// Whether the range is a single command of a communication, for example the
+  /// start of a collective whose wait is outside of the range.
   bool isOpen = false;
-  /// Whether the commands contain collectives together with their waits. If the
-  /// collectives conflict with nothing outside of this range, all executions
-  /// behave like the first one.
+  /// Whether the range contains collectives, each together with its wait. If
+  /// they conflict with nothing outside of the range, all executions of the
+  /// range behave like the first one.
   bool isSealed = false;
   /// The bytes that are accessed in every execution, by address space; sorted
   /// and disjoint.
@@ -138,10 +140,10 @@ void merge(std::vector<Range> &ranges) {
   ranges.resize(kept);
 }
 
-/// Finds the shortest range of commands, beginning with a start of a collective
-/// at `first`, that waits for everything that it starts. It must contain no
-/// messages and no access with a varying address. Returns its end, or `first`
-/// if there is none.
+/// Finds the shortest sealed range of commands that begins with the start of a
+/// collective at `first`: the range must wait for everything that it starts,
+/// and must contain no message and no access with a varying address. Returns
+/// its end, or `first` if there is no such range.
 size_t endOfSealed(const Body &body, size_t first) {
   std::set<int32_t> open;
   for (size_t index = first; index < body.size(); ++index) {
@@ -202,8 +204,8 @@ public:
   std::optional<Fault> run() {
     if (!runOnce())
       return fault;
-    // Execute the step again: it may conflict with operations that the first
-    // execution left unfinished.
+    // Execute the step a second time: its commands may conflict with operations
+    // that the first execution left unfinished.
     if (!left.empty()) {
       mostLeft = operations.size();
       runOnce();
@@ -237,9 +239,8 @@ private:
     return !fault;
   }
 
-  /// Whether the operation may stay unfinished at the end of the step, because
-  /// the next step waits for it. That does not hold for operations left by the
-  /// step before.
+  /// Whether the operation may be unfinished at the end of the step, because
+  /// the next step waits for it. An operation of the previous step may not.
   bool isLeft(int64_t operation) const {
     const Operation &open = operations[operation];
     return operation >= mostLeft &&
@@ -252,13 +253,14 @@ private:
 
   static constexpr int64_t notStarted = -1, done = -2;
 
-  /// An operation that may still be running: a collective or message, or a
-  /// command of which some stream does not know that it is done.
+  /// An operation that may still be running. It is a collective or message, or
+  /// a command that some stream does not know to be done.
   struct Operation {
     const Event *event;
     BodyRun run;
     std::vector<BytesInUse::Handle> uses;
-    /// -1 for a collective or message, which runs beside all streams.
+    /// The stream that executes the operation. -1: a collective or message,
+    /// which runs concurrently with all streams.
     int stream = -1;
     int64_t number = 0; ///< The position of the operation in its stream.
   };
@@ -345,7 +347,8 @@ private:
   bool communicate(const Event &event, const BodyRun &run) {
     if (event.kind == Event::Kind::Join)
       return join(event, run);
-    // In the first step nothing was left by a step before.
+    // In the first execution there is no previous step that could have left
+    // work.
     if (event.kind == Event::Kind::Settle)
       return points.count(event.token) == 0 || join(event, run);
     if (event.kind == Event::Kind::Record) {
@@ -391,7 +394,8 @@ private:
     return number;
   }
 
-  /// Returns the commands that a stream knows to be done, including its own.
+  /// Returns how many commands of each stream are done when `stream` gets here,
+  /// as far as `stream` has waited for them. All its own commands are.
   Clock clockOf(int stream) const {
     Clock clock = known[stream];
     clock[stream] = issued[stream];
@@ -414,7 +418,8 @@ private:
     Clock &clock = known[streamOf(event)];
     for (int other : streams) {
       clock[other] = std::max(clock[other], point->second[other]);
-      // An operation that all streams know to be done conflicts with nothing.
+      // If all streams know that an operation is done, it can conflict with
+      // nothing.
       auto isKnown = [&](int64_t operation) {
         return std::all_of(streams.begin(), streams.end(), [&](int stream) {
           return isBefore(operations[operation], stream);
@@ -427,8 +432,8 @@ private:
     return true;
   }
 
-  /// Marks a collective or message as done. The stream `compute` has waited for
-  /// it; other streams know it after they wait for `compute`.
+  /// Marks a collective or message as done, because `compute` has waited for
+  /// it. Other streams know that after they have waited for `compute`.
   void finish(int64_t operation) {
     if (hasOthers())
       follow(operation, compute);
@@ -472,24 +477,26 @@ private:
   }
 
   const Trace &trace;
-  /// By body: its ranges of commands.
+  /// For each body, its ranges of commands.
   std::vector<std::vector<CommandRange>> commandRanges;
-  /// By token: the operation that was started, or whether it is done.
+  /// For each token, the operation that was started with it, `notStarted` or
+  /// `done`.
   std::vector<int64_t> tokens;
   std::deque<Operation> operations;
-  /// By channel: sends that were not waited for, the oldest first.
+  /// For each channel, the sends that were not waited for, oldest first.
   std::map<std::string, std::deque<int64_t>> sends;
   BytesInUse inUse;
   std::vector<int> streams; ///< The streams in use.
   Clock issued = {};
-  /// By stream: the commands that it knows to be done.
+  /// For each stream, the commands that it knows to be done.
   std::array<Clock, numStreams> known = {};
-  /// By stream: the operations that may still be running.
+  /// For each stream, its operations that may still be running.
   std::deque<int64_t> ofStream[numStreams];
-  /// By token: the recorded point, as a vector clock.
+  /// For each token, the recorded point of a stream, as a vector clock.
   std::map<int32_t, Clock> points;
   std::set<int32_t> left; ///< Tokens of points that the next step waits for.
-  /// The number of operations of the first execution; 0 during it.
+  /// In the second execution: the number of operations of the first one, which
+  /// have lower numbers. 0 in the first execution.
   int64_t mostLeft = 0;
   std::optional<Fault> fault;
 };

@@ -24,8 +24,8 @@ namespace {
 struct Known {
   /// The mesh axes along which ranks may have different bytes.
   Axes axes = 0;
-  /// A number that is equal on pipeline stages which have the same bytes; 0 if
-  /// nothing is known.
+  /// Two pipeline stages have the same bytes if this number is the same and not
+  /// 0. 0: nothing is known.
   uint64_t same = 0;
 
   bool operator==(const Known &other) const {
@@ -48,8 +48,8 @@ uint64_t combine(uint64_t a, const std::string &text) {
 /// Records for each byte of memory on which ranks it may differ.
 class Memory : public ByteMap<Known> {
 public:
-  /// Some bytes of the range may have got another value, which differs along
-  /// `axes`.
+  /// Handles a write of some unknown bytes of the range. The written value
+  /// differs along `axes`.
   void blend(Range range, Axes axes) {
     update(range, [&](Known &known) { known = {Axes(known.axes | axes), 0}; });
   }
@@ -66,15 +66,16 @@ public:
     return known;
   }
 
-  /// Pieces that are known to be equal on several stages are not merged, so
-  /// that they keep their extent.
+  /// Merges adjacent pieces of equal content. Pieces that are known to be equal
+  /// on several stages are kept apart: that holds only for the piece as a
+  /// whole.
   void normalize() {
     merge([](const Known &known) { return known.same == 0; });
   }
 };
 
-/// The information that stages exchange during the check: along which axes
-/// their messages, and their contributions to common collectives, differ.
+/// What stages tell each other during the check: along which axes their
+/// messages differ, and their contributions to common collectives.
 struct Exchange {
   std::map<std::string, Axes> axes;
   bool grew = false;
@@ -119,8 +120,9 @@ public:
         known.push_back(&entry->first);
       return entry->second;
     };
-    // If a body starts with the same memory as before, it need not be executed
-    // again.
+    // If the memory before a body is the same as before one of its earlier
+    // executions, the body need not be executed again. Maps a body and that
+    // memory to the memory after the body.
     std::map<std::pair<int32_t, int64_t>, int64_t> transitions;
     int64_t state = intern(std::move(memory));
     for (const BodyRun &run : trace.runs) {
@@ -167,8 +169,8 @@ private:
 
   void write(const Access &access, Known known, Memories &memory) {
     Memory &space = memoryOf(access, memory);
-    // In a loop, each iteration would give the value a new number, and the
-    // check would not end.
+    // Leave out the number in a loop: otherwise the value would get a new
+    // number in each iteration, and the check would not end.
     if (isRepeated)
       known.same = 0;
     if (access.perIteration != 0 || access.rankTerm != 0)
@@ -177,9 +179,10 @@ private:
       space.set(rangeOf(access), known);
   }
 
-  /// Executes a body. The slot of the current micro-batch has a memory of its
-  /// own, since a body often writes a partial sum to it first. Afterwards all
-  /// slots may hold what this execution left in its slot.
+  /// Executes a body. While it runs, the slot of the current micro-batch is
+  /// tracked apart from the other slots, because a body often writes a partial
+  /// sum to the slot before the final value. Afterwards every slot may hold
+  /// what this execution left in its slot.
   void executeBody(const Body &body, Memories &memory) {
     auto forEachInOwnSlot = [&](auto visit) {
       for (const Event &event : body)
@@ -199,8 +202,8 @@ private:
     });
   }
 
-  /// Returns what is known about the result of a command that is computed from
-  /// the operands in `from`; without `from`, from all operands that it reads.
+  /// Returns what is known about a result that a command computes from the
+  /// operands in `from`. Null: from all operands that it reads.
   Known readAll(const Event &event, const std::vector<int16_t> *from,
                 Memories &memory) {
     Known known;
@@ -222,8 +225,9 @@ private:
     return known;
   }
 
-  /// Each result of a kernel is computed from certain operands. Traces that
-  /// tests write by hand do not say which.
+  /// Executes a launch. The trace says for each result of a kernel from which
+  /// operands it is computed. In traces that tests write by hand this is
+  /// missing: then a result depends on all operands.
   void launch(const Event &event, Memories &memory) {
     static const Kernel unknown;
     const Kernel &kernel =
@@ -316,7 +320,8 @@ private:
   const plan::Mesh &mesh;
   const Trace &trace;
   Exchange &exchange;
-  /// By collective: its number among those that stages run together, or -1.
+  /// For each collective, its number among the collectives that stages run
+  /// together; -1 if it is not one of these.
   std::vector<int64_t> sharedNumber;
   /// The slot of the current micro-batch, at the addresses of the first slot.
   Memory ownSlots;
@@ -412,7 +417,7 @@ private:
   const plan::Mesh &mesh;
   const std::vector<Trace> &traces;
   Exchange exchange;
-  /// By stage: the memory after the step.
+  /// For each stage, the memory after the step.
   std::vector<Stage::Memories> memories;
   std::map<std::string, uint64_t> sameOfPort;
   std::optional<Fault> fault;
@@ -423,8 +428,8 @@ private:
 std::optional<Fault>
 heddle::prove::checkReplicas(const plan::Mesh &mesh,
                              const std::vector<Trace> &traces) {
-  // Traces of all ranks have the addresses of single ranks, so one of them does
-  // not represent a stage.
+  // If there is a trace for each rank, its addresses are those of that rank, so
+  // that it cannot stand for a stage.
   if (static_cast<int64_t>(traces.size()) != mesh.stages())
     return std::nullopt;
   return Replicas(mesh, traces).check();

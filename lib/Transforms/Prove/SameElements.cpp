@@ -93,7 +93,8 @@ private:
       int64_t begin = std::max(range.begin, member->range.begin);
       int64_t end = std::min(range.end, member->range.end);
       int64_t first = begin - member->range.begin;
-      // A range that cuts an element holds no known elements.
+      // If the range does not consist of whole elements, nothing is known about
+      // it.
       int64_t width = member->width;
       bool isWhole = first % width == 0 && (end - begin) % width == 0;
       auto number = static_cast<int32_t>(member - trace.members.begin());
@@ -103,7 +104,8 @@ private:
     return ranges;
   }
 
-  /// Returns the elements that an access touches, as far as that is known.
+  /// Returns the elements that an access touches; nothing if its address varies
+  /// or depends on the rank.
   ElementRanges elementsOf(const Access &access) const {
     if (!isKnown(access))
       return {};
@@ -188,7 +190,8 @@ private:
     for (const Access &access : event.accesses) {
       if (!access.writes)
         continue;
-      // A result that is written in place has the same elements.
+      // A result that is written in place must have the same elements as the
+      // operands.
       bool isSame = !common.empty() && elementsOf(access) == common;
       if (isSame || access.space != Space::Arena)
         continue;
@@ -220,7 +223,8 @@ private:
     return true;
   }
 
-  /// Checks that the table of a lookup is one whole parameter.
+  /// Checks that the table of a lookup is one parameter, from its first to its
+  /// last element.
   bool copyRows(const Event &event) {
     for (const Access &access : event.accesses) {
       if (access.writes || access.space != Space::Persistent)
@@ -234,15 +238,16 @@ private:
     return true;
   }
 
-  /// Whether a layer's `path` is the first `bytes` bytes of `name`, or
-  /// continues them after a dot, as in the paths of the parts of a tiled layer.
+  /// Whether `path` begins with the first `bytes` bytes of `name`, followed by
+  /// its end or a dot. A dot follows in the path of a part of a tiled layer.
   static bool leadsTo(const std::string &name, size_t bytes,
                       const std::string &path) {
     return path.compare(0, bytes, name, 0, bytes) == 0 &&
            (path.size() == bytes || path[bytes] == '.');
   }
 
-  /// The length of the dotted prefix that both have in common.
+  /// The length of the longest prefix of `name`, up to and including a dot,
+  /// that `path` has in common with it.
   static size_t sharedPrefix(const std::string &name, const std::string &path) {
     size_t shared = 0;
     for (size_t dot = name.find('.');
@@ -252,8 +257,8 @@ private:
     return shared;
   }
 
-  /// Returns the names of parameters relative to the path of a layer, for
-  /// example `attn.weight`.
+  /// Returns the names of the parameters in `ranges`, relative to the path of a
+  /// layer, for example `attn.weight`.
   std::string placeIn(const std::string &path,
                       const ElementRanges &ranges) const {
     std::string text;
@@ -267,8 +272,8 @@ private:
     return text;
   }
 
-  /// Checks that layers which share code read parameters of the same relative
-  /// name.
+  /// Checks that layers with the same code read parameters that have the same
+  /// name relative to the layer.
   bool read(const Event &event, const Access &access) {
     ElementRanges ranges = elementsOf(access);
     const std::string &path = trace.paths[event.path];
@@ -276,8 +281,8 @@ private:
       readCounts.clear();
       layer = path;
     }
-    // A product that is computed by row tiles reads its weight several times,
-    // so reads are counted.
+    // If a product is computed by row tiles, it reads its weight several times.
+    // So the reads are numbered.
     int64_t count = readCounts[{event.origin, access.operand}]++;
     if (ranges.empty())
       return true;
@@ -301,19 +306,20 @@ private:
   }
 
   const Trace &trace;
-  /// By member: the first member of the same parameter.
+  /// For each member, the first member of the same parameter.
   std::vector<int32_t> parameters;
   std::list<ArenaCopy> copies;
   /// The path of the layer that is being executed.
   std::string layer;
   /// How often the current layer has read each operand of each command.
   std::map<std::pair<int32_t, int16_t>, int64_t> readCounts;
-  /// By command, operand and count: the first layer that read it, and the
-  /// relative name of what it read.
+  /// For each command, operand and number of the read: the path of the first
+  /// layer that read it, and the relative name of what it read.
   std::map<std::tuple<int32_t, int16_t, int64_t>,
            std::pair<std::string, std::string>>
       reads;
-  /// By code and operand of updates: the kind of state, for example `exp_avg`.
+  /// For each code of an update and operand: the kind of state, for example
+  /// `exp_avg`.
   std::map<std::pair<std::string, int16_t>, std::string> kinds;
   std::optional<Fault> fault;
 };

@@ -71,16 +71,16 @@ private:
     std::deque<Queued> queue;
     std::deque<Queued> out; ///< Sends in flight; here `group` is the channel.
     int64_t started = 0, finished = 0;
-    /// By token: the number of collectives that this rank had started,
-    /// including the token's own.
+    /// For each token, how many collectives this rank had started when it
+    /// started the token's, including that one.
     std::vector<int64_t> tokens;
-    /// The channel of each message name that was sent on.
+    /// For each message name on which this rank has sent, the channel.
     std::map<std::string, int64_t> sending;
     bool isReady = false;
   };
 
-  /// What a participant waits for: its next command, the collective at the head
-  /// of its queue, or the send at the head of its queue.
+  /// What a participant waits for: its next command, or the collective or send
+  /// at the head of its queue.
   struct Waiting {
     size_t who;
     enum { AtCommand, ToRun, ToSend } where;
@@ -108,8 +108,9 @@ private:
     return open.empty();
   }
 
-  /// Removes collectives of a single participant from a body. They end at once,
-  /// unless a collective with others is queued before them.
+  /// Removes the collectives of a body that have a single participant. They
+  /// could only wait for collectives with other participants that are queued
+  /// before them.
   static void dropCollectives(Events &events) {
     events.erase(std::remove_if(events.begin(), events.end(),
                                 [](const Event *event) {
@@ -195,8 +196,8 @@ private:
     return true;
   }
 
-  /// Returns the channel that a flush waits for; -1 if nothing was sent on it
-  /// yet.
+  /// Returns the channel for whose sends a flush waits; -1 if nothing was sent
+  /// on it yet.
   int64_t flushed(size_t who, const Event &event) const {
     const std::string &name =
         peers.traces[who].messages[event.number].channel.name;
@@ -204,8 +205,8 @@ private:
     return channel == ranks[who].sending.end() ? -1 : channel->second;
   }
 
-  /// Runs collectives that are next in the queues of all members of their
-  /// group.
+  /// Executes collectives, as long as one is the next in the queues of all
+  /// members of its group.
   void runHead(size_t first) {
     std::vector<size_t> changed = {first};
     while (!changed.empty()) {
@@ -300,7 +301,8 @@ private:
 
   const Peers &peers;
   std::vector<Rank> ranks;
-  /// By group: the number of members that have reached its next collective.
+  /// For each group, the number of members for which the group's next
+  /// collective is at the head of the queue.
   std::vector<size_t> atHead;
   std::vector<int64_t> sent, taken;
   std::deque<size_t> ready;

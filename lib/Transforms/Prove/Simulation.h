@@ -18,8 +18,8 @@
 
 namespace heddle::prove {
 
-/// All ranks that communicate: every rank of the mesh, or one rank for each
-/// pipeline stage.
+/// All participants of the communication: every rank of the mesh, or one rank
+/// for each pipeline stage.
 struct Peers {
   Peers(const plan::Mesh &mesh, const std::vector<Trace> &traces);
   void findGroups();
@@ -32,7 +32,7 @@ struct Peers {
   forEach(size_t who,
           const std::function<void(const Event &, const BodyRun &)> &act) const;
 
-  /// All messages of one name from one participant to another.
+  /// All messages with one name that one participant sends to another.
   struct Channel {
     size_t from, to;
     std::string name;
@@ -42,21 +42,21 @@ struct Peers {
   plan::Mesh peerMesh; ///< The mesh of the participants alone.
   const std::vector<Trace> &traces;
   bool byStage = false;
-  /// The groups that run collectives, if they have at least two participants.
+  /// The groups of at least two participants that run collectives together.
   std::vector<std::vector<int64_t>> groups;
-  /// The group of each collective, by participant and collective; -1 if the
-  /// group has one member.
+  /// For each participant and collective, the group; -1 if the group has one
+  /// member.
   std::vector<std::vector<int64_t>> groupOf;
   std::vector<Channel> channels;
-  /// The collectives and messages of each body, by participant.
+  /// For each participant and body, the collectives and messages.
   std::vector<std::vector<std::vector<const Event *>>> events;
-  /// The channel of each message, by participant and message; -1 for a flush.
+  /// For each participant and message, the channel; -1 for a flush.
   std::vector<std::vector<int64_t>> channelOf;
 };
 
-/// Simulates the collectives and messages of a step. Returns a fault that
-/// describes the cycle of waiting participants if they deadlock. Requires that
-/// every message is received, and that the members of a group run the same
+/// Simulates the collectives and messages of a step. If participants wait for
+/// each other in a cycle, returns a fault that describes the cycle. Every
+/// message must have a receive, and the members of a group must run the same
 /// collectives.
 std::optional<Fault> simulate(const Peers &peers);
 

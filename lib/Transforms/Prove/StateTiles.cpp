@@ -17,26 +17,28 @@ using namespace heddle::prove;
 
 namespace {
 
-/// Temporary memory that holds a tile of an offloaded state: fetched, or
-/// computed by an update or collective, or a copy of that.
+/// Temporary memory that holds a tile of an offloaded state. The tile was
+/// fetched, was computed by an update or collective, or is a copy of such a
+/// tile.
 struct StateTile {
   Range bytes;
-  /// The bytes of the state that the tile belongs to; empty if it was computed,
-  /// until it is stored.
+  /// The bytes of the state from which the tile was fetched, or to which it was
+  /// stored. Empty if it was computed and not stored yet.
   Range state;
   bool updated = false; ///< Whether the tile was updated, and not stored since.
   int32_t origin = -1;  ///< The command that updated the tile.
 };
 
-/// A stored activation: the bytes of its slot, and whether they were fetched.
+/// An activation that was stored: the bytes of its slot, and whether they have
+/// been fetched.
 struct Stored {
   Range bytes;
   bool fetched = false;
   int32_t origin = -1;
 };
 
-/// Executes the commands of one rank, and follows tiles of offloaded states
-/// from fetch to store. Accesses with a varying address are left out.
+/// Executes the commands of one rank, and tracks tiles of offloaded states from
+/// their fetch to their store. Accesses with a varying address are not checked.
 class StateTileChecker {
 public:
   explicit StateTileChecker(const Trace &trace) : trace(trace) {}
@@ -68,7 +70,7 @@ private:
     return state.isOffloaded && (state.lasts || state.hasSlots);
   }
 
-  /// Whether copies run beside kernels, on streams of their own.
+  /// Whether the body has copies on streams other than `compute`.
   static bool copiesBeside(const Body &body) {
     return std::any_of(body.begin(), body.end(), [](const Event &event) {
       return event.kind == Event::Kind::Copy &&
@@ -77,7 +79,7 @@ private:
   }
 
   /// Checks that copies of updated parameters, for example in bf16, are updated
-  /// too: all their bytes must be stored, or moved back from the host.
+  /// too. Each of their bytes must be stored, or moved back from the host.
   void checkCopies() {
     std::sort(stored.begin(), stored.end(),
               [](Range a, Range b) { return a.begin < b.begin; });
@@ -99,7 +101,8 @@ private:
     return false;
   }
 
-  /// Returns a state with these bytes for which `wanted` holds, or null.
+  /// Returns a state that has these bytes and for which `wanted` returns true;
+  /// null if there is none.
   template <typename Wanted>
   const State *stateAt(Space space, Range range, Wanted wanted) const {
     if (space != Space::Persistent)
@@ -109,7 +112,7 @@ private:
         return &state;
     return nullptr;
   }
-  /// Returns an offloaded state with these bytes, or null.
+  /// Returns the offloaded state that has these bytes; null if there is none.
   const State *offloadedAt(Space space, Range range) const {
     return stateAt(space, range, isTiled);
   }
@@ -169,7 +172,8 @@ private:
                                     "bytes there");
   }
 
-  /// A state in the device's memory gets a result that the host computed.
+  /// Handles a copy of a result that the host computed to a state in the
+  /// device's memory.
   bool receive(const Event &event, const State &state, Range to, Range from) {
     stored.push_back(to);
     comesBack = true;
@@ -180,8 +184,8 @@ private:
                   "writes to @" + state.name + " what no update has made");
   }
 
-  /// Handles a copy within temporary memory: a copy of a result is a result,
-  /// too.
+  /// Handles a copy within temporary memory. A copy of a computed tile counts
+  /// as computed, too.
   bool carry(const Event &event, Range to, Range from) {
     bool isMade =
         std::any_of(tiles.begin(), tiles.end(), [&](const StateTile &tile) {

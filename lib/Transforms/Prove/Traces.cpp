@@ -50,7 +50,7 @@ std::string Trace::describe(const Event &event, const BodyRun &run) const {
   return text;
 }
 
-/// Returns by body the temporary buffers that no other body uses. Each
+/// For each body, returns the temporary buffers that no other body uses. Each
 /// execution of the body writes them anew.
 static std::vector<std::vector<Access>> findOwnBuffers(const Trace &trace) {
   constexpr int32_t unused = -1, shared = -2;
