@@ -31,9 +31,9 @@ namespace heddle {
 
 namespace {
 
-/// Returns the block that computes the last micro-batch: the body of a loop
-/// over micro-batches, or, in a pipeline stage, the body of the last pass of
-/// its schedule.
+/// Returns the block that computes the last micro-batch. This is the body of a
+/// loop over micro-batches or, in a pipeline stage, the body of the last
+/// forward or backward pass in its schedule.
 Block *lastBodyOf(Operation *loop) {
   auto fragments = dyn_cast<pipe::FragmentsOp>(loop);
   if (!fragments)
@@ -43,9 +43,9 @@ Block *lastBodyOf(Operation *loop) {
   return &fragments.getBodies()[last].front();
 }
 
-/// Moves updates of a step into the loop before them, which is a loop over
-/// micro-batches, or the schedule of a pipeline stage. The step must have
-/// exactly one of these.
+/// Moves updates of a step into the loop before them: a loop over
+/// micro-batches, or the operation that runs the schedule of a pipeline stage.
+/// The step must have exactly one such loop.
 class Advancer {
 public:
   Advancer(nn::ModelOp model, nn::StepOp step, Operation *loop)
@@ -55,7 +55,7 @@ public:
   }
 
   /// Splits updates of buckets into updates of about `size` elements, and moves
-  /// those that can run in the last micro-batch. Returns how many updates
+  /// those that can run during the last micro-batch. Returns how many updates
   /// moved.
   size_t run(int64_t size) {
     SmallVector<nn::UpdateOp> updates;
@@ -96,9 +96,9 @@ private:
   // Which updates can move
   //===--------------------------------------------------------------------===//
 
-  /// Returns the operations that read a state, and take this rank's part of it,
-  /// to compute `flat`. Empty if `flat` is computed otherwise, for example by a
-  /// reduction of gradients after the loop.
+  /// Returns the operations that read a state and slice this rank's part of it,
+  /// if `flat` is computed so. Returns nothing if it is computed otherwise, for
+  /// example by a reduction of gradients after the loop.
   static SmallVector<Operation *> readOf(Value flat) {
     SmallVector<Operation *> ops;
     for (Operation *op = flat.getDefiningOp();
@@ -202,8 +202,8 @@ private:
   // Moving updates
   //===--------------------------------------------------------------------===//
 
-  /// Splits the last micro-batch from the loop: `loop` becomes the loop that
-  /// runs it alone, in which accumulated gradients are final.
+  /// Splits the last micro-batch off the loop. `loop` becomes the new loop that
+  /// runs only this micro-batch, in which accumulated gradients become final.
   void splitLast() {
     if (auto fragments = dyn_cast<pipe::FragmentsOp>(loop))
       return splitLine(fragments);
@@ -212,9 +212,9 @@ private:
       spmd::splitFirst(batches, others);
   }
 
-  /// Splits the last pass of a pipeline stage from its schedule: `loop` becomes
-  /// the operation that runs it alone, in which most accumulated gradients are
-  /// final.
+  /// Splits the last pass of a pipeline stage off its schedule. `loop` becomes
+  /// the new operation that runs only this pass, in which most accumulated
+  /// gradients become final.
   void splitLine(pipe::FragmentsOp fragments) {
     ArrayRef<pipe::Action> line = fragments.getLine().getActions();
     ArrayRef<pipe::Action> before = line.drop_back();
@@ -247,8 +247,8 @@ private:
     return part;
   }
 
-  /// Returns the later of two operations in the loop's body. A null `a` is
-  /// before all operations.
+  /// Returns the later of two operations in the loop's body. Null for `a`
+  /// counts as earlier than every operation.
   Operation *later(Operation *a, Operation *b) const {
     b = body->findAncestorOpInBlock(*b);
     return !a || a->isBeforeInBlock(b) ? b : a;
@@ -267,9 +267,9 @@ private:
     return last;
   }
 
-  /// Returns the last operation of the block that writes a gradient which the
-  /// update reads, or reads a state that the update writes; null if there is
-  /// none.
+  /// Returns the last operation of the block that conflicts with an earlier
+  /// update: it writes a gradient that the update reads, or reads a state that
+  /// the update writes. Null if there is none.
   Operation *lastUse(nn::UpdateOp update) {
     llvm::StringSet<> gradients, results;
     auto get = cast<nn::GetOp>(readOf(update.getGradient()).front());
@@ -296,7 +296,7 @@ private:
     return last;
   }
 
-  /// Moves the computation of a scalar to before the loop.
+  /// Moves the operations that compute a scalar to before the loop.
   void precede(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || op->isBeforeInBlock(loop))
@@ -306,8 +306,8 @@ private:
     op->moveBefore(loop);
   }
 
-  /// Moves an update into the loop, to the place after `last`, together with
-  /// the reads of its operands and the writes of its results. Returns the last
+  /// Moves an update into the loop, to directly after `last`, together with the
+  /// reads of its operands and the writes of its results. Returns the last
   /// operation that moved.
   Operation *move(nn::UpdateOp update, Operation *last) {
     SmallVector<Operation *> writes = *spmd::writesOf(update);

@@ -26,8 +26,8 @@ namespace heddle {
 
 namespace {
 
-/// A chunk of tokens: a range of rows of the micro-batch, and a range of
-/// positions in each of them.
+/// A chunk of tokens: a range of the micro-batch's rows, and in each of these
+/// rows the same range of positions.
 struct Chunk {
   int64_t row, rows, token, tokens;
 };
@@ -99,8 +99,8 @@ public:
   }
 
 private:
-  /// Returns the operation that defines a value, if it is outside of the region
-  /// but after the region's first operation; otherwise null.
+  /// Returns the operation that defines a value, if it comes after the region's
+  /// first operation but is not in the region; otherwise null.
   Operation *laterMaker(Value value) const {
     Operation *op = value.getDefiningOp();
     bool isLater = op && op->getBlock() == first->getBlock() &&
@@ -138,8 +138,9 @@ private:
     });
   }
 
-  /// Returns the type of a chunk's slice of a value that has one entry for each
-  /// token, or, if it was all-gathered, one for each token and rank.
+  /// Returns the type of a chunk's slice of a value. The value has one entry
+  /// for each token. If it was all-gathered, it has one for each token and
+  /// rank.
   RankedTensorType partType(Value value, const Chunk &chunk) const {
     auto type = cast<RankedTensorType>(value.getType());
     SmallVector<int64_t> shape(type.getShape());
@@ -191,15 +192,15 @@ private:
     }
   }
 
-  /// Makes the chunk's sums over tokens continue those of the chunk before, in
+  /// Lets a chunk's sums over tokens start with those of the chunk before, in
   /// f32, so that only the final sum is rounded.
   void addUp(Operation *op, Operation *copy) {
     SmallVector<nn::Init> originals = nn::sumsOf(op);
     for (auto [index, original] : llvm::enumerate(originals)) {
       if (splits[op].results[cast<OpResult>(original.result).getResultNumber()])
         continue;
-      // Looked up again for each sum, since adding an operand moves the
-      // operands after it.
+      // Ask for the sums again each time: adding an operand moves the operands
+      // after it.
       nn::Init sum = nn::sumsOf(copy)[index];
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPoint(copy);
@@ -234,9 +235,10 @@ private:
   Operation *first;
   OpBuilder builder;
   DenseMap<Operation *, TokenSplit> splits;
-  /// By the original result: the sum of the chunks so far.
+  /// For each original result that is a sum over tokens, the sum over the
+  /// chunks so far.
   DenseMap<Value, Value> sums;
-  /// By the original result: the results of all chunks.
+  /// For each other original result, the results of all chunks.
   DenseMap<Value, SmallVector<Value>> parts;
 };
 

@@ -15,15 +15,15 @@ using namespace heddle;
 using namespace heddle::spmd;
 
 /// Whether an operation only computes an index, such as a constant or the
-/// rank's index. Each function computes these for itself instead of taking them
-/// as arguments.
+/// rank's index. A function then computes the index itself instead of getting
+/// it as an argument.
 static bool isScalar(Operation *op) {
   return op->getNumRegions() == 0 && isMemoryEffectFree(op) &&
          llvm::none_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
 }
 
-/// Collects the values that an operation uses, itself or in its regions, and
-/// that are defined outside of it.
+/// Collects the values from outside of an operation that it uses, itself or in
+/// its regions.
 static void collectUsed(Operation *op, llvm::SetVector<Value> &used) {
   op->walk([&](Operation *inner) {
     for (Value operand : inner->getOperands())
@@ -34,7 +34,7 @@ static void collectUsed(Operation *op, llvm::SetVector<Value> &used) {
 
 namespace {
 
-/// Makes a function of adjacent operations of a layer.
+/// Makes a function from adjacent operations of a layer.
 class PieceWriter {
 public:
   PieceWriter(nn::FuncOp layer, ArrayRef<Operation *> ops)

@@ -17,20 +17,20 @@
 
 namespace heddle::spmd {
 
-/// One part of a layer that was split at some matrix products: one of these
-/// products, or a function that computes the operations between two of them.
+/// A layer that was split at some matrix products has such steps: either one of
+/// these products, or a function with the operations between two of them.
 struct LayerStep {
-  /// The matrix product; null if this part is the function `piece`.
+  /// The matrix product; null if this step is the function `piece`.
   mlir::Operation *product = nullptr;
   nn::FuncOp piece;
-  /// The layer's values that the function `piece` takes as arguments and
-  /// returns.
+  /// The values of the layer that the function `piece` takes as arguments, and
+  /// those that it returns.
   llvm::SmallVector<mlir::Value> inputs, outputs;
 };
 
 /// Splits a layer at some of its matrix products. The operations before,
-/// between and after them become functions, which are added to `symbols`; the
-/// layer stays as it is. Returns all parts in their order.
+/// between and after them are copied into new functions, which are added to
+/// `symbols`. The layer itself does not change. Returns all steps in order.
 llvm::SmallVector<LayerStep>
 cutLayer(nn::FuncOp layer, llvm::ArrayRef<mlir::Operation *> products,
          mlir::SymbolTable &symbols);

@@ -28,11 +28,13 @@ namespace heddle {
 
 namespace {
 
-/// If two states are at most that many bytes apart, one transfer fetches both
-/// of them, with the bytes between: a second transfer would cost as much.
+/// The largest distance, in bytes, of two states that one transfer fetches
+/// together with the bytes between them. A second transfer would cost as much
+/// as those bytes.
 constexpr int64_t mostBetween = 16 * pageBytes;
 
-/// A transfer, and the last operation so far that reads what it fetched.
+/// A transfer, and the last operation found so far that reads the fetched
+/// value.
 struct Fetched {
   FetchRange run;
   Operation *lastReader = nullptr;
@@ -84,8 +86,8 @@ private:
     return reads;
   }
 
-  /// Fetches only the rows that an embedding reads of its table, if that is
-  /// less. Returns whether it did.
+  /// Fetches only the rows of a table that an embedding reads, if these have
+  /// fewer bytes than the table. Returns whether it did.
   bool fetchRows(nn::EmbeddingOp embedding) {
     auto get = embedding.getTable().getDefiningOp<nn::GetOp>();
     if (!get || !isOffloaded(get.getState()))
@@ -123,8 +125,8 @@ private:
       builder.setInsertionPointAfter(made);
   }
 
-  /// Drops the fetched parameters that the next layer does not read, so that
-  /// their memory is free.
+  /// Forgets the fetched parameters that the next layer does not read, so that
+  /// their memory becomes free.
   void forgetBut(ArrayRef<OpOperand *> reads) {
     llvm::StringMap<std::pair<Value, Fetched *>> kept;
     for (OpOperand *read : reads)
@@ -153,9 +155,9 @@ private:
     }
   }
 
-  /// Returns the number of fetched elements that are in memory at `op`: fetched
-  /// before, and read by it or later. Without `op`: all fetched elements that
-  /// are read.
+  /// Returns the number of fetched elements that are in memory at `op`: those
+  /// fetched before it that it or a later operation reads. Null: all fetched
+  /// elements that any operation reads.
   int64_t elementsAt(Operation *op) {
     int64_t elements = 0;
     for (const auto &[run, lastReader] : runs)
@@ -164,8 +166,8 @@ private:
     return elements;
   }
 
-  /// Fetches a range of parameters for `reader`. The fetch starts before the
-  /// layer that precedes the reader, if the strategy's limits allow it.
+  /// Fetches a range of parameters for `reader`. If the strategy's limits allow
+  /// it, the fetch starts one layer earlier than the reader.
   void fetch(Operation &reader, Fetched &fetched) {
     FetchRange &run = fetched.run;
     auto flat = cast<RankedTensorType>(run.bucket.getType());
@@ -197,16 +199,16 @@ private:
       here[get.getState()] = {member, &fetched};
   }
 
-  /// Returns the place where a fetch without a layer before it starts: the
-  /// beginning of the block, after the fetches that are there, so that fetches
-  /// keep the order of their reads.
+  /// Returns the operation before which a fetch starts if no layer precedes its
+  /// reader. It is at the beginning of the block, but after the fetches that
+  /// are already there, so that fetches have the order of their reads.
   Operation *beginning(Operation &reader) {
     if (!first)
       first = &block.front();
     return first->isBeforeInBlock(&reader) ? first : &reader;
   }
 
-  /// Stores a bucket that ranks all-gathered after its update.
+  /// Stores a bucket that ranks have all-gathered after updating it.
   void store(nn::SetOp set) {
     builder.setInsertionPoint(set);
     builder.create<dist::StoreOp>(set.getLoc(), set.getState(), 0,
@@ -228,7 +230,8 @@ private:
   /// Whether the block holds the updates after all forward and backward passes.
   bool isUpdate;
   std::list<Fetched> runs;
-  /// By state: the fetched value, and the transfer that fetched it.
+  /// For each state: the fetched value that is in memory, and the transfer that
+  /// fetched it.
   llvm::StringMap<std::pair<Value, Fetched *>> here;
   /// The first operation of the block before any fetch was inserted.
   Operation *first = nullptr;

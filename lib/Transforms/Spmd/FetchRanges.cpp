@@ -37,7 +37,8 @@ BucketOffsets heddle::spmd::bucketOffsetsOf(nn::ModelOp model,
   return offsets;
 }
 
-/// Whether a state follows a range so closely that it is fetched with it.
+/// Whether a state is at most `mostBetween` bytes after a range, so that one
+/// transfer fetches both.
 static bool isNear(FetchRange &run, BucketOffset place, int64_t mostBetween) {
   Type element = getElementTypeOrSelf(run.bucket.getType());
   return run.bucket == place.bucket &&

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Used by the passes that move offloaded parameters and gradients: they know
-// states by their offsets in buckets, and merge adjacent ones into one
-// transfer.
+// Finds the positions of offloaded parameters and gradients in their buckets,
+// and merges adjacent ones into ranges that one transfer moves. Used by the
+// passes that insert these transfers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,17 +21,17 @@
 
 namespace heddle::spmd {
 
-/// The position of a state in a bucket: the bucket, and the state's first
-/// element in it.
+/// The position of a state in a bucket: the bucket, and the index of the
+/// state's first element in it.
 struct BucketOffset {
   nn::BucketOp bucket;
   int64_t first = 0;
 };
 using BucketOffsets = llvm::StringMap<BucketOffset>;
 
-/// Returns the positions of all members of offloaded buckets, and of the
-/// buckets themselves, by name: either those of gradients, or those of all
-/// other states.
+/// Returns the positions, by name, of all members of offloaded buckets and of
+/// the buckets themselves. Considers either the buckets of gradients or all
+/// others.
 BucketOffsets bucketOffsetsOf(nn::ModelOp model,
                               const mlir::SymbolTable &symbols, bool gradients);
 
@@ -40,7 +40,8 @@ BucketOffsets bucketOffsetsOf(nn::ModelOp model,
 struct FetchRange {
   nn::BucketOp bucket;
   int64_t first = 0, end = 0; ///< First and last element + 1 in the bucket.
-  /// Either one read of the whole bucket, or reads of its members in order.
+  /// The reads of states in the range: one read of the whole bucket, or reads
+  /// of its members in order.
   llvm::SmallVector<nn::GetOp> members;
 };
 
@@ -56,9 +57,9 @@ std::vector<FetchRange> fetchRangesOf(const llvm::StringMap<nn::GetOp> &gets,
 /// `mostRowBytes`.
 bool fetchesRows(nn::EmbeddingOp embedding, int64_t element);
 
-/// Unpacks the members of a range from `whole`, a value that holds the bucket
-/// from element `first` on. The elements before, between and after the members
-/// become results that nothing uses.
+/// Unpacks the members of a range from `whole`, a value that holds the bucket's
+/// elements from `first` on. The elements before, between and after the members
+/// become unused results of the nn.unpack.
 llvm::SmallVector<mlir::Value> unpack(mlir::OpBuilder &builder,
                                       mlir::Location loc, const FetchRange &run,
                                       const BucketOffsets &offsets,

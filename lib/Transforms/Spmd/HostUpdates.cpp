@@ -33,8 +33,8 @@ bool isNumber(Value value) {
   return cast<RankedTensorType>(value.getType()).getRank() == 0;
 }
 
-/// The write of a value to a state on file, if the value has no other use;
-/// otherwise null.
+/// If the only use of a value is a write to a state on file, returns that
+/// write; otherwise null.
 nn::SetOp fileTargetOf(Value value, const SymbolTable &symbols) {
   if (!value.hasOneUse())
     return {};
@@ -44,7 +44,7 @@ nn::SetOp fileTargetOf(Value value, const SymbolTable &symbols) {
   return isFile ? set : nn::SetOp();
 }
 
-/// An update that the host computes, with the tiles of its flat operands and
+/// An update that the host computes, and the tiles of its flat operands and
 /// results.
 struct HostUpdate {
   nn::UpdateOp op;
@@ -56,19 +56,20 @@ struct HostUpdate {
 struct StateTile {
   HostUpdate *update;
   int64_t number, first, elements;
-  /// By operand: its pending move to the host, or null.
+  /// For each operand, its pending move to the host; null if it does not move.
   SmallVector<Value> moved;
   nn::UpdateOp made;
 };
 
-/// A result of a tile that is on its way to the device.
+/// A result of a tile that is being moved back to the device.
 struct Return {
   StateTile *tile;
   unsigned result;
   Value pending;
 };
 
-/// Replaces the updates of one block that the host computes.
+/// Replaces those updates of one block that the host computes by updates of
+/// tiles, with the moves between device and host.
 class Converter {
 public:
   Converter(Block &block, const SymbolTable &symbols, size_t inFlight)
@@ -81,7 +82,8 @@ public:
     updates.back().results.resize(op->getNumResults());
   }
 
-  /// Uses tiles of `size` elements. Returns the number of tiles.
+  /// Replaces the updates by tiles of `size` elements. Returns the number of
+  /// tiles.
   size_t run(int64_t size) {
     for (HostUpdate &update : updates)
       addTiles(update, size);
@@ -106,8 +108,8 @@ public:
   }
 
 private:
-  /// Whether an operation, or a user of its results, writes a state whose
-  /// scalar value is still being moved to the host.
+  /// Whether an operation, or a user of its results, writes a scalar state
+  /// whose old value is still being moved to the host.
   bool writesNumber(Operation &op) const {
     auto set = dyn_cast<nn::SetOp>(op);
     if (!set)
@@ -120,9 +122,9 @@ private:
     });
   }
 
-  /// Sets the insertion point for waiting for the last tiles: the end of the
-  /// block, or before an operation that overwrites memory which the host may
-  /// still read.
+  /// Sets the insertion point for the waits for the last tiles. It is the end
+  /// of the block, or an operation before it that overwrites memory which the
+  /// host may still read.
   void toEnd() {
     for (Operation *op = updates.back().op->getNextNode(); op;
          op = op->getNextNode())
@@ -205,7 +207,8 @@ private:
     });
   }
 
-  /// Starts the moves of results that the device computes with.
+  /// Starts to move those results of a tile to the device that the device
+  /// computes with.
   void giveBack(StateTile &tile) {
     SmallVector<Return> &back = returns.emplace_back();
     for (OpResult result : tile.update->op->getResults()) {
@@ -217,8 +220,9 @@ private:
     }
   }
 
-  /// Waits until at most the last `left` tiles are on their way to the device.
-  /// Stores the results for states on file, which overlaps with the next tile.
+  /// Waits for tiles that are moved to the device until at most the last `left`
+  /// of them are pending. Also stores results that belong to states on file;
+  /// these stores overlap with the next tile.
   void receive(size_t left) {
     for (; returns.size() > left; returns.pop_front()) {
       int64_t stores = 0;
@@ -333,8 +337,8 @@ private:
     return anyOnHost;
   }
 
-  /// The number of elements that a tile must be a multiple of: whole pages of
-  /// each result on file.
+  /// The number of elements of which a tile's size must be a multiple, so that
+  /// each result on file has whole pages.
   static int64_t unitOf(ArrayRef<nn::UpdateOp> updates,
                         const SymbolTable &symbols) {
     int64_t unit = spmd::tileUnit;

@@ -13,8 +13,8 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::spmd;
 
-/// Whether `call` computes a later part of the layer that the call `layer`
-/// began. Its path extends that of the layer: h.0.1 extends h.0.
+/// Whether `call` computes a later part of the layer whose first part the call
+/// `layer` computes. Its path extends that of the layer: h.0.1 extends h.0.
 static bool isPieceOf(nn::CallOp call, Operation *layer) {
   StringRef path = call.getPath();
   return path.consume_front(cast<nn::CallOp>(layer).getPath()) &&
@@ -41,10 +41,11 @@ SmallVector<Value> LayerUses::activations() const {
   for (Operation &op : body) {
     if (!last || last->isBeforeInBlock(&op))
       break;
-    // Parts of activations are activations; parts of weights are not.
+    // A part of an activation is an activation, too. A part of a weight is not.
     bool passesOn =
         isa<dist::DistDialect>(op.getDialect()) || isa<nn::PackOp>(op);
-    // The rows that an embedding reads are an activation.
+    // The rows that an embedding fetches are an activation, although its table
+    // is a weight.
     if (isa<dist::FetchRowsOp>(op))
       found.insert(op.getResult(0));
     bool counts = passesOn ? llvm::any_of(op.getOperands(),

@@ -17,37 +17,38 @@
 
 namespace heddle::spmd {
 
-/// An activation is split or offloaded if that many layers, or more, run
-/// between two of its uses.
+/// An activation is split or offloaded between two of its uses if at least this
+/// many layers run between them.
 constexpr int64_t minLayersBetween = 3;
 
-/// The `reason` of reshards that split and gather saved activations.
+/// The attribute `reason` of the reshards that split saved activations and
+/// gather them again.
 constexpr llvm::StringLiteral activationsReason = "activations";
 
-/// The calls of layers in one block, which is the body of a micro-batch or of a
-/// pipeline's forward or backward pass, and the uses of values between these
-/// calls.
+/// The calls of layers in one block, and the uses of values before, between and
+/// after these calls. The block is the body of a micro-batch, or of a pipeline
+/// stage's forward or backward pass.
 class LayerUses {
 public:
-  /// Collects the calls of layers. The calls that compute the rest of a layer
-  /// after a tiled product do not count; they have a path such as h.0.1, which
-  /// extends that of the layer h.0. No calls may be added or removed while this
-  /// object exists.
+  /// Collects the calls of layers. If a layer has a tiled product, only the
+  /// call of its first part counts; the other calls have longer paths, such as
+  /// h.0.1 in the layer h.0. No calls may be added or removed while this object
+  /// exists.
   explicit LayerUses(mlir::Block &block);
 
   mlir::Block &block() const { return body; }
 
-  /// Returns the activations of the forward pass, in their order: all values
+  /// Returns the activations of the forward pass in order. These are all values
   /// that are computed before the backward pass, except weights and values that
-  /// are computed from weights alone.
+  /// are computed only from weights.
   llvm::SmallVector<mlir::Value> activations() const;
 
   /// Returns the operations of the block that use a value, in their order.
   llvm::SmallVector<mlir::Operation *> users(mlir::Value value) const;
 
-  /// Returns the operations that compute and use a value, in groups: a new
-  /// group begins where `minLayersBetween` or more layers run between two of
-  /// these operations.
+  /// Returns the operations that compute and use a value, in groups. If at
+  /// least `minLayersBetween` layers run between two of them, the second begins
+  /// a new group.
   llvm::SmallVector<llvm::SmallVector<mlir::Operation *>>
   uses(mlir::Value value) const;
 
@@ -76,8 +77,8 @@ llvm::SmallVector<mlir::Block *> waitingBlocks(nn::StepOp step);
 
 /// Returns the states that hold activations between the forward and the
 /// backward pass of a pipeline stage, with one slot for each micro-batch in
-/// flight. States from whose slots values are sent to other stages are left
-/// out.
+/// flight. A state is left out if values are sent from its slots to other
+/// stages.
 llvm::StringSet<> savedSlots(nn::ModelOp model);
 
 } // namespace heddle::spmd

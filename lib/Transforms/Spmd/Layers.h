@@ -13,8 +13,8 @@
 
 namespace heddle::spmd {
 
-/// Returns the nearest call of a layer before or after an operation of the same
-/// block, or null.
+/// Returns the nearest call of a layer in the block of an operation, before it
+/// (`before`) or after it; null if there is none.
 inline nn::CallOp neighbour(mlir::Operation *op, bool before) {
   while ((op = before ? op->getPrevNode() : op->getNextNode()))
     if (auto call = llvm::dyn_cast<nn::CallOp>(op))
@@ -22,13 +22,13 @@ inline nn::CallOp neighbour(mlir::Operation *op, bool before) {
   return {};
 }
 
-/// Returns the body of a step, then the bodies of the loops and pipeline passes
-/// in it.
+/// Returns the body of a step, followed by the bodies of its loops and pipeline
+/// passes.
 llvm::SmallVector<mlir::Block *> blocksOf(nn::StepOp step);
 
-/// Inserts waits for the stores of a block. Each store is waited for after the
-/// layer that follows it, or at the end of the block: so it overlaps with that
-/// layer.
+/// Inserts waits for the stores of a block. A store is waited for after the
+/// next layer, with which it overlaps. If no layer follows, it is waited for at
+/// the end of the block.
 void waitForStores(mlir::Block &block,
                    llvm::SmallVector<mlir::Operation *> stores);
 

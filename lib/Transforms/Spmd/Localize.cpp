@@ -26,7 +26,8 @@ namespace heddle {
 
 namespace {
 
-/// Replaces the types of one model by those of a rank.
+/// Replaces the types of all values in one model by those that they have on a
+/// rank.
 class ModelLocalizer {
 public:
   ModelLocalizer(nn::ModelOp model, dist::MeshOp mesh)
@@ -51,8 +52,8 @@ public:
         functions.push_back(&op);
     for (Operation *function : functions)
       localizeBlock(function->getRegion(0).front());
-    // Results that were all-gathered may be longer than before, since each
-    // rank's part is padded.
+    // A result that was all-gathered may be longer than before, because each
+    // rank's part was padded.
     for (auto step : model.getOps<nn::StepOp>())
       step.setFunctionType(builder.getFunctionType(
           step.getArgumentTypes(),
@@ -89,8 +90,8 @@ private:
     function.removeResultShardingsAttr();
   }
 
-  /// Writes the sharding and global type of inputs that are split over ranks,
-  /// and of values that a dump keeps: the runtime needs them.
+  /// Writes the sharding and the global type of split inputs, and of values
+  /// that nn.keep dumps, into the IR: the runtime needs them.
   void notePorts(nn::StepOp step) {
     NamedAttrList ports;
     auto note = [&](nn::PortAttr which, Type whole, Attribute sharding,
@@ -127,10 +128,10 @@ private:
       step.setPortsAttr(ports.getDictionary(model.getContext()));
   }
 
-  /// Returns the segments of a value's last dimension, for example queries,
-  /// keys and values of a fused projection, which are split over ranks one by
-  /// one. They are known from the users of the value, or from the layer that
-  /// returns it.
+  /// Returns the segments of a value's last dimension, each of which is split
+  /// over ranks by itself, for example queries, keys and values of a fused
+  /// projection. The users of the value know the segments, or else the layer
+  /// that returns it.
   SmallVector<int64_t> segmentsOf(Value value) {
     unsigned last = cast<RankedTensorType>(value.getType()).getRank() - 1;
     for (OpOperand &use : value.getUses()) {
@@ -163,7 +164,8 @@ private:
     state.setType(part);
   }
 
-  /// Gives a bucket the type of this rank's part of it, including padding.
+  /// Gives a bucket the type of this rank's part of it. The part includes
+  /// padding.
   void localizeBucket(nn::BucketOp bucket) {
     TensorShardingAttr storage = bucket.getStorageAttr();
     if (!storage)
@@ -236,8 +238,8 @@ private:
       received.getValue().setType(cast<RankedTensorType>(
           local(received.getValue().getType(), shardings[0])));
     received->removeAttr("shardings");
-    // If a received value is written to a state or added to a local value, it
-    // has the type of that, which may be padded.
+    // A received value must have the type of the state to which it is written,
+    // or of the local value to which it is added. That type may be padded.
     for (Operation *user : received.getValue().getUsers())
       if (auto set = dyn_cast<nn::SetOp>(user))
         received.getValue().setType(cast<RankedTensorType>(
@@ -259,8 +261,8 @@ private:
     for (Type member : pack.getMembers().getTypes())
       now +=
           nn::paddedElements(cast<RankedTensorType>(member).getNumElements());
-    // A flat tensor that ranks split is padded to parts of equal size; one that
-    // they only all-reduce is not.
+    // If ranks split a flat tensor, it is padded to parts of equal size. If
+    // they only all-reduce it, it is not padded.
     int64_t parts = 1;
     for (Operation *user : pack->getUsers())
       if (auto reshard = dyn_cast<dist::ReshardOp>(user))
@@ -272,7 +274,7 @@ private:
       pack.getFlat().setType(type.clone({now}));
   }
 
-  /// Records the sharding rules of all operations while types are global.
+  /// Records the sharding rules of all operations before types become local.
   void noteRules() {
     model.walk([&](nn::ShardingRuleOpInterface op) {
       dist::Split &split = splits[op];
@@ -319,9 +321,9 @@ private:
       return;
     for (auto [result, sharding] : llvm::zip(op.getResults(), shardings))
       result.setType(local(result.getType(), sharding));
-    // Element-wise results take the shape of their operands. It cannot be
-    // derived from the global flat tensor, since each member is padded by
-    // itself.
+    // The result of an element-wise operation has the shape of its operands.
+    // For flat tensors the local shape does not follow from the global one,
+    // because each member is padded by itself.
     if (op.hasTrait<nn::Elementwise>())
       takeShape(op);
     if (auto fill = dyn_cast<nn::FillOp>(op))

@@ -18,8 +18,9 @@ namespace heddle::spmd {
 /// the new loop.
 nn::MicroBatchesOp splitFirst(nn::MicroBatchesOp loop, int64_t count);
 
-/// Whether `--dump` keeps values of micro-batches. They have one buffer with an
-/// entry for each iteration of one loop, so the loop must not be split.
+/// Whether `--dump` keeps values of micro-batches. They are written to one
+/// buffer with an entry for each iteration of the loop, so that the loop must
+/// not be split.
 bool keepsValues(nn::StepOp step);
 
 } // namespace heddle::spmd

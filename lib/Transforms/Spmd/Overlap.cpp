@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements the pass `spmd-overlap` (see Passes.td): starts ZeRO 3's
-// all-gathers of parameters a layer ahead, and waits for reductions of
-// gradients late.
+// Implements the pass `spmd-overlap` (see Passes.td). It starts ZeRO 3's
+// all-gathers of parameters one layer early, and waits for reductions of
+// gradients one layer late.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,8 +56,8 @@ private:
     return wait;
   }
 
-  /// The number of elements of parameters that are gathered before the layer,
-  /// and used by it or later.
+  /// The number of elements of the parameters that are all-gathered before the
+  /// layer and used by it or by later operations.
   static int64_t gatheredAt(nn::CallOp layer) {
     Block *block = layer->getBlock();
     int64_t elements = 0;
@@ -77,7 +77,7 @@ private:
     return elements;
   }
 
-  /// Whether an all-gather may start early and run beside the layer
+  /// Whether an all-gather may start early, so that it overlaps with the layer
   /// `meanwhile`, within the strategy's limits on gathered parameters.
   static bool mayPrefetch(dist::AllGatherOp gather, nn::CallOp meanwhile,
                           const dist::Strategy &strategy) {
@@ -87,8 +87,8 @@ private:
             size + gatheredAt(meanwhile) <= strategy.maxLiveParameters);
   }
 
-  /// Starts the all-gather of a layer's parameters before the layer that
-  /// precedes it, so that at most two layers' parameters are gathered.
+  /// Starts the all-gather of a layer's parameters one layer earlier. At most
+  /// two layers' parameters are gathered at the same time.
   void prefetch(dist::AllGatherOp gather, const dist::Strategy &strategy) {
     auto get = gather.getInput().getDefiningOp<nn::GetOp>();
     bool isBucket =
@@ -105,8 +105,8 @@ private:
     ++numPrefetched;
   }
 
-  /// Leaves the start of an all-gather of activations where it is, and waits
-  /// for it where the whole value is read.
+  /// Lets an all-gather of activations start where it is, but waits for it only
+  /// where the gathered value is read.
   void awaitLate(dist::AllGatherOp gather) {
     auto unpack =
         dyn_cast<nn::UnpackOp>(*gather.getOutput().getUsers().begin());
@@ -118,8 +118,8 @@ private:
     ++numPrefetched;
   }
 
-  /// The operations that use reduced gradients: writes to a state, and
-  /// additions before these.
+  /// The operations that use a reduced gradient: writes to a state, and the
+  /// additions before them.
   static SmallVector<Operation *> usesOf(Value sum) {
     if (!sum.hasOneUse())
       return {};
@@ -136,7 +136,7 @@ private:
     return {get, add, set};
   }
 
-  /// Waits for the reduce-scatter of a layer's gradients after the next layer.
+  /// Waits for the reduce-scatter of a layer's gradients one layer later.
   void defer(dist::ReduceScatterOp scatter) {
     nn::CallOp next = neighbour(scatter, /*before=*/false);
     if (!scatter.getInput().getDefiningOp<nn::PackOp>() || !next)

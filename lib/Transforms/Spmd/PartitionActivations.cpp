@@ -27,11 +27,11 @@ namespace heddle {
 
 namespace {
 
-/// How an activation is flattened and split over tensor ranks.
+/// How an activation is flattened and then split over tensor ranks.
 struct Flat {
   RankedTensorType type, ofValue;
-  /// Shardings of the value, of the flat tensor, and of the flat tensor after
-  /// the split.
+  /// The shardings of the activation, of the flat tensor, and of the flat
+  /// tensor after the split.
   TensorShardingAttr value, whole, parts;
 };
 
@@ -53,10 +53,9 @@ public:
   }
 
 private:
-  /// Returns how a value is flattened and split. Empty if tensor ranks hold
-  /// different parts of it already, or if it is smaller than a page. The flat
-  /// tensor is as long as the flattened and padded values of all ranks
-  /// together.
+  /// Returns how a value is flattened and split. Returns nullopt if tensor
+  /// ranks hold different parts of it already, or if it is smaller than a page.
+  /// The flat tensor has the flattened and padded values of all ranks.
   std::optional<Flat> flatOf(Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (!type || !isa<FloatType>(type.getElementType()))
@@ -85,7 +84,8 @@ private:
                 splitBy({builder.getArrayAttr(axes)})};
   }
 
-  /// A sharding with these axes for each dimension, and no partial sum.
+  /// The sharding with these axes for the dimensions of a tensor, which is no
+  /// partial sum.
   TensorShardingAttr splitBy(ArrayRef<Attribute> dims) {
     return TensorShardingAttr::get(model.getContext(),
                                    builder.getArrayAttr(dims),
@@ -100,8 +100,8 @@ private:
         DenseI64ArrayAttr());
   }
 
-  /// Takes this rank's part of a value, and copies it, so that the memory of
-  /// the value is free.
+  /// Copies this rank's part of a value, so that the memory of the whole value
+  /// becomes free.
   Value cut(Value value, const Flat &flat) {
     Location loc = value.getLoc();
     Value whole = builder.create<nn::PackOp>(loc, flat.type, value);
@@ -110,7 +110,7 @@ private:
     return builder.create<nn::PackOp>(loc, flat.type, part);
   }
 
-  /// All-gathers the value from its parts, and unpacks it before `use`.
+  /// All-gathers a value from its parts and unpacks it, before `use`.
   Value join(Value part, const Flat &flat, Operation *use) {
     Location loc = use->getLoc();
     Value whole = reshard(loc, part, flat.parts, flat.whole);

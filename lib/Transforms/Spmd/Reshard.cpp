@@ -82,8 +82,9 @@ private:
                                 segmentsIn(type), UnitAttr());
   }
 
-  /// Returns the segments of the last dimension for a collective that turns
-  /// `value` into a value of `type`. Other axes may already have split them.
+  /// Returns the segments of the last dimension for a collective that makes a
+  /// value of `type`. Their sizes on the rank are smaller than those of the
+  /// reshard if other axes have split them.
   DenseI64ArrayAttr segmentsIn(RankedTensorType type) {
     auto whole = reshard.getSegments();
     if (!whole || type.getRank() == 0)
@@ -164,8 +165,8 @@ private:
     now[dim].truncate(common);
   }
 
-  /// Takes this rank's slice. A slice of the first dimension is contiguous, so
-  /// it needs no copy; others do.
+  /// Takes this rank's slice of dimension `dim`. A slice of the first dimension
+  /// is contiguous and needs no copy; other slices do.
   void slice(size_t dim) {
     Axes coming(ArrayRef<Attribute>(wanted[dim]).drop_front(now[dim].size()));
     if (coming.empty())

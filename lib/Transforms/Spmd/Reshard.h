@@ -22,11 +22,11 @@ mlir::RankedTensorType localType(mlir::RankedTensorType type,
                                  dist::TensorShardingAttr sharding,
                                  dist::MeshOp mesh);
 
-/// Replaces a reshard, whose input has its local type already, by collectives
-/// and slices. Partial sums are all-reduced, or reduce-scattered if the result
-/// is split along the axis. An axis that moves to another dimension becomes an
-/// all-to-all, one that is removed an all-gather, and one that is added a
-/// slice.
+/// Replaces a reshard, whose input already has its local type, by collectives
+/// and slices. A partial sum is all-reduced, or reduce-scattered if the result
+/// is split over its axis. An axis that moves to another dimension becomes an
+/// all-to-all. An axis that is removed becomes an all-gather, and one that is
+/// added becomes a slice.
 void lowerReshard(dist::ReshardOp reshard, dist::MeshOp mesh);
 
 } // namespace heddle::spmd

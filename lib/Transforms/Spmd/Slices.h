@@ -13,8 +13,9 @@
 
 namespace heddle::spmd {
 
-/// Slices elements [first, first + length) of one dimension. `first` is an
-/// operand of the operation, so that all slices of one length share a kernel.
+/// Slices elements [first, first + length) of one dimension. `first` becomes an
+/// operand rather than an attribute, so that all slices of one length can share
+/// a kernel.
 inline mlir::Value sliceOf(mlir::OpBuilder &builder, mlir::Value value,
                            unsigned dim, mlir::Value first, int64_t length) {
   auto type = llvm::cast<mlir::RankedTensorType>(value.getType());
@@ -25,8 +26,9 @@ inline mlir::Value sliceOf(mlir::OpBuilder &builder, mlir::Value value,
                                      mlir::ArrayAttr());
 }
 
-/// Splits a flat value into adjacent parts of these sizes. A part that is the
-/// whole value is the value itself; a part of size 0 is null.
+/// Splits a flat value into adjacent parts of the sizes `sizes`. For a part
+/// that is the whole value, the value itself is returned. For a part of size 0,
+/// null is returned.
 inline llvm::SmallVector<mlir::Value> cutFlat(mlir::OpBuilder &builder,
                                               mlir::Location loc,
                                               mlir::Value flat,
@@ -48,8 +50,8 @@ inline llvm::SmallVector<mlir::Value> cutFlat(mlir::OpBuilder &builder,
   return values;
 }
 
-/// Concatenates values along a dimension, in several steps, since a kernel
-/// takes few operands: `most` at a time.
+/// Concatenates values along a dimension. A kernel can take only few operands,
+/// so this is done in several steps, with at most `most` operands each.
 inline mlir::Value concatOf(mlir::OpBuilder &builder,
                             llvm::SmallVector<mlir::Value> values, unsigned dim,
                             size_t most = 4) {

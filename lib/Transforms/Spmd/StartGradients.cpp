@@ -27,8 +27,8 @@ namespace heddle {
 
 namespace {
 
-/// Records the reads of gradients in the body of a loop, and how many of the
-/// states that each of them reads were written before it.
+/// For each read of gradients in the body of a loop, how many of the states
+/// that it reads the body has already written.
 class FirstReads {
 public:
   FirstReads(Block &body, const SymbolTable &symbols) : symbols(symbols) {
@@ -53,8 +53,7 @@ public:
            });
   }
 
-  /// Collects the reads of gradients `name` that come before all writes of
-  /// them.
+  /// Collects the reads of gradients `name` that come before any write of them.
   void appendTo(llvm::SetVector<Operation *> &gets, StringRef name) const {
     for (const Read &read : reads)
       if (read.written == 0 && isOf(read.get, name))
@@ -64,7 +63,7 @@ public:
 private:
   struct Read {
     mutable nn::GetOp get;
-    /// The number of the read's states that were written before it.
+    /// How many of the states that the operation reads were written before it.
     size_t written;
   };
 

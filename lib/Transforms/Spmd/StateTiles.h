@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The passes that move offloaded states choose the size of a tile here, so that
-// a step's updates have a bounded number of commands and of bytes in device
-// memory.
+// Chooses the size of a tile of offloaded states. It bounds both the number of
+// commands in a step's updates and the bytes of tiles in device memory. Used by
+// the passes that transfer states in tiles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,24 +20,26 @@ namespace heddle::spmd {
 
 /// Offset and length of direct I/O are multiples of that many bytes.
 constexpr int64_t pageBytes = 4096;
-/// The page size of direct I/O in elements of f32.
+/// The number of f32 elements in a page of direct I/O.
 constexpr int64_t tileUnit = pageBytes / 4;
-/// The smallest tile, in elements: a request for fewer costs as much.
+/// The smallest tile, in elements. A request for fewer bytes takes as long.
 constexpr int64_t leastTile = 256 * tileUnit;
-/// The number of tiles of all updates of a step that tileElements aims at: a
-/// step then has few commands, and the buffers for tiles are small compared
-/// with the states.
+/// The number of tiles, in all updates of a step together, that `tileElements`
+/// aims at. A step then has few commands, and the buffers of tiles are small
+/// compared with the states.
 constexpr int64_t fewTiles = 64;
-/// The largest tile in elements, unless there would be more than mostTiles. In
-/// f32 it has four times the bytes that are in flight between a disk and the
-/// memory at a time; larger tiles gain nothing.
+/// The largest tile in elements, unless there would then be more than
+/// `mostTiles`. In f32 it has four times as many bytes as are in flight between
+/// a disk and memory; larger tiles would be no faster.
 constexpr int64_t largestTile = int64_t(16) << 20;
-/// The most tiles: more of them would give a plan too many commands.
+/// The largest number of tiles. With more of them a plan would have too many
+/// commands.
 constexpr int64_t mostTiles = 128;
 
-/// Returns the elements of a tile of states that have `total` elements and are
-/// updated in one step. It is at most `most` (`sub_group_size`), unless that is
-/// 0. DeepSpeed's default of 1e9 would make one tile of most models.
+/// Returns the number of elements of a tile, for states with `total` elements
+/// that are updated in one step. Unless `most` (`sub_group_size`) is 0, it is
+/// the upper limit. DeepSpeed's default of 1e9 would make one tile of most
+/// models.
 inline int64_t tileElements(int64_t most, int64_t total) {
   int64_t size = std::max(
       {leastTile, std::min(total / fewTiles, largestTile), total / mostTiles});

@@ -44,9 +44,9 @@ RankedTensorType slotsFor(RankedTensorType type, int64_t slots) {
       type.getElementType());
 }
 
-/// The offloaded states that hold activations within one block. All blocks use
-/// the same ones: they run one after the other, and each reads only what it
-/// stored itself.
+/// The offloaded states that hold activations of one block. All blocks use the
+/// same states, because blocks run one after the other, and each reads only
+/// what it stored itself.
 class Slots {
 public:
   Slots(nn::ModelOp model, SymbolTable &symbols, nn::MemoryKind kind)
@@ -55,7 +55,8 @@ public:
   /// Frees all slots.
   void beginBlock() { used.clear(); }
 
-  /// Returns a state for a value that holds no other value of the block.
+  /// Returns an offloaded state for a value. No other value of the block uses
+  /// this state.
   StringRef take(Value value) {
     RankedTensorType type = slotsFor(tensorOf(value), 1);
     SmallVector<StringRef> &ofType = names[type];
@@ -80,7 +81,7 @@ private:
   SymbolTable &symbols;
   nn::MemoryKind kind;
   DenseMap<Type, SmallVector<StringRef>> names;
-  /// The number of states of each type that the block uses so far.
+  /// For each type, how many of its states the block uses so far.
   DenseMap<Type, size_t> used;
 };
 
@@ -128,8 +129,8 @@ public:
   int64_t numStored = 0, numFetched = 0;
 
 private:
-  /// Offloads a value whose uses are far apart: stores it after the first group
-  /// of uses, and fetches it before each later group.
+  /// Offloads a value between groups of uses that are many layers apart. It is
+  /// stored after the first group, and fetched before each later group.
   void moveValue(Value value, Slots &slots) {
     SmallVector<SmallVector<Operation *>> near = uses.uses(value);
     if (near.size() == 1)
@@ -143,7 +144,8 @@ private:
       fetch(value, later, state, first);
   }
 
-  /// Stores the value after the last of its `users`.
+  /// Stores the value after the last of `users`, which are operations that use
+  /// it.
   void store(Value value, ArrayRef<Operation *> users, StringRef state,
              Value slot) {
     builder.setInsertionPointAfter(users.back());
@@ -152,8 +154,8 @@ private:
     ++numStored;
   }
 
-  /// Fetches the value for `users`. The fetch starts before the layer that
-  /// precedes the first of them.
+  /// Fetches the value for the operations `users`. The fetch starts before the
+  /// layer that precedes the first of them.
   void fetch(Value value, ArrayRef<Operation *> users, StringRef state,
              Value slot) {
     Operation *use = users.front();
@@ -197,7 +199,7 @@ struct StreamActivations
   }
 
 private:
-  /// Returns how many values are stored.
+  /// Inserts the transfers of a model. Returns how many values are stored.
   int64_t move(nn::ModelOp model, nn::MemoryKind kind) {
     int64_t moved = 0;
     SymbolTable symbols(model);
@@ -228,8 +230,8 @@ private:
                                         slots.getElementType());
       if (bytesOf(slot) < pageBytes)
         continue;
-      // The state's slots are padded to pages, so it is no longer a shard of a
-      // whole tensor.
+      // The state is no longer a shard of a whole tensor, because its slots are
+      // padded to pages.
       state.removeWholeAttr();
       state.removeStorageAttr();
       state.removeSegmentsAttr();

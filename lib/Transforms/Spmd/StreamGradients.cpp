@@ -31,7 +31,7 @@ namespace heddle {
 
 namespace {
 
-/// A range of a bucket's gradients that were just computed, and the value that
+/// Adjacent gradients of a bucket that were just computed, and the value that
 /// contains them.
 struct GradientRange {
   nn::BucketOp bucket;
@@ -41,18 +41,18 @@ struct GradientRange {
   int64_t lead = 0;
 };
 
-/// The pages of offloaded buckets of which a step has written parts, as pairs
-/// of bucket and page number. The number `everyPage` means all pages of a
-/// bucket.
+/// The pages of offloaded buckets to which a step has already written
+/// something, as pairs of bucket and page number. The page number `everyPage`
+/// stands for all pages of a bucket.
 using Pages = std::set<std::pair<StringRef, int64_t>>;
 constexpr int64_t everyPage = -1;
 
 /// Inserts the fetches and stores for the gradients of one block.
 class Streamer {
 public:
-  /// `tile`: the number of elements that are filled with zeros at a time.
-  /// `written`: the pages of which earlier blocks have written parts; the
-  /// constructor's block adds to them.
+  /// `tile`: the number of zeros that are stored at a time. `written`: the
+  /// pages to which earlier blocks have written; the pages that this block
+  /// writes are added.
   Streamer(Block &block, const SymbolTable &symbols,
            const BucketOffsets &offsets, int64_t tile, Pages &written)
       : block(block), symbols(symbols), offsets(offsets), tile(tile),
@@ -83,13 +83,13 @@ private:
     return read.get().getDefiningOp<nn::GetOp>();
   }
 
-  /// Whether the name is that of a bucket, and not of a member.
+  /// Whether `state` is the name of a bucket, and not of a member of one.
   bool isWhole(StringRef state) const {
     return offsets.lookup(state).bucket.getSymName() == state;
   }
 
-  /// The operands that are offloaded gradients, except those that
-  /// `spmd-stream-states` fetches by tiles.
+  /// The operands of `op` that are offloaded gradients, except those that
+  /// `spmd-stream-states` fetches in tiles.
   SmallVector<OpOperand *> readsOf(Operation &op) {
     SmallVector<OpOperand *> reads;
     for (OpOperand &operand : op.getOpOperands()) {
@@ -109,8 +109,8 @@ private:
     return cast<RankedTensorType>(bucket.getType());
   }
 
-  /// Returns the number of elements to which transfers are aligned: a page for
-  /// files, 1 for the host's memory.
+  /// The number of elements of which the offset and length of a transfer must
+  /// be multiples: a page for files, 1 for the host's memory.
   int64_t pageOf(nn::BucketOp bucket) const {
     if (memoryOf(symbols, bucket.getSymName()) != nn::MemoryKind::File)
       return 1;
@@ -121,8 +121,8 @@ private:
   // Fetches
   //===--------------------------------------------------------------------===//
 
-  /// Fetches gradients for `reader`. The fetch starts before the layer that
-  /// precedes the reader.
+  /// Fetches gradients for `reader`. The fetch starts one layer earlier than
+  /// the reader.
   void fetch(Operation &reader, ArrayRef<OpOperand *> reads) {
     llvm::StringMap<nn::GetOp> gets;
     for (OpOperand *read : reads)
@@ -156,7 +156,8 @@ private:
   // Stores
   //===--------------------------------------------------------------------===//
 
-  /// Stores the gradients that were computed since the last call.
+  /// Stores, before `op`, the gradients that were computed since the last call
+  /// of this function.
   void storeBefore(Operation *op) {
     if (!sets.empty()) {
       builder.setInsertionPoint(op);
@@ -174,8 +175,9 @@ private:
     }
   }
 
-  /// Stores whole buckets as they are, and adjacent members with one transfer.
-  /// Members that were fetched separately are stored separately.
+  /// Replaces the writes of gradients by stores. A whole bucket is stored as it
+  /// is. Adjacent members are stored with one transfer, unless they were
+  /// fetched separately.
   void storeSets() {
     auto offsetOf = [&](nn::SetOp set) {
       return offsets.lookup(set.getState());
@@ -216,8 +218,8 @@ private:
     sets.clear();
   }
 
-  /// Stores a bucket. Zeros are stored tile by tile, from one buffer that holds
-  /// a tile of zeros.
+  /// Stores a whole bucket. If it is filled with zeros, a buffer with one tile
+  /// of zeros is stored to each of its tiles.
   void storeWhole(nn::BucketOp bucket, Value value) {
     auto fill = value.getDefiningOp<nn::FillOp>();
     if (!fill)
@@ -236,24 +238,24 @@ private:
                 .front());
   }
 
-  /// Returns the nn.unpack that splits the transfer by which a gradient was
-  /// fetched, or null.
+  /// If the old value of a written gradient was fetched, returns the nn.unpack
+  /// that splits the fetched range; otherwise null.
   nn::UnpackOp fetchedAs(nn::SetOp set) const {
     Value member = fetched.lookup(set.getState());
     return member ? member.getDefiningOp<nn::UnpackOp>() : nn::UnpackOp();
   }
 
-  /// Whether a group has all gradients that one transfer fetched.
+  /// Whether a group contains all gradients that one transfer fetched.
   bool isWhole(ArrayRef<nn::SetOp> group, nn::UnpackOp parts) const {
     return group.size() == size_t(llvm::count_if(fetched, [&](auto &entry) {
              return entry.second.getDefiningOp() == parts;
            }));
   }
 
-  /// Makes one flat value of adjacent gradients. If they were fetched together,
-  /// they are adjacent in memory already. Otherwise they are packed after
-  /// `lead` unused elements, so that the beginning of a page of the file is the
-  /// beginning of a page in memory.
+  /// Makes one flat value from adjacent gradients. If one transfer fetched
+  /// them, they are adjacent in memory already. Otherwise they are packed after
+  /// `lead` unused elements, so that each page of the file begins at a page of
+  /// memory.
   GradientRange pieceOf(ArrayRef<nn::SetOp> group) {
     nn::SetOp begin = group.front();
     Location loc = begin.getLoc();
@@ -282,8 +284,9 @@ private:
     return piece;
   }
 
-  /// Stores the pages of the file that a range covers completely. Parts of
-  /// pages at both ends are kept until the rest of their page is computed.
+  /// Stores those pages of the file that a range covers completely. The range's
+  /// parts of the first and last page are kept until the rest of these pages
+  /// has been computed.
   void store(const GradientRange &piece) {
     int64_t page = pageOf(piece.bucket);
     int64_t first =
@@ -303,9 +306,9 @@ private:
       storeEdge({piece.bucket, end, piece.end, parts[3]});
   }
 
-  /// Stores a page of the file of which this block computed only some parts.
-  /// The rest of the page is fetched from the file, or is zero if nothing was
-  /// stored there before.
+  /// Stores a page of the file of which this block computed only parts,
+  /// `pieces`. The other parts are fetched from the file, or are zero if
+  /// nothing was stored to the page before.
   void storeAmong(int64_t number, ArrayRef<GradientRange> pieces) {
     nn::BucketOp bucket = pieces.front().bucket;
     Location loc = pieces.front().flat.getLoc();
@@ -337,9 +340,9 @@ private:
     numFetched += isThere;
   }
 
-  /// Keeps a part of a page of the file until the whole page is computed, and
+  /// Keeps a part of a page of the file until the other parts are computed, and
   /// then stores the page. The part is copied, because its memory may be reused
-  /// until then.
+  /// in between.
   void storeEdge(GradientRange edge) {
     Location loc = edge.flat.getLoc();
     int64_t page = pageOf(edge.bucket), number = edge.first / page;
@@ -382,7 +385,7 @@ private:
   OpBuilder builder;
   llvm::StringMap<Value> fetched; ///< By state: its fetched value.
   SmallVector<nn::SetOp> sets;    ///< Writes that are not stored yet.
-  /// The parts of incomplete pages, by bucket and page number.
+  /// For each bucket and page number of an incomplete page, its parts so far.
   std::map<std::pair<StringRef, int64_t>, SmallVector<GradientRange>> edges;
   SmallVector<Operation *> stores; ///< Stores that nothing waits for yet.
 };

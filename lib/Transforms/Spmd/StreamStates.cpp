@@ -35,8 +35,8 @@ RankedTensorType tileType(Value flat, int64_t elements) {
   return cast<RankedTensorType>(flat.getType()).clone({elements});
 }
 
-/// An operation that is computed tile by tile: an update, an element-wise
-/// operation that prepares its operands, or sums of squares.
+/// An operation that is computed in tiles: an update, an element-wise operation
+/// that computes one of its operands, or a sum of squares.
 struct Streamed {
   Operation *op;
   int64_t elements = 0; ///< The elements of each flat operand.
@@ -88,8 +88,8 @@ public:
     }
   }
 
-  /// Uses tiles of `size` elements, rounded up to pages; 0 chooses the size
-  /// (StateTiles.h). Returns the number of tiles.
+  /// Replaces the updates by tiles of `size` elements, rounded up to pages. 0:
+  /// chooses the size (StateTiles.h). Returns the number of tiles.
   size_t run(int64_t size) {
     if (updates.empty())
       return 0;
@@ -138,8 +138,8 @@ private:
     });
   }
 
-  /// Whether the host computes the operation, and reads its states where they
-  /// are.
+  /// Whether the host computes the operation. It then reads its states directly
+  /// in the host's memory.
   bool isOfHost(Operation *op) {
     auto update = dyn_cast<nn::UpdateOp>(op);
     return update && runsOnHost(update, symbols);
@@ -151,7 +151,7 @@ private:
     return get && memoryOf(symbols, get.getState()) != nn::MemoryKind::Device;
   }
 
-  /// The write of a value to an offloaded state, or null.
+  /// The write of a value to an offloaded state; null if there is none.
   nn::SetOp storeOf(Value value) {
     for (Operation *user : value.getUsers())
       if (auto set = dyn_cast<nn::SetOp>(user))
@@ -160,7 +160,8 @@ private:
     return {};
   }
 
-  /// The elements of a page of the narrowest type that is moved.
+  /// The number of elements in a page, for the narrowest element type that is
+  /// transferred.
   int64_t pageElements() {
     int64_t elements = 0;
     auto add = [&](StringRef state) {
@@ -181,14 +182,15 @@ private:
     return elements;
   }
 
-  /// Sets the insertion point for the first fetches. After the backward pass
-  /// they start before the gradient norm is computed: the memory of activations
-  /// is free by then. Beside the backward pass they start before the layer that
-  /// precedes the update.
+  /// Sets the insertion point for the first fetches. For updates after the
+  /// backward pass it is before the computation of the gradient norm, because
+  /// the memory of activations is free by then. For updates during the backward
+  /// pass it is before the layer that precedes the update.
   void startBefore(Operation *update) {
     builder.setInsertionPoint(update);
     for (Operation *op = update; (op = op->getPrevNode());) {
-      // Pipeline stages store accumulated gradients after their loop.
+      // Do not move before the loops. Pipeline stages store accumulated
+      // gradients after their loop, so do not move before these stores either.
       if (isa<nn::MicroBatchesOp, pipe::FragmentsOp, dist::FlushOp>(op))
         return builder.setInsertionPointAfter(op);
       if (isa<nn::CallOp>(op))
@@ -197,8 +199,8 @@ private:
   }
 
   /// The largest number of tiles that are updated between two layers. All of
-  /// them are fetched while the layer before runs, and stored while the layer
-  /// after runs.
+  /// them are fetched while the first of these layers runs, and stored while
+  /// the second one runs.
   size_t tilesOfLayer() const {
     size_t most = 0, count = 0;
     for (auto [number, tile] : llvm::enumerate(tiles)) {
@@ -250,7 +252,7 @@ private:
                  : dist::FetchOp());
   }
 
-  /// The tiles of a value in the device's memory.
+  /// The tiles of `flat`, a value in the device's memory.
   SmallVector<Value> tilesOf(Streamed &update, Value flat) {
     SmallVector<int64_t> sizes;
     for (const StateTile &tile : tiles)
@@ -259,7 +261,7 @@ private:
     return spmd::cutFlat(builder, update.op->getLoc(), flat, sizes);
   }
 
-  /// An operand of the operation on one tile.
+  /// Operand number `number` of the update of a tile.
   Value operandOf(const StateTile &tile, unsigned number) {
     Streamed &update = *tile.update;
     Value operand = update.op->getOperand(number);
@@ -305,8 +307,8 @@ private:
     fetch(number + ahead);
   }
 
-  /// Joins the results of all tiles. Sums of squares have no padding between
-  /// them.
+  /// Concatenates the results of all tiles. Sums of squares have no padding
+  /// between tiles.
   Value join(const Streamed &update, Type type, ArrayRef<Value> parts) {
     if (parts.size() == 1)
       return parts.front();

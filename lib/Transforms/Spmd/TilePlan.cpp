@@ -33,8 +33,8 @@ StringRef TilePlanner::parameterOf(StringRef name) const {
   return state && state.getParameter() ? *state.getParameter() : name;
 }
 
-/// Describes a value as a weight: a bucket with one member that ranks
-/// all-gather, or a state. Empty if it is neither.
+/// Describes a value as a weight, which is a state, or a bucket with one member
+/// that ranks all-gather. Returns nullopt if the value is neither.
 std::optional<Weight> TilePlanner::weightOf(Value value) {
   Weight weight;
   if (!isa<RankedTensorType>(value.getType()))
@@ -68,9 +68,9 @@ std::optional<Weight> TilePlanner::weightOf(Value value) {
   return weight;
 }
 
-/// Returns the number of rows that a tile must be a multiple of, so that a sum
-/// over tiles has the same bits as one product: AMX adds 32 products of bf16 in
-/// one instruction.
+/// Returns the number of rows of which a tile's size must be a multiple, so
+/// that a sum over tiles has the same bits as one product. AMX adds 32 products
+/// of bf16 in one instruction.
 static int64_t unitOfSums(const Weight &weight, ArrayRef<Operation *> ops) {
   bool sums = llvm::any_of(ops, [](Operation *op) {
     auto linear = dyn_cast<nn::LinearOp>(op);
@@ -79,9 +79,9 @@ static int64_t unitOfSums(const Weight &weight, ArrayRef<Operation *> ops) {
   return sums && !weight.type.getElementType().isF32() ? 32 : 1;
 }
 
-/// Divides a weight into tiles. If ranks all-gather it, the tiles of all shards
-/// are equal. Otherwise tiles begin at multiples of 64 elements, as members of
-/// flat states do, and have a multiple of `unit` rows.
+/// Divides a weight into tiles. If ranks all-gather the weight, each shard has
+/// the same tiles. Otherwise tiles begin at multiples of 64 elements, as
+/// members of flat states do, and have a multiple of `unit` rows.
 LogicalResult TilePlanner::cut(Tiling &tiling, StringRef parameter,
                                int64_t unit, bool isOffloaded,
                                Operation *place) {
@@ -128,8 +128,8 @@ LogicalResult TilePlanner::cut(Tiling &tiling, StringRef parameter,
   return success();
 }
 
-/// Describes a layer's result as a gradient that ranks reduce-scatter. Empty if
-/// it is none, or shares its bucket with another gradient.
+/// Describes a layer's result as a gradient that ranks reduce-scatter. Returns
+/// nullopt if it is not such a gradient, or if its bucket has other gradients.
 std::optional<Gradient> TilePlanner::gradientOf(OpResult result,
                                                 std::string &parameter) {
   Gradient gradient;
@@ -214,8 +214,9 @@ FailureOr<TilePlan> TilePlanner::planOf(nn::CallOp call) {
   return plan;
 }
 
-/// Whether an embedding is not tiled: a shard of the vocabulary is not divided
-/// again, and an embedding that fetches rows never reads the whole table.
+/// Whether an embedding is not computed in tiles. A shard of the vocabulary is
+/// not divided further. An embedding that fetches single rows never needs the
+/// whole table.
 bool TilePlanner::hasNoTiles(nn::EmbeddingOp embedding) {
   std::optional<Weight> weight = weightOf(embedding.getTable());
   return embedding.getFirst() ||

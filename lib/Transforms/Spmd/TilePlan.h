@@ -26,8 +26,8 @@ struct RowTile {
 
 /// How a weight, or the gradient of a weight, is divided into row tiles.
 struct Tiling {
-  /// The type of the weight as products read it, that is gathered from all
-  /// ranks.
+  /// The type of the weight that products read. If ranks all-gather the weight,
+  /// this is the gathered type.
   mlir::RankedTensorType type;
   int64_t ranks = 1; ///< The number of ranks that it is split over.
   llvm::SmallVector<RowTile> tiles;
@@ -99,7 +99,7 @@ private:
 
   const TiledWeights &tiled;
   const mlir::SymbolTable &symbols;
-  /// By state: its flat state, and its first element there.
+  /// For each state, its flat state and the index of its first element there.
   llvm::StringMap<std::pair<nn::BucketOp, int64_t>> places;
 };
 

@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements the pass `spmd-tile-products`: see Passes.td. A row tile of a
-// weight that ranks all-gather consists of the same rows of every rank's shard.
-// So shards stay as they are, and a gathered tile has as many ranges of rows as
-// there are ranks.
+// Implements the pass `spmd-tile-products`: see Passes.td. If ranks all-gather
+// a weight, a row tile consists of the same rows of each rank's shard. So
+// shards are stored as before, and a gathered tile has one range of rows for
+// each rank.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +41,7 @@ namespace {
 struct Sums {
   Gradient gradient;
   SmallVector<Value> parts;
-  /// The reduce-scatter of the last tile so far, which nothing waits for yet.
+  /// The reduce-scatter of the last tile so far. Nothing waits for it yet.
   dist::ReduceScatterOp last;
 };
 
@@ -75,8 +75,8 @@ public:
         replace(op, *plan);
       replaced.push_back(op);
     }
-    // The replaced operations are erased at the end, since the map `functions`
-    // has them as keys.
+    // Erase the replaced operations only at the end, because they are keys of
+    // the map `functions`.
     for (Operation *op : replaced)
       erase(op);
     eraseUncalled(model);
@@ -90,8 +90,8 @@ private:
   // Transferring tiles
   //===--------------------------------------------------------------------===//
 
-  /// The place where the transfer of a tile for `layer` starts: before the call
-  /// that precedes it.
+  /// The operation before which the transfer of a tile for `layer` starts: the
+  /// call that precedes it.
   static Operation *ahead(Operation *layer) {
     Operation *call = neighbour(layer, /*before=*/true);
     return call ? call : layer;
@@ -107,8 +107,8 @@ private:
                                         pending);
   }
 
-  /// Fetches a range of a flat state: the fetch starts before `at`, and is
-  /// waited for before `use`.
+  /// Fetches a range of a flat state. The fetch starts before `at`; the wait
+  /// for it is before `use`.
   Value fetch(nn::BucketOp bucket, int64_t element, RankedTensorType type,
               Operation *at, Operation *use) {
     int64_t page = pageBytes / dist::byteSize(type.getElementType());
@@ -128,7 +128,7 @@ private:
     return parts.getMembers().back();
   }
 
-  /// This rank's part of a tile, available before `use`.
+  /// This rank's part of a tile, which is available before `use`.
   Value partOf(const Weight &weight, const RowTile &tile, Operation *use) {
     if (weight.isOffloaded)
       return fetch(weight.bucket, weight.first + tile.first * weight.width(),
@@ -185,7 +185,8 @@ private:
                                          slice, ArrayAttr());
   }
 
-  /// Concatenates values whose features correspond to the tiles' rows.
+  /// Concatenates the results for all tiles, whose features correspond to the
+  /// tiles' rows.
   Value join(SmallVector<Value> parts, const Tiling &tiling) {
     auto type = tensorOf(parts.front());
     int64_t last = type.getRank() - 1;
@@ -207,8 +208,8 @@ private:
   }
 
   /// Calls a function before `use`. `body` builds the function from its
-  /// arguments; calls for tiles of the same product and length share one
-  /// function.
+  /// arguments. Tiles of the same product with the same number of rows share
+  /// one function.
   Value call(Operation *use, Operation *product, const RowTile &tile,
              ValueRange operands, llvm::function_ref<Value(ValueRange)> body) {
     nn::FuncOp &function = functions[{product, tile.rows, operands.size()}];
@@ -245,10 +246,10 @@ private:
                                       value, ArrayAttr());
   }
 
-  /// Computes a product tile by tile. If the weight's rows are output features,
-  /// the results are concatenated. If they are input features, each tile adds
-  /// to the sum of the tile before, in f32. A bias is added at the end, so that
-  /// the result is rounded once.
+  /// Computes a product in tiles. If the weight's rows are output features, the
+  /// results of the tiles are concatenated. If they are input features, the sum
+  /// of a tile starts with that of the tile before, in f32. The bias is added
+  /// after the last tile, so that the result is rounded once.
   Value compute(nn::LinearOp linear, const Weight &weight, IRMapping &values,
                 Operation *use) {
     bool sums = !linear.getTransposed();
@@ -285,9 +286,9 @@ private:
     return castTo(output, element);
   }
 
-  /// Looks ids up in each rank's rows of a tile, with zeros for ids that it has
-  /// not, and adds the results up. One term is not zero, so the sum is exact in
-  /// every type.
+  /// Looks ids up in the rows that a tile has of each rank, with zeros for ids
+  /// that are not among these rows. All results are added up. Only one term is
+  /// not zero, so the sum is exact in every type.
   Value compute(nn::EmbeddingOp embedding, const Weight &weight,
                 Operation *use) {
     Location loc = embedding.getLoc();
@@ -353,7 +354,8 @@ private:
     return sums;
   }
 
-  /// Replaces the result of the original reduce-scatter by the rank's tiles.
+  /// Replaces the result of the original reduce-scatter by the rank's parts of
+  /// all tiles.
   void finish(Sums &sums, Operation *use) {
     sums.parts.push_back(waitFor(use, sums.last.getOutput()));
     dist::ReduceScatterOp scatter = sums.gradient.scatter;
@@ -383,8 +385,8 @@ private:
     return entry->second;
   }
 
-  /// Returns the path of the next call that replaces a part of a layer. The
-  /// first one has the path of the layer itself, by which other passes count
+  /// Returns the path for the next call that replaces a part of a layer. The
+  /// first call gets the path of the layer itself, by which other passes count
   /// layers.
   std::string nextPath(Operation *use) {
     auto layer = dyn_cast<nn::CallOp>(use);
@@ -393,8 +395,8 @@ private:
   }
 
   /// Returns a path for the calls of a product outside of layers. It extends
-  /// the path of a neighboring layer, so that the calls belong to the pipeline
-  /// stage of that layer.
+  /// the path of an adjacent layer, so that the calls belong to the same
+  /// pipeline stage as that layer.
   static std::string pathOutside(Operation *product, StringRef name) {
     nn::CallOp layer = neighbour(product, /*before=*/true);
     if (!layer)
@@ -460,7 +462,8 @@ private:
         result.replaceAllUsesWith(values.lookup(returned));
   }
 
-  /// Erases an operation, and the operations that compute operands only for it.
+  /// Erases an operation, and those operations that compute its operands and
+  /// have no other use.
   static void erase(Operation *op) {
     llvm::SetVector<Operation *> makers;
     for (Value operand : op->getOperands())
@@ -471,8 +474,8 @@ private:
       eraseUnused(maker);
   }
 
-  /// Erases the read, all-gather and unpack of a weight that nothing uses as a
-  /// whole.
+  /// Erases the read, the all-gather and the unpacking of a weight, if nothing
+  /// uses the whole weight any more.
   static void eraseUnused(Operation *op) {
     if (!op || !op->use_empty() ||
         !isa<nn::GetOp, nn::UnpackOp, dist::AllGatherOp>(op))
@@ -488,7 +491,7 @@ private:
   SymbolTable symbols;
   TilePlanner planner;
   OpBuilder builder;
-  /// The number of calls that replace the current layer so far.
+  /// How many calls have replaced parts of the current layer so far.
   int64_t number = 0;
   std::string outside; ///< The path of the current product outside of layers.
   SmallVector<Operation *> replaced;

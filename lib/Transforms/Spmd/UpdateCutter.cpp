@@ -32,9 +32,9 @@ std::optional<SmallVector<Operation *>> spmd::writesOf(nn::UpdateOp update) {
   return sorted;
 }
 
-/// Returns the bucket that is read to compute `flat`. Null if `flat` is
-/// computed otherwise, or if the bucket is split over ranks: then its members
-/// are not contiguous.
+/// Returns the bucket that is read to compute `flat`. Returns null if `flat` is
+/// computed otherwise, or if the bucket is split over ranks: a rank's part then
+/// does not consist of whole members.
 nn::BucketOp UpdateCutter::bucketOf(Value flat) {
   auto get = flat.getDefiningOp<nn::GetOp>();
   auto bucket =
@@ -42,8 +42,9 @@ nn::BucketOp UpdateCutter::bucketOf(Value flat) {
   return bucket && !bucket.getElements() ? bucket : nn::BucketOp();
 }
 
-/// Returns how many members each range has. The gradients of a range are either
-/// all in `late`, or none of them is.
+/// Divides the members of a bucket into ranges, and returns the number of
+/// members of each. The gradients of a range are either all in `late` or all
+/// not.
 SmallVector<size_t> UpdateCutter::countsOf(nn::UpdateOp update, int64_t size,
                                            const llvm::StringSet<> &late) {
   auto namesOf = [&](Value flat) {
@@ -68,8 +69,8 @@ SmallVector<size_t> UpdateCutter::countsOf(nn::UpdateOp update, int64_t size,
   return counts;
 }
 
-/// Makes a bucket of members [first, first + count) of `whole`. The last one
-/// gets the padding.
+/// Makes a bucket of members [first, first + count) of `whole`. If it has the
+/// last member, it also gets the padding at the end.
 nn::BucketOp UpdateCutter::bucketOfMembers(nn::BucketOp whole, size_t first,
                                            size_t count, size_t number) {
   ArrayRef<Attribute> members = whole.getMembers().getValue();

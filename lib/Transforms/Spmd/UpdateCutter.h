@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Used where only some parameters of a bucket can be updated early, or by the
-// host.
+// Splits the update of a bucket. Used if only some of its parameters can be
+// updated early, or by the host.
 //
 //===----------------------------------------------------------------------===//
 

@@ -28,7 +28,7 @@ namespace {
 constexpr StringLiteral shardingAttributes[] = {"shardings", "arg_shardings",
                                                 "result_shardings"};
 
-/// Checks the extents of a collective's operand and result.
+/// Checks that the sizes of a collective's operand and result fit each other.
 LogicalResult verifySize(Operation *op, const dist::Strategy &strategy) {
   auto check = [&](ArrayAttr axes, int64_t dim, bool gathers) {
     auto in = cast<ShapedType>(op->getOperand(0).getType());
@@ -59,8 +59,8 @@ LogicalResult verifySize(Operation *op, const dist::Strategy &strategy) {
       .Default([](Operation *) { return success(); });
 }
 
-/// Checks that a bucket that is split has the size of a rank's part of the flat
-/// tensor.
+/// Checks that a bucket which is split has the size of a rank's part of the
+/// flat tensor.
 LogicalResult verifyBucket(nn::BucketOp bucket,
                            const dist::Strategy &strategy) {
   if (!bucket.getStorage() || !bucket.getElements())
@@ -72,8 +72,8 @@ LogicalResult verifyBucket(nn::BucketOp bucket,
   auto axes = cast<ArrayAttr>(dims[0]);
   if (failed(dist::verifyAxes(bucket, axes)))
     return failure();
-  // Axes without replicas split the members themselves, so they do not count
-  // here.
+  // Axes without replicas split the members, not the flat tensor: leave them
+  // out.
   SmallVector<Attribute> replicas(axes.getValue());
   llvm::erase_if(replicas,
                  [](Attribute axis) { return !dist::holdsReplicas(axis); });
