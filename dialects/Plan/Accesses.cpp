@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::planir;
 
-/// An access to the bytes of an operand.
+/// A read or write of all bytes of operand number `operand`.
 static Access accessOf(Operation *op, unsigned operand, bool writes) {
   return {operand, writes, dist::byteSize(op->getOperand(operand).getType())};
 }

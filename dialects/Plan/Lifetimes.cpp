@@ -21,15 +21,16 @@ Value heddle::planir::rootOf(Value buffer) {
 LogicalResult Lifetimes::find(SequenceOp sequence) {
   if (failed(walk(sequence.getBody().front())))
     return failure();
-  // A sequence ends when all its messages were received.
+  // Sends that were not flushed last to the end of the sequence, where all
+  // messages must have been received.
   for (auto &channel : sent)
     for (Operation *send : channel.second)
       endAt(send, send, next - 1);
   return endCarried();
 }
 
-/// Work that is left lasts to the end, and the next run must wait for its
-/// point.
+/// Lets the commands of carried records last to the end of the sequence, and
+/// checks that the next run waits for each of these records.
 LogicalResult Lifetimes::endCarried() {
   for (SettleOp settle : settles)
     if (settle.getNumber() >= carried.size())
@@ -103,9 +104,9 @@ Lifetimes::Clock Lifetimes::clockOf(Stream stream, const Work &work,
   return clock;
 }
 
-/// `op` must be among a program's own commands, so that the order of the text
-/// is the order of the run. Unless it may run `again`, it must be in no loop
-/// with several iterations.
+/// Checks that `op` is in the sequence of a program itself, and not in one that
+/// is called, so that its order in the text is that of the run. Without `again`
+/// it must not be in a loop with several iterations.
 static LogicalResult requireOneRun(Operation *op, bool again) {
   Operation *parent = op->getParentOp();
   for (; isa<LoopOp>(parent); parent = parent->getParentOp())
@@ -129,7 +130,8 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
     if (record.getCarried())
       return carry(record, work);
   } else if (auto settling = dyn_cast<SettleOp>(op)) {
-    // A limit for numbers; endCarried checks that they are complete.
+    // A wait may have any number: bound it here. endCarried checks that there
+    // is a carried record for it.
     constexpr uint64_t most = 1 << 20;
     settles.push_back(settling);
     settle(stream == Stream::Copy ? settledForCopy : settledAt,
@@ -166,7 +168,8 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
   return success();
 }
 
-/// Leaves all work of the stream to the next run that nothing has waited for.
+/// Leaves to the next run those commands of the record's stream that nothing
+/// has waited for.
 LogicalResult Lifetimes::carry(RecordOp op, Work &work) {
   if (*op.getCarried() != carried.size())
     return op.emitError("H0924: has the number ")
@@ -207,7 +210,8 @@ LogicalResult Lifetimes::wait(WaitOp op, int64_t here, Work &work) {
   return success();
 }
 
-/// The innermost block that contains all of the operations, possibly nested.
+/// The innermost block that contains all of the operations, directly or in
+/// regions.
 static Block *commonBlock(ArrayRef<Operation *> ops) {
   Block *block = ops.front()->getBlock();
   for (Operation *op : ops)

@@ -201,7 +201,7 @@ LogicalResult LibraryProductAttr::verify(
 
 RegionKind ProgramOp::getRegionKind(unsigned) { return RegionKind::Graph; }
 
-/// Sizes and offsets are 64-bit integers of at least 0.
+/// Verifies that a size or an offset is a 64-bit integer of at least 0.
 static LogicalResult verifyCount(Operation *op, uint64_t value,
                                  StringRef what) {
   if (static_cast<int64_t>(value) >= 0)
@@ -210,7 +210,8 @@ static LogicalResult verifyCount(Operation *op, uint64_t value,
          << " is negative: " << static_cast<int64_t>(value);
 }
 
-/// A program's bytes of each kind of memory; no machine has 2^60 bytes.
+/// Verifies a program's number of bytes for each kind of memory. No machine has
+/// 2^60 bytes.
 static LogicalResult verifyBytes(Operation *op, BytesAttr bytes,
                                  StringRef what) {
   for (MemoryKind kind : memoryKinds) {
@@ -223,7 +224,7 @@ static LogicalResult verifyBytes(Operation *op, BytesAttr bytes,
   return success();
 }
 
-/// Each file has a known role and a number of bytes.
+/// Verifies that each file of a program has a known role and a number of bytes.
 static LogicalResult verifyFiles(ProgramOp op) {
   for (NamedAttribute file : op.getFilesAttr() ? op.getFilesAttr().getValue()
                                                : ArrayRef<NamedAttribute>()) {
@@ -261,7 +262,8 @@ LogicalResult StateOp::verify() {
   return verifyCount(*this, getOffset(), "offset");
 }
 
-/// A member of a split bucket is inside of the whole bucket.
+/// If the state is a member of a flat tensor, verifies that it lies inside of
+/// that tensor.
 LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (!getFlat())
     return success();
@@ -304,7 +306,8 @@ LogicalResult StateRefOp::verifySymbolUses(SymbolTableCollection &tables) {
     return emitOpError("refers to ")
            << getStateAttr() << ", of which a rank has what its part of "
            << one.getFlatAttr() << " has: refer to that";
-  // The state, or consecutive states that begin with it.
+  // The reference is to the state alone, or to a flat range that begins with
+  // the state and may also cover the states after it.
   auto stored = cast<RankedTensorType>(one ? one.getType()
                                            : cast<FlatOp>(state).getType());
   auto type = cast<MemRefType>(getResult().getType());
@@ -359,8 +362,8 @@ LogicalResult BufferOp::verify() {
   return verifyCount(*this, getOffset(), "offset");
 }
 
-/// Whether a buffer consists of such parts, along its first dimension whose
-/// size is not 1.
+/// Whether a buffer of shape `whole` can be cut into equal parts of shape
+/// `part` along its first dimension whose size is not 1.
 static bool holdsParts(ArrayRef<int64_t> whole, ArrayRef<int64_t> part) {
   if (whole.empty() || whole.size() != part.size())
     return false;
@@ -405,7 +408,8 @@ LogicalResult ViewOp::verify() {
          << part << " from element " << first << " of " << whole;
 }
 
-/// A buffer of `count` elements is `outer` rows of these segments.
+/// Verifies that a buffer of `count` elements has `outer` rows, each of which
+/// consists of these segments.
 static LogicalResult verifyRows(Operation *op, uint64_t outer,
                                 std::optional<ArrayRef<int64_t>> segments,
                                 int64_t count) {
@@ -442,8 +446,8 @@ LogicalResult CollectiveOp::verify() {
     return emitOpError("makes ") << target << " of " << source;
   if (failed(dist::verifyAxes(*this, getAxes())))
     return failure();
-  // The larger of the buffers, for what is split and for what an all_to_all
-  // concatenates.
+  // The number of elements of the larger buffer: the one that is split into
+  // parts, or in an all_to_all also the one that the parts are concatenated to.
   int64_t whole = std::max(in, out);
   bool exchanges = kind == CollectiveKind::AllToAll;
   if (kind == CollectiveKind::AllReduce || kind == CollectiveKind::Rotate)
@@ -456,8 +460,8 @@ LogicalResult CollectiveOp::verify() {
 }
 
 LogicalResult LoopOp::verify() {
-  // As many as a schedule has micro-batches: tools that check a plan execute
-  // it.
+  // The limit is that of micro-batches in a schedule. There is one because
+  // tools that check a plan execute its loops.
   constexpr int64_t most = 1 << 20;
   auto count = static_cast<int64_t>(getCount());
   if (count < 1 || count > most)
@@ -473,7 +477,8 @@ LogicalResult FragmentsOp::verify() {
   return pipe::verifyFragments(*this, getLine(), getSlots());
 }
 
-/// Records and waits are on streams without communication.
+/// Verifies that a record or wait is on a stream other than that for
+/// communication.
 static LogicalResult verifyStream(Operation *op, Stream stream) {
   if (stream != Stream::Communication)
     return success();
@@ -482,7 +487,7 @@ static LogicalResult verifyStream(Operation *op, Stream stream) {
                          "store");
 }
 
-/// Copies and fills are not on the stream of the host's kernels.
+/// Verifies that a copy or fill is not on the stream of the host's kernels.
 static LogicalResult verifyMoving(Operation *op, Stream stream) {
   if (stream == Stream::Host)
     return op->emitOpError("is on the stream host, which runs kernels alone; "

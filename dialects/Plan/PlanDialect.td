@@ -47,7 +47,8 @@ def Plan_Memory
                    [CPred<"::llvm::cast<::mlir::MemRefType>($_self)"
                           ".getLayout().isIdentity()">],
                    Plan_AnyMemory.summary # " without gaps">;
-/// Rows that may have padding, with a leading dimension.
+/// A memref of rows that may have padding: it is row-major, with a leading
+/// dimension.
 def Plan_PaddedMemory
     : ConfinedType<Plan_AnyMemory,
                    [CPred<"::heddle::dist::leadingDimension("
@@ -88,11 +89,11 @@ def Plan_BytesAttr : AttrDef<Plan_Dialect, "Bytes"> {
     }]>
   ];
   let extraClassDeclaration = [{
-    /// The bytes of one kind.
+    /// The number of bytes of one kind of memory.
     int64_t of(::heddle::nn::MemoryKind kind) const {
       return getCounts()[static_cast<unsigned>(kind)];
     }
-    /// The sum over all kinds.
+    /// The sum over all kinds of memory.
     int64_t total() const;
   }];
 }

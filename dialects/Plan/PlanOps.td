@@ -77,20 +77,23 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
       return getFunctionType().getResults();
     }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
-    /// The types of a launch's operands in the buffer form: of the arguments,
-    /// then of the results that are not tied.
+    /// The types of a launch's operands in the buffer form: those of the
+    /// kernel's arguments, then those of the results that are not computed in
+    /// the memory of an argument.
     ::llvm::SmallVector<::mlir::Type> getLaunchTypes();
-    /// The index of a result among these operands; for a tied result the index
-    /// of its argument.
+    /// The index of a result among the launch's operands. For a result that is
+    /// computed in the memory of an argument, this is the argument's index.
     unsigned getLaunchOperandOf(unsigned result);
-    /// An operand's leading dimension in elements; 0: no padding.
+    /// The leading dimension of an operand, in elements; 0: rows have no
+    /// padding.
     int64_t getLeadingDimension(unsigned operand) {
       return getLeadingDimensions() ? (*getLeadingDimensions())[operand] : 0;
     }
     /// The type of an operand in the buffer form: a memref with its leading
     /// dimension, or the type of a scalar.
     ::mlir::Type getBufferType(unsigned operand);
-    /// The most scratch memory that it needs, as a kernel or by the library.
+    /// The most scratch memory that the kernel needs, in bytes, as generated
+    /// code or as a call of the library.
     int64_t mostScratchBytes() {
       return ::std::max<int64_t>(
           getScratchBytes().value_or(0),
@@ -119,7 +122,8 @@ def Plan_ObjectOp : Plan_Op<"object", [Symbol]> {
   let assemblyFormat = "$sym_name $data attr-dict";
 }
 
-/// The stream of a command that may be on several; the default is `compute`.
+/// The stream of a command that may be on different streams; the default is
+/// `compute`.
 def Plan_OnStream
     : DefaultValuedAttr<Plan_StreamAttr, "::heddle::planir::Stream::Compute">;
 
@@ -183,7 +187,8 @@ def Plan_ProgramOp : Plan_Op<"program", [
   let hasVerifier = 1;
 }
 
-/// The kind of memory; the default is the device's.
+/// The kind of memory that a state or buffer is in; the default is the
+/// device's.
 def Plan_InMemory
     : DefaultValuedAttr<NN_MemoryAttr, "::heddle::nn::MemoryKind::Device">;
 
@@ -281,7 +286,8 @@ def Plan_BufferOp : Plan_Op<"buffer"> {
                        OptionalAttr<I64Attr>:$settled);
   let results = (outs Plan_PaddedMemory:$buffer);
   let extraClassDeclaration = [{
-    /// The port of the step program that the buffer is, or null.
+    /// The port of the step program whose value the buffer holds; null if it
+    /// holds none.
     ::heddle::nn::PortAttr getPort() {
       return getInputAttr() ? getInputAttr() : getOutputAttr();
     }

@@ -74,9 +74,8 @@ public:
   bool needsCopy(mlir::Operation *op, unsigned index = 0) {
     return copies.contains({op, index});
   }
-  /// A buffer that the runtime reads after a step: for nn.keep that of the
-  /// value for a dump, for nn.return that of result `index`, if it needs a
-  /// copy.
+  /// A buffer that the runtime reads after a step. For nn.keep it holds the
+  /// dumped value, for nn.return a copy of result `index`, if that needs one.
   Root &portOf(mlir::Operation *op, unsigned index = 0) {
     return roots[ports.lookup({op, index})];
   }

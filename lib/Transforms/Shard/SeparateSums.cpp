@@ -26,8 +26,9 @@ namespace heddle {
 
 namespace {
 
-/// Operations that compute a gradient also add it to the gradient of the
-/// micro-batches before, an operand. Removes this operand from them.
+/// In the backward pass, operations that compute a gradient add it to an
+/// operand: the gradient of the micro-batches before. Removes this operand from
+/// them.
 class Separator {
 public:
   explicit Separator(nn::ModelOp model) : model(model), symbols(model) {}
