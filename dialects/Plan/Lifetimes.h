@@ -82,11 +82,11 @@ private:
 
   /// The commands that are known to be done at some point of a stream.
   struct Clock {
-    int64_t begin = -1; ///< The last point of `compute`, or -1.
+    int64_t begin = -1; ///< The last command done on `compute`, or -1.
     /// For each stream of `asyncStreams`, how many of its commands in the block
     /// are done.
     std::array<size_t, numAsyncStreams> done = {};
-    size_t settled = 0; ///< The number of points of the previous run.
+    size_t settled = 0; ///< How many carried records are done.
   };
   /// The commands in a block that run on one of `asyncStreams`.
   struct AsyncQueue {
@@ -94,7 +94,8 @@ private:
     size_t issued = 0;
     /// The commands that `compute` has not yet waited for.
     std::deque<mlir::Operation *> open;
-    size_t numCarried = 0; ///< The first of them that are left to the next run.
+    /// How many of `open`, the first ones, are left to the next run.
+    size_t numCarried = 0;
   };
   using Work = std::array<AsyncQueue, numAsyncStreams>;
   /// The index of a stream in `asyncStreams`; nullopt if it is not one of them.

@@ -23,8 +23,8 @@ struct BackwardArgument {
   enum class Kind {
     Forward,    ///< Argument `index` of the original function.
     ResultGrad, ///< The gradient of result `index` of the original function.
-    Sum,   ///< The gradient so far of parameter argument `index`, to add to.
-    Saved, ///< Result `index` of the forward function that saves.
+    Sum,        ///< The sum so far of the gradient of argument `index`.
+    Saved,      ///< A saved activation: result `index` of the forward function.
   } kind;
   unsigned index;
 };
@@ -45,12 +45,12 @@ struct FunctionPair {
 struct CallKind {
   nn::FuncOp callee;
   nn::Recompute policy = nn::Recompute::None;
-  llvm::SmallVector<bool> active;    ///< Per argument.
-  llvm::SmallVector<bool> parameter; ///< Per argument.
+  llvm::SmallVector<bool> active;    ///< Whether each argument has a gradient.
+  llvm::SmallVector<bool> parameter; ///< Whether each argument is a parameter.
   /// For each result: whether any operation but nn.keep, which dumps it, reads
   /// it. A result that is not used has no gradient.
   llvm::SmallVector<bool> used;
-  bool sums = false; ///< Gradients of parameters add to what is there.
+  bool sums = false; ///< Gradients of parameters add to earlier sums.
   std::string key() const;
 };
 
