@@ -60,8 +60,9 @@ public:
       : job(job), engine(engine), batch(batch),
         logits(batch.count * engine.limits().vocab) {}
 
-  /// Computes the prompts, one of each group at a time. A group computes at
-  /// least `atLeast`, repeating its own.
+  /// Computes the prompts; the groups of ranks run in parallel, each with one
+  /// of its prompts at a time. Each group runs at least `atLeast` prompts,
+  /// repeating some if it has fewer.
   void runPrompts(int64_t atLeast);
   void runTokens();
   void printKernels();
@@ -273,8 +274,8 @@ struct ChosenTokens {
   double seconds = 0;
   int64_t tokens = 0, guesses = 0, right = 0;
   double perSecond() const { return double(tokens) / seconds; }
-  /// Accepted drafted tokens for a sequence and a run. One more token comes in
-  /// any case.
+  /// Accepted drafted tokens per sequence and run. A run yields one more token,
+  /// which the target model chooses.
   double rightPerStep() const {
     return tokens > right ? double(right) / double(tokens - right) : 0;
   }
@@ -341,7 +342,7 @@ struct DecodeFigures {
   std::optional<std::pair<ChosenTokens, ChosenTokens>> withAndWithout = {};
 
   double perSecond() const { return double(batch.count) / median; }
-  /// Groups compute one prompt each at a time.
+  /// Each group of ranks computes one prompt at a time.
   double prefillPerSecond() const {
     return double(std::min(batch.count, groups) * batch.context) / first;
   }

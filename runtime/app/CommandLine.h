@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What CommandLine.cpp uses of other files: flags of hyperparameters
-// (HyperFlags.cpp), and advice for words that belong elsewhere
-// (CompileWords.cpp).
+// Helpers of CommandLine.cpp in other files: the flags of hyperparameters
+// (HyperFlags.cpp), and advice on flags and verbs that belong to `heddle`
+// rather than to a binary (CompileWords.cpp).
 //
 //===----------------------------------------------------------------------===//
 

@@ -101,7 +101,8 @@ static constexpr const char *driverVerbs[] = {
     "run",     "quantize", "emulate", "checkpoint"};
 
 namespace {
-/// For a verb, the flag that a word without flag was probably meant for.
+/// A verb, and the flag whose value the user probably meant by a word without a
+/// flag.
 struct MainFlag {
   const char *verb;
   const char *flag;

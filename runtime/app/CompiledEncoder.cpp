@@ -151,8 +151,8 @@ void CompiledEncoder::computeOwn(const std::vector<const EncoderText *> &texts,
   const int64_t count = int64_t(texts.size());
   const LoadedProgram &one = choose(1, int64_t(tokens), /*logits=*/false);
   const LoadedProgram &all = choose(count, tokensOf(one), /*logits=*/false);
-  // Padding rows and padding tokens cost as much as others, so texts may be
-  // cheaper one by one.
+  // Padding rows and padding tokens cost as much as real ones, so it may be
+  // cheaper to run each text by itself.
   const bool isApart = double(count) * costs.at(one.program().name) <
                        costs.at(all.program().name);
   const LoadedProgram &program = isApart ? one : all;

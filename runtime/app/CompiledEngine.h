@@ -37,8 +37,8 @@ public:
   void follow() override;
   void finish() override;
 
-  /// `run` on a rank that already has the feeds. Writes the logits of a feed on
-  /// the ranks of its group, there on the last pipeline stage only.
+  /// `run` on a rank that already has the feeds. Writes the logits of a feed
+  /// only on those ranks of its group that run the last pipeline stage.
   void compute(const std::vector<Feed> &feeds, float *logits);
   /// Returns the smallest program that decodes `texts` sequences together.
   const LoadedProgram &decodeProgram(int64_t texts) const;

@@ -64,7 +64,7 @@ void heddle::rt::initialValues(const Init &init, const std::string &name,
   else
     std::fill_n(values, count,
                 init.kind == Init::Kind::Constant ? float(init.value)
-                // Anything to the power of 0.
+                // No update was made yet: beta to the power of 0 is 1.
                 : init.kind == Init::Kind::Power ? 1.0f
                                                  : 0.0f);
   if (init.zeroRow >= 0)

@@ -39,7 +39,8 @@ plan::GridLaunch partOf(plan::GridLaunch launch, int64_t terms, int64_t most) {
   return launch;
 }
 
-/// Name of the simple kernel for a kernel text, or of its partial variant.
+/// Name of the unoptimized reference kernel compiled from kernel body `text`,
+/// or of its variant that computes only the first and last elements.
 std::string plainName(int64_t text, bool isPart) {
   return std::to_string(text) + (isPart ? "_part" : "");
 }
@@ -197,15 +198,16 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
     };
     Comparison found = compareWithPlain();
     if (isPart && found.compared == 0) {
-      // A sum needs all its terms, so it is invalid if they were computed in
-      // part.
+      // This result sums over elements of which only a part was computed, so it
+      // is invalid. Compute all elements.
       isPart = false;
       runPlain();
       found = compareWithPlain();
     }
     checked.elements += found.elements;
     checked.compared += found.compared;
-    // An error where equality is required counts as infinite.
+    // If the tolerance is 0 (equality is required), any error counts as
+    // infinite.
     double share = found.error == 0 ? 0 : found.error / result.tolerance;
     if (share > worst) {
       worst = share;

@@ -66,8 +66,8 @@ static void sum(const float *hidden, int64_t first, int64_t tokens,
   }
 }
 
-/// Pools by one mode. Without tokens, if all belong to the prompt, the result
-/// is 0.
+/// Pools tokens first..tokens-1 by one mode. If there are none, since all
+/// tokens belong to the prompt, the result is 0 for the means and the maximum.
 static void pool(PoolingMode mode, const float *hidden, int64_t first,
                  int64_t tokens, int64_t width, float *out) {
   const double count = double(tokens - first);
@@ -93,7 +93,8 @@ static void pool(PoolingMode mode, const float *hidden, int64_t first,
   case PoolingMode::MeanSqrt:
     return sum(hidden, first, tokens, width, one, std::sqrt(count), out);
   case PoolingMode::WeightedMean:
-    // The sum of the weights first + 1, ..., tokens.
+    // Token i has the weight i + 1. The divisor is the sum of these weights,
+    // from first + 1 to `tokens`.
     return sum(
         hidden, first, tokens, width,
         [](int64_t token) { return double(token + 1); },

@@ -113,7 +113,7 @@ struct Ranks::Plan {
         executor(collectives, transport, spareCore) {}
 
   const plan::Plan &source;
-  /// Of the program whose commands are being announced.
+  /// Memory of the program whose collectives and channels are being added.
   HostMirror *memory = nullptr;
   Collectives collectives;
   Executor executor;

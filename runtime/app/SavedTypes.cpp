@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Types of saved tensors: chosen by the loaded files, converted block by block,
-// with exact masters beside what is rounded.
+// Chooses the types of saved tensors by the loaded files, and converts tensors
+// block by block. If that rounds a tensor, its exact values are saved too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,8 +53,8 @@ std::string SavedTypes::typeOf(const io::SharedTensor &tensor) const {
   return type.empty() ? tensor.dtype : type;
 }
 
-/// Returns a type that represents the tensor's values exactly. Frozen weights
-/// still have the file's values.
+/// Returns a type that represents the tensor's values exactly. A weight that is
+/// not trained still has the file's values, so the file's type suffices.
 std::string SavedTypes::typeOfValues(const io::SharedTensor &tensor,
                                      bool isTrained) const {
   std::string type = typeInFiles(files, tensor.name);

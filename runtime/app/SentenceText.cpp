@@ -33,7 +33,7 @@ heddle::rt::readSentenceConfig(const std::string &directory) {
   return std::nullopt;
 }
 
-/// Reads a number of tokens. Huge values stand for "no limit".
+/// Reads a number of tokens. Huge values mean "no limit".
 static int64_t lengthOf(const JsonValue &value, const char *key) {
   double tokens = value.asNumber();
   if (!(tokens >= 1))

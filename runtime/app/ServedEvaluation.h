@@ -19,7 +19,7 @@
 namespace heddle::rt {
 
 /// Computes the loss of a token file with the programs that serve, so that
-/// quantized weights and cache count. A row has `seq` tokens of the plan.
+/// quantized weights and cache count. A row has plan.seq tokens.
 class ServedEvaluation {
 public:
   /// `rows` is the number of rows, 0: all. Throws H0191 when the plan does not
@@ -31,8 +31,8 @@ public:
   int64_t tokens() const { return rows * job.plan().seq; }
 
 private:
-  /// Returns the sum over a row. Each group of ranks may have another row; 0
-  /// without one. Collective.
+  /// Returns the sum of the losses of a row's labels. Each group of ranks may
+  /// pass a different row; a group without a row gets 0. Collective.
   double rowLoss(int64_t row);
 
   Job &job;

@@ -289,8 +289,8 @@ void TrainSteps::requireFinite(const StepResult &result) const {
   });
 }
 
-/// Returns the batch in which positions of the data are counted: the plan's own
-/// if it is a multiple of the program's, else the program's.
+/// Returns the batch shape by which the feed counts positions in the data: the
+/// plan's batch if it is a multiple of the program's, else the program's.
 static BatchShape wholeBatch(const plan::Plan &plan, BatchShape part) {
   if (plan.batch > 0 && plan.batch % part.rows == 0)
     part.rows = plan.batch;

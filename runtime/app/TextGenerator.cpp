@@ -31,8 +31,8 @@ static int64_t firstSeen(int64_t tokens, int64_t context) {
   return (tokens - context + step - 1) / step * step;
 }
 
-/// Stands for the next token on a rank without logits, or with logits that are
-/// not finite.
+/// Values that take the place of the next token on a rank without logits, and
+/// on one whose logits are not finite.
 static constexpr int64_t noChoice = -1,
                          notFinite = std::numeric_limits<int64_t>::max();
 
@@ -81,7 +81,8 @@ public:
   }
 
 private:
-  /// Makes `logits` those after the last token.
+  /// Computes `logits` for the token after `tokens`. Skips tokens whose keys
+  /// and values are in the cache.
   void compute(std::vector<int32_t> tokens) {
     auto end = tokens.begin() + std::min(tokens.size() - 1, known.size());
     size_t first = std::mismatch(tokens.begin(), end, known.begin()).first -

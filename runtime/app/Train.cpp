@@ -140,7 +140,8 @@ void Training::requireOwnFiles() {
                             {"--dump", options.dump}});
 }
 
-/// Locks the directory of checkpoints, if nothing in it would be lost.
+/// Locks the directory of checkpoints. Throws if this run would overwrite
+/// checkpoints of another run in it.
 void Training::claimSaves() {
   saves = io::claimSaves(options.save);
   io::requireOwnSaves(options.save,
@@ -214,7 +215,8 @@ static std::string runsOn(const Device &device) {
                                 : device.model();
 }
 
-/// Applies the flags, and those of the resumed run.
+/// Applies the hyperparameters that this run's flags set, and those that the
+/// resumed run's flags set. Records which values changed.
 void Training::tellHyperparameters() {
   ranks.together(
       [&] { state.told = hyper.tell(options.hyper.values(), state.told); });
@@ -448,13 +450,14 @@ void Training::afterStep() {
   bool validates = options.valEvery > 0 && done % options.valEvery == 0;
   bool saves = !options.save.empty() && options.saveEvery > 0 &&
                done % options.saveEvery == 0;
-  // These belong to this step, and no other may be pending.
+  // Validation and checkpoints must see the states after this step, so no later
+  // step may be pending.
   if (last || validates || saves)
     finishSteps(0);
   int64_t patience = options.stopWhenNoBetter;
   bool mayEnd = validates && patience > 0 && state.best &&
                 state.best->worse + 1 >= patience;
-  // A validation overwrites the values of the step.
+  // Dump before the validation, which overwrites the values of the step.
   if ((last || mayEnd) && !options.dump.empty())
     writeDump(options.dump, job.session(), steps->program(), ranks);
   if (validation && signal == 0 && (validates || last))

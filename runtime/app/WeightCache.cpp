@@ -80,7 +80,8 @@ static std::vector<ImagePart> partsOf(Job &job) {
   return parts;
 }
 
-/// Changes whenever the file may have been modified.
+/// Returns size, inode and times of a file as text, which changes whenever the
+/// file may have been modified.
 static std::string describe(const std::string &file) {
   struct stat status = {};
   if (::stat(file.c_str(), &status) != 0)
@@ -96,7 +97,8 @@ static std::string describe(const std::string &file) {
 
 static std::string keyOf(Job &job, const io::WeightSet *weights) {
   const plan::Plan &plan = job.plan();
-  // The ranks with the same weights, one in each group.
+  // Ranks with the same weights, one in each group, share a key: it has the
+  // first of these ranks.
   int64_t first =
       plan.mesh.member(job.ranks().rank(), plan::groupAxes(plan), 0);
   std::string text =
@@ -130,8 +132,8 @@ static bool canEverybodyRead(const io::WeightSet *weights) {
 }
 
 /// Returns the directories for cached weights, best first. The directory beside
-/// the model, where all its readers find the file, is only used if the user
-/// asks for it: it may belong to a package.
+/// the model is only used if the user asks for it, since it may belong to a
+/// package; there all users of the model find the file.
 static std::vector<std::string> placesFor(const JobOptions &options,
                                           const std::string &besideWeights) {
   if (!options.weightCacheDirectory.empty())

@@ -21,12 +21,13 @@ namespace heddle::rt {
 /// Whether a state's values are computed from weights when these are loaded.
 bool isOfWeights(const plan::State &state);
 
-/// Saves the states that a rank of a serving binary computes from weights, as
-/// memory has them, in a file: in io::cacheDirectory(), in the directory of
-/// --weights-cache, or for `beside` in .heddle/weights beside the weights. The
-/// total size of a directory is limited. The file name is a hash of everything
-/// that the states depend on: plan, rank, code of the runtime, and the weights'
-/// headers, sizes and times.
+/// Saves the states that a rank of a serving binary computes from weights in a
+/// file, byte for byte as they are in memory. The file is in
+/// io::cacheDirectory() by default, in the directory that --weights-cache
+/// names, or with `--weights-cache beside` in .heddle/weights beside the
+/// weights. The total size of a directory is limited. The file name is a hash
+/// of everything that the states depend on: plan, rank, code of the runtime,
+/// and the weights' headers, sizes and times.
 class WeightCache {
 public:
   /// `weights` are the source of the states; null if a seed generates them.

@@ -261,7 +261,8 @@ private:
   const io::WeightSet *weights;
   std::vector<float> weight; ///< This rank's shard.
   /// The weight's scales and zero points, if the files quantize it in the
-  /// plan's format or if ranks share groups of inputs; else empty.
+  /// plan's format, or if inputs that share a scale are split over ranks; else
+  /// empty.
   GroupScales given;
   std::string name;
   std::vector<ElementRange> runs;

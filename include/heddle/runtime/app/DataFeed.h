@@ -35,9 +35,9 @@ struct DataChoice {
   double weight = 0; ///< 0: not given.
 };
 
-/// Parses values of `--data`: `FILE` or `FILE:WEIGHT`. If a file of the whole
-/// name exists, its colon separates no weight. Throws H0186 for a weight that
-/// is not a positive number, or if only some files have weights.
+/// Parses values of `--data`: `FILE` or `FILE:WEIGHT`. If a file has the whole
+/// value as its name, a colon in it separates no weight. Throws H0186 for a
+/// weight that is not a positive number, or if only some files have weights.
 std::vector<DataChoice> parseData(const std::vector<std::string> &arguments);
 
 /// Reads batches of rows. In a file, row r of batch b consists of the seq + 1
@@ -52,9 +52,9 @@ public:
   /// Throws H0347 when the file is shorter than one batch.
   DataFeed(const std::string &path, const BatchShape &shape)
       : DataFeed(std::vector<DataChoice>{{path, 0}}, shape) {}
-  /// Without weights, files count by their number of rows. Throws H0347 when
-  /// one of several files is shorter than a row, or a single file shorter than
-  /// a batch.
+  /// Without weights, each file is weighted by its number of rows. Throws H0347
+  /// when one of several files is shorter than a row, or a single file shorter
+  /// than a batch.
   DataFeed(const std::vector<DataChoice> &files, const BatchShape &shape);
 
   /// Permutes the rows of each pass over a file from now on, differently in
@@ -90,8 +90,8 @@ public:
   void resumeSteps(int64_t steps);
 
 private:
-  /// Consecutive rows of a file: rows next..end-1, counted from the token
-  /// `origin`.
+  /// One pass over a file, from its current row on: rows next..end-1, where row
+  /// 0 begins at the token `origin`.
   struct Pass {
     int64_t number = 0;
     int64_t origin = 0;
@@ -103,11 +103,12 @@ private:
     DataChoice choice;
     std::string digest;
     int64_t units = 1; ///< Its weight as an integer, so that sums are exact.
-    /// Rows of a pass that starts at the beginning of the file.
+    /// Number of rows in a pass that starts at the file's first token.
     int64_t passRows = 0;
     int64_t before = 0; ///< Rows that earlier runs have read.
     Pass pass;          ///< The pass in which this run starts.
-    // State of the mixture after the planned rows.
+    // How many of the rows chosen so far come from this file, and the credit by
+    // which `chooseSource` chooses the next file: now, and at the first row.
     int64_t taken = 0, credit = 0, firstCredit = 0;
   };
   /// The file and the first token of a row.

@@ -43,9 +43,9 @@ struct DeviceOptions {
 size_t chooseTarget(const std::vector<Binary> &targets,
                     const DeviceOptions &options, int64_t localRank);
 
-/// Warns if the CPU was chosen although there is a GPU and the binary has code
-/// for GPUs, which this one cannot run; the warning has the error of `--device
-/// cuda`. Without a driver there is no warning.
+/// Warns if the CPU was chosen because the binary's GPU code cannot run on this
+/// machine's GPU. The warning gives the error that `--device cuda` would
+/// report. Does not warn if no GPU driver is installed.
 void warnOfIdleGpu(const std::vector<Binary> &targets, size_t chosen,
                    const DeviceOptions &options, int64_t localRank);
 
@@ -79,8 +79,8 @@ bool mayUseNccl(const Device &device, io::Peers &ranks);
 std::unique_ptr<Device> makeDevice(const char *name, ThreadPool &pool,
                                    const OffloadOptions &swap = {});
 
-/// Returns options of offload files: those of the user, else of the plan, with
-/// the I/O method of HEDDLE_SWAP_IO.
+/// Returns the options of offload files: the user's if given, else the plan's.
+/// HEDDLE_SWAP_IO chooses the I/O method.
 OffloadOptions chooseOffload(const plan::Plan &plan,
                              const DeviceOptions &options);
 

@@ -22,7 +22,8 @@ struct JobRate {
   double stepFlops = 0; ///< FLOPs of the model in one step.
   double peakFlopsPerSecond = 0;
   bool isStated = false; ///< The peak is the vendor's figure, not measured.
-  /// The peak is the best rate that the job itself reached.
+  /// Whether a step of the job itself was faster than the measurement, so that
+  /// the peak is the rate of that step.
   bool isSeen = false;
   std::string unit; ///< The instructions that have this peak, as `avx512f`.
   /// "stated", "measured" or "best seen".

@@ -39,7 +39,7 @@ public:
   /// Creates the masking that `options` and the plan describe; nothing if the
   /// labels are the next tokens. Throws H0161 for options that the plan does
   /// not take, H0165 for a probability of 0, H0162 when the mask token is
-  /// unknown, H0163 for one that is no token.
+  /// unknown, H0163 when it is outside the vocabulary.
   static std::optional<Masking> of(const plan::Plan &plan,
                                    const MaskOptions &options);
 

@@ -29,13 +29,14 @@ struct JobOptions {
   int64_t threads = 0;                   ///< 0: chosen by plan and machine.
   std::string weights;                   ///< Empty: those of the plan.
   std::string draftWeights;              ///< Weights of the draft model.
-  /// auto, map, read, none (see WeightCache). auto does not cache small
-  /// weights.
+  /// `--weight-cache`: auto, map, read or none (see WeightCache). auto does not
+  /// cache small weights.
   std::string weightCache = "auto";
-  /// Directory of WeightCache; empty: `weightsCache` says it.
+  /// `--weight-cache-dir`: the directory of WeightCache; empty: `weightsCache`
+  /// chooses it.
   std::string weightCacheDirectory;
-  /// off, beside (the weights), or a directory; empty: the user's cache
-  /// directory.
+  /// `--weights-cache`: off, beside (in the directory of the weights), or a
+  /// directory; empty: the user's cache directory.
   std::string weightsCache;
   DeviceOptions device;
 
@@ -194,7 +195,8 @@ struct InfoOptions {
 struct CheckOptions {
   std::string binary = JobOptions().binary;
   DeviceOptions device;
-  /// Limit of terms in a launch of a simple kernel; 0: none.
+  /// Largest number of terms that a launch of an unoptimized reference kernel
+  /// may sum; 0: no limit.
   int64_t sampleTerms = 0;
   bool json = false;
 };

@@ -22,7 +22,8 @@ namespace heddle::rt {
 /// on a CPU, 130 tokens run as 128 and 16 rather than 512.
 class PromptCuts {
 public:
-  /// A program for a number of tokens, and the cost of a run in any unit.
+  /// The number of tokens that a program computes, and the cost of running it
+  /// once, in any unit.
   struct Program {
     int64_t tokens = 0;
     double cost = 0;
@@ -32,10 +33,10 @@ public:
   /// The programs, smallest first.
   explicit PromptCuts(const std::vector<Program> &programs);
 
-  /// Largest number of tokens.
+  /// The largest number of tokens in a chunk of a prompt.
   int64_t most() const { return int64_t(first.size()) - 1; }
-  /// Returns the index of the program that computes the first of 1 to `most()`
-  /// tokens; it computes all of them if they fit.
+  /// Returns the index of the program to run first for a chunk of `tokens`
+  /// tokens, from 1 to `most()`. It computes the whole chunk if that fits.
   size_t firstOf(int64_t tokens) const { return first[tokens]; }
 
 private:

@@ -56,10 +56,11 @@ public:
   /// on the same mesh. It has no channels, since it has no pipeline stages.
   void joinBeside(const plan::Plan &plan);
   /// Lets the devices communicate directly where they can. Called after `join`,
-  /// and before the plan's commands are announced. Collective.
+  /// and before the collectives and channels of the plan's commands are added.
+  /// Collective.
   void useLink(Device &device);
-  /// Sets a function that receives the error with which this process ends,
-  /// before `join`. See World::setWitness.
+  /// Sets a function that receives the error with which this process ends (see
+  /// World::setWitness). Must be called before `join`.
   void setWitness(std::function<void(const Diagnostic &, int missing)> witness);
   /// Sets the step, which other ranks report if this rank dies.
   void beginStep(int64_t step);
@@ -86,9 +87,9 @@ public:
 
   /// Ends the job in order; every rank calls it.
   void finish();
-  /// Ends after an error; returns the exit status. An error of `together` is
-  /// printed once and all ranks end in order. Any other error ends this process
-  /// here, and the other ranks are told.
+  /// Ends after an error; returns the exit status. An error that `together` has
+  /// thrown on all ranks is printed once, and all ranks end in order. After any
+  /// other error this function tells the other ranks and ends this process.
   int end(const Diagnostic &diagnostic);
 
 private:
@@ -98,10 +99,11 @@ private:
   void prepare(const plan::Plan &plan, bool spareCore);
   /// Creates the communicators of the plan's collectives.
   void addGroups(const plan::Plan &plan);
-  /// Announces what this rank waits for; its destructor, that it goes on.
+  /// The constructor announces what this rank waits for; the destructor
+  /// announces that the wait is over.
   class Waiting;
   struct Plan; ///< The communication of the joined plan.
-  /// Guards what an abort uses, for the thread that learns of other ranks'
+  /// Guards `link`, since the heartbeat's thread aborts it when another rank
   /// ends. Declared before `world`, whose destructor ends that thread.
   std::mutex linkMutex;
   std::weak_ptr<DeviceLink> link;

@@ -73,7 +73,8 @@ public:
   /// incomplete line. `flag` is the flag that named the file. Throws H0411.
   void open(const std::string &path, bool append, const char *flag);
   bool isOpen() const { return descriptor >= 0; }
-  /// Writes a record. Throws H0411 if the first one of an empty file fails.
+  /// Writes a record. Throws H0411 if the first record of an empty file cannot
+  /// be written.
   void put(const std::string &record);
 
 private:
@@ -104,7 +105,8 @@ public:
   void open(const std::string &path, bool append);
   /// Adds a writer.
   void add(std::unique_ptr<LogWriter> writer);
-  /// Writes an event to all writers. Throws H0411 if the first one fails.
+  /// Writes an event to all writers. Throws H0411 if the first event of an
+  /// empty file cannot be written.
   void write(const JsonLine &line);
   /// Writes the final error; thread-safe. Writes nothing if another thread
   /// hangs in `write`, or if another rank has already ended the file while this

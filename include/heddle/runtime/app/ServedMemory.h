@@ -29,7 +29,7 @@ struct ServedMemory {
 
   explicit ServedMemory(const plan::Plan &plan);
   int64_t total() const { return weights + cache + arena; }
-  /// Formats them as textOfRegions does.
+  /// Formats weights, cache and arena as textOfRegions does.
   std::string text() const;
 };
 

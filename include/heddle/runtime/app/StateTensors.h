@@ -81,9 +81,10 @@ private:
   std::vector<Tensor> tensors; ///< The tensor of each piece.
 };
 
-/// Throws H0389 unless the order of each quantized matrix's inputs equals that
-/// of the matrix that `orders` names for it, or for "" is the identity:
-/// products with a common input share one order (plan::Weights).
+/// Checks the order of inputs of each quantized matrix in `orders`, since
+/// products with a common input share one order (see plan::Weights). The order
+/// must equal that of the matrix that `orders` names, or be ascending if it
+/// names "". Throws H0389 otherwise.
 void requireOrders(const io::WeightSet &weights,
                    const std::map<std::string, std::string> &orders);
 

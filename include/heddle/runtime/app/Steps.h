@@ -43,8 +43,8 @@ RankShard partOf(const Session &session, const plan::Port &port);
 /// stage has them.
 class BatchInputs {
 public:
-  /// With `staging`, which must outlive this object, the inputs are those of
-  /// the next run in flight.
+  /// With `staging`, inputs are written there, for a run that is submitted
+  /// while earlier ones execute. `staging` must outlive this object.
   BatchInputs(Session &session, const LoadedProgram &program,
               const Staging *staging = nullptr);
   /// All rows of a full batch.
@@ -76,7 +76,8 @@ private:
   void dropLabels(const Port &port, int64_t rows) const;
   void mask(const Port &port, DataFeed::What what, const Masking &masking,
             const MaskPosition &begin) const;
-  /// Fills the other inputs as a row of a token file implies.
+  /// Fills inputs other than ids and labels with defaults: label weights 1,
+  /// positions from 0, lengths of whole rows, segments 0.
   void fillPlain(const Port &port) const;
   template <typename Element, typename Function>
   void write(const Port &port, Function valueAt) const {
@@ -115,8 +116,8 @@ public:
     Hyperparameters hyper;
     uint64_t seed = 0;
     int64_t skipped = 0; ///< Earlier steps that updated nothing.
-    /// Skip a few steps in a row that are not finite; else the first one ends
-    /// the run.
+    /// Skip steps that are not finite, unless too many follow each other. If
+    /// false, the first such step ends the run.
     bool skipsNonfinite = false;
   };
   TrainSteps(Job &job, const Options &options);
@@ -141,8 +142,9 @@ public:
   /// Returns the step to submit next, counted from 0: the first whose update
   /// was not made, unless that step is skipped.
   int64_t next() const { return following; }
-  /// Whether the states are those after the steps before `next`. False if a
-  /// plan without the state `nonfinite` has run a step that is not finite.
+  /// Whether the states have exactly the updates of the steps before `next`.
+  /// False if a plan without the state `nonfinite` has run a step that is not
+  /// finite.
   bool keepsStates() const { return isSound; }
   /// Throws H0410 on every rank when the step ends the run.
   void requireFinite(const StepResult &result) const;
@@ -184,8 +186,9 @@ private:
   std::deque<Submitted> submitted;
 };
 
-/// The mean loss over all labels of a file's rows, in order. A short last batch
-/// does not change the result, whatever batch was compiled.
+/// Computes the mean loss over all labels of a file's rows, in order. The
+/// result does not depend on the compiled batch size: in a short last batch
+/// only the file's rows count.
 class Evaluation {
 public:
   /// `steps` is the number of batches, 0: all rows. Throws H0191 when the plan
@@ -193,7 +196,8 @@ public:
   /// Masking::of.
   Evaluation(Job &job, const std::string &file, int64_t steps,
              const MaskOptions &mask);
-  /// For the rows of `--inputs`; `steps` batches, modulo the number of rows.
+  /// Evaluates `steps` batches of the rows of `--inputs`; starts again at the
+  /// first row after the last.
   Evaluation(Job &job, std::unique_ptr<InputFile> file, int64_t steps);
   double meanLoss() {
     return *meanLossUnless([] { return false; });

@@ -38,8 +38,9 @@ std::optional<io::WeightSet> openJobWeights(const Job &job,
 io::CheckpointState resumeFrom(Job &job, const std::string &directory,
                                bool resetOptimizer);
 
-/// Describes the states of all stages as tensors of a checkpoint, the model in
-/// `types`. The result refers to the session's memory.
+/// Describes the states of all stages as tensors of a checkpoint. `types` gives
+/// the types in which the model's tensors are saved. The result refers to the
+/// session's memory.
 io::CheckpointContents describeCheckpoint(Session &session,
                                           const io::CheckpointState &state,
                                           const SavedTypes &types = {});
