@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The collectives of Collectives.h on point-to-point messages, in chunks that
-// fit into the staging buffers, and the same by an MPI library.
+// Implements the collectives by point-to-point messages, in chunks that fit
+// into the staging buffers, or by calls of an MPI library.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,7 +37,7 @@ public:
   void allToAll();
   void rotate();
 
-  /// The same by the MPI library, with sums in fp32.
+  /// The collectives by the MPI library, with sums in fp32.
   void libraryAllGather();
   void libraryReduceScatter();
   void libraryAllReduce();

@@ -28,7 +28,7 @@ struct Needs {
   /// Groups with exchanges between their members (all-to-all, rotate), which
   /// need connections between all.
   std::set<std::vector<int>> exchanges;
-  /// Sender and receiver of messages.
+  /// Pairs of a sender and a receiver of messages.
   std::set<std::pair<int64_t, int64_t>> edges;
 };
 

@@ -30,7 +30,8 @@ using namespace heddle::rt;
 
 /// Milliseconds between two checks of the heartbeat's thread.
 static constexpr int tickTime = 100;
-/// Milliseconds after which a check was late: this process was not scheduled.
+/// A check that comes more than this many milliseconds after the one before is
+/// late: this process was not scheduled.
 static constexpr int64_t gapTime = 5 * tickTime;
 /// Milliseconds between beats. A changed activity is sent at the next check.
 static constexpr int64_t beatTime = 500;

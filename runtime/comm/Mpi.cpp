@@ -137,8 +137,8 @@ bool MpiTransport::test(Request &request) {
 /// Polls, but leaves the core to others, since ranks may share cores. After a
 /// long wait, as of the ranks of an idle server, it also sleeps: a small
 /// fraction of the time it has waited, so that a message is not delayed much.
-/// Large messages only make progress in tests, so there are many tests between
-/// two sleeps.
+/// MPI moves large messages only during calls of MPI_Test, so there are many
+/// calls between two sleeps.
 void MpiTransport::wait(Request &request) {
   using namespace std::chrono;
   constexpr int politeTests = 100, testsBetweenSleeps = 100;

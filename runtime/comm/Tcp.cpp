@@ -101,7 +101,8 @@ TcpTransport::TcpTransport(const Launch &launch, std::vector<Socket> sockets)
 
 void TcpTransport::wake() {
   uint64_t one = 1;
-  // It only fails when the counter is full; then the thread wakes up anyway.
+  // The write only fails when the eventfd's counter is full; then the thread
+  // wakes up anyway.
   (void)!::write(wakeup.get(), &one, sizeof one);
 }
 

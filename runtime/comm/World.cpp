@@ -29,7 +29,8 @@ World::World(Launch launch, std::unique_ptr<Transport> transport)
     : started(std::move(launch)), link(std::move(transport)) {}
 
 void World::checkPlan(const std::string &hash, const plan::Mesh &mesh) {
-  // Two lines: the hash is compared, the host is for the message.
+  // The text has two lines: the hash, which is compared, and the host, for the
+  // error message.
   std::vector<std::string> lines =
       exchangeTexts(*link, hash + "\n" + hostName());
   auto hashOf = [&](int rank) {
@@ -55,9 +56,9 @@ void World::checkPlan(const std::string &hash, const plan::Mesh &mesh) {
                      std::to_string(size()));
 }
 
-/// Ends the process even if other threads hang inside MPI, once the last
-/// message was sent. Other ranks may do the same at this time: a launcher kills
-/// the rest once one ends.
+/// Ends the process even if other threads hang inside MPI. First waits, so that
+/// the last message is sent, and other ranks can report their errors: a
+/// launcher kills all ranks as soon as one ends.
 [[noreturn]] static void endProcess(const Diagnostic &diagnostic) {
   constexpr std::chrono::milliseconds partingTime(200);
   std::this_thread::sleep_for(partingTime);

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Editors run it to get errors, completions and definitions in .mlir files of
-// Heddle.
+// A language server: editors run it to get errors, completions and definitions
+// in .mlir files of Heddle.
 //
 //===----------------------------------------------------------------------===//
 

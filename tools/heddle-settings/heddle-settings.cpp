@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The target heddle-docs writes docs/reference/settings.md with it.
+// Prints the reference of all settings as Markdown. The build target
+// heddle-docs writes docs/reference/settings.md with this program.
 //
 //===----------------------------------------------------------------------===//
 

@@ -44,9 +44,10 @@ public:
   /// Valid after `compile`.
   quantize::Calibration &calibration() { return *ready; }
 
-  /// The text of the perplexity.
+  /// The text on which perplexities are measured.
   const quantize::CalibrationText &evaluated() const { return evaluation; }
-  /// `evalFile`, or the rows of `file` that are used, for messages.
+  /// The name of the text of `evaluated` in messages: `evalFile`, or which rows
+  /// of the calibration text.
   const std::string &evaluatedName() const { return name; }
   int64_t seq() const { return rowTokens; }
 

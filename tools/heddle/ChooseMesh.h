@@ -26,8 +26,9 @@ enum class Goal {
 /// mesh in the settings. It tries all numbers of tensor ranks that divide a
 /// node of the cluster. For throughput it also tries all numbers of data groups
 /// that divide the cluster and --max-batch. The cost model estimates the times
-/// of the `decode` programs, which are printed. Throws H0137 if the mode or the
-/// cluster file does not say enough, and H0138 if no mesh is possible.
+/// of the `decode` programs, which are printed. Throws H0137 if the mode is not
+/// `serve` or the cluster file lacks a rate that the estimate needs, and H0138
+/// if no mesh is possible.
 void chooseMesh(CompileJob &job, const config::Cluster &cluster, Goal goal);
 
 } // namespace heddle::driver

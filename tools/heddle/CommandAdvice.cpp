@@ -25,7 +25,7 @@ namespace {
 
 /// A verb of compiled binaries, the flags with which to compile such a binary,
 /// and the verb's flags. test/Driver/words.test compares these with a binary's
-/// help. Flags that verbs of `heddle` share are not looked up here.
+/// help. A flag that the given verb of `heddle` also has is not looked up here.
 struct BinaryVerb {
   const char *name;
   const char *mode;
@@ -118,7 +118,8 @@ static std::vector<std::string> wordsAfter(const CLI::App &app,
   return words;
 }
 
-/// Advice for `heddle serve model` and `heddle info binary`.
+/// Advice for a binary's verb that was given to `heddle`, such as `heddle serve
+/// MODEL` or `heddle info BINARY`.
 static io::Advice adviseOnVerb(const CLI::App &app, const BinaryVerb &verb) {
   std::string model = "MODEL", name = verb.name;
   for (const std::string &word : wordsAfter(app, name)) {
@@ -147,7 +148,8 @@ static std::string given(const CLI::App &verb, const char *option,
   return found && found->count() > 0 ? found->results().front() : fallback;
 }
 
-/// Advice for `heddle compile model --data tokens.bin`.
+/// Advice for a binary's flag that was given to `heddle`, such as `heddle
+/// compile MODEL --data tokens.bin`.
 static std::optional<io::Advice> adviseOnFlag(const CLI::App &verb,
                                               const std::string &word,
                                               const std::string &value) {

@@ -18,7 +18,8 @@ namespace heddle::driver {
 
 /// Whether a file is an ELF program, as compiled binaries are.
 bool isProgram(const std::string &path);
-/// `path` as ./NAME if a shell would search PATH for it.
+/// `path` as a shell word, with ./ before a bare name, which a shell would
+/// search in PATH.
 std::string asCommand(const std::string &path);
 
 /// Advice on a word that `heddle` does not know: a verb or a flag of a compiled

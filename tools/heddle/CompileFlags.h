@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// For `heddle compile`, `fit` and `quantize`.
+// Flags that `heddle compile`, `fit` and `quantize` share.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +41,7 @@ SettingsFiles readSettingsFiles(const std::string &dsConfig,
 /// Prints the warnings from reading a model.
 void warnOfModel(const config::ModelSpec &model);
 
-/// Passes the settings that concern reading a model to its reader.
+/// Copies the settings that the model's reader needs into `request`.
 void tellReader(config::ModelRequest &request,
                 const config::Settings &settings);
 

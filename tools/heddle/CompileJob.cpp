@@ -60,8 +60,8 @@ parseModule(mlir::MLIRContext &context, const CompileJob &job,
   return module;
 }
 
-/// Removes the choice of collectives that the user has not made: each target
-/// makes its own, NCCL's on GPUs.
+/// Marks the setting `collectives` as not given by the user, so that each
+/// target chooses its own: NCCL on GPUs.
 static void leaveCollectivesOpen(mlir::ModuleOp module) {
   module.walk([](nn::ModelOp model) {
     dist::StrategyAttr strategy = model.getStrategyAttr();

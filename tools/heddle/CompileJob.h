@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The verbs, which read flags and files, make a CompileJob and run it.
+// One compilation as data, and functions that run it. Verbs such as `heddle
+// compile` read flags and files into a CompileJob.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +29,8 @@ struct CompileJob {
   std::optional<config::ModelSpec> draft;
   config::ResolvedSettings draftSettings;
   int64_t draftTokens = 0; ///< Most tokens that the draft proposes.
-  /// An .mlir file: a dump; with `model`, its forward function.
+  /// An .mlir file: the forward function of `model` if that is set, otherwise a
+  /// dump.
   std::string module;
   std::string output, dumpPhases, stopAfter, startFrom;
   std::string cache;   ///< A directory, or "" for none.

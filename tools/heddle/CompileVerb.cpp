@@ -292,7 +292,8 @@ static void checkOutputs(const CompileFlags &flags) {
   std::vector<std::string> names = phaseNames();
   auto first = std::find(names.begin(), names.end(), flags.startFrom);
   auto last = std::find(names.begin(), names.end(), flags.stopAfter);
-  // A dump of the first phase is written again if flags have changed it.
+  // A start from the first phase's dump writes that dump again, since flags may
+  // change it.
   bool isAll = first == names.begin() || first == names.end();
   if (dumpsFiles(flags))
     for (auto it = isAll ? names.begin() : first + 1;

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Used while passes run on a user's model or dump.
+// Turns MLIR's diagnostics into errors of Heddle while passes run on a user's
+// model or dump.
 //
 //===----------------------------------------------------------------------===//
 

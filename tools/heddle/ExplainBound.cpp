@@ -30,8 +30,8 @@ StepBound::WorkKind &StepBound::kindOf(const std::string &name) {
   return kind;
 }
 
-/// If the cluster file has no rate for one transfer, the sum of its kind is
-/// unknown.
+/// If the cluster file lacks the rate of a transfer, the total time of
+/// transfers of this kind is unknown.
 static void addTime(std::optional<double> &sum, bool isKnown, double seconds) {
   if (!isKnown)
     sum.reset();

@@ -63,7 +63,8 @@ static Rates measureRates(const plan::Plan &plan) {
   return rates;
 }
 
-/// The tokens that a run computes, and of how many requests.
+/// The number of tokens that a run computes, and the number of requests to
+/// which they belong.
 static std::pair<int64_t, int64_t> sizeOf(const plan::Program &program) {
   for (const plan::Port &port : program.inputs)
     if (port.role == plan::PortRole::Ids && !port.shape.empty()) {

@@ -113,7 +113,7 @@ void StepSchedule::usePlan(const plan::Plan &plan,
       cost::SequenceTime time = cost->timeOf(*stage, program->sequence);
       exposed.push_back(
           {time.exposed, transfers + exchange, time.exposedCopies});
-      // The time that the fragments do not include.
+      // The stage's time outside its fragments, such as the optimizer's update.
       double rest = time.seconds + exchange;
       if (auto line = lineOf(plan, *stage, cost))
         rest -= line->seconds();

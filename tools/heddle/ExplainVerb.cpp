@@ -272,7 +272,8 @@ static void printMemory(const plan::Plan &plan) {
   printTable(rows);
 }
 
-/// As `optimizer`, or `optimizer 25.11 MiB, saved 8.01 MiB`.
+/// What the copies of a line contain: `optimizer`, or with several kinds of
+/// data `optimizer 25.11 MiB, saved 8.01 MiB`.
 static std::string rolesOf(const rt::MoveLine &line) {
   std::string text;
   for (const auto &[role, bytes] : line.bytesOf) {
@@ -326,7 +327,8 @@ static void printMoves(const plan::Plan &plan) {
   std::cout << "updates on the host: " << host.elements << " elements, "
             << each(host.toHost) << " bytes there and " << each(host.toDevice)
             << " back for each";
-  // States that are in the update's memory anyway are not transferred for it.
+  // Offloaded gradients are not copied from the device for the update, so the
+  // bytes above do not include them.
   if (std::any_of(plan.states.begin(), plan.states.end(),
                   [](const plan::State &state) {
                     return state.role == plan::StateRole::Gradient &&

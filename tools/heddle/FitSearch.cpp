@@ -52,7 +52,8 @@ int64_t FitSearch::ranks() const {
   return ranks;
 }
 
-/// Whether the user has set it; derived values do not count.
+/// Whether a flag or a file of the user sets the setting `key`; derived values
+/// do not count.
 bool FitSearch::isGiven(const char *key) const {
   using Kind = config::Origin::Kind;
   auto origin = base.origins.find(key);
@@ -192,8 +193,9 @@ int64_t FitSearch::excess(const Bytes &bytes) const {
   return sum;
 }
 
-/// Configurations that may need the least come first: the others are soon known
-/// to need more.
+/// Finds the configuration that needs the least memory. Tries those with the
+/// smallest known bytes first, so that the compilation of others can stop as
+/// soon as they are known to need more.
 void FitSearch::findNearest() {
   std::stable_sort(least.begin(), least.end(),
                    [&](const auto &a, const auto &b) {
@@ -204,7 +206,8 @@ void FitSearch::findNearest() {
       nearest = std::move(mixture);
 }
 
-/// Keeps the settings that the user has set.
+/// Searches a change of flags with which `nearest` would fit. Does not change
+/// flags that the user gave.
 void FitSearch::findChange() {
   auto costOf = [&](const Change &change) -> std::optional<double> {
     bool isOpen = std::none_of(
@@ -224,7 +227,8 @@ void FitSearch::findChange() {
 // The search
 //===----------------------------------------------------------------------===//
 
-/// The values to try: the user's if set (as ""), otherwise all.
+/// The values to try for a setting: all, or if the user has set it only "",
+/// which adds no flag.
 std::vector<std::string>
 FitSearch::choices(const char *key, std::vector<std::string> all) const {
   return isGiven(key) ? std::vector<std::string>{""} : std::move(all);
@@ -285,8 +289,8 @@ std::vector<std::string> FitSearch::otherMemories() const {
   return isPlaced() ? std::vector<std::string>() : kinds;
 }
 
-/// The placements of states, the nearest memory first; for each, whether the
-/// host updates the states.
+/// The placements of states to try, in device memory first and in files last.
+/// Each has values of --host-updates to try.
 std::vector<FitSearch::Placement> FitSearch::placements() const {
   using config::MemoryKind;
   const std::vector<std::string> byHost = choices("host_updates", {"0", "1"});
@@ -302,9 +306,10 @@ std::vector<FitSearch::Placement> FitSearch::placements() const {
     std::string optimizer = "optimizer=" + kinds[i];
     std::string here = optimizer + ",gradients=device";
     all.push_back({{here}, updates});
-    // What each micro-batch reads or accumulates comes first in the faster
-    // memory. Precision and the number of micro-batches decide which of the two
-    // moves less.
+    // Parameters and gradients, which each micro-batch reads and accumulates,
+    // go to the faster memory first. Try to offload either of the two:
+    // precision and the number of micro-batches decide which one moves fewer
+    // bytes.
     for (size_t j = 0; j <= i; ++j) {
       std::string gradients = optimizer + ",gradients=" + kinds[j];
       std::string parameters = ",parameters=" + kinds[j];
@@ -315,7 +320,8 @@ std::vector<FitSearch::Placement> FitSearch::placements() const {
   return all;
 }
 
-/// From one row, doubled as long as it divides a rank's part of the batch.
+/// The numbers of rows to try for a micro-batch: 1, 2, 4 and so on, as long as
+/// they divide a rank's rows of the batch.
 std::vector<std::string> FitSearch::microBatches(const Mesh &mesh) const {
   int64_t rows = batch / mesh.data;
   if (isGiven("micro_batch") || isGiven("accumulate") || rows == 0)
@@ -379,7 +385,7 @@ bool FitSearch::add(const config::Flags &flags, Bytes &ofModel) {
   return true;
 }
 
-/// Offloads activations to that memory too.
+/// Adds the offloading of activations to the memory `kind` to the flags.
 static config::Flags withActivations(config::Flags flags,
                                      const std::string &kind) {
   std::optional<std::string> &place = flags["--place"];
@@ -389,7 +395,7 @@ static config::Flags withActivations(config::Flags flags,
 
 /// Finds the least recomputation that fits, since recomputation takes time. If
 /// some is needed, also tries to offload activations, which may take less time.
-/// `ofModel` is that of `plan`, for all of these.
+/// `ofModel` is the argument of `plan`, which all tried configurations share.
 FitSearch::Room FitSearch::searchActivations(const config::Flags &flags,
                                              Bytes &ofModel) {
   std::vector<std::string> recomputes =
@@ -436,8 +442,8 @@ bool FitSearch::searchRows(const Mesh &mesh) {
   return isAmple;
 }
 
-/// Tries placements from near to far memory, until one has room for everything
-/// else.
+/// Tries placements of states from device memory to files, until one leaves
+/// room for all activations.
 void FitSearch::searchPlaces(const Mesh &mesh) {
   for (const Placement &place : placements()) {
     bool isAmple = false;

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Used by `heddle fit`.
+// Searches configurations that fit the memory of a cluster, for `heddle fit`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -116,8 +116,8 @@ private:
   std::vector<std::string> microBatches(const Mesh &mesh) const;
   bool isPlaced() const;
   std::vector<std::string> otherMemories() const;
-  /// Room for activations: for all of them, only with recomputation or
-  /// offloading, or too little.
+  /// Room for activations. None: too little; Scarce: enough with recomputation
+  /// or offloading; Ample: enough for all.
   enum class Room { None, Scarce, Ample };
   /// Prints the progress of a long search to stderr.
   void sayProgress();
@@ -154,8 +154,8 @@ private:
   const config::ResolvedSettings &base;
   const config::Cluster &cluster;
   int64_t batch;
-  /// Configurations that may become `nearest`, and the known bytes of their
-  /// models.
+  /// Configurations that may become `nearest`, with the known bytes of their
+  /// parameters, gradients and optimizer.
   std::vector<std::pair<config::Flags, Bytes>> least;
 
   /// Counts that the searches of all meshes share.

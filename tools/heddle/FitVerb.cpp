@@ -37,8 +37,8 @@ struct FitFlags {
 
 } // namespace
 
-/// Whether a search may choose the setting, or has its own value for the batch
-/// and the limits. A strategy file then always states it.
+/// Whether a strategy file always states the setting, even with its default:
+/// settings of the mesh and the batch, and others that the search chooses.
 static bool isSearched(const config::SettingField &field) {
   for (const char *section : {"mesh", "batch"})
     if (field.section() == section)
@@ -280,7 +280,7 @@ void driver::addFitVerb(CLI::App &app, Action &action) {
              "a cluster's memory");
   auto flags = std::make_shared<FitFlags>();
   flags->cache = defaultCache();
-  // No weights are read.
+  // A plan needs no weights, so the files of weights are not read.
   flags->request.random = true;
   io::addFlag(*verb, "MODEL", flags->request.path, io::range::path(),
               "A Hugging Face directory, or a config file (.json)")

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// For `heddle compile model.mlir --weights DIR`.
+// Reads a model that a user wrote as MLIR: `heddle compile model.mlir --weights
+// DIR`.
 //
 //===----------------------------------------------------------------------===//
 

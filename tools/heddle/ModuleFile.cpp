@@ -19,7 +19,8 @@
 using namespace heddle;
 using namespace heddle::driver;
 
-/// The phase to start from so that `phase` runs.
+/// Names what a compilation must start from so that `phase` runs next, for
+/// messages.
 static std::string startBefore(Phase phase) {
   if (phase == Phase::Import)
     return "the model";

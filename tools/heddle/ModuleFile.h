@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// For `--start-from` and `heddle eval`.
+// Reads dumps of the IR, for `heddle compile --start-from` and `heddle eval`.
 //
 //===----------------------------------------------------------------------===//
 

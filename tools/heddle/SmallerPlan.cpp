@@ -36,8 +36,9 @@ config::Flags Change::on(config::Flags given) const {
   return given;
 }
 
-/// The value of --place for `then`. It also names states that only `now`
-/// offloads, since a file may ask for that.
+/// The value of --place that gives the settings `then`. It also names states
+/// that only `now` offloads, since a settings file may offload them and only a
+/// flag overrides the file.
 static std::string newOffloadsOf(const Settings &now, const Settings &then) {
   std::string text;
   for (const OffloadedRole &role : offloadedRoles) {
@@ -112,8 +113,8 @@ static std::vector<Ladder> placed(const Settings &from, MemoryKind away) {
   return ladders;
 }
 
-/// A ladder that moves states from file to `to`, first those that are moved
-/// most often.
+/// A ladder that moves states from files to the memory `to`, one kind after the
+/// other: first those that are transferred most often.
 static Ladder broughtBack(const Settings &from, MemoryKind to) {
   Ladder ladder;
   Settings next = from;
@@ -190,8 +191,8 @@ static std::vector<Ladder> narrowed(const Settings &settings) {
   return all;
 }
 
-/// Changes for a binary that serves, the cheapest first: each by itself, then
-/// with all before it.
+/// Changes for a binary that serves, the cheapest first: each change alone,
+/// then together with all changes before it.
 static std::vector<Change> smallerServings(const Settings &settings) {
   std::vector<Change> all;
   Change fewest;
@@ -269,7 +270,8 @@ private:
 
 } // namespace
 
-/// The cheapest of the first settings of each ladder that fit.
+/// Finds the first settings of each ladder that fit, and returns the cheapest
+/// of these.
 static std::optional<Settings>
 climb(const Settings &now, const std::vector<Ladder> &ladders, Search &search) {
   std::optional<Settings> cheapest;
@@ -311,7 +313,7 @@ static void searchTrainings(const Settings &settings, Search &search) {
     return;
   if (auto found = climb(settings, allChanges(settings), search))
     return takeBack(settings, *found, search);
-  // Last, since bf16 changes results.
+  // Try bf16 last, since it changes results.
   climb(settings, narrowed(settings), search);
   if (search.cutShort && !search.hasFound())
     search.ask(changeTo(settings, narrowed(settings).back().back()));

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// `heddle compile` proposes these flags if the plan exceeds its memory budgets.
+// Searches flags with which a plan needs less memory. `heddle compile` proposes
+// them if a plan exceeds its memory budgets.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +35,8 @@ struct Smaller {
   bool isCheapest;   ///< Whether all cheaper changes were tried.
 };
 
-/// The time of a search, which may last up to two compilations longer.
+/// The time limit of a search. The search may exceed it by up to two
+/// compilations.
 constexpr std::chrono::seconds searchTime(20);
 
 /// The seconds of a step with a change; nothing if the plan does not fit.
@@ -42,13 +44,13 @@ using CostOf = std::function<std::optional<double>(const Change &)>;
 
 /// Finds the cheapest change with which the plan fits. The mesh and the global
 /// batch stay. In training, it first tries to change one thing: ZeRO, the
-/// micro-batch, recomputation, or offloading of states or activations. Of each
-/// it takes the first value that fits, since further values take longer. If no
-/// single change fits, it changes everything, and then undoes what is not
-/// needed. bf16 comes last, since it changes results. In serving, it takes the
-/// first change that fits: fewer requests at a time, then narrower types. After
-/// `time`, it stops if a change fits; otherwise it only tries the change that
-/// needs the least memory.
+/// micro-batch, recomputation, or offloading of states or activations. For each
+/// setting it takes the first value that fits, since later values make a step
+/// slower. If no single change fits, it changes everything, and then undoes
+/// what is not needed. bf16 comes last, since it changes results. In serving,
+/// it takes the first change that fits: fewer requests at a time, then narrower
+/// types. After `time`, it stops if a change fits; otherwise it only tries the
+/// change that needs the least memory.
 Smaller findSmaller(const config::Settings &settings, const CostOf &costOf,
                     std::chrono::nanoseconds time = searchTime);
 

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// For `heddle explain --trace`.
+// Reads the trace files of a training run, for `heddle explain --trace`.
 //
 //===----------------------------------------------------------------------===//
 

@@ -27,10 +27,11 @@ namespace heddle::rt {
 /// Collectives run on the communication stream, after the computation stream
 /// has reached them; the computation stream, not the host, waits for their
 /// results. All sends of a rank run on one stream and all receives on another,
-/// each in the plan's order. A send may wait there for its receive, so the
-/// prove phase refuses plans in which that forms a cycle. There is one
-/// communicator for each ordered pair of ranks with messages, because NCCL runs
-/// the operations of one communicator in order, whatever their streams.
+/// each in the plan's order. A send may block its stream until the peer's
+/// receive runs, so the prove phase refuses plans in which such waits form a
+/// cycle. There is one communicator for each ordered pair of ranks with
+/// messages, because NCCL runs the operations of one communicator in order,
+/// whatever their streams.
 class DeviceExchange {
 public:
   /// Creates the communicators of `plan`; every rank does so at the same time.
@@ -52,7 +53,8 @@ public:
   int64_t addLine(int64_t peer);
   void send(int64_t line, Address data, int64_t bytes);
   void receive(int64_t line, Address data, int64_t bytes);
-  /// Makes later computation wait for all sends but the last `count`.
+  /// Makes later computation wait for all sends of the channel except the last
+  /// `count`.
   void flush(int64_t line, int64_t count);
 
   /// Bytes that this rank has sent between devices.
@@ -67,10 +69,10 @@ private:
     Event ready, done;
   };
   struct Line {
-    /// Communicators of the two directions; -1: no messages.
+    /// Communicators of this rank's sends and receives; -1: none.
     int out = -1, in = -1;
     Event ready, done;
-    /// Events of the sends since the last flush of all.
+    /// Events of the sends since the last flush that waited for all sends.
     std::vector<Event> sent;
     int64_t sends = 0, flushed = 0;
   };
@@ -82,8 +84,7 @@ private:
   std::map<std::vector<int>, int> groups; ///< Communicator numbers by ranks.
   /// Communicator numbers by sender and receiver.
   std::map<std::pair<int64_t, int64_t>, int> pairGroups;
-  /// Streams of messages. Without messages, streams that are not used
-  /// otherwise.
+  /// Streams of sends and of receives; unused in a plan without messages.
   Stream out = Stream::Communication, in = Stream::Communication;
   std::vector<Collective> collectives;
   std::vector<Line> lines;

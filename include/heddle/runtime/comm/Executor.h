@@ -21,9 +21,9 @@
 
 namespace heddle::rt {
 
-/// Runs collectives in the order of `start`. With a thread of its own, `start`
-/// returns at once; without, it runs the collective. Starts and waits come from
-/// one thread. Running allocates no memory.
+/// Runs collectives in the order of `start`. If the executor has a thread,
+/// `start` returns at once; otherwise `start` runs the collective to its end.
+/// Starts and waits come from one thread. Running allocates no memory.
 class Executor {
 public:
   /// Counts calls of `start`, from 1.
