@@ -19,14 +19,15 @@ static emulator::Dim3 toDim3(ArrayRef<int32_t> sizes) {
   return {sizes[0], sizes[1], sizes[2]};
 }
 
-/// Compiles a copy of the module of the functions to PTX.
+/// Compiles the functions of `source` to PTX. Works on a copy of their module,
+/// since compiling changes it.
 static Expected<std::string> compileToPtx(const MappedKernel &source,
                                           StringRef chip) {
   mlir::gpu::GPUFuncOp first = source.launches.front().func;
   mlir::OwningOpRef<mlir::ModuleOp> scratch(
       mlir::ModuleOp::create(first.getLoc()));
   auto builder = mlir::OpBuilder::atBlockEnd(scratch->getBody());
-  // The copy includes the module's tables.
+  // Cloning the module also copies its constant tables.
   auto module = cast<mlir::gpu::GPUModuleOp>(
       builder.clone(*first->getParentOfType<mlir::gpu::GPUModuleOp>()));
   if (failed(lowerToNvvm(module)))

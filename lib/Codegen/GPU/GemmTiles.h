@@ -292,7 +292,8 @@ private:
   void fetchFirst();
   void startCopies(const Source &source, mlir::Value target);
   void advance(Source &source);
-  /// These emit the loop with `carried` as initial values of the sums.
+  /// Each of `emitRing` and `emitTf32` emits one form of the loop, with
+  /// `carried` as initial values of the sums.
   Values emitRing(Multiplier &multiplier, TileSums *factorSums, Values carried);
   Values emitTf32(Multiplier &multiplier, TileSums *factorSums, Values carried);
 

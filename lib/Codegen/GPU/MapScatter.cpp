@@ -274,8 +274,8 @@ FailureOr<SmallVector<Value>> ScatterMapper::sumListed(KernelFrame &f,
   return SmallVector<Value>(loop.getResults());
 }
 
-/// Sums rows of few positions. Each entry's threads sum the segment that begins
-/// at it.
+/// Sums rows of few positions. The threads of an entry sum the segment that
+/// begins at this entry.
 LogicalResult ScatterMapper::sumFew(KernelFrame &f,
                                     const BlockEntries &entries) {
   OpBuilder &b = f.builder;

@@ -29,8 +29,9 @@ static constexpr int64_t maxThreads = 256;
 static constexpr int64_t maxBlocks = 4096;
 /// Registers of a thread for elements that are kept between rounds: a quarter
 /// of the registers that a thread has in the largest block. Sums over rows may
-/// take as many again. Teams have twice as many of both. The rest is for
-/// addresses and intermediate values.
+/// take as many again. Teams (warps that each handle a row) may use twice as
+/// many registers for either purpose. The rest is for addresses and
+/// intermediate values.
 static constexpr int64_t keptRegisters = 32;
 /// The most threads of a block that needs them to keep its row in registers.
 static constexpr int64_t mostThreads = 512;
