@@ -73,8 +73,8 @@ static bool isAmong(const std::vector<SavedStep> &saved,
 // Before a run saves
 //===----------------------------------------------------------------------===//
 
-/// Throws the error that a run cannot save into a directory, with other
-/// remedies.
+/// Throws the error that a run cannot save into a directory because of
+/// `problem`. `edit` is the first remedy that the message names.
 [[noreturn]] static void refuse(const std::string &problem,
                                 const std::string &edit) {
   fail("H0155", "--save: " + problem,
@@ -131,7 +131,8 @@ static void requireContinued(const std::string &directory, int64_t newest,
   std::error_code ignored;
   if (!fs::equivalent(path.parent_path(), directory, ignored))
     refuse(upTo + ", and this run goes on from " + resumed->path, edit);
-  // If `latest` names an older one, a run ended between writing both.
+  // If `latest` names an older checkpoint than `newest`, a run was killed after
+  // writing a checkpoint and before updating `latest`.
   if (resumed->step < newest && path.filename() != latestOf(directory))
     refuse(upTo + ", and this run goes back to step " +
                std::to_string(resumed->step),

@@ -125,8 +125,8 @@ void io::writeModel(const std::string &from, const std::string &output,
   directory.commit();
 }
 
-/// Writes the tensors' new type into config.json, which transformers loads them
-/// as.
+/// Writes the new type of the tensors into config.json: transformers loads them
+/// with the type that is named there.
 static void updateConfig(const std::string &file, const std::string &dtype) {
   if (dtype.empty() || !pathExists(file))
     return;

@@ -131,14 +131,14 @@ bool io::hasControlCharacters(const MappedFile &file) {
            byte == 0x7F;
   };
   int64_t controls = std::count_if(sample.begin(), sample.end(), isControl);
-  // A corpus may have a few stray control characters; of random bytes, one in
-  // ten is one.
+  // A corpus may have a few stray control characters. Of random bytes, one in
+  // ten is a control character.
   return controls * 1000 > int64_t(sample.size());
 }
 
 bool io::isText(const MappedFile &file) {
-  // So many token ids would have zeros or other control characters among their
-  // bytes.
+  // A file of token ids that is this long has zeros or other control characters
+  // among its bytes.
   constexpr int64_t longEnough = 4096;
   if (file.size() == 0 || hasControlCharacters(file))
     return false;
@@ -180,7 +180,7 @@ namespace {
 /// Statistics of a file's first 16-bit words, by position modulo 4.
 struct WordCounts {
   WordCounts(const MappedFile &file, int64_t limit);
-  /// Whether all words at this position are at most `limit`, or 0.
+  /// Whether all words at this position are at most `limit`, or are all 0.
   bool allSmall(int place) const { return small[place] == all[place]; }
   bool allZero(int place) const { return zero[place] == all[place]; }
   /// Returns the share of words at two positions that are at most `limit`.
@@ -212,8 +212,8 @@ NumberWidth io::widthOfNumbers(const MappedFile &file, int64_t vocab) {
   if (file.size() < 2 * fewestWords)
     return {};
   WordCounts words(file, limit);
-  // Some word must be larger than the limit: otherwise no words can be the
-  // lower halves of wide ids.
+  // Words that are all small are ids of 16 bits: the lower halves of wider ids
+  // would not all be small.
   bool isWide64 = words.allSmall(1) && words.allZero(2) && words.allZero(3) &&
                   !words.allSmall(0);
   bool isWide32 =

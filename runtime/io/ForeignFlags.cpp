@@ -15,15 +15,16 @@ using namespace heddle;
 
 namespace {
 
-/// `ours` may have several flags for several verbs, separated by "|". The value
-/// is appended, after a "=" directly. A flag that already has a value takes
-/// none.
+/// A flag of another tool, and ours for it. `ours` may have several flags for
+/// several verbs, separated by "|". The user's value is written after the flag;
+/// directly, if the flag ends in "=". A flag that includes a value gets no
+/// other.
 struct ForeignFlag {
   const char *theirs;
   const char *ours;
 };
 
-/// Their names without leading dashes, and with "-" for "_".
+/// The other tools' names are without leading dashes, and with "-" for "_".
 constexpr ForeignFlag foreignFlags[] = {
     // Steps and data:
     {"max-steps", "--steps"},

@@ -17,8 +17,9 @@
 
 namespace heddle::io {
 
-/// Returns Heddle's spelling of a flag of another tool, as `--steps 10` for
-/// `--max_steps 10`; one for each verb that may be meant. Empty: unknown.
+/// Returns Heddle's spelling of a flag of another tool, for example `--steps
+/// 10` for `--max_steps 10`; one for each verb that may be meant. Empty:
+/// unknown.
 std::vector<std::string> namesFor(const std::string &flag,
                                   const std::string &value);
 /// Returns advice for a flag of another tool that Heddle has no flag for; "":

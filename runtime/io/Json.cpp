@@ -333,7 +333,7 @@ public:
     return true;
   }
   bool number_unsigned(number_unsigned_t value) {
-    // The parser sees 0 in place of such a word.
+    // The parser sees 0 in place of NaN or Infinity (zeroWordNumbers).
     cursor.skipToToken();
     if (std::optional<double> word = cursor.wordNumber())
       return number_float(*word, "");
@@ -522,7 +522,9 @@ static size_t endOfComment(const std::string &text, size_t begin) {
 
 /// Replaces comments, and commas before closing brackets, by blanks.
 static std::string blankHandWriting(std::string text) {
-  // The last character that is no blank or comma, and the comma since then.
+  // `last` is the last character other than white space. `comma` is the offset
+  // of a comma that follows an element and is followed only by white space so
+  // far.
   char last = '{';
   size_t comma = std::string::npos;
   for (size_t i = 0; i < text.size();) {

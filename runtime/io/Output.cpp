@@ -375,8 +375,8 @@ static fs::path wholePath(const std::string &path) {
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
-/// Returns a text that two names of one regular file share, existing or not; ""
-/// for other files.
+/// Returns a text that is equal for two paths of the same regular file, which
+/// need not exist; "" if the path is that of something else.
 static std::string identityOf(const std::string &path) {
   struct stat status;
   if (path.empty())

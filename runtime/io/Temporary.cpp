@@ -175,7 +175,8 @@ static int makeTemporary(const std::string &path, Temporary::Kind kind,
     return -1;
   int flags = isDirectory ? O_RDONLY | O_DIRECTORY : O_RDWR | O_CREAT | O_EXCL;
   int handle = ::open(path.c_str(), flags | O_CLOEXEC, mode);
-  // Another process may sweep between creation and lock.
+  // Another process may have removed the file as left over, between its
+  // creation and the lock.
   bool isSwept =
       handle < 0 ? isDirectory && errno == ENOENT
                  : lockFile(handle) == EWOULDBLOCK || !isStillAt(handle, path);

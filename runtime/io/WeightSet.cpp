@@ -327,8 +327,8 @@ void io::refuseAdapter(const std::string &path) {
 }
 
 /// Groups the files of a directory by the prefix of their names before the
-/// shard number, as `model` of model-00001-of-00003; files without a number by
-/// their whole name.
+/// shard number, for example `model` of model-00001-of-00003; files without a
+/// number by their whole name.
 static std::map<std::string, std::set<std::string>>
 weightFilesOf(const std::vector<std::string> &names) {
   static const std::regex shard("(.*)-[0-9]+-of-([0-9]+)\\.safetensors");
@@ -365,7 +365,7 @@ static void requireAllShards(const std::string &directory,
 }
 
 /// Opens a directory without an index whose files do not have Hugging Face's
-/// current names, as gptq_model-4bit-128g.safetensors.
+/// current names, such as gptq_model-4bit-128g.safetensors.
 static WeightSet openOtherNames(const std::string &directory) {
   std::vector<std::string> names = listDirectory(directory, "H0330");
   std::string index;

@@ -26,8 +26,8 @@ struct SequenceEvent {
   std::string part; ///< Text that was added.
   std::optional<int32_t> token;
   std::vector<TokenLogprob> logprobs; ///< Of `token`, or of a prompt token.
-  /// Characters before that token: in the prompt for prompt tokens, else in the
-  /// generated text.
+  /// The number of characters before the event's token: in the prompt for a
+  /// token of the prompt, else in the generated text.
   int64_t offset = 0;
   std::optional<FinishReason> end;
 };

@@ -88,7 +88,8 @@ CompletionReply::logprobsOf(const CompletionChoice &part) const {
     auto add = [&](const TokenLogprob &each) {
       auto [token, logprob] = each;
       std::string name = wholeNameOf(token);
-      // Two tokens may have the same text: a byte token, and that character's.
+      // Two tokens may have the same text: a byte token, and the token of the
+      // character that is this byte.
       if (likeliest.contains(name))
         name = "token_id:" + std::to_string(token);
       likeliest[name] = logprob;

@@ -25,7 +25,7 @@ struct CompletionChoice {
   /// For each token: its log probability, then those of the likeliest tokens;
   /// empty if not requested.
   std::vector<std::vector<TokenLogprob>> logprobs;
-  /// Of the same tokens: number of characters before each.
+  /// For each token with log probabilities: the number of characters before it.
   std::vector<int64_t> offsets;
   std::string finish; ///< `stop` or `length`; empty: not finished.
 };

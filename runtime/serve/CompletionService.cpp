@@ -29,7 +29,8 @@ struct ActiveRequest {
   std::shared_ptr<HttpReply> http;
   std::optional<CompletionReply> writer;
   std::vector<uint64_t> ids; ///< Ids of its sequences.
-  /// Its choices, whole; only their indices if they are streamed.
+  /// The choices with all their text and tokens; with only their indices if the
+  /// answer is streamed.
   std::vector<CompletionChoice> texts;
   std::vector<bool> hasBegun;  ///< Whether a choice's first chunk was sent.
   std::vector<int64_t> echoed; ///< Characters of the echoed prompt, by choice.
@@ -77,7 +78,7 @@ private:
   /// Processes an event of the loop, on the server's thread.
   void take(const SequenceEvent &event);
   void takeStreamed(ActiveRequest &active, const CompletionChoice &part);
-  /// Starts choices with their prompts.
+  /// Begins the text of each choice with its prompt.
   void echo(ActiveRequest &active, const std::vector<Tokens> &prompts);
   void finish(ActiveRequest &active);
   void fail(const std::shared_ptr<ActiveRequest> &active,
@@ -330,7 +331,8 @@ void CompletionService::take(const SequenceEvent &event) {
   }
   if (!event.logprobs.empty() && owner->request.logprobs >= 0) {
     part.logprobs.push_back(event.logprobs);
-    // The prompt's text may have more characters than its decoded tokens.
+    // Offsets count characters of the echoed prompt, which may be longer than
+    // the decoded text of its tokens.
     int64_t prompt = owner->echoed[index];
     part.offsets.push_back(event.token ? prompt + event.offset
                                        : std::min(prompt, event.offset));

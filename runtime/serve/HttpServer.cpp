@@ -136,7 +136,8 @@ private:
   std::optional<http::request_parser<http::string_body>> parser;
   HttpAccess access;                ///< The request that is read or answered.
   std::string origin, askedHeaders; ///< CORS headers of that request.
-  /// Time at which reading began; then at which the head had arrived.
+  /// When reading of the request began; after its head has arrived, when that
+  /// was.
   Clock::time_point begun;
   std::weak_ptr<Reply> reply; ///< Reply to the request that is being answered.
   uint64_t numRequests = 0;
@@ -144,7 +145,7 @@ private:
   int64_t unsentBytes = 0, lingeringBytes = 0;
   unsigned version = 11;
   bool isHead = false; ///< HEAD request: the answer has no body.
-  /// Reading a request, whose time limit must not change.
+  /// Whether a request is being read. Its time limit must not be extended then.
   bool isReading = false;
   bool keepsAlive = false, isWriting = false, isAnswered = false,
        isRefused = false, isClosed = false;

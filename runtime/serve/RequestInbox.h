@@ -53,8 +53,9 @@ public:
     return {std::exchange(asked, {}), std::exchange(cancelled, {})};
   }
 
-  /// Calls `takeRequests`, which calls `take`, and `turn` in a loop until
-  /// `stopSignal` is not 0 and `isIdle`; returns the signal.
+  /// Calls `takeRequests` and `turn` in a loop until `stopSignal` is not 0 and
+  /// `isIdle` is true; returns the signal. `takeRequests` gets the requests by
+  /// `take`.
   int run(const std::function<int()> &stopSignal,
           const std::function<void()> &takeRequests,
           const std::function<bool()> &isIdle,

@@ -34,8 +34,8 @@ static EngineLimits commonLimits(const Engine &engine, const Engine *draft) {
   limits.maxChunk = std::min(limits.maxChunk, other.maxChunk);
   limits.numPages = std::min(limits.numPages, other.numPages);
   limits.maxContext = std::min(limits.maxContext, other.maxContext);
-  // Attention windows assume that the pages outside a window are counted by
-  // chunks, so drafted tokens must fit into one.
+  // With an attention window, a sequence has pages for one chunk beyond its
+  // window, so a token and its drafted tokens must fit into a chunk.
   limits.maxGuesses = std::min(limits.maxGuesses, limits.maxChunk - 1);
   bool seesAll = limits.window == 0 || other.window == 0;
   limits.window = seesAll ? 0 : std::max(limits.window, other.window);

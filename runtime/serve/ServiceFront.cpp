@@ -49,9 +49,9 @@ static constexpr const char *modelPrefix = "/v1/models/";
 static constexpr const char *posted[] = {
     "/v1/completions", "/v1/chat/completions", "/v1/embeddings"};
 
-/// Returns the path that a client may have meant: without /v1, or after its own
-/// base URL that already ends in /v1. The result is as "; ask /v1/completions",
-/// or empty.
+/// Returns a hint about the path that a client may have meant, such as "; ask
+/// /v1/completions", or "". A client may have left out /v1, or have put a base
+/// URL before the path.
 static std::string nearPath(std::string path,
                             const std::vector<std::string> &paths) {
   while (!path.empty() && path.back() == '/')

@@ -69,7 +69,8 @@ protected:
   void sendError(const Reply &reply, const std::string &path,
                  const ApiError &error);
   /// Throws an ApiError for an unknown model name (an empty one is allowed), or
-  /// if `more` sequences beside `now` exceed the limit.
+  /// if `more` sequences in addition to the present `now` would exceed the
+  /// limit.
   void admit(const std::string &model, int64_t now, int64_t more) const;
   /// Returns the tokens of a prompt. Throws an ApiError if there is none, or
   /// one is outside the vocabulary.

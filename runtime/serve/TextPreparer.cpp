@@ -33,7 +33,8 @@ EncoderText TextPreparer::prepare(const std::string &text,
   made.tokens = tokenizer->encodePrompt(prompt + text);
   if (prompt.empty())
     return made;
-  // As sentence-transformers counts them: without a closing special token.
+  // Count the prompt's tokens as sentence-transformers does: without the
+  // closing special token.
   made.unpooled = int32_t(tokenizer->encodePrompt(prompt).size());
   if (!tokenizer->closingTokens().empty())
     --made.unpooled;

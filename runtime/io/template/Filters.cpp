@@ -59,8 +59,8 @@ static Value toJson(const Value &input, const Arguments &arguments) {
   return input.json(style);
 }
 
-/// Returns the member that a filter's `attribute` names, as `a.b`, or the value
-/// itself.
+/// Returns the member that a filter's `attribute` names, such as `a.b`, or the
+/// value itself.
 static Value attributeOf(const Value &value, const Value &attribute) {
   if (attribute.isUndefined())
     return value;
@@ -471,7 +471,7 @@ static Value truncate(const Value &input, const Arguments &arguments) {
   return text + end;
 }
 
-/// Returns a member, never an element.
+/// The filter `attr`: returns a member, never an element.
 static Value attr(const Value &input, const Arguments &arguments) {
   std::string name = arguments.get(0, "name").string();
   Value found = memberOf(input, name);

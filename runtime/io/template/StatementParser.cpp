@@ -165,7 +165,8 @@ Statement StatementParser::statement(const std::string &word) {
     Flow flow = word == "break" ? Flow::Break : Flow::Continue;
     return [flow](const ScopePtr &, std::string &) { return flow; };
   }
-  // Marks the tokens that training predicts; only its content is rendered.
+  // The tag `generation` marks the tokens that training predicts. Only its
+  // content is rendered.
   if (word == "generation") {
     endTag();
     Statement body = block({"endgeneration"});

@@ -483,7 +483,8 @@ static bool isAlnum(uint32_t code) {
   return unicode::isLetter(code) || unicode::isNumber(code);
 }
 
-/// Whether there are letters with case, all of them in this one.
+/// Whether a text has letters with case, and all of them are upper case
+/// (`isUpper`) or lower case.
 template <bool isUpper>
 static Value isInCase(const Value &self, const Arguments &) {
   bool has = false, hasOther = false;

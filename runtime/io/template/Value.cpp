@@ -218,7 +218,8 @@ Value Value::at(const Value &key) const {
     });
     return found;
   }
-  // The names of groupby's pairs.
+  // A pair that the filter groupby returns has the members `grouper` and
+  // `list`.
   if (isTuple() && list().size() == 2 && key.isString() &&
       (key.string() == "grouper" || key.string() == "list"))
     return list()[key.string() == "list"];

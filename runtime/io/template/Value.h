@@ -137,7 +137,7 @@ public:
   std::string repr() const;
   /// Python's json.dumps().
   std::string json(const JsonStyle &style) const;
-  /// Names the type, as `a list`.
+  /// Names the type, for example `a list`.
   std::string kind() const;
 
 private:

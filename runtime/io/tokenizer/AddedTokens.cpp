@@ -27,7 +27,7 @@ AddedTokens::AddedTokens(const JsonValue &root, const TokenModel &model,
                  "download the tokenizer again");
     bool isSpecial = value.boolOr("special", false);
     bool isNormalized = value.boolOr("normalized", !isSpecial);
-    // A token that the model also has keeps its id.
+    // A token that is also in the model's vocabulary keeps its id there.
     if (std::optional<int32_t> known = model.find(content))
       id = *known;
     areNormalized.push_back(isNormalized);

@@ -70,7 +70,8 @@ struct Set {
   }
 
   /// Returns an expression that matches one character of the set. It is atomic:
-  /// if the text after it does not match, there is no other way to try.
+  /// PCRE2 does not look for another match of the set when the text after it
+  /// does not match.
   std::string text() const {
     if (others.empty() && members.empty())
       throw std::runtime_error("a part of a set is empty");
@@ -138,7 +139,8 @@ private:
       return copy();
     default:
       atom = out.size();
-      // With all bytes of the character.
+      // Copy all bytes of the character, so that a quantifier repeats all of
+      // them.
       do
         copy();
       while (at < in.size() && (static_cast<uint8_t>(in[at]) & 0xC0) == 0x80);
@@ -165,8 +167,9 @@ private:
       out += in[at] == 'm' ? 's' : in[at];
   }
 
-  /// Translates `{n,m}`. A `+` after it, or without a comma a `?`, repeats it
-  /// as a whole.
+  /// Translates `{n,m}`. In Ruby a `+` after an interval, or a `?` after one
+  /// without a comma, is a second quantifier, which repeats the interval as a
+  /// whole.
   void interval() {
     size_t end = in.find('}', at);
     std::string inner =
@@ -193,8 +196,8 @@ private:
 
   /// Translates an escape outside of sets, after the backslash.
   void escape() {
-    // Oniguruma treats these digits of Latin-1 as word characters here, but not
-    // in sets.
+    // Oniguruma's \w has these digits of Latin-1 outside of sets, but not
+    // inside.
     static const std::string word =
         propertyOf("word") + std::string("\\xB2\\xB3\\xB9\\xBC-\\xBE");
     switch (at + 1 < in.size() ? in[at + 1] : 0) {
@@ -329,7 +332,7 @@ private:
     return made;
   }
 
-  /// Parses a POSIX bracket, as [:alpha:].
+  /// Parses a POSIX bracket, such as [:alpha:].
   bool bracket(Set &to) {
     size_t end = in.find(":]", at + 2);
     if (end == std::string::npos)
@@ -346,7 +349,8 @@ private:
     return true;
   }
 
-  /// Adds these members, or all others.
+  /// Adds `members` to a set, or if `isNegated` all characters that are not
+  /// among them.
   void addMembers(Set &to, const std::string &members, bool isNegated) {
     bool isOne = members.compare(0, 3, "\\p{") == 0 &&
                  members.find('}') + 1 == members.size();

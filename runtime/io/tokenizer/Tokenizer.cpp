@@ -280,7 +280,8 @@ std::string TextStream::rest(const std::string &text) {
     std::vector<int32_t> after(ids.begin() + shown, ids.end());
     part = tokenizer.decode(after, /*withSpecial=*/false);
   }
-  // A token without text, as a special one, does not determine what comes next.
+  // A token without text, such as a special token, does not determine what
+  // comes next.
   if (!part.empty())
     ids.erase(ids.begin(), ids.begin() + shown);
   shown = ids.size();

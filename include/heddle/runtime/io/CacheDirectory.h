@@ -21,8 +21,9 @@ namespace heddle::io {
 /// is set.
 std::string cacheDirectory();
 
-/// Returns how many bytes the files of a directory may have together: `most`,
-/// or if less, a quarter of the free bytes of the file system and these files.
+/// Returns how many bytes the files of a directory may have together: the
+/// smaller of `most` and a quarter of the bytes that are free on the file
+/// system or used by these files.
 int64_t shareOfDisk(const std::string &directory, int64_t most);
 
 /// Removes the oldest files of a directory until `bytes` more fit into `limit`

@@ -105,7 +105,8 @@ struct CheckpointContents {
   std::vector<SharedTensor> masters;
   std::vector<SharedTensor> optimizer;
   CheckpointState state;
-  /// Files that are copied beside the weights if they exist, as tokenizer.json.
+  /// Files that are copied beside the weights if they exist, such as
+  /// tokenizer.json.
   std::vector<std::string> copies;
 };
 
@@ -114,7 +115,7 @@ struct CheckpointContents {
 /// H0433 when another run has the lock.
 std::unique_ptr<DirectoryLock> claimSaves(const std::string &directory);
 
-/// How a run that saves begins.
+/// The options with which a run that saves checkpoints starts.
 struct SaveStart {
   std::string resume;      ///< --resume; empty for a run from the beginning.
   bool overwrites = false; ///< The run may replace checkpoints of other runs.

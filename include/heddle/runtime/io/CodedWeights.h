@@ -58,17 +58,19 @@ struct CodedMatrix {
   }
 };
 
-/// Which inputs of a quantized matrix share scales, and in which order the
-/// values have the inputs.
+/// Which inputs of a quantized matrix share scales, and the order of the inputs
+/// in the dequantized values.
 struct InputGroups {
   /// Throws H0377 when the groups contradict the format.
   InputGroups(const CodedMatrix &matrix, const WeightSet &weights);
-  /// Throws H0377 where inputs cannot be sorted by group.
+  /// Throws H0377 unless all groups have the same number of inputs, which
+  /// sorting by group needs.
   void requireAlike(const CodedMatrix &matrix) const;
 
   std::vector<int32_t> ofInput; ///< Group of each input.
   std::vector<int32_t> inputAt; ///< Input at each row of the values.
-  /// All groups have the same number of inputs, once inputs are sorted.
+  /// Whether all groups have the same number of inputs, so that inputs can be
+  /// sorted by group.
   bool areAlike = true;
 };
 
@@ -101,7 +103,7 @@ private:
 /// Suffix of the name of a matrix whose inputs are sorted by group.
 inline constexpr std::string_view byGroupEnd = ".by_group";
 
-/// Returns the name that a matrix has in files.
+/// Returns the name that a matrix has in files, without `byGroupEnd`.
 inline std::string nameInFile(std::string name) {
   size_t end = name.size() - std::min(name.size(), byGroupEnd.size());
   if (name.compare(end, std::string::npos, byGroupEnd) == 0)

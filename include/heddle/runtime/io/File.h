@@ -53,8 +53,8 @@ public:
   /// Copies bytes with read calls. If the file was truncated, this throws
   /// H0432, where an access to `data` would end the process.
   void read(int64_t offset, int64_t bytes, void *destination) const;
-  /// Drops pages that have been read from this process's resident memory. They
-  /// can still be read, from the file.
+  /// Lets the system remove pages that this process has read from memory. Later
+  /// accesses read them from the file again.
   void forget(int64_t offset, int64_t bytes) const;
 
 private:
@@ -71,9 +71,9 @@ private:
 const char *mappedFileAt(const void *address);
 
 /// An output that is not complete yet: a temporary file beside the file that
-/// `path` leads to (symbolic links are followed). A device or pipe, as
-/// /dev/stdout, is never replaced: the temporary file is in the system's
-/// directory for these, and `commit` copies its bytes to the device. Without
+/// `path` leads to (symbolic links are followed). A device or pipe, such as
+/// /dev/stdout, is never replaced: its temporary file is in the system's
+/// temporary directory, and `commit` copies the bytes to the device. Without
 /// `commit`, the destructor removes everything.
 class PendingOutput {
 public:
@@ -123,7 +123,8 @@ private:
   std::unique_ptr<Hash> hash;
 };
 
-/// A file that several processes write at the same time, each other ranges.
+/// A file that several processes write at the same time, each in ranges of its
+/// own.
 class SharedFile {
 public:
   /// Opens an existing file.

@@ -6,7 +6,7 @@
 //
 // Declares and reads command-line flags with CLI11, for the driver and for
 // compiled binaries. A flag with a value has a range; another value is a
-// CLI::ValidationError, as `--threads: "0" is not a whole number from 1 to
+// CLI::ValidationError, such as `--threads: "0" is not a whole number from 1 to
 // 1024`.
 //
 //===----------------------------------------------------------------------===//
@@ -64,7 +64,7 @@ using Adviser = std::function<std::optional<Advice>(
 
 /// Quotes a text so that a shell reads it as one word.
 std::string shellWord(const std::string &text);
-/// Returns the verb with its parents, as `heddle data prepare`.
+/// Returns the verb with its parents, such as `heddle data prepare`.
 std::string nameOf(const CLI::App &verb);
 
 /// Describes an error in a command line: `rangeCode` for a value outside its

@@ -100,7 +100,8 @@ public:
 
   /// Where the value begins; without line and column if not `isTextFile`.
   SourceLocation location() const;
-  /// The keys that lead from the root to this value, as `optimizer.params.lr`.
+  /// The keys that lead from the root to this value, such as
+  /// `optimizer.params.lr`.
   const std::string &path() const { return valuePath; }
   /// Describes the value for messages: `the string "auto"`, `an object`.
   std::string describe() const;
@@ -139,9 +140,9 @@ struct JsonMember {
   SourceLocation keyLocation() const;
 };
 
-/// Parses `text`; throws UserError with the codes of `source`. The first of two
-/// members with the same key counts. If `duplicates` is given, such keys are
-/// added to it instead of throwing.
+/// Parses `text`; throws UserError with the codes of `source`. If `duplicates`
+/// is given, keys that an object has twice are added to it instead of throwing,
+/// and the first member with such a key counts.
 JsonValue parseJson(const std::string &text, JsonSource source,
                     std::vector<Diagnostic> *duplicates = nullptr);
 

@@ -31,7 +31,7 @@ std::string plainDirectory(const std::string &directory);
 struct OffloadDirectories {
   /// For roles without an entry of their own; empty: not given.
   std::string all;
-  /// Directories of single roles; empty: `all` counts.
+  /// Directories of single roles; empty: the role uses `all`.
   plan::PerFile<std::string> own;
 
   /// Parses a text; nothing if it is malformed. "" names no directory.
@@ -47,8 +47,8 @@ struct OffloadDirectories {
     return std::all_of(own.values.begin(), own.values.end(),
                        [](const auto &each) { return each.empty(); });
   }
-  /// Overrides entries with those of `stronger`; its `all` replaces every
-  /// role's.
+  /// Overrides entries with those of `stronger`. If `stronger.all` is given, it
+  /// replaces the directories of all roles.
   void take(const OffloadDirectories &stronger);
 };
 

@@ -52,8 +52,8 @@ public:
   /// multiples of this.
   static constexpr int64_t pageBytes = 4096;
   /// Bytes of the pages that are read for one row of `rowBytes` in a table at
-  /// `offset`. All rows get the worst case, so that rows in memory have equal
-  /// distances.
+  /// `offset`. This is the most that any row needs, so that rows in memory are
+  /// at equal distances.
   static int64_t bytesForRow(int64_t offset, int64_t rowBytes) {
     int64_t step = std::gcd(std::gcd(offset, rowBytes), pageBytes);
     int64_t end = pageBytes - step + rowBytes;
@@ -75,8 +75,8 @@ public:
   /// Whether the file is opened for direct I/O.
   bool isDirect() const { return direct; }
 
-  /// Sets the function that names the bytes at an offset in errors, as `the
-  /// state h.0.attn.weight`.
+  /// Sets the function that names the bytes at an offset in errors, such as
+  /// `the state h.0.attn.weight`.
   void nameBytes(std::function<std::string(int64_t offset)> name) {
     nameAt = std::move(name);
   }

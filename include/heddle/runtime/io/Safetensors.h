@@ -32,11 +32,13 @@ struct TensorInfo {
   std::string file;   ///< Path of the file that holds it.
   int64_t offset = 0; ///< From the beginning of that file.
   int64_t bytes = 0;
-  /// Set for a matrix whose file holds quantized codes (CodedWeights.h). It has
-  /// no bytes of its own; `isTransposed` if it is [outputs, inputs].
+  /// Set for a matrix whose file holds quantized codes (CodedWeights.h): the
+  /// tensors that its values are computed from. WeightSet::hold computes them.
+  /// `isTransposed` says that the shape is [outputs, inputs].
   std::shared_ptr<const CodedMatrix> coded;
   bool isTransposed = false;
-  /// The order of the inputs of `coded`, not the matrix itself.
+  /// Whether this tensor is the order of the inputs of `coded`, rather than the
+  /// matrix.
   bool isOrder = false;
   int64_t numElements() const;
 };
@@ -46,9 +48,9 @@ int64_t dtypeBits(const std::string &dtype);
 /// Whether it is a float type that can be converted to the others: F32, F64,
 /// BF16, F16.
 bool isFloatType(const std::string &dtype);
-/// The name that config.json has for such a type, as `bfloat16`.
+/// The name that config.json has for such a type, such as `bfloat16`.
 const char *nameInConfig(const std::string &dtype);
-/// Formats a shape, as `[768, 2304]`.
+/// Formats a shape as in `[768, 2304]`.
 std::string shapeToString(const std::vector<int64_t> &shape);
 
 /// The header of one file.
@@ -80,7 +82,7 @@ public:
   /// The files, in the order of their names.
   const std::vector<std::string> &files() const { return fileNames; }
   /// Prefixes of PyTorch's wrappers that were removed from the names of
-  /// tensors, as `_orig_mod., module.`; "" when there were none.
+  /// tensors, such as `_orig_mod., module.`; "" when there were none.
   const std::string &wrappers() const { return wrapperNames; }
   /// The metadata of the first file.
   const std::map<std::string, std::string> &metadata() const { return meta; }
@@ -125,8 +127,8 @@ void refuseAdapter(const std::string &path);
 /// Opens one safetensors file.
 WeightSet openSafetensors(const std::string &path);
 
-/// A tensor to write: its bytes are `data`, or if that is null, what `produce`
-/// passes to its argument, chunk by chunk.
+/// A tensor to write. Its bytes are `data`, or if that is null, the chunks for
+/// which `produce` calls its argument, in order.
 struct TensorToWrite {
   using Sink = std::function<void(const void *data, int64_t bytes)>;
   std::string name;
@@ -137,8 +139,8 @@ struct TensorToWrite {
 };
 
 /// A tensor of a file that all ranks write together. All ranks pass the same
-/// tensors. `pieces` passes the ranges that this rank writes to its argument,
-/// each with its offset in the tensor.
+/// tensors. `pieces` calls its argument for each range that this rank writes,
+/// with the range's offset in the tensor.
 struct SharedTensor {
   using Sink =
       std::function<void(int64_t offset, const void *data, int64_t bytes)>;

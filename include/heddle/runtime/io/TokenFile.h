@@ -70,7 +70,7 @@ public:
   /// Bytes per token.
   int64_t tokenBytes() const { return width; }
   /// Throws H0347 unless the file has at least `needed` tokens; `what` says
-  /// what needs them, as `one batch of 4 rows x 256 tokens`.
+  /// what needs them, such as `one batch of 4 rows x 256 tokens`.
   void requireSize(int64_t needed, const std::string &what) const;
 
 private:

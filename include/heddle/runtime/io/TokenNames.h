@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Finds a model's special tokens by their roles, as `eos_token`, in the files
-// beside its tokenizer.json.
+// Finds a model's special tokens by their roles, such as `eos_token`, in the
+// files beside its tokenizer.json.
 //
 //===----------------------------------------------------------------------===//
 

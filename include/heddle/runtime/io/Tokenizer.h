@@ -40,8 +40,8 @@ public:
   /// The special tokens before a text, and those after it.
   virtual std::vector<int32_t> openingTokens() const { return {}; }
   virtual std::vector<int32_t> closingTokens() const { return {}; }
-  /// Returns the special token of a role, as `eos_token`, if the files beside
-  /// tokenizer.json or the tokenizer's class name one (TokenNames.h).
+  /// Returns the special token of a role, such as `eos_token`, if the files
+  /// beside tokenizer.json or the tokenizer's class name one (TokenNames.h).
   virtual std::optional<int32_t> namedToken(const std::string &) const {
     return std::nullopt;
   }
@@ -53,8 +53,8 @@ public:
   /// byte-level tokenizer may return invalid UTF-8.
   virtual std::string decode(const std::vector<int32_t> &ids,
                              bool withSpecial = true) const = 0;
-  /// Returns how a token is written after other tokens, special or not: bytes,
-  /// maybe incomplete characters.
+  /// Returns the bytes that a token, special or not, adds to a text after other
+  /// tokens. They may be an incomplete character.
   virtual std::string pieceOf(int32_t id) const = 0;
   /// Whether a text may be split before a space between two letters and its
   /// parts encoded one by one, with the same result.

@@ -30,13 +30,13 @@ public:
   /// `most`.
   static ValueRange numbers(double least, double most, bool belowMost = false);
   static ValueRange choices(std::vector<std::string> all);
-  /// Accepts any text that is not empty; `what` describes it, as "a path".
+  /// Accepts any text that is not empty; `what` describes it, such as "a path".
   static ValueRange text(std::string what);
   /// Accepts texts for which `matches` is true.
   static ValueRange matching(std::string what,
                              bool (*matches)(const std::string &));
 
-  /// Describes the range, as "a whole number from 1 to 1024".
+  /// Describes the range, for example "a whole number from 1 to 1024".
   std::string describe() const;
   /// Whether `value`, as the user wrote it, is in range. Removes leading zeros
   /// of an integer, which some readers take for octal.

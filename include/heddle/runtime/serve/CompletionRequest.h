@@ -56,7 +56,7 @@ struct CompletionRequest {
   std::optional<int64_t> maxTokens; ///< Limit of new tokens for each choice.
   SamplingOptions sampling;         ///< All but the random `stream`.
   std::optional<uint64_t> seed;
-  /// Likeliest tokens reported with each token; -1: none.
+  /// Number of likeliest tokens that are reported with each token; -1: none.
   int64_t logprobs = -1;
   std::vector<std::string> stops;
   bool echoes = false; ///< For completions: choices begin with the prompt.

@@ -63,16 +63,16 @@ struct Feed {
   uint64_t sequence = 0;       ///< Id, unique among live sequences.
   std::vector<int32_t> tokens; ///< At least one.
   int64_t position = 0;        ///< Position of the first token, from 0.
-  /// Page table: page `i` holds the positions from i * pageTokens on, up to
-  /// that of the last token at least. The engine writes positions `position` to
-  /// `position + tokens.size() - 1`, and reads these and all earlier ones that
-  /// are seen from there. Those were written by earlier feeds of this sequence,
-  /// or of one with the same beginning. Pages that are not seen may be
-  /// `noPage`.
+  /// Page table: page `i` holds the positions from i * pageTokens on. There are
+  /// pages up to the last token's at least. The engine writes positions
+  /// `position` to `position + tokens.size() - 1`. It reads these, and earlier
+  /// positions inside the attention window, which were written by earlier feeds
+  /// of this sequence or of one with the same beginning. Pages outside the
+  /// window may be `noPage`.
   std::vector<int32_t> pages;
-  /// Number of last tokens whose logits are returned. A feed of more than 1 +
-  /// maxGuesses tokens can return one, or if it has at most `maxScored` tokens,
-  /// all.
+  /// For how many of the last tokens logits are returned. A feed of more than 1
+  /// + maxGuesses tokens can return those of one token. If it has at most
+  /// `maxScored` tokens, it can also return those of all.
   int64_t numLogits = 0;
   int64_t group = 0; ///< Group of ranks that has the pages and computes it.
 };

@@ -74,7 +74,7 @@ public:
   virtual bool isGone() const = 0;
   /// Called when the client closes the connection before the answer has ended.
   std::function<void()> onClose;
-  /// Methods for an answer with status 405, as "GET, HEAD".
+  /// Methods for an answer with status 405, such as "GET, HEAD".
   std::string allowed;
   /// For the access log: status and reason of an answer that fails after it has
   /// begun.

@@ -170,17 +170,18 @@ private:
   void preempt(Sequence &seq);
   /// Drafts tokens for the sequences whose prompts are computed.
   void guess();
-  /// Returns the number of tokens to draft: as far as they are useful and there
-  /// are pages.
+  /// Returns the number of tokens to draft: at most as many as the sequence may
+  /// still need, and as there are pages for.
   int64_t roomForGuesses(Sequence &seq);
   void collectFeeds();
-  /// Takes at most `promptTokens` tokens of prompts.
+  /// Adds a feed for each running sequence of the group; the feeds have at most
+  /// `promptTokens` tokens of prompts in all.
   void collectFeeds(Group &group, int64_t promptTokens);
   /// Returns the limit of prompt tokens for a group in this run.
   int64_t promptTokensOfRun() const;
   void takeResult(Sequence &seq, const Feed &feed, float *logits);
-  /// Returns the number of positions in the cache, or if there is a draft in
-  /// both caches.
+  /// Returns the number of the sequence's positions in the cache; with a draft,
+  /// those that are in both caches.
   int64_t cached(const Sequence &seq) const {
     return drafter ? std::min(seq.computed, seq.drafted) : seq.computed;
   }
@@ -192,8 +193,9 @@ private:
   static bool isScored(const Sequence &seq) {
     return seq.request.scoresPrompt && !seq.hasBegun;
   }
-  /// Reports prompt tokens after the `count` from `position` on, whose logits
-  /// these are, and before that the prompt's first token. Returns how the
+  /// Reports prompt tokens with their log probabilities. `logits` are those of
+  /// `count` tokens from `position` on; each gives the probability of the next
+  /// token. Reports the prompt's first token before all others. Returns how the
   /// sequence ended, if so.
   std::optional<FinishReason> tellPrompt(Sequence &seq, int64_t position,
                                          int64_t count, float *logits);

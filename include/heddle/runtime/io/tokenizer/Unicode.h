@@ -42,9 +42,9 @@ void forEach(const std::string &text, Visitor visit) {
 
 /// Whether a text is valid UTF-8.
 bool isValid(const std::string &text);
-/// Replaces invalid UTF-8 by U+FFFD: one for the bytes that could begin a
-/// character, or for one byte. Decoders of the WHATWG and Python's
-/// errors="replace" do the same.
+/// Replaces invalid UTF-8 by U+FFFD: one for each sequence of bytes that could
+/// begin a character, and one for any other byte. Decoders of the WHATWG and
+/// Python's errors="replace" do the same.
 std::string replaceInvalid(const std::string &text);
 
 /// Counts characters as Python's len() does; invalid UTF-8 counts as by
@@ -72,7 +72,8 @@ bool isDecimal(uint32_t code);
 bool isDigit(uint32_t code);
 /// All except controls, separators and unassigned code points.
 bool isGraphic(uint32_t code);
-/// General categories Lu (upper), Ll (lower), and these and Lt (cased).
+/// General category Lu for `isUpper`, Ll for `isLower`, and Lu, Ll or Lt for
+/// `isCased`.
 bool isUpper(uint32_t code);
 bool isLower(uint32_t code);
 bool isCased(uint32_t code);
