@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Adds in f32, in the order of k. Threads compute ranges of the result's
-// columns, a block of columns and a packed panel of rows of a at a time.
+// Computes a product. Sums are in f32, in the order of k. Threads compute
+// ranges of the result's columns, a block of columns and a packed panel of rows
+// of a at a time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -118,7 +119,8 @@ public:
 private:
   int64_t panels() const { return (m + panelRows - 1) / panelRows; }
 
-  /// Calls `work` with each number below `count`, on as many threads as pay.
+  /// Calls `work` with each number below `count`: on all cores, or on one
+  /// thread if the product is small.
   template <typename Work> void spread(int64_t count, const Work &work) const {
     std::atomic<int64_t> next{0};
     auto take = [&] {

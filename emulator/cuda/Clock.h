@@ -25,7 +25,7 @@ namespace heddle::rt::cuda {
 /// before a point.
 using Clock = std::vector<uint64_t>;
 
-/// Extends `clock` to everything that comes before either.
+/// Extends `clock` to everything that comes before `clock` or `other`.
 inline void join(Clock &clock, const Clock &other) {
   if (clock.size() < other.size())
     clock.resize(other.size());
@@ -43,9 +43,9 @@ struct Fault {
 /// A command that was submitted to a stream.
 struct Command {
   std::string name; ///< As "a copy of 12 bytes".
-  /// Bytes that it reads and writes, as far as known.
+  /// The bytes that the command reads and writes, as far as known.
   emulator::AccessedRanges memory;
-  /// Executes it, and may add to `memory`. Throws a Fault.
+  /// Executes the command, and may add to `memory`. Throws a Fault.
   std::function<void(emulator::AccessedRanges &memory)> run;
   /// For commands that wait for other processes. `begin` is called once, when
   /// all commands before it are done; then `isReady` is called until it returns

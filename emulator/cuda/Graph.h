@@ -55,9 +55,10 @@ public:
 
   void add(StreamHandle stream, Command command);
   void record(StreamHandle stream, EventHandle event);
-  /// A captured stream waits for an event, or a stream joins the capture.
+  /// Lets a captured stream wait for an event. A stream that waits for an event
+  /// of the capture joins it.
   void wait(StreamHandle stream, EventHandle event);
-  /// The event was recorded outside of the capture.
+  /// Called when an event is recorded outside of the capture.
   void forget(EventHandle event) { points.erase(event); }
   /// Whether all captured commands come before the end of the first stream.
   bool isJoined() const;

@@ -18,9 +18,9 @@
 
 namespace heddle::rt::cuda {
 
-/// The allocations of cuMemAlloc and cuMemHostAlloc. Addresses of GPU memory
-/// are inaccessible for the host, so that a program that follows one crashes;
-/// the bytes are in another mapping. New memory is filled with NaN.
+/// The allocations of cuMemAlloc and cuMemHostAlloc. The host cannot access
+/// addresses of GPU memory, so a program that dereferences one crashes; the
+/// bytes are in another mapping. New memory is filled with NaN.
 class Memory {
 public:
   explicit Memory(const Settings &settings) : settings(settings) {}
@@ -35,9 +35,9 @@ public:
 
   /// The bytes of a range; null if it is not inside one allocation.
   char *at(DevicePointer address, size_t bytes) const;
-  /// Whether it is an address in GPU memory.
+  /// Whether `address` is in GPU memory.
   bool isOnGpu(DevicePointer address) const;
-  /// Whether it is an address in any allocation.
+  /// Whether `address` is in any allocation.
   bool isKnown(DevicePointer address) const { return find(address); }
 
   size_t total() const;

@@ -28,7 +28,7 @@ public:
   void add(const Command &command, size_t stream);
   /// Forgets accesses that come before every command that is still to be added.
   void forgetBefore(const Clock &floor);
-  /// Whether there are enough segments for forgetBefore to pay.
+  /// Whether there are so many segments that forgetBefore is worth its time.
   bool isLong() const { return segments.size() >= most; }
   /// Forgets all accesses.
   void clear() { segments.clear(); }

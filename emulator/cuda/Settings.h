@@ -57,9 +57,9 @@ struct Settings {
   int64_t freeBytes = -1;  ///< -1: what the chip has.
   int64_t faultAt = -1;    ///< Number of the launch at which the GPU fails.
   bool isFaultEcc = false; ///< The failure is an ECC error.
-  /// A signal (SIGKILL, SIGSTOP, or 0 for none) for this process, and when it
-  /// is sent: at call number `signalAt` of a function, or at that "kernel" or
-  /// "exchange".
+  /// A signal for this process: SIGKILL, SIGSTOP, or 0 for none. It is sent at
+  /// event number `signalNumber` of the kind `signalAt`: the name of a driver
+  /// function, "kernel" or "exchange".
   int signal = 0;
   std::string signalAt;
   int64_t signalNumber = 0;

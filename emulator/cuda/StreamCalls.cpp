@@ -28,7 +28,7 @@ Result cuda::cuStreamCreate(StreamHandle *stream, unsigned flags) {
   });
 }
 
-/// Commands that were submitted to it are still executed.
+/// Commands that were submitted to the stream are still executed.
 Result cuda::cuStreamDestroy_v2(StreamHandle stream) {
   return inContext([&](ContextData &context) {
     return context.streams.erase(stream) ? Success : InvalidHandle;

@@ -19,8 +19,8 @@ using namespace heddle;
 using namespace heddle::rt;
 using namespace heddle::rt::cuda;
 
-/// Another process may wait for commands of this one while this host does not
-/// call the driver. A GPU would execute them anyway; here a thread does, if the
+/// A GPU executes commands also while the host does not call the driver, and
+/// another process may wait for them. So this thread executes them if the
 /// program has not called the driver for some time.
 static void goOnAlone() {
   constexpr std::chrono::milliseconds pause(20), idle(100);
@@ -46,7 +46,7 @@ static void goOnAlone() {
 /// Finds the bytes that a command accesses; false if they are not in GPU
 /// memory.
 static bool findBytes(const ContextData &context, const EmulatedWork &work,
-                       emulator::AccessedRanges &touched) {
+                      emulator::AccessedRanges &touched) {
   for (EmulatedAccess *access = work.accesses;
        access < work.accesses + work.numAccesses; ++access) {
     if (access->bytes == 0)

@@ -36,7 +36,8 @@ struct EventData {
   bool isCaptured = false; ///< Whether it was last recorded in a graph.
   bool isTimed = false;
   int64_t graphs = 0; ///< Launched graphs when it was last recorded.
-  /// The time at which the stream reached the event, in milliseconds; set then.
+  /// The time at which the stream reached the event, in milliseconds. It is set
+  /// when the stream gets there.
   std::shared_ptr<double> time;
 };
 

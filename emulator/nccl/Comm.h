@@ -59,10 +59,10 @@ public:
 
   /// Tells `peer` that a receive from it is ready here.
   void post(int peer);
-  /// How many receives that `peer` has posted no send of this rank has matched
-  /// yet.
+  /// The number of receives that `peer` has posted and that no send of this
+  /// rank has matched yet.
   size_t posted(int peer);
-  /// Marks `count` of them as matched.
+  /// Marks `count` receives that `peer` has posted as matched.
   void meetPosted(int peer, size_t count);
 
   /// A connection to or from another rank.
@@ -100,8 +100,8 @@ private:
     std::string coming; ///< Start of a message that is still incomplete.
     std::deque<Message> messages;
     size_t posted = 0;
-    /// For each direction, that to this rank first: whether this end and the
-    /// peer's end are made.
+    /// Whether this end and the peer's end of a connection are made: [0] for
+    /// the connection from the peer to this rank, [1] for the other direction.
     bool isMade[2] = {}, isMadeThere[2] = {};
     bool isClosed = false;
   };

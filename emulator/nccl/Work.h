@@ -37,7 +37,8 @@ struct Call {
   void *target = nullptr;
 };
 
-/// Counts a call for HEDDLE_EMULATE_COUNTS, as the driver's are.
+/// Counts a call of an NCCL function, as calls of the driver are counted
+/// (HEDDLE_EMULATE_COUNTS).
 void count(const char *call);
 
 /// Bytes of an element; 0 if the type is unknown.

@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The PTX ISA only bounds the errors of these functions. Here each result has
-// an error within the bound, which depends on the operand and on
-// Options::approximate. A test that passes with several seeds does not depend
-// on one GPU's errors.
+// Implements functions such as ex2.approx and div.full. The PTX ISA only bounds
+// their errors. Here each result has an error within the bound, which depends
+// on the operand and on Options::approximate. A test that passes with several
+// seeds does not depend on one GPU's errors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -110,7 +110,8 @@ template <class F, bool Flushes> void function(Warp &warp, const Op &op) {
            [&](int i) { return approximate<F, Flushes>(a[i], seed); });
 }
 
-/// The same functions on 16-bit floats, whose own rounding hides the error.
+/// The functions above, on 16-bit floats. Rounding to 16 bits hides their
+/// errors.
 template <class F, class Format, int lanes>
 void narrowFunction(Warp &warp, const Op &op) {
   const uint16_t *a = warp.row<uint16_t>(op, 1);

@@ -82,8 +82,8 @@ void copy(Warp &warp, const Op &op) {
   });
 }
 
-/// The time up to which other warps learn of the copy: that of the warp's
-/// arrival, if one is in progress, otherwise now.
+/// Returns the time of the warp at which a copy counts as done: that of the
+/// cp.async.mbarrier.arrive which waits for the copy, or now if there is none.
 uint32_t timeOf(const Warp &warp, const AsyncCopy &copy) {
   for (const AsyncArrival &arrival : warp.cluster->arrivals)
     if (arrival.warp == warp.inCluster && arrival.lane == copy.lane &&

@@ -26,7 +26,7 @@ struct Mbarrier {
   int64_t expected = 0, pending = 0; ///< Numbers of arrivals.
   int64_t bytes = 0; ///< Pending bytes; negative if some came early.
   uint64_t phase = 0;
-  bool isTold = false; ///< Whether other blocks of the cluster have arrived.
+  bool isTold = false;    ///< Whether other blocks of the cluster have arrived.
   VectorClock next, done; ///< Knowledge of who arrived in this phase; the last.
 };
 
@@ -36,7 +36,8 @@ using Reduction = void (*)(char *to, const char *from, int64_t bytes);
 /// Up to 16 bytes of a bulk copy, and how many of them are inside the tensor.
 struct Chunk {
   int64_t shared = 0; ///< Offset in shared memory.
-  /// The other side: global, or the source's shared memory.
+  /// The host address of the bytes on the other side of the copy: in global
+  /// memory, or in the shared memory that is copied from.
   char *other = nullptr;
   int32_t bytes = 16, first = 0, last = 16;
 };
@@ -44,7 +45,7 @@ struct Chunk {
 /// A bulk copy to shared memory.
 struct BulkCopy {
   std::vector<Chunk> chunks;
-  /// The mbarrier to notify, and of how many bytes.
+  /// The mbarrier to notify, and the number of bytes that it is told.
   int64_t barrier = 0, bytes = 0;
   bool fillsNaN = false; ///< Fill outside of the tensor with NaN, not zeros.
   int32_t op = 0;
@@ -94,7 +95,8 @@ using Row = std::array<uint32_t, warpSize>;
 struct Products {
   std::vector<WarpProduct> open;
   std::vector<std::vector<WarpProduct>> groups;
-  /// By row; copied to registers at the wait.
+  /// The accumulators of products, by row. They are copied to the registers at
+  /// the wait.
   std::map<uint32_t, Row> accumulators;
   std::map<uint32_t, Row> fenced; ///< Values of rows at the last wgmma.fence.
   bool hasFence = false;

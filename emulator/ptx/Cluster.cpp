@@ -46,8 +46,8 @@ bool Cluster::isAwaited(int64_t barrier) const {
   return false;
 }
 
-/// Completes a copy that a warp waits for: the oldest, or a random one if
-/// orders are drawn.
+/// Completes a copy that a warp waits for: the oldest, or, with
+/// HEDDLE_EMULATE=seed:N, a random one.
 bool Cluster::landCopy() {
   // Copies may complete in any order.
   std::vector<size_t> awaited;

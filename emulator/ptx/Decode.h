@@ -41,7 +41,8 @@ public:
 
   size_t numOperands() const { return source.operands.size(); }
   const Operand &operand(size_t index) const;
-  /// Operand `index` is a result, or is read.
+  /// Adds operand `index` to the op: `result` as a row that it writes, `use` as
+  /// a row that it reads.
   void result(size_t index, Type type) { result(operand(index), type); }
   void use(size_t index, Type type) { use(operand(index), type); }
   void result(const Operand &operand, Type type);

@@ -39,7 +39,7 @@ struct Op {
   uint8_t results = 0;       ///< How many of `rows` are written.
   uint8_t operands = 0;
   bool guardNegated = false;
-  /// Whether it ends a basic block: a branch or an exit.
+  /// Whether the op ends a basic block: a branch or an exit.
   bool endsBlock = false;
   /// For loads that promise that the launch does not change the memory
   /// (ld.global.nc).

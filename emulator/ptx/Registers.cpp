@@ -20,7 +20,7 @@ namespace {
 enum RegisterFlags { Increases = 1 };
 constexpr int warpsOfGroup = 4;
 
-/// Fails unless the warps of the warpgroup have met since the last change.
+/// Fails unless the warps of the warpgroup have met since the last setmaxnreg.
 void checkMeeting(Warp &warp) {
   if (!warp.registerChanges)
     return;

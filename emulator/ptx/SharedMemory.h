@@ -29,7 +29,7 @@ struct VectorClock {
   std::vector<uint32_t> clocks;
   std::array<std::vector<uint32_t>, 2> fences; ///< Indexed by FenceOf.
 
-  /// Consumes the maximum of both, for each warp.
+  /// Sets each time to the later one of this clock's and of `from`'s.
   void add(const VectorClock &from);
 };
 
@@ -80,7 +80,7 @@ public:
   void release(int warp, VectorClock &to);
   /// As `release`, for the bulk copies that have completed.
   void releaseCopies(VectorClock &to) { release(numWarps, to); }
-  /// The accesses that are ordered before the warp, with its own.
+  /// Returns what a warp knows, its own accesses included.
   VectorClock knownBy(int warp);
   /// As `release`, but adds only that the warp has started.
   void releaseStart(int warp, VectorClock &to);
@@ -101,7 +101,8 @@ public:
       ++clock(warp, warp);
   }
 
-  /// The time of a warp; whether another warp knows that it has been reached.
+  /// `now` returns the time of a warp. `knows`: whether another warp knows that
+  /// this time has been reached.
   uint32_t now(int warp) { return isShadowed ? clock(warp, warp) : 0; }
   bool knows(int warp, int of, uint32_t time) {
     return !isShadowed || time <= clock(warp, of);

@@ -66,7 +66,7 @@ struct Warp {
   int inCluster = 0;   ///< Number in the cluster.
   State state = Done;
   int64_t barrier = 0, barrierThreads = 0; ///< The barrier that it waits at.
-  /// Whether it arrives at the barrier without waiting (bar.arrive).
+  /// Whether the warp arrives at the barrier without waiting (bar.arrive).
   bool countsOnly = false;
   /// The bar.red that gets the votes of all threads.
   const Op *reduction = nullptr;
@@ -204,9 +204,9 @@ struct Cluster {
   /// current and the previous phase.
   VectorClock known[2];
   VectorClock inits[2]; ///< The same, of mbarrier initializations only.
-  uint32_t phase = 0;  ///< The latest phase of the barrier with an arrival.
-  uint64_t events = 0; ///< Number of events that could wake a waiting warp.
-  uint64_t clock = 0;  ///< The value of %clock64.
+  uint32_t phase = 0;   ///< The latest phase of the barrier with an arrival.
+  uint64_t events = 0;  ///< Number of events that could wake a waiting warp.
+  uint64_t clock = 0;   ///< The value of %clock64.
   std::optional<RandomNumbers> draw; ///< Chooses the order in which warps run.
 
   /// Completes the phase of an mbarrier if nothing is pending.

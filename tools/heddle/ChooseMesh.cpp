@@ -108,7 +108,7 @@ static double secondsApart(const cost::ClusterCost &cost,
   const int64_t groups = plan::groupsOf(plan);
   if (ranks == 1)
     return 0;
-  // The page table dominates the size of the decision.
+  // Most bytes of the scheduling decision are the page table.
   int64_t pages = plan.serving.maxContext / plan::cachePageTokens;
   double seconds =
       cost.secondsOf({"data", "tensor"}, "send", /*calls=*/1,

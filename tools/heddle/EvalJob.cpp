@@ -25,7 +25,8 @@ int driver::runEvalJob(const eval::EvalOptions &options) {
   printer.isUsersModule = true;
   if (!read.module)
     return printer.exitCode;
-  // With --poison, execution finds lifetime errors that the checker may miss.
+  // With --poison no verifier runs: the execution itself is to find errors in
+  // lifetimes.
   if (!options.poison && failed(takeIn(*read.module, read.done)))
     return printer.exitCode;
   printer.defaultCode = "H0371";

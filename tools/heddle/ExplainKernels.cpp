@@ -35,7 +35,7 @@ struct Multiprocessor {
 };
 
 /// Zeroed memory that takes pages only where it is accessed. Allocations are
-/// aligned to 256, as on a GPU.
+/// aligned to 256 bytes, as on a GPU.
 class Zeros {
 public:
   explicit Zeros(int64_t bytes)
@@ -122,7 +122,8 @@ static double occupancyOf(const Multiprocessor &one, int64_t threads,
   return double(blocks * warps * emulator::warpSize) / double(one.threads);
 }
 
-/// Counts of a launch: exact within the budget, otherwise estimated.
+/// Counts what a launch does: exactly if that takes at most `budget`
+/// instructions of warps, otherwise estimated from some of its blocks.
 static json countLaunch(const emulator::Module &module,
                         const plan::GridLaunch &launch,
                         const Operands &operands) {

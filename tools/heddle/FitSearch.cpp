@@ -142,7 +142,7 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
     refuse(error.diagnostic);
     return std::nullopt;
   }
-  // The prefetch budget follows from the free memory.
+  // With budgets, memory-plan fetches ahead as far as they allow.
   config::Settings &settings = job.settings.values;
   settings.memoryBudget = hasLimits ? limits.device : 0;
   bool hasHost = factsOf(settings.target).hasDeviceMemory;
@@ -234,7 +234,7 @@ FitSearch::choices(const char *key, std::vector<std::string> all) const {
   return isGiven(key) ? std::vector<std::string>{""} : std::move(all);
 }
 
-/// Numbers from 1 that divide `size`.
+/// The divisors of `size`, the smallest first.
 static std::vector<int64_t> divisorsOf(int64_t size) {
   std::vector<int64_t> all;
   for (int64_t divisor = 1; divisor <= size; ++divisor)
@@ -258,7 +258,7 @@ std::vector<FitSearch::Mesh> FitSearch::meshes() const {
   return all;
 }
 
-/// With one data rank, ZeRO changes nothing.
+/// The ZeRO stages to try. With one data rank, ZeRO changes nothing.
 std::vector<std::string> FitSearch::stages(const Mesh &mesh) const {
   if (mesh.data == 1)
     return {""};
@@ -457,8 +457,8 @@ void FitSearch::searchPlaces(const Mesh &mesh) {
   }
 }
 
-/// Adds the fastest configuration with states in host memory once more, with
-/// these in pinned memory. It takes as many bytes, but the system cannot page
+/// Tries the fastest configuration with states in host memory once more, with
+/// pinned memory instead. That takes as many bytes, but the system cannot page
 /// them out.
 void FitSearch::addPinned() {
   using config::MemoryKind;

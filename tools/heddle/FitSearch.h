@@ -96,8 +96,9 @@ private:
     int64_t data;
   };
 
-  /// Flags for the memory of states, any of which may be the fastest, and for
-  /// which of them the host updates.
+  /// A choice of memory for the states. `places`: values of --place, any of
+  /// which may be the fastest. `updates`: values of --host-updates to try with
+  /// each.
   struct Placement {
     std::vector<std::string> places;
     std::vector<std::string> updates;
