@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reference evaluations of these operations.
+// Reference evaluations of attention, its gradient, the joining of partial
+// attention, and rotary embedding.
 //
 //===----------------------------------------------------------------------===//
 

@@ -47,8 +47,8 @@ struct CacheView {
                      int64_t head) const {
     return qkv[which] + (row * tokens + token) * strides[which] + head * dims;
   }
-  /// The index in the tensor of keys of feature `d` of the key at a position.
-  /// `value` is the same for values.
+  /// The index of feature `d` of the key at a position, in the tensor of keys.
+  /// `value` returns the index of a value's feature in the tensor of values.
   int64_t key(int64_t row, int64_t position, int64_t head, int64_t d) const {
     return (begin(row, position, head) + d) * pageTokens +
            position % pageTokens;

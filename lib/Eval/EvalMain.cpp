@@ -93,7 +93,8 @@ static bool requireTaken(const EvalOptions &options,
   return true;
 }
 
-/// The name of a port with that role which has no name of its own.
+/// The name of a port that has a role but no name of its own: the name of the
+/// role.
 static std::string keyOf(nn::PortRole role) {
   return stringifyPortRole(role).str();
 }

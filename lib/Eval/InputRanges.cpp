@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Checks integer inputs. The limits of ids, positions, segments and pages are
-// facts of the module.
+// Implements InputRanges.h. The module determines the limits of ids, positions,
+// segments and pages.
 //
 //===----------------------------------------------------------------------===//
 

@@ -52,7 +52,7 @@ plan::Mesh Interpreter::meshOf(ModuleOp module) {
   mesh = dist::meshOf(strategyOf(sources[0]));
   if (isLocal)
     return mesh;
-  // Simulate one rank for each stage; it stands for all ranks of the stage.
+  // Simulate one rank for each stage; it represents all ranks of the stage.
   mesh = mesh.along(dist::AxisRole::Pipeline);
   for (plan::Mesh::Axis &axis : mesh.axes)
     if (axis.role == dist::AxisRole::Pipeline)

@@ -48,7 +48,8 @@ public:
                                      llvm::ArrayRef<void *> refs,
                                      llvm::ArrayRef<int64_t> scalars,
                                      char *scratch, int64_t stride) = 0;
-  /// Calls the kernel with newly allocated scratch memory.
+  /// Calls the kernel as the other `launch` does, with newly allocated scratch
+  /// memory.
   mlir::LogicalResult launch(planir::KernelOp kernel,
                              llvm::ArrayRef<void *> refs,
                              llvm::ArrayRef<int64_t> scalars);

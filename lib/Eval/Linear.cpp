@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reference evaluations of these operations.
+// Reference evaluations of matrix products, also with packed weights, and of
+// their gradients.
 //
 //===----------------------------------------------------------------------===//
 

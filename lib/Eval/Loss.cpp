@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reference evaluations of the loss and of operations on rows.
+// Reference evaluations of cross-entropy and its gradient, of sums and weights
+// of losses, and of the choice of a row.
 //
 //===----------------------------------------------------------------------===//
 

@@ -52,8 +52,8 @@ static StateInfo describe(nn::StateOp op) {
   info.init = planir::initOf(op.getInitAttr());
   if (std::optional<nn::PackedAttr> packed = op.getPacked())
     info.packed.push_back(packed->toPlan());
-  // Only from the spmd phase on, types are those of shards; before, those of
-  // whole tensors.
+  // From the spmd phase on, a state has the type of its shard. Before, it has
+  // the type of the whole tensor.
   if (op.getWhole() && op.getStorage()) {
     info.placement = placementOf(cast<ShapedType>(*op.getWhole()),
                                  *op.getStorage(), op.getSegmentsAttr());
@@ -81,7 +81,8 @@ void ModelInterpreter::placeShards(nn::BucketOp bucket) {
   stateValues[bucket.getSymName()] = Tensor(bucket.getType());
   std::vector<std::string> axes =
       planir::namesOf(cast<ArrayAttr>(bucket.getStorage()->getDims()[0]));
-  // Axes without replicas split the members, not the flat bucket.
+  // Only axes whose ranks hold replicas of the members split the flat bucket.
+  // Other axes already split the members themselves.
   llvm::erase_if(axes, [](const std::string &axis) {
     return !dist::holdsReplicas(StringRef(axis));
   });
@@ -377,9 +378,8 @@ DictionaryAttr ModelInterpreter::portsOf(const ProgramName &name) {
   return program ? program->ports : DictionaryAttr();
 }
 
-/// For a program that returns a loss for each label: adds the sum and its
-/// weight to the outputs, as train-build-steps does, for the given part of the
-/// batch.
+/// For a program that returns a loss for each label: adds the mean loss and the
+/// weight of the labels to the outputs, as train-build-steps does.
 static void addLoss(ArrayAttr inputs, ArrayRef<Tensor> args,
                     ArrayRef<Tensor> losses,
                     SmallVectorImpl<PortValue> &given) {

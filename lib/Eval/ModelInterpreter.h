@@ -21,8 +21,8 @@
 namespace heddle::eval {
 
 /// Interprets an `nn.model`, from the import to the kernels phase. A launch
-/// executes the kernel's body, or from the kernels phase on its compiled
-/// object.
+/// interprets the kernel's body; from the kernels phase on it calls the
+/// compiled kernel.
 class ModelInterpreter : public RankInterpreter {
 public:
   /// `kernels` may be null if the model has no compiled kernels.

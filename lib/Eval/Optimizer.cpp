@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reference evaluations of these operations.
+// Reference evaluations of gradient norms, clipping and updates.
 //
 //===----------------------------------------------------------------------===//
 

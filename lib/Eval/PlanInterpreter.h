@@ -127,7 +127,8 @@ private:
   planir::ProgramOp program;
   mlir::SymbolTable symbols;
   std::shared_ptr<KernelRunner> kernels;
-  /// For each kind of memory, the region between two inaccessible pages.
+  /// The persistent memory and the arena of each kind of memory, each allocated
+  /// between two inaccessible pages.
   plan::PerMemory<std::shared_ptr<char>> persistent, arena;
   /// The queued work of the streams `copy` and `host`.
   mutable std::deque<std::function<void()>> deferred;

@@ -27,7 +27,8 @@ public:
                              int64_t stride) override;
 
 private:
-  /// There is one user of scratch memory: the whole launch.
+  /// KernelRunner allocates the scratch memory of one user, since a launch on a
+  /// GPU gets it as a whole.
   PtxRunner() : KernelRunner(/*users=*/1) {}
 
   llvm::StringMap<PtxKernel> kernels; ///< By the name of the plan.kernel.

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Called by tools/heddle/EvalJob.cpp with a verified module.
+// Executes a verified module for `heddle eval`. tools/heddle/EvalJob.cpp calls
+// it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Used by the interpreter and by tests of code generation.
+// Runs the launches of one plan.kernel in the PTX emulator, for the interpreter
+// and for tests of code generation.
 //
 //===----------------------------------------------------------------------===//
 

@@ -45,8 +45,8 @@ struct StateInfo {
   std::vector<int64_t> shape; ///< The rank's shard, apart from flat axes.
   plan::Placement placement;  ///< The shard's position in the whole.
   plan::Init init;
-  /// For a quantized or packed state, how it is computed; otherwise empty. As
-  /// in plan::State.
+  /// For a state that is quantized or packed from a weight: how it is computed,
+  /// in one element. Otherwise empty, as in plan::State.
   std::vector<plan::PackedWeight> packed;
   /// As plan::State::isCopy.
   bool isCopy() const {

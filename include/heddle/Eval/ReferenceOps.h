@@ -137,8 +137,8 @@ private:
   double keepFactor;
 };
 
-/// Attaches the evaluations in Elementwise.cpp. The other functions do the same
-/// for the files of their names.
+/// `attachElementwiseEvaluations` attaches the evaluations in Elementwise.cpp.
+/// Each of the other functions does this for the file of its name.
 void attachElementwiseEvaluations(mlir::MLIRContext &context);
 void attachLinearEvaluations(mlir::MLIRContext &context);
 void attachNormEvaluations(mlir::MLIRContext &context);

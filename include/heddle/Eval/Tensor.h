@@ -69,7 +69,7 @@ public:
   int64_t numBytes() const { return numElements() * byteSize(elementKind); }
   /// The size of the last dimension; 1 for rank 0.
   int64_t columns() const { return dims.empty() ? 1 : dims.back(); }
-  /// The product of all other dimensions.
+  /// The product of all dimensions except the last.
   int64_t rows() const;
 
   llvm::ArrayRef<double> floats() const;
