@@ -229,15 +229,16 @@ void DecodeBench::printKernels(const LoadedProgram &program) {
   kernels.print();
 }
 
-/// Times each launch of the last run of the first group once more, for decode
-/// and for the last chunk of a prompt. A program keeps its inputs until another
-/// one runs.
+/// Times each launch of the first group's decode program, and of the program
+/// for a prompt's last chunk, by running the launches again. A program keeps
+/// its inputs until another one runs.
 void DecodeBench::printKernels() {
   printKernels(
       engine.decodeProgram(batch.ofGroup(/*group=*/0, engine.limits().groups)));
   prompt(0);
   int64_t rest = (batch.context - 1) % engine.limits().maxChunk + 1;
-  // A short rest is computed by the decode program, in rows of one token.
+  // A short last chunk is computed by the decode program instead, one token per
+  // row.
   if (rest > 1 + engine.limits().maxGuesses)
     printKernels(*engine.prefillPrograms(rest).back());
 }
@@ -346,7 +347,8 @@ struct DecodeFigures {
   double prefillPerSecond() const {
     return double(std::min(batch.count, groups) * batch.context) / first;
   }
-  /// Whether some bytes came from the CPU's caches: memory is not that fast.
+  /// Whether some bytes came from the CPU's caches: they were read faster than
+  /// memory allows.
   bool isInCache() const { return bytes / median > readRate; }
   void printJson() const;
   void print() const;
@@ -438,8 +440,8 @@ static DecodeFigures figuresOf(Job &job, CompiledEngine &engine,
     figures.launches += commands.info(i).kernel() >= 0;
   figures.submissions = int64_t(commands.submissions());
   figures.bytes = sumOfRanks(ranks, bench.bytesOfRun());
-  // Of the ranks that measured a rate, take the best measurement: other
-  // programs can only slow them down.
+  // Take each rank's best measurement of the read rate: other programs can only
+  // slow it down.
   const std::vector<double> &rates = bench.readRates;
   figures.readRate =
       sumOfRanks(ranks, bench.bytesOfRun() > 0

@@ -205,7 +205,8 @@ static Feed rowOf(const Feed &feed, size_t token) {
 void CompiledEngine::compute(const std::vector<Feed> &feeds, float *logits) {
   job.ranks().beginStep(++numRuns);
   std::vector<Feed> rows;
-  // Target of each row's logits; null if they are not wanted.
+  // Where to write the logits of each row; null for a row whose logits are not
+  // wanted.
   std::vector<float *> places;
   for (const Feed &feed : feeds) {
     float *place = logits;

@@ -100,15 +100,16 @@ DataFeed::DataFeed(const std::vector<DataChoice> &files,
 
 void DataFeed::shuffle(uint64_t newSeed) { seed = newSeed; }
 
-/// Returns the rows of a file from a token on. A single file only gives whole
-/// batches.
+/// Returns the number of rows in a file from the token `origin` on. If the feed
+/// has a single file, only whole batches count.
 int64_t DataFeed::rowsFrom(const Source &source, int64_t origin) const {
   int64_t whole = sources.size() > 1 ? 1 : shape.rows;
   int64_t tokens = std::max<int64_t>(0, source.file.size() - 1 - origin);
   return tokens / (shape.seq * whole) * whole;
 }
 
-/// Starts with this pass, or with the next one if the pass is at its end.
+/// Starts the file at the position `pass`, or at the next pass if that one is
+/// at its end.
 void DataFeed::begin(Source &source, Pass pass) const {
   int64_t rest = source.file.size() - 1 - pass.origin;
   bool fits = rest > 0 && pass.permuted <= rest / shape.seq;
@@ -117,7 +118,8 @@ void DataFeed::begin(Source &source, Pass pass) const {
   source.pass = pass;
 }
 
-/// Returns the pass in which a run is after `rows` rows.
+/// Returns the pass, and the position in it, after this feed has read `rows`
+/// rows of the file.
 DataFeed::Pass DataFeed::passAfter(const Source &source, int64_t rows) const {
   Pass pass = source.pass;
   if (rows < pass.end - pass.next) {
@@ -157,7 +159,8 @@ int64_t DataFeed::chooseSource() {
   return best;
 }
 
-/// Advances the counts to `row`; starts over if they are already beyond it.
+/// Advances `taken` and `credit` of all files to row `row` of the mixture;
+/// starts over if they are already beyond that row.
 void DataFeed::advance(int64_t row) {
   if (row < at) {
     for (Source &source : sources) {

@@ -17,8 +17,8 @@
 
 namespace heddle::rt {
 
-/// Returns the prefix of a state's tensors in a checkpoint, as `exp_avg.`: the
-/// optimizer's name of the state, which the state has as a suffix in the plan.
+/// Returns the prefix of a state's tensors in a checkpoint, such as `exp_avg.`.
+/// In the plan the state's name has `exp_avg` as its suffix.
 std::string checkpointPrefix(const plan::State &state);
 
 /// Returns the parameters for which the checkpoint has no optimizer states

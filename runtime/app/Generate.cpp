@@ -81,8 +81,8 @@ namespace {
 /// A model that generates, with the tokens that end its output.
 class TextModel {
 public:
-  /// With `asksMakers`, parameters of sampling without a flag come from the
-  /// model's files.
+  /// With `asksMakers`, sampling parameters that no flag sets come from the
+  /// model's files (generation_config.json).
   TextModel(const GenerateOptions &options, Ranks &ranks, bool asksMakers)
       : job(options.job, ranks), options(options), ranks(ranks),
         asksMakers(asksMakers) {}

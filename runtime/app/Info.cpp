@@ -115,7 +115,8 @@ static std::string describeTexts(const plan::Plan &plan) {
   return "each token computes " + std::to_string(plan.seq) + " tokens: " + why;
 }
 
-/// Describes what only binaries that train have, or only those that serve.
+/// Describes settings that only training binaries have (batch, accumulation),
+/// or only serving ones (cache, requests).
 static ordered_json describePurpose(const plan::Plan &plan) {
   if (!isForServing(plan))
     return {{"batch", plan.batch},

@@ -16,7 +16,8 @@ using namespace heddle::rt;
 
 namespace {
 
-/// A column: an event, and the key of its value.
+/// A column of the CSV log: its name, and the event and JSON key from which its
+/// value comes.
 struct Column {
   const char *name, *event, *key;
 };

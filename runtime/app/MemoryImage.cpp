@@ -245,7 +245,8 @@ bool MemoryImage::isHuge() const {
   return huge >= int64_t(touched.size()) * hugePage / 10 * 9;
 }
 
-/// Reads the bytes of ranges that are not whole pages.
+/// Reads the bytes before and after the whole pages of each range, since only
+/// whole pages are mapped.
 void MemoryImage::readAround(int file, const std::string &path) const {
   for (const StoredPart &part : parts) {
     Pages pages = pagesOf(part);
@@ -259,7 +260,8 @@ void MemoryImage::readAround(int file, const std::string &path) const {
   }
 }
 
-/// Reads what is not mapped, and compares all blocks with their checksums.
+/// Reads the bytes that `way` does not map, and compares all blocks with their
+/// checksums.
 void MemoryImage::fill(int file, const std::string &path, LoadWay way,
                        const std::vector<uint64_t> &sums) const {
   if (way == LoadWay::Map)

@@ -53,8 +53,8 @@ int64_t Pooling::widthOf(int64_t width) const {
   return made;
 }
 
-/// Computes the weighted sum of the tokens' hidden states, divided by
-/// `divisor`.
+/// Computes the sum of the tokens' hidden states with weights
+/// `weightOf(token)`, divided by `divisor`.
 template <typename WeightOf>
 static void sum(const float *hidden, int64_t first, int64_t tokens,
                 int64_t width, WeightOf weightOf, double divisor, float *out) {

@@ -118,9 +118,9 @@ void LogFile::open(const std::string &newPath, bool append,
     put("\n");
 }
 
-/// Writes the oldest waiting record; returns an errno if that fails. The file
-/// then still ends with a complete record, also for programs that read it
-/// meanwhile.
+/// Writes the oldest waiting record; returns an errno if that fails. After an
+/// error a partly written record is removed again, so that programs that read
+/// the file see complete records.
 int LogFile::writeFirst() {
   std::string &record = waiting.front();
   if (!reader.takes(descriptor))

@@ -80,8 +80,8 @@ static ServiceOptions serviceOf(const ServeOptions &options,
 
 namespace {
 
-/// Tells clients when a rank is lost, since this process then ends, whatever
-/// its engine does.
+/// Tells clients that a rank is lost. The process then ends, even while its
+/// engine computes.
 class LastWord {
 public:
   void set(Service *newService) {

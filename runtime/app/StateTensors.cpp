@@ -100,7 +100,8 @@ int64_t SourceReader::read(int64_t first, int64_t count,
       int64_t element = run.state + done;
       char *here = static_cast<char *>(target) + (element - first) * to;
       io::convertElements(source, dtype, here, type, part);
-      // With a stride, the same pages are read again by later elements.
+      // If the elements are strided, later elements are on the same pages, so
+      // these are kept.
       if (run.stride == 1)
         weights.forget(*tensor.info, (run.tensor + done) * from, part * from);
       int64_t found = io::firstNonFinite(here, type, part);
@@ -234,8 +235,8 @@ void SourceReader::failNonFinite(const std::string &type,
 
 namespace {
 
-/// Passes the elements of one tensor on in large chunks: strided elements are
-/// gathered, and adjacent chunks are merged.
+/// Passes the elements of one tensor to `sink` in large chunks: gathers strided
+/// elements, and merges adjacent chunks.
 class TensorWriter {
 public:
   TensorWriter(int64_t width, const io::SharedTensor::Sink &sink)
@@ -301,8 +302,9 @@ void heddle::rt::forEachPiece(
   flush();
 }
 
-/// Calls `visit(runs, elements)` for chunks of a value. The runs' local offsets
-/// count in `elements`, which is only valid during the call.
+/// Calls `visit(runs, elements)` for chunks of this rank's shard of a value.
+/// Local offsets in `runs` are relative to `elements`, a pointer that is only
+/// valid during the call.
 template <typename F>
 static void viewRuns(Session &session, const Value &value,
                      const RankShard &part, F visit) {
@@ -339,7 +341,8 @@ heddle::rt::shareTensor(Session &session, const std::string &name,
   return tensor;
 }
 
-/// Writes the elements of one tensor that this rank holds of a state.
+/// Writes those elements of a file's tensor that are in this rank's shard of a
+/// state.
 static void writeTensor(Session &session, const Value &value,
                         const RankShard &part,
                         const std::vector<plan::WeightSlice> &pieces,

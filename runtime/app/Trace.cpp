@@ -77,8 +77,9 @@ static nlohmann::json argumentsOf(const plan::Plan &plan,
   return arguments;
 }
 
-/// Returns the track of an entry: one for the host, one for each direction of
-/// copies, which may overlap, and one for kernels on the host's cores.
+/// Returns the trace's track for a command: 3 for kernels on the host's cores,
+/// 2 for asynchronous copies to files, 1 for other asynchronous copies, 0 for
+/// the rest. Commands of different tracks may overlap.
 static int64_t lineOf(const plan::Command &command) {
   if (command.stream == plan::Stream::Host)
     return 3;

@@ -198,8 +198,8 @@ static void readState(Job &job, UploadRing &ring, size_t index,
     reader.failNonFinite(type, bad);
 }
 
-/// Sets a state's initial value; `source` is the state itself, or the parameter
-/// that it is a copy of.
+/// Sets a state's initial value. `source` is the state itself or, if that is a
+/// copy, its parameter, whose name determines the random values.
 static void initialize(Job &job, UploadRing &ring, size_t index,
                        const State &source) {
   const State &state = job.plan().states[index];
@@ -271,8 +271,8 @@ private:
 
 } // namespace
 
-/// Reads elements of the weight of a state; computes initial values if `reader`
-/// is null.
+/// Reads elements of the weight that a packed state is computed from; generates
+/// initial values if `reader` is null.
 void WeightMaker::fill(const State &state, const SourceReader *reader,
                        const std::vector<ElementRange> &wanted,
                        std::vector<float> &values) {
@@ -320,7 +320,7 @@ GroupScales WeightMaker::wholeScales(const State &state,
   return codes;
 }
 
-/// Reads this rank's shard of the weight of a state.
+/// Reads this rank's shard of the weight that a packed state is computed from.
 void WeightMaker::readWeight(size_t index) {
   const State &state = job.plan().states[index];
   const plan::PackedWeight &packed = state.packed.at(0);
@@ -375,9 +375,9 @@ void WeightMaker::pack(size_t index) {
   session.host().release(value.address, value.numBytes());
 }
 
-/// Computes a parameter, or a copy of one in another type: both are the files'
-/// values in the state's type. A copy may be sharded differently, so it also
-/// reads its own elements from the files.
+/// Computes a parameter, or a copy of a parameter in another type, by
+/// converting the files' values to the state's type. A copy is not made from
+/// the parameter's shard, since it may be sharded differently.
 void WeightMaker::cast(size_t index) {
   if (weights)
     return readState(job, ring, index, *weights);

@@ -45,21 +45,22 @@ public:
   bool useLibrary() const { return library; }
 
 private:
-  /// Positions in the group, k after or before this rank.
+  /// The position in the group that is k after (or before) this rank's,
+  /// cyclically.
   int after(int k) const { return (self + k) % n; }
   int before(int k) const { return (self + n - k) % n; }
 
   void exchange(int to, const void *data, int64_t bytes, int from, void *into,
                 int64_t intoBytes);
-  /// A range of the elements of each part: all of them, or as many as fit into
-  /// the staging buffer.
+  /// A range of elements inside the part of each rank: at most as many as fit
+  /// into the staging buffer.
   struct Chunk {
     int64_t first, count;
   };
   /// Calls function(chunk) for all chunks.
   template <typename Function> void forEachChunk(Function function) const;
-  /// Returns the elements of a chunk in `rank`'s part of an all-reduce; the
-  /// last parts are shorter.
+  /// Returns the number of a chunk's elements in `rank`'s part of an
+  /// all-reduce; the last parts are shorter.
   int64_t countOf(Chunk chunk, int rank) const {
     int64_t left = plan::partElements(shape, rank) - chunk.first;
     return std::clamp<int64_t>(left, 0, chunk.count);
@@ -69,7 +70,8 @@ private:
   template <typename Function>
   void forEachRun(const PartLayout &layout, int part, Chunk chunk,
                   Function function) const;
-  /// Copy a chunk of part `part` out of a whole buffer, or into it.
+  /// takePart copies a chunk of part `part` out of a buffer with all parts,
+  /// putPart into it.
   void takePart(const PartLayout &layout, int part, Chunk chunk,
                 const void *whole, DType wholeType, void *to,
                 DType toType) const;

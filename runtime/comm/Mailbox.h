@@ -26,7 +26,7 @@ public:
     int peer = 0, tag = 0;
     void *data = nullptr;
     int64_t bytes = 0;
-    /// Size of the message once it is complete; -1 before.
+    /// Size of the received message in bytes; -1 until it is complete.
     int64_t arrived = -1;
   };
   /// A message that is arriving: its bytes go to `data`, then `complete` is

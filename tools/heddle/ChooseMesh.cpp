@@ -99,9 +99,9 @@ static void setMesh(CompileJob &job, int64_t data, int64_t tensor) {
   }
 }
 
-/// Communication that does not depend on the model: rank 0 sends its scheduling
-/// decision, and receives the logits of other groups' requests. Both overlap,
-/// but share rank 0's link.
+/// Seconds of the communication outside the plan's programs: rank 0 sends its
+/// scheduling decision, and receives the logits of other groups' requests. The
+/// two may overlap, but share rank 0's link.
 static double secondsApart(const cost::ClusterCost &cost,
                            const plan::Plan &plan, int64_t requests) {
   const int64_t ranks = plan.mesh.ranks();
@@ -189,7 +189,7 @@ void driver::chooseMesh(CompileJob &job, const config::Cluster &cluster,
   requireEnough(job.settings.values, cluster, goal);
   std::vector<Candidate> candidates = candidatesOf(job, cluster, goal);
   const Candidate *best = nullptr;
-  // Among equal meshes, the one with the fewest ranks.
+  // Among meshes with equal scores, choose the one with the fewest ranks.
   auto isBetter = [&](const Candidate &a, const Candidate &b) {
     return std::pair(a.score(goal), -a.data * a.tensor) >
            std::pair(b.score(goal), -b.data * b.tensor);

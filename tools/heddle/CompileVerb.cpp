@@ -329,8 +329,8 @@ static bool isOverBudget(const config::Settings &settings,
          isOver(bytes[MemoryKind::File], settings.fileBudget);
 }
 
-/// Seconds of a step with the flags and the change; nothing if they are invalid
-/// or exceed the budgets.
+/// Estimated seconds of a step with the change applied to the flags; nothing if
+/// the result is invalid or exceeds the budgets.
 static std::optional<double> costOf(const Change &change,
                                     const CompileFlags &flags,
                                     const SettingsFiles &files,

@@ -38,9 +38,10 @@ public:
   int exitCode = 0;
   std::string firstCode; ///< Of the first error; empty without one.
 
-  /// Reads a file by calling `read`. Errors without a code are about the file.
-  /// After the first one is printed, the process exits: MLIR's parser may write
-  /// to freed memory after an error in a region whose values are used outside.
+  /// Reads a file by calling `read`. An error without a code is reported as an
+  /// error in the file. The process exits after it has printed the first error:
+  /// MLIR's parser may write to freed memory after an error in a region whose
+  /// values are used outside.
   void parse(llvm::function_ref<void()> read);
 
 private:

@@ -26,11 +26,12 @@ nlohmann::json clusterJson(const plan::Plan &plan,
                            const cost::Cluster &cluster);
 void printCluster(const plan::Plan &plan, const cost::Cluster &cluster);
 
-/// A warning if updates on the host have no time (see
-/// ClusterCost::isHostUnrated).
+/// The warning that updates on the host count as no time, since the cluster
+/// file lacks their rate (see ClusterCost::isHostUnrated).
 std::string warnOfHostUpdates(const cost::Cluster &cluster);
 
-/// The axes of a line of traffic, such as `data,seq`.
+/// The axes over which a line of traffic communicates, such as `data` and
+/// `seq`.
 std::vector<std::string> axesOf(const rt::TrafficLine &line);
 /// Seconds of the line's exchanges; 0 if the link's rate is unknown.
 double secondsOf(const rt::TrafficLine &line, const cost::ClusterCost &cost);

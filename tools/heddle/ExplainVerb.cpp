@@ -104,8 +104,8 @@ static double flopsPerStep(const plan::Plan &plan) {
   return flops;
 }
 
-/// For each kind of communication and axes, the total, and within it each
-/// reason.
+/// Communication as JSON: for each collective and its axes the total, and in it
+/// an entry for each reason.
 static json communicationJson(const plan::Plan &plan, int64_t rank,
                               const cost::ClusterCost *cost) {
   std::vector<rt::TrafficLine> lines = trafficOf(plan, rank);

@@ -84,7 +84,8 @@ void FitSearch::setLimits() {
     limits.device = smaller(limits.device, limits.host);
 }
 
-/// Adds the memory of the rank that needs most.
+/// Raises the bytes of each kind of memory to those of this rank, if it needs
+/// more. The owners are those of the rank that needs most.
 static void addMemory(const plan::Memory &memory, Mixture &mixture) {
   if (memory.peakBytes() > mixture.bytes.total())
     mixture.owners = memory.owners;
@@ -122,8 +123,9 @@ bool FitSearch::mayBe(Wanted wanted, const Bytes &bytes) const {
 }
 
 /// Compiles the configuration that `flags` ask for. Returns nothing if it is
-/// impossible or not `wanted`. `ofModel` has the known bytes of parameters,
-/// gradients and optimizer (0: unknown), and receives them.
+/// impossible or not `wanted`. `ofModel` are the bytes of parameters, gradients
+/// and optimizer, as far as they are known (0: unknown); the compilation
+/// updates them.
 std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
                                        Wanted wanted, Bytes &ofModel) {
   bool hasLimits = wanted == Wanted::Fitting;
@@ -258,7 +260,8 @@ std::vector<FitSearch::Mesh> FitSearch::meshes() const {
   return all;
 }
 
-/// The ZeRO stages to try. With one data rank, ZeRO changes nothing.
+/// The values of --zero to try. With one data rank ZeRO changes nothing, so the
+/// flag is not given ("").
 std::vector<std::string> FitSearch::stages(const Mesh &mesh) const {
   if (mesh.data == 1)
     return {""};
@@ -370,8 +373,8 @@ bool FitSearch::add(const config::Flags &flags, Bytes &ofModel) {
   std::optional<Mixture> mixture = plan(flags, Wanted::Fitting, ofModel);
   if (!mixture)
     return false;
-  // Prefers larger micro-batches: they need fewer launches, whose cost the
-  // estimate does not include.
+  // Replace a configuration that only differs in a smaller micro-batch: a
+  // larger one needs fewer launches, whose cost the estimate does not include.
   auto like =
       std::find_if(fitting.begin(), fitting.end(), [&](const Mixture &other) {
         return areAlike(*mixture, other);
@@ -457,9 +460,9 @@ void FitSearch::searchPlaces(const Mesh &mesh) {
   }
 }
 
-/// Tries the fastest configuration with states in host memory once more, with
-/// pinned memory instead. That takes as many bytes, but the system cannot page
-/// them out.
+/// Takes the fastest configuration with states in host memory, and adds a
+/// second one with those states in pinned memory. That takes the same number of
+/// bytes, but the system cannot page them out.
 void FitSearch::addPinned() {
   using config::MemoryKind;
   const char *host = wordOf(MemoryKind::Host);

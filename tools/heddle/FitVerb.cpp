@@ -74,8 +74,8 @@ static ordered_json bytesOf(const Mixture &mixture) {
   return bytes;
 }
 
-/// Keys of rates that are missing in the cluster file for memories that
-/// configurations use. These memories only have a size, from a budget.
+/// Keys of transfer rates that the cluster file lacks although configurations
+/// use the memory: its size came from a budget.
 static std::vector<const char *> unratedMoves(const FitSearch &search,
                                               const config::Cluster &cluster) {
   bool isOnFile = false, isOnHost = false;

@@ -40,9 +40,9 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 using Clock = std::chrono::steady_clock;
 
 /// When a rank fails, the others get `graceToNotice` to end by themselves. Then
-/// they get SIGTERM, and after `graceToEnd` SIGKILL. If a rank hangs, the others
-/// fail after about seven seconds (runtime/comm/Heartbeat.cpp), so the job ends
-/// within ten seconds if the ranks obey SIGTERM.
+/// they get SIGTERM, and after `graceToEnd` SIGKILL. If a rank hangs, the
+/// others fail after about seven seconds (runtime/comm/Heartbeat.cpp), so the
+/// job ends within ten seconds if the ranks obey SIGTERM.
 static constexpr std::chrono::seconds graceToNotice(2), graceToEnd(5);
 
 //===----------------------------------------------------------------------===//
@@ -143,8 +143,8 @@ static std::string quote(const std::string &text) {
 std::string driver::remoteCommand(const std::string &directory,
                                   const Variables &variables,
                                   const std::vector<std::string> &command) {
-  // The shell execs the command, so $$ is the command's id. If the connection
-  // ends after a signal, no second signal is sent.
+  // The shell execs the command, so $$ is the command's process id. If the
+  // connection ends, the command gets SIGTERM, unless a signal was sent before.
   std::string script =
       "cd " + quote(directory) +
       " || exit; exec 3<&0; (n=; while read -r s; do kill -s \"$s\" $$; n=1; "

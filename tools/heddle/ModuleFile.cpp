@@ -39,7 +39,8 @@ static llvm::SmallVector<mlir::Operation *> findRoots(mlir::ModuleOp module) {
   return roots;
 }
 
-/// Checks that the models or programs of all stages come from one compilation.
+/// Checks that all pipeline stages in a dump have the same phase and strategy,
+/// as in the output of one compilation.
 static mlir::LogicalResult checkAlike(llvm::ArrayRef<mlir::Operation *> roots) {
   for (mlir::Operation *root : roots.drop_front())
     for (llvm::StringRef name : {"phase", "strategy"})

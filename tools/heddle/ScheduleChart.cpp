@@ -88,7 +88,8 @@ driver::Timetable driver::replayLines(const std::vector<StageLine> &stages) {
   for (size_t i = 0; i < stages.size(); ++i) {
     table.idle.push_back(replay.idleShare(i));
     auto &cells = table.stages.emplace_back();
-    // The last entry is the optimizer, which has no time here.
+    // Leave out the last entry, the optimizer, whose time is not part of the
+    // schedule.
     for (size_t j = 0; j + 1 < schedule[i].size(); ++j) {
       double begin = replay.begins[i][j];
       cells.push_back(
@@ -108,7 +109,8 @@ static double scaleOf(const driver::Timetable &table, int64_t width) {
       longest = std::max(longest, cell.end - cell.begin);
       letters = std::max(letters, cell.name.size());
     }
-  // Fragments much shorter than others would make the chart too wide.
+  // Ignore fragments much shorter than the longest: room for their names would
+  // make the chart too wide.
   for (const auto &cells : table.stages)
     for (const driver::Timetable::Cell &cell : cells)
       if (cell.end - cell.begin >= longest / 6)

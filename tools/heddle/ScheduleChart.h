@@ -36,7 +36,7 @@ struct StageLine {
   std::vector<LineEntry> line;
   /// The time of each kind of fragment (`F`, `B/1`), in any unit.
   std::map<std::string, double> times;
-  /// Time until another stage has the result of a fragment.
+  /// Time to send the result of a fragment to another stage.
   double transfer = 0;
   /// The sum of the times of all fragments.
   double seconds() const;
@@ -61,9 +61,10 @@ struct Timetable {
 /// Replays the schedule; empty if `stages` is empty.
 Timetable replayLines(const std::vector<StageLine> &stages);
 
-/// A row for each stage, at most `width` columns wide: a fragment's name, or
-/// its letter if it is short, `-` while it runs, `.` while the stage is idle.
-/// If the chart is too wide, its middle is left out.
+/// Draws a row for each stage, at most `width` columns wide. A fragment is its
+/// name (or the name's first letter if there is no room), then `-` while it
+/// runs. `.` means that the stage is idle. If the chart is too wide, its middle
+/// is left out.
 std::vector<std::string> drawChart(const Timetable &table, int64_t width);
 
 } // namespace heddle::driver

@@ -92,12 +92,12 @@ static void setRows(Settings &settings, int64_t rows) {
   settings.microBatch = rows;
 }
 
-/// Settings of which each needs less memory, and takes more time, than the one
-/// before. The first that fits is the cheapest.
+/// A list of settings; each needs less memory and takes more time than the one
+/// before, so the first one that fits is the fastest.
 using Ladder = std::vector<Settings>;
 
-/// Ladders that offload more and more states to one kind of memory: with
-/// gradients before parameters, and the other way round.
+/// Two ladders that offload more and more states to the memory `away`: one
+/// offloads gradients before parameters, the other parameters first.
 static std::vector<Ladder> placed(const Settings &from, MemoryKind away) {
   std::vector<Ladder> ladders;
   for (auto order : {std::array{0, 1, 2, 3}, std::array{0, 2, 1, 3}}) {

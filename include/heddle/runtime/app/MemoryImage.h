@@ -38,8 +38,9 @@ enum class LoadWay {
 };
 
 /// Ranges of a region that the host can access, saved in a file. The file has
-/// the ranges in order, each at the same offset in a huge page as in the
-/// region, then a checksum of each block, then the key.
+/// the ranges in order, then a checksum of each block, then the key. Each range
+/// has the same offset in a huge page in the file as in memory, so that it can
+/// be mapped.
 class MemoryImage {
 public:
   /// `key` identifies the content; a file with another key is not loaded.

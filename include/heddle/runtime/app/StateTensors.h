@@ -50,9 +50,8 @@ public:
   /// Throws H0307 for an element of the state that is not finite.
   [[noreturn]] void failNonFinite(const std::string &type,
                                   int64_t element) const;
-  /// Returns the files' scales and zero points of a whole weight if the files
-  /// quantize it in the format of the plan, so that nothing is rounded again;
-  /// else none.
+  /// Returns the files' scales and zero points of a whole weight, so that it is
+  /// not rounded again; none unless the files quantize it in the plan's format.
   GroupScales scalesFor(const plan::PackedWeight &whole) const;
   /// Whether some tensor of the state is quantized in the files.
   bool hasCodes() const;
@@ -118,9 +117,10 @@ private:
   std::set<std::string> known;
 };
 
-/// Calls `visit` for consecutive chunks of at most `most` elements of this
-/// rank's memory: with the ranges of the chunk, relative to its first element,
-/// the number of its elements, and the index of its first element.
+/// Divides this rank's elements into consecutive chunks of at most `most`
+/// elements, and calls `visit` for each. `piece` has the chunk's ranges,
+/// relative to its first element; `first` is the index of that element in this
+/// rank's memory.
 void forEachPiece(
     const std::vector<ElementRange> &runs, int64_t most,
     const std::function<void(const std::vector<ElementRange> &piece,
