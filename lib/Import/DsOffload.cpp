@@ -110,9 +110,10 @@ static bool isOnFile(plan::FileRole role, const Settings &values) {
          MemoryKind::File;
 }
 
-/// The directory of an `nvme_path` for `roles`. `given` has the directories
-/// from a stronger source. A path that would parse as directories of roles is
-/// an error if it is used; otherwise the result is "".
+/// The directory that an `nvme_path` gives for files of `roles`. `given` has
+/// the directories from a stronger source. If the path could also be parsed as
+/// directories of roles, reports an error if the path is needed, and otherwise
+/// returns "".
 static std::string directoryFor(const std::vector<plan::FileRole> &roles,
                                 const io::JsonValue &path,
                                 const io::OffloadDirectories &given,

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How flags and keys of special settings are read, for which the setting's type
-// is not enough, and when a setting has no effect. The rows of Settings.def
-// refer to these functions.
+// Functions that read the flags and keys of settings for which the setting's
+// type is not enough, and functions that tell when a setting has no effect. The
+// rows of Settings.def refer to these functions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -120,8 +120,9 @@ std::vector<DsKey> scheduleKeys();
 // Values of two sources (SettingsMerge.cpp)
 //===----------------------------------------------------------------------===//
 
-/// Combines directories by role: a weaker source gives those that the stronger
-/// one does not.
+/// Combines the directories of offload files from two sources, role by role.
+/// The weaker source gives the directories of roles for which the stronger one
+/// has none.
 SettingValue combineDirectories(const SettingValue &stronger,
                                 const SettingValue &weaker);
 

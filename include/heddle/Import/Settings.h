@@ -92,8 +92,8 @@ ResolvedSettings mergeSettings(const Flags &flags,
                                const SettingsFile &dsConfig = {},
                                const SettingsFile &strategy = {});
 
-/// As mergeSettings, with a `dsConfig` as readDsConfig takes it ("": none).
-/// Throws all problems at once.
+/// Like mergeSettings, but reads the ds_config.json: `dsConfig` is the argument
+/// of readDsConfig, or "" for none. Throws all problems at once.
 ResolvedSettings resolveSettings(const Flags &flags,
                                  const std::string &dsConfig,
                                  const std::string &strategyName = "",

@@ -129,7 +129,7 @@ private:
   /// Returns the element as a vector if the chunk has several columns, else as
   /// a scalar.
   mlir::Value ofChunk(Element element);
-  /// Returns `value`, or failure if anything failed.
+  /// Returns `value`, or failure if the evaluation has failed.
   mlir::FailureOr<mlir::Value> checked(mlir::Value value) const;
 
   mlir::OpBuilder &builder;

@@ -146,7 +146,7 @@ SmallVector<Value> Multiplier::loadGroups(const TileShape &shape, Value tile,
   return values;
 }
 
-/// The lanes of a warp are arranged as 4 x 8.
+/// Multiplies two tiles by FMA. The lanes of a warp are arranged as 4 x 8.
 void Multiplier::multiplyFma(Value leftTile, Value rightTile, int64_t k,
                              MutableArrayRef<Value> sums) {
   Value row = c.add(warpRow, c.mul(c.div(lane, 8), fmaGroup));

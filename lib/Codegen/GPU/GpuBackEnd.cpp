@@ -76,8 +76,8 @@ public:
     return plan::DeviceKind::Cuda;
   }
 
-  /// The host's part of a binary runs on every x86-64, except for kernels that
-  /// run on the host.
+  /// The CPU features that a binary needs. There are none, since its host code
+  /// runs on every x86-64, unless it has kernels that run on the host.
   FailureOr<std::vector<std::string>>
   requirementsOf(planir::ProgramOp program) const override {
     if (!codegen::hasKernelsOnHost(program))

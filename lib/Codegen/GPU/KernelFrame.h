@@ -162,7 +162,8 @@ MappedKernel mapBlockSums(planir::KernelOp kernel,
 /// Maps nn.embedding_grad: sorts the positions by row, and divides rows among
 /// blocks.
 MappedKernel mapScatter(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
-/// Maps sums and factors of segments of flat tensors.
+/// Maps sums of squares over segments of flat tensors, and the scaling of
+/// segments by factors.
 MappedKernel mapSegments(planir::KernelOp kernel,
                          mlir::gpu::GPUModuleOp module);
 /// Maps chains of element-wise operations and reductions over the last

@@ -33,7 +33,8 @@ static constexpr int64_t maxBlocks = 4096;
 /// many registers for either purpose. The rest is for addresses and
 /// intermediate values.
 static constexpr int64_t keptRegisters = 32;
-/// The most threads of a block that needs them to keep its row in registers.
+/// The most threads of a block that can keep its row in registers only with
+/// more than `maxThreads` threads.
 static constexpr int64_t mostThreads = 512;
 static_assert(mostElementsOfSums == mostThreads * keptRegisters &&
               mostSumsInRows * (accessBytes / 2) == keptRegisters);

@@ -42,7 +42,7 @@ private:
 
   std::string path;
   bool isNew = false;
-  /// By the product's description.
+  /// The chosen algorithms, by the description of the product.
   std::map<std::string, cublaslt::Algorithm> chosen;
 };
 
