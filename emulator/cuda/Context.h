@@ -63,7 +63,7 @@ struct ContextData {
   int64_t sentBytes = 0;                 ///< Bytes sent to other processes.
   int64_t exchanges = 0; ///< Exchanges with other processes that began.
   int64_t graphLaunches = 0;
-  /// Counts the host's waits for the graph that was launched last.
+  /// How often the host has waited for the graph that was launched last.
   int64_t lastWaits = 0;
   std::chrono::steady_clock::time_point lastCall;
   std::map<std::string, int64_t> calls; ///< Number of calls of each function.
@@ -72,8 +72,8 @@ struct ContextData {
   std::map<std::string, emulator::Counters> kernels;
   Result fault = Success; ///< Once set, every call returns it.
 
-  /// Counts that the host waits for work that was submitted after `graphs`
-  /// launches of graphs.
+  /// Counts a wait of the host in `lastWaits`. It is for work that was
+  /// submitted when `graphs` graphs had been launched.
   void countWait(int64_t graphs) {
     lastWaits += graphs > 0 && graphs == graphLaunches;
   }

@@ -19,8 +19,8 @@
 
 namespace heddle::rt::cuda {
 
-/// The data of a CUgraph: the commands that the captured streams would have
-/// got. Each of these streams is a lane.
+/// The data of a CUgraph: the commands that were captured instead of being
+/// submitted. Each captured stream is a lane.
 struct GraphData {
   struct Node {
     enum class Kind { Work, Record, Wait } kind = Kind::Work;
@@ -39,8 +39,8 @@ struct GraphExecData {
   std::vector<StreamData *> lanes;
 
   GraphExecData(GraphData given, Timeline &timeline);
-  /// Submits all commands, ordered after what the stream has and before what it
-  /// gets later.
+  /// Submits all commands. They run after the commands that `stream` has
+  /// already got, and before those that it gets later.
   void launch(Timeline &timeline, StreamData &stream);
 };
 

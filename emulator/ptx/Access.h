@@ -40,8 +40,9 @@ struct Access {
   void resolve(Warp &warp, Space space, int64_t bytes);
   /// As `resolve`, but always fills `host` for all lanes.
   void resolveAll(Warp &warp, Space space, int64_t bytes);
-  /// Record in the shadow of shared memory that the lanes read, or write
-  /// `values`.
+  /// Record in the shadow of shared memory that lanes access `bytes` bytes:
+  /// that all lanes read them, or that one lane accesses them atomically or
+  /// writes `values`.
   void noteRead(Warp &warp, int64_t bytes) const;
   void noteAtomic(Warp &warp, int lane, int64_t bytes) const;
   void noteWrite(Warp &warp, int lane, int64_t bytes, const char *values) const;

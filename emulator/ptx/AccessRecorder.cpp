@@ -121,8 +121,8 @@ static bool areCompatible(AccessKind a, AccessKind b) {
 }
 
 namespace {
-/// Among the ranges of one kind so far, those of two different clusters that
-/// end last.
+/// Of the ranges that were added, the one that ends last (`best`), and the one
+/// that ends last among those of other clusters (`second`).
 struct Furthest {
   const RangeAccess *best = nullptr, *second = nullptr;
 
@@ -225,7 +225,7 @@ static void sortByAddress(std::vector<RangeAccess> &ranges) {
 std::optional<RacePair> findChangedConstant(std::vector<RangeAccess> &ranges,
                                             const std::vector<Op> &ops) {
   sortByAddress(ranges);
-  // The ranges so far that end last.
+  // Of the ranges so far, the read one and the written one that end last.
   const RangeAccess *read = nullptr, *written = nullptr;
   auto meets = [](const RangeAccess *one, const RangeAccess &range) {
     return one && one->end > range.first;

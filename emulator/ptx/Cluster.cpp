@@ -25,7 +25,8 @@ void Cluster::checkPhase(Mbarrier &barrier) {
   barrier.next = VectorClock();
 }
 
-/// Continues warps that only tested a barrier, with a negative answer.
+/// Continues warps that test a barrier without waiting for it: the answer is
+/// that its phase has not completed. Returns whether there were any.
 bool Cluster::wakePolling() {
   bool woken = false;
   for (Block &block : blocks)

@@ -16,8 +16,9 @@
 namespace heddle::emulator {
 
 namespace {
-/// For instructions with a mask operand: requires the lanes of the mask to be
-/// here, and the lanes here to be in the mask. False if other paths run first.
+/// Called by instructions with a mask operand, which exactly the lanes of the
+/// mask must execute together. Returns false if other paths of the warp have to
+/// run first.
 bool meet(Warp &warp, const uint32_t *masks) {
   uint32_t wanted = masks[__builtin_ctz(warp.mask)];
   forLanes(warp.mask, [&](int lane) {

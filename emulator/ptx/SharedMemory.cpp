@@ -115,7 +115,8 @@ std::string SharedMemory::readShadow(Shadow &shadow, int64_t at, int thread) {
     return race("read", thread, "a write", shadow.writer, at);
   if (!isBefore(shadow.atomicThread, shadow.atomicTime, thread))
     return race("read", thread, "an atomic operation", shadow.atomicThread, at);
-  // If several threads read at one time, the first is kept.
+  // If the last reader is not ordered before this read, the shadow keeps that
+  // reader, and only notes that there are others.
   bool isKept = shadow.readTime >= start && shadow.reader != thread &&
                 !isBefore(shadow.reader, shadow.readTime, thread);
   if (isKept) {

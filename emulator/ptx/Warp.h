@@ -113,8 +113,8 @@ struct Warp {
   /// Executes up to `most` instructions, until the warp waits or ends.
   void run(const Program &program, uint64_t most);
   void branch(int32_t target, int32_t meet);
-  /// A divergent branch: lanes of the mask go to several targets, the others
-  /// continue.
+  /// Executes a branch. `lanesTo`: by target, the lanes that branch there. The
+  /// other active lanes continue with the next op. All converge at `meet`.
   void branchTo(const std::map<int32_t, uint32_t> &lanesTo, int32_t meet);
   void exitLanes();
   /// For an instruction that needs the lanes `wanted` together. If some are on
@@ -138,7 +138,8 @@ private:
   void resumePath();
   bool letSiblingRun();
 
-  /// Switches between waiting paths since `rotatedAt` events.
+  /// How often the warp has switched between waiting paths since the cluster's
+  /// `events` had the value `rotatedAt`.
   uint64_t rotations = 0;
   uint64_t rotatedAt = 0;
 };
