@@ -130,8 +130,8 @@ struct InsideIf {
 
 /// The number of elements of a chunk. A chunk fills one access of the widest
 /// element type among the largest tensors of `kernel`. If `columns` is given,
-/// the chunk is halved until its size divides it. Thus the lanes of a warp
-/// access consecutive bytes of all these tensors.
+/// the chunk is halved until `columns` is a multiple of its size. Thus the
+/// lanes of a warp access consecutive bytes of all these tensors.
 int64_t widestChunk(planir::KernelOp kernel, int64_t columns = 0);
 
 /// Writes a function of a kernel, whose name ends in `options.suffix`, and adds
