@@ -114,7 +114,8 @@ struct Warp {
   void run(const Program &program, uint64_t most);
   void branch(int32_t target, int32_t meet);
   /// Executes a branch. `lanesTo`: by target, the lanes that branch there. The
-  /// other active lanes continue with the next op. All converge at `meet`.
+  /// other active lanes continue with the next op. All converge at `meet`,
+  /// unless that is noPc.
   void branchTo(const std::map<int32_t, uint32_t> &lanesTo, int32_t meet);
   void exitLanes();
   /// For an instruction that needs the lanes `wanted` together. If some are on
