@@ -78,7 +78,8 @@ void from_json(const json &source, Term &term) {
 
 void to_json(json &target, const Ref &ref) {
   target = json::array({ref.space, ref.index, ref.offset, ref.bytes});
-  // Fields that most operands do not need come last and are left out.
+  // Fields that most operands do not need come last, and are left out where
+  // they have their default.
   bool isElsewhere = ref.memory != MemoryKind::Device;
   if (!ref.terms.empty() || isElsewhere)
     target.push_back(ref.terms);

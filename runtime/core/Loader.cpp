@@ -95,7 +95,8 @@ std::optional<std::vector<char>> SectionReader::find(const std::string &name) {
 
 } // namespace
 
-/// Checks the plan's version. Plans from before there were versions have none.
+/// Checks the plan's version. Plans that were made before there were versions
+/// have none.
 static void checkFormat(const nlohmann::json &plan, const std::string &origin) {
   int64_t format = plan.value("format", int64_t(1));
   if (format != plan::formatVersion)

@@ -27,7 +27,7 @@ const Mesh::Axis *Mesh::factorOf(const Axis &whole) const {
   return axis == axes.end() ? nullptr : &*axis;
 }
 
-/// The name of what remains of an axis beside its factor: `data/expert`.
+/// The name of the remainder of an axis that has a factor: `data/expert`.
 static std::string restName(const Mesh::Axis &whole, const Mesh::Axis &factor) {
   return whole.name + "/" + factor.name;
 }
@@ -137,7 +137,8 @@ Mesh Mesh::along(AxisRole role) const {
   return mesh;
 }
 
-/// Whether the axis is in the list and is not a part of another axis in it.
+/// Whether `axes` contain `axis`, but not an axis of which it is the factor or
+/// the remainder.
 bool Mesh::isCounted(const AxisNames &axes, const std::string &axis) const {
   const Axis *whole = axes.size() > 1 ? wholeOf(axis) : nullptr;
   return !whole || !contains(axes, whole->name);

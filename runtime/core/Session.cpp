@@ -63,8 +63,8 @@ void heddle::rt::requireThreads(const plan::Plan &plan, int64_t threads) {
              ", or compile with --threads " + std::to_string(threads));
 }
 
-/// The regions that the host mirrors: all but files, which may be larger than
-/// the host's memory.
+/// The regions to which the host has access through the mirror: all but files,
+/// which may be larger than the host's memory.
 static std::vector<Region> mirroredOf(const PlanMemory &persistent,
                                       const PlanMemory &arena) {
   std::vector<Region> all;

@@ -171,8 +171,8 @@ static void requireWhole(
   });
 }
 
-/// Returns the directory of a file of weights, or the one that the path leads
-/// to.
+/// Returns the directory that the model at `path` is in: that of a file of
+/// weights, or the one that the path leads to.
 static std::string directoryOfModel(const std::string &path) {
   std::error_code error;
   return fs::is_regular_file(path, error)

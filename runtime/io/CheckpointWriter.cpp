@@ -106,7 +106,8 @@ static nlohmann::ordered_json stateToJson(const CheckpointState &state) {
   nlohmann::ordered_json json;
   json["step"] = state.step;
   json["skipped"] = state.skipped;
-  // A string, because readers that keep numbers as doubles would round it.
+  // Write the seed as a string: readers that keep numbers as doubles would
+  // round it.
   json["seed"] = std::to_string(state.seed);
   if (state.data)
     json["data"] = dataToJson(*state.data);

@@ -58,8 +58,8 @@ static void readGptq(const JsonValue &said, CodeFormat &format) {
   format.storesLess = layout == "gptq";
 }
 
-/// Returns a member that may have two names; AutoAWQ's own file uses the
-/// second.
+/// Returns a member that may have either of two names; AutoAWQ's own file uses
+/// the second name.
 static const JsonValue *eitherOf(const JsonValue &said, const char *name,
                                  const char *other) {
   const JsonValue *found = said.findNonNull(name);
@@ -197,7 +197,8 @@ int32_t CodeReader::zero(int64_t group, int64_t output) const {
   uint32_t stored =
       field(zeros[group * (matrix.outputs / perWord) + output / perWord],
             output % perWord);
-  // Masked, since some writers let a zero point of 0 wrap around to all ones.
+  // Mask the zero point: some writers let a zero point of 0 wrap around to all
+  // ones.
   uint32_t mask = (1u << matrix.format.bits) - 1;
   return matrix.format.storesLess ? int32_t((stored + 1) & mask)
                                   : int32_t(stored);

@@ -37,7 +37,8 @@ NewDirectory::NewDirectory(const std::string &path) : path(path) {
 
 void NewDirectory::commit() {
   syncDirectory(temporaryPath());
-  // In this order the index of a model comes after the files that it names.
+  // Rename in the order of names: the index of a model then comes after the
+  // files that it names.
   for (const std::string &name : listDirectory(temporaryPath(), "H0402"))
     if (::rename((temporaryPath() + "/" + name).c_str(),
                  (path + "/" + name).c_str()) != 0)

@@ -293,8 +293,8 @@ void TokenFile::openMegatron(const std::string &prefix) {
   filePath = prefix + ".bin";
   file = MappedFile::open(filePath, "H0344");
   fileFormat = Format::Megatron;
-  // By Megatron's type codes: u8 i8 i16 i32 i64 f64 f32 u16; floats are not
-  // supported.
+  // Bytes per token for each of Megatron's type codes (u8 i8 i16 i32 i64 f64
+  // f32 u16, from 1); 0: floats, which are not supported.
   static constexpr int64_t widths[] = {0, 1, 1, 2, 4, 8, 0, 0, 2};
   uint8_t code = index.dtype();
   if (code >= sizeof widths / sizeof widths[0] || widths[code] == 0)
@@ -390,8 +390,8 @@ void TokenFile::failForeign(int64_t index, int64_t vocab) const {
        {filePath, 0, 0});
 }
 
-/// Returns the largest token, as unsigned, so that negative ones are out of
-/// range.
+/// Returns the largest token, read as unsigned: a negative token then exceeds
+/// every vocabulary.
 template <typename T> static T largest(const uint8_t *bytes, int64_t count) {
   T most = 0;
   for (int64_t i = 0; i < count; ++i)
@@ -417,7 +417,8 @@ TokenFile::Scan TokenFile::scan(int64_t first, int64_t number,
   assert(first >= 0 && first + number <= count && "tokens outside of the file");
   int64_t limit = std::min<int64_t>(
       vocab, int64_t(std::numeric_limits<int32_t>::max()) + 1);
-  // As unsigned, negative tokens start at half of the range of their bits.
+  // Tokens are compared as unsigned numbers. A negative one has the highest bit
+  // of its type set.
   uint64_t most = limit;
   if (isSigned)
     most = std::min(most, uint64_t(1) << (8 * width - 1));

@@ -63,7 +63,7 @@ struct SequenceTime {
   /// The time in which copies, or kernels on the host that they wait for, run
   /// and nothing is computed on the device.
   double exposedCopies = 0;
-  /// The sum of the copies from one kind of memory to another.
+  /// The sum of the times of copies from one kind of memory to another.
   std::map<std::pair<plan::MemoryKind, plan::MemoryKind>, double> links;
 };
 
@@ -89,8 +89,8 @@ public:
   /// rank sends `bytes` in all; 0 when the link is not known.
   double secondsOf(const std::vector<std::string> &axes,
                    const std::string &kind, int64_t calls, int64_t bytes) const;
-  /// Whether the cluster gives enough for `timeOf`: the speed of kernels and
-  /// the links that the plan's ranks use.
+  /// Whether the cluster has what `timeOf` needs: the speed of kernels and the
+  /// links that the plan's ranks use.
   bool hasTimes() const {
     int64_t ranks = plan.mesh.ranks();
     bool knowsInside =
@@ -101,10 +101,11 @@ public:
   /// Whether the plan has kernels on the host's cores, whose time is not known
   /// because the cluster lacks the speed of host memory.
   bool isHostUnrated() const;
-  /// Whether the cluster gives enough for copies from one kind of memory to
-  /// another.
+  /// Whether the cluster has the speeds that determine the time of copies from
+  /// one kind of memory to another.
   bool knows(plan::MemoryKind from, plan::MemoryKind to) const;
-  /// Whether the cluster gives enough for kernels on the host's cores.
+  /// Whether the cluster has the speed of host memory, which determines the
+  /// time of kernels on the host's cores.
   bool knowsHost() const { return cluster.hostMemoryPerSecond > 0; }
   /// The time of one run of a sequence, without waits for other pipeline
   /// stages. Collectives, copies in each direction, and kernels on the host's

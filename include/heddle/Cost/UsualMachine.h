@@ -15,11 +15,12 @@
 
 namespace heddle::cost {
 
-/// As many machines of 8 ranks as `ranks` need, with round figures. They only
-/// serve to compare plans with each other.
+/// A cluster of machines with 8 ranks each, enough for `ranks`. Its figures are
+/// round, and only serve to compare plans with each other.
 Cluster usualMachines(plan::DeviceKind device, int64_t ranks);
 
-/// The cluster, with the usual machines' figures where it gives none.
+/// Returns `cluster`, with the figures of usual machines for those that it
+/// lacks.
 Cluster withUsualTimes(Cluster cluster, plan::DeviceKind device);
 
 } // namespace heddle::cost

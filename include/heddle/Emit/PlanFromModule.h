@@ -18,7 +18,7 @@
 
 namespace heddle::emit {
 
-/// The parts of a binary.
+/// What a binary is made of: the plan, and the objects with the kernels' code.
 struct Parts {
   plan::Plan plan;
   std::vector<planir::ObjectOp> objects; ///< Code of the kernels.

@@ -93,7 +93,8 @@ struct Channel {
 template <>
 inline constexpr std::array enumNames<FragmentKind> = {"F", "B", "I", "W", "O"};
 
-/// The passes of one kind and one chunk of layers of a pipeline stage.
+/// The passes of one kind, such as forward, through one chunk of layers of a
+/// pipeline stage, for all micro-batches.
 struct Fragment {
   FragmentKind kind = FragmentKind::Forward;
   int64_t chunk = 0;

@@ -59,8 +59,8 @@ struct Mesh {
   /// Whether `axes` contain `atom`, or the axis of which `atom` is the factor
   /// or the remainder.
   bool covers(const AxisNames &axes, const std::string &atom) const;
-  /// The role of an axis, or of the axis that it is a part of; nothing for an
-  /// unknown name.
+  /// The role of an axis. A factor or a remainder has the role of its whole
+  /// axis. Nothing for an unknown name.
   std::optional<AxisRole> roleOf(const std::string &axis) const;
   /// The mesh with only the axes of this role; all other sizes are 1.
   Mesh along(AxisRole role) const;
@@ -82,14 +82,16 @@ struct Mesh {
   int64_t stageOf(int64_t rank) const;
 
 private:
-  /// The size of an axis and its stride in the numbers of ranks.
+  /// The size of an axis, and its stride: the difference of the rank numbers of
+  /// two neighbours along the axis.
   struct Extent {
     int64_t size = 1;
     int64_t stride = 1; ///< Difference of neighbours along the axis.
   };
   const Axis *find(const std::string &name) const;
   const Axis *factorOf(const Axis &whole) const;
-  /// The axis that the axis of this name is a part of, or null.
+  /// The axis of which `name` is the factor or the remainder; null if there is
+  /// none.
   const Axis *wholeOf(const std::string &name) const;
   Extent extentOf(const std::string &name) const;
   bool isCounted(const AxisNames &axes, const std::string &axis) const;

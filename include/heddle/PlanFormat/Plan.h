@@ -133,8 +133,9 @@ inline constexpr std::array enumNames<Init::Kind> = {"zeros", "constant",
 struct Placement {
   /// The whole tensor's shape; empty: the rank's part is the whole.
   std::vector<int64_t> whole;
-  /// For each dimension the axes that split it. A part has ceil(whole / parts)
-  /// indices; those of the last ranks beyond the end are padding.
+  /// For each dimension the axes that split it. Each rank has ceil(size / n)
+  /// indices of the dimension, where n is the number of ranks along the axes.
+  /// Indices of the last ranks that are beyond the size are padding.
   std::vector<std::vector<std::string>> split;
   /// Segments of the last dimension, each of which is split by itself; empty:
   /// one segment.

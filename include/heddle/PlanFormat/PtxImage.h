@@ -40,7 +40,8 @@ struct PlainKernel {
     int64_t elements = 1; ///< With the padding of rows.
     /// Elements of a row, and the leading dimension.
     int64_t columns = 1, leadingDimension = 1;
-    /// The argument that the kernel computes the result in place of.
+    /// The index of the argument in whose place the kernel computes this
+    /// result; -1: none.
     int64_t tie = -1;
     /// The tolerance; 0: results must be equal.
     double tolerance = 0;
@@ -67,11 +68,11 @@ struct PtxImage {
 };
 
 std::string writePtxImage(const PtxImage &image);
-/// Nothing when the bytes are no such image.
+/// Parses an image. Returns nothing when the bytes are not one.
 std::optional<PtxImage> readPtxImage(std::string_view bytes);
 
 std::string writePlainKernel(const PlainKernel &kernel);
-/// Nothing when the text is malformed.
+/// Parses a plain kernel. Returns nothing when the text is malformed.
 std::optional<PlainKernel> readPlainKernel(std::string_view text);
 
 } // namespace heddle::plan

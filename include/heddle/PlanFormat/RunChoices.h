@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Names that the compiler and the runtime agree on, for what a run may change.
+// What a run of a binary can choose: numbers of training, and the number of
+// threads. Compiler and runtime share the names.
 //
 //===----------------------------------------------------------------------===//
 

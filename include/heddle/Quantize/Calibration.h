@@ -32,13 +32,14 @@ struct CalibrationText {
 /// stage of its own, a stage also repeats what its layer computes before it.
 class Calibration {
 public:
-  /// Loads the binary with its weights. If rows are asked for, computes the
+  /// Loads the binary with its weights. If `text` requests rows, computes the
   /// part of the model before the first layer. Throws H0347 for a text of fewer
   /// tokens than one run, H0346 for tokens outside of the vocabulary.
   Calibration(const std::string &binary, const CalibrationText &text);
 
   int64_t layers() const { return int64_t(layerPrograms.size()); }
-  /// The rows that are computed: complete runs out of those asked for.
+  /// The number of rows that are computed: the requested ones, rounded down to
+  /// complete runs.
   int64_t rows() const { return runs * rowsOfRun; }
   /// The number of stages of the next layer: one for each of its products in
   /// order, or one for all.

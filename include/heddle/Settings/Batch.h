@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Sizes of a batch that follow from others. The readers of flags and of
-// ds_config.json use it, and the verifier of strategies.
+// Computes sizes of a batch (batch, micro-batch, accumulation) from each other.
+// The readers of flags and of ds_config.json use it, and so does the verifier
+// of strategies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,10 +22,11 @@ namespace heddle::config {
 /// the product overflows.
 int64_t rowsOfBatch(const Settings &settings);
 
-/// Computes the size that the user has not given, as told by `isGiven` for
-/// keys, from the others: the batch, else the micro-batch, else accumulate.
-/// Returns its key, or "" if all are given. If the given sizes do not divide
-/// the batch, the quotient is rounded down, and `rowsOfBatch` differs from the
+/// Computes one size that the user has not given from the other sizes: the
+/// batch, or if that is given the micro-batch, or if both are given accumulate.
+/// `isGiven` says which keys the user has given. Returns the key of the
+/// computed size, or "" if all are given. If the given sizes do not divide the
+/// batch, the quotient is rounded down, and `rowsOfBatch` differs from the
 /// batch.
 std::string completeBatch(Settings &settings,
                           const std::function<bool(const char *)> &isGiven);

@@ -285,7 +285,8 @@ Flow Loop::run(const std::shared_ptr<const Loop> &self, const ScopePtr &scope,
     if (!when || when(inner).truth())
       all.push_back(element);
   }
-  // As in Jinja, where `else` also runs after a body that was left early.
+  // `else` runs unless the body ran to its end for some element. As in Jinja, a
+  // body that was left early does not count.
   bool isDone = false;
   auto last = std::make_shared<std::optional<List>>();
   // Weak reference: the function may be among the values that it is called

@@ -196,8 +196,8 @@ void BpeModel::encode(const std::string &piece,
     if (id < 0 && fallsBack &&
         appendBytes(textOf(piece, begin, character.length), symbols))
       return;
-    // Without an unknown token the character is dropped, as by the package
-    // `tokenizers`.
+    // Without an unknown token, drop the character, as the package `tokenizers`
+    // does.
     if (id < 0 && !unknown)
       return;
     if (isWaiting && (id >= 0 || !fusesUnknown))

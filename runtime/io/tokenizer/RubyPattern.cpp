@@ -277,7 +277,8 @@ private:
     }
     if (const char *known = propertyOf(name))
       return {known, isNegated};
-    // By the property Script, not Script_Extensions.
+    // Match by the property Script, as Oniguruma does, and not by
+    // Script_Extensions.
     return {"\\p{" + (isScript(name) ? "sc:" + name : name) + "}", isNegated};
   }
 

@@ -46,7 +46,8 @@ public:
   /// in the error if the file is truncated later.
   bool mapFile(int64_t offset, int64_t count, int descriptor,
                int64_t fileOffset, const std::string &path);
-  /// Replaces these pages by zeroed private ones.
+  /// Replaces the pages of a range that `mapFile` has mapped by zeroed private
+  /// ones.
   void unmapFile(int64_t offset, int64_t count);
 
   /// Throws H0292: too little memory.

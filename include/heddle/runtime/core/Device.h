@@ -51,8 +51,8 @@ struct MemoryRequest {
   int64_t bytes = 0;    ///< A multiple of the page size.
   std::string owner;    ///< Names the memory in the error if it cannot be had.
   bool guarded = false; ///< Accesses just before and after it fault.
-  /// For memory of the kind File: the bytes of each offload file, which follow
-  /// each other. The remaining bytes are of activations.
+  /// For memory of the kind File: the bytes of each offload file. The files
+  /// follow each other in the memory. The bytes after them are for activations.
   plan::PerFile<int64_t> files{};
   /// For memory of the kind File: describes what is at an offset; see
   /// OffloadFile::nameBytes.
@@ -73,8 +73,8 @@ public:
   virtual ~KernelSet() = default;
   /// The kernel of that name, or null.
   virtual KernelHandle find(const std::string &name) const = 0;
-  /// The library that computes matrix products, and for how many of the
-  /// kernels; empty if there is none.
+  /// For people: how many matrix products a library computes, and how many
+  /// generated kernels. Empty without a library.
   virtual std::string products() const { return ""; }
 };
 
@@ -169,7 +169,7 @@ public:
                        int64_t offset, const std::string &path) {
     return false;
   }
-  /// Replaces these pages by zeroed ones.
+  /// Replaces the pages of a range that `mapFile` has mapped by zeroed ones.
   virtual void unmapFile(Address address, int64_t bytes) {}
 
   virtual void submit(Stream stream, const KernelLaunch &launch,

@@ -77,8 +77,8 @@ int64_t bytesMoved(const plan::command::CopyRows &copy);
 const plan::State *stateAt(const plan::Plan &plan, plan::MemoryKind memory,
                            int64_t offset);
 
-/// What one run of `program`, a program of the plan's selected stage, copies
-/// between kinds of memory, sorted by these.
+/// Counts the copies of one run of `program`, a program of the plan's selected
+/// stage, between kinds of memory. The lines are sorted by these kinds.
 std::vector<MoveLine> countMoves(const plan::Plan &plan,
                                  const plan::Program &program);
 
