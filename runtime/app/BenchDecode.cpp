@@ -42,7 +42,7 @@ namespace {
 struct BenchBatch {
   int64_t count = 1, context = 1, tokens = 1;
 
-  /// Throws H0166 when they do not fit into the cache.
+  /// Throws H0166 when the sequences do not fit into the key-value cache.
   BenchBatch(const BenchOptions &options, const EngineLimits &limits);
   /// Returns the number of sequences of `group`, of `groups` groups.
   int64_t ofGroup(int64_t group, int64_t groups) const {

@@ -157,8 +157,9 @@ void CommandLine::addMask(CLI::App &verb, MaskOptions &mask) {
           "(default: the tokenizer's)");
 }
 
-/// Throws unless batches come from exactly one place; those of --inputs must
-/// have labels.
+/// Throws unless exactly one of --data and --inputs is given. Masking flags are
+/// refused with --inputs, whose file has the labels, unless the flags are for a
+/// validation (`validates`).
 void requireBatches(bool hasData, const std::string &inputs,
                     const MaskOptions &mask, bool validates = false) {
   bool masks = mask.probability || mask.token;

@@ -79,7 +79,7 @@ Comparison heddle::rt::compareResults(const char *actual, const char *expected,
       return;
     double scale = std::max(least, ofRow[row].root());
     double one = std::abs(value - other) / (std::abs(other) + scale);
-    // A NaN in one of the two is an infinite error.
+    // If one of the two values is NaN, the error is infinite.
     result.error = std::isnan(one) ? std::numeric_limits<double>::infinity()
                                    : std::max(result.error, one);
   });

@@ -61,7 +61,7 @@ private:
   int64_t ownGroup = 0;
   /// Number of runs; the step that other ranks report if this one dies.
   int64_t numRuns = 0;
-  /// Sorted by tokens, then by rows.
+  /// The programs `encode`, sorted by tokens, then by rows.
   std::vector<const LoadedProgram *> programs;
   /// Estimated cost of each program, by name.
   std::map<std::string, double> costs;

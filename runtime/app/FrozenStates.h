@@ -26,7 +26,7 @@ std::string checkpointPrefix(const plan::State &state);
 std::set<std::string> frozenIn(const io::Checkpoint &checkpoint,
                                const plan::Plan &plan);
 
-/// Warns that the optimizer states of these parameters start from zero.
+/// Warns that the optimizer states of the parameters `frozen` start from zero.
 void warnOfFrozen(const std::set<std::string> &frozen);
 
 } // namespace heddle::rt

@@ -53,8 +53,8 @@ static double perSecond(int64_t made, double seconds) {
   return made == 0 ? 0 : double(made) / seconds;
 }
 
-/// Prints one JSON object with the generated tokens and times: until the first
-/// token, and after it. Without a tokenizer there is no text.
+/// Prints one JSON object with the generated tokens, the time until the first
+/// token, and the time of the rest. `text` is null without a tokenizer.
 static void printJson(const std::string *text, const std::vector<int32_t> &ids,
                       size_t prompt, double first, double rest,
                       const SchedulerCounts *drafted) {
@@ -109,7 +109,7 @@ public:
 
   struct Outcome {
     int64_t made = 0;
-    /// Seconds until the first token, and after it.
+    /// Seconds until the first token, and for the tokens after it.
     double first = 0, rest = 0;
     int64_t signal = 0;  ///< The signal that ended generation, or 0.
     bool isFull = false; ///< The context was full.

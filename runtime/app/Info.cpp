@@ -80,7 +80,7 @@ static ordered_json describeOffload(const plan::Plan &plan) {
           {"requests", swap.shape.depth}};
 }
 
-/// Formats the description as one line.
+/// Formats the description of offload files as one line.
 static std::string offloadLine(const ordered_json &swap) {
   const ordered_json &directories = swap["directories"];
   std::string places;

@@ -30,8 +30,8 @@ struct CheckedKernel {
   bool agrees() const { return error <= tolerance; }
 };
 
-/// Runs kernels of a plan on random data, together with simple kernels that
-/// were compiled from the same bodies.
+/// Runs kernels of a plan on random data, together with reference kernels that
+/// were compiled from the same bodies without optimizations ("simple kernels").
 class KernelChecker {
 public:
   /// Loads both. `kernels` are the plan's, in `image`. If a launch of a simple

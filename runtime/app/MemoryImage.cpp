@@ -225,7 +225,8 @@ static int64_t hugeBytes(uintptr_t begin, int64_t bytes) {
   return sum;
 }
 
-/// Whether the mapped pages are huge, as those of anonymous memory would be.
+/// Whether the mapped pages of the file are huge pages, as anonymous memory
+/// would have.
 bool MemoryImage::isHuge() const {
   std::vector<const volatile char *> touched;
   int64_t huge = 0;

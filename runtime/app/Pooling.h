@@ -63,10 +63,10 @@ struct Pooling {
              int64_t width, float *vector) const;
 };
 
-/// Reads the pooling from the flags, and what these leave open from the modules
-/// of sentence-transformers in `directory` (modules.json). Without modules.json
-/// it is the mean, not normalized. Throws H0398 for a module that is not
-/// supported.
+/// Reads the pooling from the flags. Settings that no flag gives come from the
+/// sentence-transformers modules in `directory` (modules.json), or without
+/// modules.json are the mean without normalization. Throws H0398 for a module
+/// that is not supported.
 Pooling findPooling(const std::string &directory,
                     const PoolingOptions &options);
 

@@ -84,7 +84,7 @@ struct Operation {
   CollectiveBuffers buffers;    ///< For the device's memory.
   HostMirror *memory = nullptr; ///< The host's copy of the buffers.
   Executor::Ticket ticket = 0;
-  /// Number in DeviceExchange if the devices run it, else -1.
+  /// Number of the collective in DeviceExchange; -1 if the host runs it.
   int64_t onDevices = -1;
   std::string text; ///< Description for the heartbeat.
 };
@@ -95,7 +95,7 @@ struct Line {
   HostMirror *memory = nullptr; ///< The host's copy of the messages' memory.
   int peer = 0;
   int number = 0;
-  /// Number in DeviceExchange if the devices run it, else -1.
+  /// Number of the channel in DeviceExchange; -1 if the host runs it.
   int64_t onDevices = -1;
   std::string text; ///< Description for the heartbeat.
   std::vector<Request> sent;
@@ -252,8 +252,8 @@ void Ranks::useLink(Device &device) {
       std::make_unique<DeviceExchange>(joined->source, device, *found, *this);
 }
 
-/// Runs on another thread than the one that ends the process, since the
-/// library's abort may hang.
+/// Starts the abort on a separate thread: the library's abort may hang, and the
+/// process must end anyway.
 void Ranks::abortLink() {
   std::lock_guard<std::mutex> lock(linkMutex);
   if (std::shared_ptr<DeviceLink> found = link.lock())

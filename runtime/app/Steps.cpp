@@ -233,8 +233,8 @@ bool TrainSteps::maySkip() const {
   return skipsNonfinite && nonfinite && nonfiniteInRow <= mostNonfinite;
 }
 
-/// Drops the steps that were submitted after one that is not finite, and lets
-/// steps update again.
+/// Drops the pending steps after a step that was not finite, and resets the
+/// state `nonfinite`, so that steps update again.
 void TrainSteps::forgetPending() {
   for (; !submitted.empty(); submitted.pop_front())
     skipped -= submitted.front().isSkipped ? 1 : 0;
@@ -278,7 +278,8 @@ void TrainSteps::requireFinite(const StepResult &result) const {
       nonfiniteInRow > mostNonfinite
           ? ", as in the " + std::to_string(mostNonfinite) + " steps before"
           : "";
-  // All ranks have the same loss and norm, so all of them or none come here.
+  // All ranks have the same loss and norm, so either all ranks fail here or
+  // none.
   job.ranks().together([&] {
     fail("H0410",
          "the " + what + " of step " + std::to_string(result.index + 1) +

@@ -21,9 +21,9 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Returns the first token that the next one sees. A sequence that exceeds the
-/// context continues with its last half: the start moves rarely, so that a
-/// cache stays valid for long.
+/// Returns the position of the first token to which the next token attends. If
+/// a sequence exceeds the context, its first half is dropped: the start moves
+/// rarely, so that a cache stays valid for long.
 static int64_t firstSeen(int64_t tokens, int64_t context) {
   if (tokens <= context)
     return 0;
@@ -44,7 +44,7 @@ static int64_t choose(Sampler &sampler, std::vector<float> &logits,
   return sampler.next(logits.data(), vocab, tokens);
 }
 
-/// Returns the token that one rank has chosen, on all ranks.
+/// Returns on all ranks the token that one rank has chosen.
 static int32_t agree(Ranks &ranks, int64_t chosen) {
   int64_t token = ranks.maximum(chosen);
   if (token == notFinite)
@@ -73,7 +73,8 @@ public:
     return agree(job.ranks(),
                  speaks ? choose(sampler, logits, tokens) : noChoice);
   }
-  /// A binary that trains has no limit, since it continues in the next context.
+  /// A sequence has no limit in a binary that trains: there it continues with
+  /// the last half of the context.
   std::optional<int64_t> maxTokens() const override {
     if (job.plan().findProgram(plan::ProgramKind::Train))
       return std::nullopt;

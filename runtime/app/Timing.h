@@ -23,7 +23,8 @@ inline double processorSeconds() {
   return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
-/// Returns the median of at least one value; sorts them.
+/// Returns the median of `values`, of which there is at least one; sorts
+/// `values`.
 inline double medianOf(std::vector<double> &values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];

@@ -111,7 +111,8 @@ Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
     if (!options.val.empty())
       validation = std::make_unique<Evaluation>(job, options.val,
                                                 options.valSteps, options.mask);
-    // If another run saves there, fail before loading.
+    // Fail before the weights are loaded if another run saves in the same
+    // directory.
     if (io::pathExists(options.save) && job.isFirst())
       claimSaves();
   });
@@ -329,9 +330,9 @@ void Training::finishSteps(int64_t pending) {
     isSound = steps->keepsStates();
     done = steps->next();
     steps->requireFinite(result);
-    // Steps submitted ahead start when the previous one ends.
+    // A step that was submitted ahead starts when the step before it ends.
     Clock::time_point start = std::max(starts.front(), finished);
-    // Steps submitted after one that is not finite were dropped with it.
+    // If the step was not finite, the steps submitted after it were dropped.
     starts.erase(starts.begin(), starts.end() - steps->pending());
     finished = Clock::now();
     StepReport report;
@@ -344,7 +345,8 @@ void Training::finishSteps(int64_t pending) {
     report.tokens = batch.rows * batch.seq;
     report.seconds = std::chrono::duration<double>(finished - start).count();
     double flops = rate.stepFlops / report.seconds;
-    // The MFU would exceed 1, so it is unknown.
+    // The step was faster than the measured peak: the MFU would exceed 1, so it
+    // is reported as unknown.
     if (rate.see(flops))
       isPeakLow = true;
     else if (rate.peakFlopsPerSecond > 0)

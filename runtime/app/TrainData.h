@@ -27,7 +27,8 @@ public:
   /// Checks all tokens of the data and of `validation` (may be null). Throws
   /// H0346 for one outside the vocabulary.
   void check(const Evaluation *validation);
-  /// Starts at the first token.
+  /// Starts a new run at the first token; `seed` is that of shuffling and
+  /// masking.
   void begin(uint64_t seed);
   /// Continues after the data that `state` has read. Throws H0368 when the
   /// position is unknown, or the data is not what the checkpoint's run read.

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Where cached weights are, under which key, and when they are stored.
+// Chooses the directory and the key of cached weights, and loads and stores
+// them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -97,8 +98,8 @@ static std::string describe(const std::string &file) {
 
 static std::string keyOf(Job &job, const io::WeightSet *weights) {
   const plan::Plan &plan = job.plan();
-  // Ranks with the same weights, one in each group, share a key: it has the
-  // first of these ranks.
+  // Ranks that hold the same weights, one in each group, share a key. It
+  // contains the number of the first of them.
   int64_t first =
       plan.mesh.member(job.ranks().rank(), plan::groupAxes(plan), 0);
   std::string text =
@@ -247,8 +248,8 @@ void WeightCache::storeIn(const std::string &directory) {
          "pass --weight-cache none");
   io::makeRoom(directory, image->bytes(), limit);
   std::string path = fs::path(directory) / key;
-  // In other directories only this user may read: the model's directory itself
-  // may be private.
+  // A file in another directory is only readable by this user, since the
+  // model's own directory may be private.
   image->write(path, isPublic && directory == besideWeights ? 0644 : 0600);
   if (job.isFirst())
     fprintf(stderr, "%sweights: kept in %s for the next start\n", job.prefix(),

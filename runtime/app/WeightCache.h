@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Caches the weights of a server as its memory holds them, converted and
-// quantized, so that the next start maps them instead of converting again.
+// Caches a server's converted and quantized weights in files, so that the next
+// start maps them instead of converting the weights again.
 //
 //===----------------------------------------------------------------------===//
 

@@ -232,9 +232,9 @@ static const State &parameterOf(const plan::Plan &plan, const State &state) {
 
 namespace {
 
-/// Computes parameters and derived states one after the other. The weight that
-/// was quantized last is kept, since its scales are a state that follows its
-/// packed words. Nothing else is in memory twice.
+/// Computes parameters and derived states one after the other. Keeps only the
+/// weight that was quantized last, since the state with its scales follows the
+/// state with its packed words.
 class WeightMaker {
 public:
   /// Reads from `weights`, or if it is null computes initial values.
@@ -242,8 +242,8 @@ public:
       : job(job), ring(ring), weights(weights) {}
 
   void make(size_t index);
-  /// Weights that are quantized in the files, but in another format, so that
-  /// they were rounded twice.
+  /// Names of weights that are quantized in the files in a format other than
+  /// the plan's, so that they were rounded twice.
   const std::set<std::string> &roundedAgain() const { return rounded; }
 
 private:
@@ -389,8 +389,9 @@ void WeightMaker::make(size_t index) {
   job.plan().states[index].packed.empty() ? cast(index) : pack(index);
 }
 
-/// Warns that quantized weights are rounded again, unless they are the weights
-/// of compilation, for which the compiler was told to.
+/// Warns that weights that are quantized in the files were rounded again. Does
+/// not warn for the weights of compilation, since the user asked the compiler
+/// to quantize them.
 static void warnOfRounding(Job &job, const std::set<std::string> &names,
                            const io::WeightSet &weights) {
   if (names.empty() || !job.isFirst() ||

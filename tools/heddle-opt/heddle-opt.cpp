@@ -20,7 +20,8 @@ int main(int argc, char **argv) {
   heddle::registerAllPasses();
   auto [input, output] = mlir::registerAndParseCLIOptions(
       argc, argv, "Heddle's pass driver\n", registry);
-  // Opening the output truncates it, while the input is still mapped.
+  // Refuse an output that is the input: opening the output would truncate the
+  // file while it is still mapped as input.
   if (bool isSame = false; llvm::sys::fs::is_regular_file(input) &&
                            !llvm::sys::fs::equivalent(input, output, isSame) &&
                            isSame) {

@@ -39,7 +39,8 @@ static void addTime(std::optional<double> &sum, bool isKnown, double seconds) {
     *sum += seconds;
 }
 
-/// Reads and writes of a file share one disk.
+/// The name of the link that a copy uses. Reads and writes of files share the
+/// link `disk`.
 static std::string nameOfLink(plan::MemoryKind from, plan::MemoryKind to) {
   if (from == plan::MemoryKind::File || to == plan::MemoryKind::File)
     return "disk";

@@ -21,7 +21,7 @@ namespace heddle::driver {
 /// emulator. Throws H0384 if the binary has no GPU kernels.
 nlohmann::json describeLaunches(const rt::Binary &binary);
 
-/// Prints the same as a table.
+/// Prints the facts of `describeLaunches` as a table.
 void printLaunches(const rt::Binary &binary);
 
 } // namespace heddle::driver

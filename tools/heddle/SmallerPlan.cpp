@@ -142,7 +142,7 @@ static void add(std::vector<Ladder> &all, std::vector<Ladder> more) {
   std::move(more.begin(), more.end(), std::back_inserter(all));
 }
 
-/// Ladders that each change one thing.
+/// Ladders each of which changes one setting.
 static std::vector<Ladder> singleChanges(const Settings &settings) {
   Ladder stages, rows, recomputes, activations;
   for (int64_t stage = settings.zero + 1; hasReplicas(settings) && stage <= 3;
@@ -241,14 +241,15 @@ public:
     cutShort |= std::chrono::steady_clock::now() >= end;
     return cutShort;
   }
-  /// Whether the change fits.
+  /// Whether the plan fits with the change. Records the change if it is the
+  /// fastest so far.
   bool ask(const Change &change) {
     auto [entry, isNew] = known.try_emplace(change.text());
     if (isNew)
       entry->second = costOf(change);
     if (!entry->second)
       return false;
-    // Of equally fast changes, the first is kept.
+    // Keep the first of equally fast changes.
     if (!hasFound() || *entry->second < seconds * (1 - 1e-9)) {
       best = change.text();
       seconds = *entry->second;

@@ -31,7 +31,8 @@ struct ImagePart {
 
 /// How a file's bytes get into memory.
 enum class LoadWay {
-  /// Map, if the file's pages are as large as those of the memory (huge pages).
+  /// Map the file if its pages are huge pages, as those of anonymous memory
+  /// are; read it otherwise.
   Auto,
   Map,  ///< Map the file's pages, which processes share.
   Read, ///< Copied.

@@ -29,7 +29,8 @@ struct StepReport {
   int64_t tokens = 0;
   double seconds = 0;
   bool isFinite = true; ///< Loss and gradient norm are finite.
-  /// The step updated nothing: no label counted, or it is not finite.
+  /// The step updated nothing: no label counted, or the loss or the gradient
+  /// norm is not finite.
   bool skipped = false;
   double mfu = -1; ///< Model FLOPs utilization; negative: unknown.
 

@@ -105,7 +105,8 @@ struct StepResult {
   int64_t index = 0; ///< Counted from 0.
   double loss = 0, gradNorm = 0, learningRate = 0;
   bool isFinite = true; ///< Loss and gradient norm are finite.
-  /// The step updated nothing, because no label counted or it is not finite.
+  /// The step updated nothing: no label counted, or the loss or the gradient
+  /// norm is not finite.
   bool isSkipped = false;
 };
 
@@ -173,7 +174,8 @@ private:
   uint64_t seed;
   const Value &lossPort;
   const Value *normPort;
-  /// While it is 1, no step updates anything; may be null.
+  /// The state `nonfinite`: while it is 1, no step updates anything. Null if
+  /// the plan has no such state.
   const Value *nonfinite;
   Staging staging;
   BatchInputs inputs;

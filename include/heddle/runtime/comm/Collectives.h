@@ -73,8 +73,8 @@ public:
   Request receive(int peer, int channel, void *data, int64_t bytes);
   void wait(Request &request) { transport.wait(request); }
 
-  /// Returns the bytes sent, without those of the MPI library's own
-  /// collectives.
+  /// Returns the bytes that this rank has sent in messages; collectives of the
+  /// MPI library are not counted.
   const Traffic &traffic() const { return sent; }
   bool usesLibrary() const { return useLibrary; }
 

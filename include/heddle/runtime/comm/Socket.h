@@ -62,8 +62,8 @@ bool sendAll(const Socket &socket, const void *data, size_t bytes,
 bool receiveAll(const Socket &socket, void *data, size_t bytes,
                 int milliseconds);
 
-/// Makes a socket non-blocking, for small messages that are read when poll
-/// reports them.
+/// Makes a socket non-blocking, so that a thread can poll many sockets for
+/// small messages.
 void makeNonBlocking(const Socket &socket);
 
 /// Returns milliseconds of a monotonic clock.

@@ -76,8 +76,8 @@ public:
 
   /// Ends in order. Every rank calls it and sends nothing afterwards.
   virtual void finish() = 0;
-  /// Ends this process with exit status `status`, and the other ranks as far as
-  /// the transport can.
+  /// Ends this process with exit status `status`. Also ends the other ranks if
+  /// the transport can do that (MPI_Abort).
   [[noreturn]] virtual void abort(int status) = 0;
 
   virtual LibraryCollectives *library() { return nullptr; }
@@ -104,8 +104,8 @@ struct GatheredPart {
   int64_t bytes = 0;
 };
 /// Sends parts of other ranks to rank 0, all at the same time. Rank 0 passes
-/// all parts, each other rank at least its own, in the same order. Throws H0920
-/// when sizes differ.
+/// the parts of all ranks, and each other rank at least its own parts, in the
+/// same order. Throws H0920 when sizes differ.
 void gatherParts(Transport &transport, const std::vector<GatheredPart> &parts);
 
 } // namespace heddle::rt
