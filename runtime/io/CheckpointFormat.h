@@ -31,10 +31,11 @@ inline constexpr int manifestVersion = 1, manifestVersionWithMasters = 2;
 
 /// Whether the directory has a manifest, the file that is written last.
 bool isCheckpoint(const std::string &path);
-/// Returns the name of a step's checkpoint, and the step of a name.
+/// Convert a step to the name of its checkpoint, and such a name to the step;
+/// other names give nothing.
 std::string stepName(int64_t step);
 std::optional<int64_t> stepOfName(const std::string &name);
-/// Returns the checkpoints that the same run had written before this one.
+/// Returns the checkpoints that the run had written before the one at `path`.
 std::vector<SavedStep> savedBefore(const std::string &path);
 /// Throws if something at the path is not a checkpoint, and so may not be
 /// replaced.

@@ -209,8 +209,8 @@ Diagnostic io::describeUsage(const CLI::App &app, const CLI::ParseError &error,
     if (std::string near = nearestChoice(result.message); !near.empty())
       result.help = "did you mean " + near + "? ";
   } else if (!unread.empty()) {
-    // Report an unknown word before anything missing: it may be a misspelled
-    // form of that.
+    // If a word is unknown and another one is missing, report the unknown word:
+    // it may be the missing one, misspelled.
     std::string word = unread.front(), value;
     bool isFlag = word.rfind('-', 0) == 0, isVerb = !isFlag && !verbs.empty();
     if (size_t equals = word.find('='); isFlag && equals != word.npos) {

@@ -23,7 +23,8 @@ static bool isTemporaryName(const std::string &name) {
 NewDirectory::NewDirectory(const std::string &path) : path(path) {
   if (pathExists(path)) {
     std::vector<std::string> names = listDirectory(path, "H0181");
-    // If there are other files, another process may be writing them.
+    // If the directory has other files as well, another process may be writing
+    // it: then remove nothing.
     if (std::all_of(names.begin(), names.end(), isTemporaryName))
       sweepTemporaries(path, isTemporaryName);
     if (!listDirectory(path, "H0181").empty())

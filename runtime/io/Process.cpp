@@ -28,7 +28,7 @@ using namespace heddle::io;
 static void fillStandardDescriptors() {
   for (int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(number, F_GETFD) < 0)
-      // open returns the lowest free number, which is this one.
+      // open returns the lowest free descriptor, which is `number`.
       (void)!open("/dev/null", number == STDERR_FILENO ? O_WRONLY : O_RDONLY);
 }
 
@@ -67,7 +67,7 @@ void io::endOnSignal(int signal) {
 /// Handles SIGBUS, which the system sends for an access to a mapped page that a
 /// truncated file has lost.
 static void reportLostBytes(int signal, siginfo_t *information, void *) {
-  // Several threads may come here at once: one reports.
+  // Several threads may get SIGBUS at the same time: only one reports it.
   static std::atomic_flag isReported = ATOMIC_FLAG_INIT;
   while (isReported.test_and_set())
     pause();

@@ -64,8 +64,8 @@ public:
     for (;;) {
       if (signal == 0)
         signal = stopSignal();
-      // Requests that were submitted before others could see `draining` are
-      // still taken.
+      // Take requests once more after `draining` is set: other threads may have
+      // submitted them before they saw it.
       bool isLast = draining;
       draining = signal != 0;
       takeRequests();

@@ -36,7 +36,7 @@ Value formatMethod(const Value &self, const Arguments &arguments);
 /// Python's text % values: a tuple, a dictionary, or one value.
 std::string formatPercent(const std::string &text, const Value &values);
 
-/// Returns the entry of a name; throws for an unknown one.
+/// Returns the entry of a table that has this name; throws if there is none.
 template <typename Entry>
 Entry findByName(const std::map<std::string, Entry> &all, const char *kind,
                  const std::string &name) {

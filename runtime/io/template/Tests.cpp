@@ -81,7 +81,8 @@ Test jinja::findTest(const std::string &name) {
       {"divisibleby",
        [](const V &v, const A &a) {
          int64_t by = a.get(0, "num").integer();
-         // By -1 every integer is divisible, but the smallest one overflows.
+         // Every integer is divisible by -1; to divide the smallest integer by
+         // -1 would overflow.
          return by == -1 || (by != 0 && v.integer() % by == 0);
        }},
       {"equalto",

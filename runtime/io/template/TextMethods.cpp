@@ -21,8 +21,8 @@ using namespace heddle::io::jinja;
 // Slicing and splitting
 //===----------------------------------------------------------------------===//
 
-/// Whether Python's str.isspace() accepts a character, as it does ASCII
-/// separators.
+/// Whether Python's str.isspace() accepts a character. Besides Unicode white
+/// space these are the separators of ASCII.
 static bool isSpace(uint32_t code) {
   return unicode::isSpace(code) || (code >= 0x1C && code <= 0x1F);
 }
@@ -303,8 +303,8 @@ static Value join(const Value &self, const Arguments &arguments) {
 // Upper and lower case
 //===----------------------------------------------------------------------===//
 
-/// Appends the characters that `isWanted` selects in lower case, and the others
-/// by `other`.
+/// Returns a text with the characters that `isWanted` selects in lower case.
+/// `other` appends each of the other characters to its first argument.
 static std::string
 lowerSome(const std::string &text, bool (*isWanted)(uint32_t),
           void (*other)(std::string &, const std::string &, uint32_t)) {

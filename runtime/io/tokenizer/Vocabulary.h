@@ -47,16 +47,16 @@ private:
 /// Returns the token of a single byte in vocabularies that have such tokens:
 /// `<0x0A>`.
 std::string byteToken(uint8_t byte);
-/// Returns the byte of such a token, or -1.
+/// Returns the byte of a token such as `<0x0A>`; -1 for other tokens.
 int byteOfToken(const std::string &token);
 
 /// The 256 characters that stand for bytes in byte-level tokenizers: printable
 /// bytes stand for themselves, the others for U+0100 and following, in order.
 namespace alphabet {
-/// Appends bytes as such characters.
+/// Appends the characters that stand for `bytes`.
 void append(std::string &text, const std::string &bytes);
-/// Returns the bytes that such characters stand for; nothing if another
-/// character occurs.
+/// Returns the bytes for which `characters` stand; nothing if one of them
+/// stands for no byte.
 std::optional<std::string> toBytes(const std::string &characters);
 } // namespace alphabet
 

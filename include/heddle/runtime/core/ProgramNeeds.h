@@ -35,8 +35,8 @@ struct CacheNeeds {
 /// What a run of a program launches and reads.
 struct ProgramNeeds {
   std::vector<int64_t> launches; ///< Launches of each kernel of the plan.
-  /// FLOPs of the kernels without cached attention, whose FLOPs depend on the
-  /// number of positions.
+  /// FLOPs of all kernels except those of cached attention, whose FLOPs depend
+  /// on the number of positions.
   double flops = 0;
   /// Bytes of states other than the cache that kernels read. Each byte counts
   /// once. A kernel reads no more of a state than it moves in all

@@ -24,12 +24,13 @@ namespace heddle::rt {
 plan::CollectiveShape shapeOf(const plan::Collective &collective, int64_t ranks,
                               int64_t targetBytes, int64_t sourceBytes);
 
-/// Commands of one kind along the same axes and for the same reason.
+/// The collectives, or the messages, of one kind along the same axes and with
+/// the same reason.
 struct TrafficLine {
   std::string axes; ///< Such as `data,seq`.
   std::string kind; ///< Such as `all_reduce`, `send`.
-  /// The operation that needs it, such as `nn.linear`, `h.0`; for messages
-  /// their channel.
+  /// What needs the collective: an operation such as `nn.linear`, or a module
+  /// path such as `h.0`. For messages their channel.
   std::string reason;
   /// The type that is sent; U8 for messages.
   plan::DType wire = plan::DType::U8;
@@ -37,9 +38,9 @@ struct TrafficLine {
   int64_t bytesSent = 0;
 };
 
-/// What `rank` sends in one run of `program`, a program of the plan's selected
-/// stage, sorted by axes, kind, reason and type. Groups of one rank are left
-/// out.
+/// Counts what `rank` sends in one run of `program`, a program of the plan's
+/// selected stage. The lines are sorted by axes, kind, reason and type.
+/// Collectives among a single rank are left out.
 std::vector<TrafficLine> countTraffic(const plan::Plan &plan,
                                       const plan::Program &program,
                                       int64_t rank);

@@ -54,8 +54,8 @@ public:
   /// Runs the draft on tokens of a prompt. `tokens` are all tokens of the
   /// sequence.
   void compute(Feed feed, const std::vector<int32_t> &tokens);
-  /// Appends drafted tokens to the sequences. All but the last one are in the
-  /// draft's cache then.
+  /// Appends drafted tokens to the sequences. Of these tokens, all but the last
+  /// are in the draft's cache afterwards.
   void guess(std::vector<DraftedSequence> sequences);
 
 private:

@@ -52,7 +52,7 @@ public:
   virtual void run(const std::vector<const EncoderText *> &texts,
                    float *embeddings) = 0;
 
-  /// As in Engine: rank 0 calls `run`, the other ranks `follow`.
+  /// As in Engine: rank 0 calls `run`, and the other ranks call `follow`.
   virtual void follow() {}
   virtual void finish() {}
 };

@@ -185,7 +185,8 @@ private:
   int64_t cached(const Sequence &seq) const {
     return drafter ? std::min(seq.computed, seq.drafted) : seq.computed;
   }
-  /// Whether more than the next token is to be computed.
+  /// Whether tokens of the prompt are still to be computed, besides the next
+  /// token.
   static bool isPrompt(const Sequence &seq) {
     return int64_t(seq.tokens.size()) - seq.computed > 1 + seq.guessed;
   }
