@@ -71,7 +71,7 @@ public:
   double bytesOfRun() const;
 
   std::vector<double> promptSeconds, tokenSeconds, processorSeconds;
-  /// Measured on this rank, in bytes per second.
+  /// The memory's read rates as measured on this rank, in bytes per second.
   std::vector<double> readRates;
 
 private:

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Targets, GPUs and offload directories of a rank.
+// Chooses a rank's target, GPU and offload directories.
 //
 //===----------------------------------------------------------------------===//
 
@@ -133,7 +133,7 @@ OffloadOptions heddle::rt::chooseOffload(const plan::Plan &plan,
                                          const DeviceOptions &options) {
   OffloadOptions swap;
   for (const std::string *text : {&plan.swapDir, &options.swapDirectories})
-    // Valid: the flag was checked before.
+    // The text is valid, since the command line has checked the flag.
     if (auto named = io::OffloadDirectories::parse(*text))
       swap.directories.take(*named);
   swap.checks = options.checksSwap;

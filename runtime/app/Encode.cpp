@@ -73,7 +73,8 @@ namespace {
 /// The results of all texts.
 struct Encoded {
   std::vector<float> embeddings; ///< [texts][width].
-  /// [texts][longest][vocab]; 0 after the end of a text.
+  /// Logits [texts][tokens of the longest text][vocab]; 0 after the end of a
+  /// text.
   std::vector<float> logits;
   std::vector<int32_t> lengths;
   int64_t longest = 0;

@@ -85,7 +85,8 @@ static void readLength(const std::optional<JsonValue> &config,
   }
 }
 
-/// Reads the prompts; null is an empty one.
+/// Reads the prompts of the configuration file; JSON null means an empty
+/// prompt.
 static void readPrompts(const std::string &file, const std::string &asked,
                         TextRules &rules) {
   std::optional<JsonValue> config = parse(file);

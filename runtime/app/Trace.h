@@ -30,7 +30,8 @@ public:
 
   /// Returns where the times of the next step go, or null if it is not traced.
   LaunchTime *beginStep();
-  /// Stores the times of `beginStep` as step `step`.
+  /// Records that the times which `beginStep` returned are those of step
+  /// `step`.
   void endStep(int64_t step);
   /// Writes the file; returns its path, or "" without a trace. The arguments of
   /// an event are step, rank, stage and command, and for commands of a pipeline

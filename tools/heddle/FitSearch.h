@@ -67,7 +67,8 @@ public:
   void run();
 
   MemoryLimits limits;
-  /// Fastest first; without times, smallest first.
+  /// The configurations that fit, fastest first; if times are unknown, smallest
+  /// first.
   std::vector<Mixture> fitting;
   /// The configuration that needs the least memory, if none fits.
   std::optional<Mixture> nearest;
@@ -140,7 +141,8 @@ private:
   std::array<std::pair<int64_t, int64_t>, 3> boundsOf(const Bytes &bytes) const;
   /// The bytes above the limits, summed over all kinds of memory.
   int64_t excess(const Bytes &bytes) const;
-  /// Compares how far configurations are from fitting; smaller is nearer.
+  /// Returns how far a configuration with these bytes is from fitting; smaller
+  /// is nearer.
   std::pair<int64_t, int64_t> needOf(const Bytes &bytes) const {
     return {excess(bytes), bytes.total()};
   }

@@ -354,7 +354,8 @@ void Job::sendAll(int signal) {
       if (written == ssize_t(line.size()) && signal != SIGKILL)
         continue;
     }
-    // The process may not have made its group yet.
+    // The process may not have made its process group yet; then signal the
+    // process itself.
     if (kill(-process.id, signal) != 0)
       kill(process.id, signal);
   }

@@ -19,7 +19,8 @@ namespace heddle::driver {
 struct LaunchRequest {
   std::vector<std::string> command; ///< A path and its arguments.
   std::vector<Placement> ranks;
-  /// Called with a host and a command line.
+  /// The command that starts a remote rank; the host and the rank's command
+  /// line are appended.
   std::vector<std::string> ssh = {"ssh"};
   std::string masterAddress; ///< "": rank 0's host.
   int64_t masterPort = 0;    ///< 0: a free one; 29500 with several hosts.

@@ -23,7 +23,7 @@ namespace heddle::driver {
 struct Change {
   std::vector<std::pair<std::string, std::string>> flags;
 
-  /// As `--zero 1 --recompute full`.
+  /// The flags as text, such as `--zero 1 --recompute full`.
   std::string text() const;
   /// The flags `given` with the change applied.
   config::Flags on(config::Flags given) const;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Each verb has a file `NAMEVerb.cpp`, which adds its flags to the command
-// line.
+// The verbs of the driver `heddle`. Each verb has a file `NAMEVerb.cpp`, which
+// adds the verb's flags to the command line.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +22,8 @@ namespace heddle::driver {
 /// exit status; may throw UserError.
 using Action = std::function<int()>;
 
-/// Each function adds a verb with its flags. If the user chooses the verb, it
-/// sets `action`.
+/// Each function adds a verb with its flags to `app`. If the user chooses that
+/// verb, `action` is set to a function that runs it.
 void addCompileVerb(CLI::App &app, Action &action);
 void addFitVerb(CLI::App &app, Action &action);
 void addExplainVerb(CLI::App &app, Action &action);

@@ -63,7 +63,7 @@ public:
 
   /// Number of whole batches in the first file.
   int64_t batches() const { return sources.front().passRows / shape.rows; }
-  /// The files in the order of `--data`.
+  /// The number of files. A file's index is its position in `--data`.
   int64_t numFiles() const { return sources.size(); }
   const io::TokenFile &file(int64_t index) const { return sources[index].file; }
   /// Sets the hash of a file's tokens, for `state`.

@@ -32,7 +32,8 @@ struct DeviceOptions {
   bool shared = false;  ///< Several ranks may share a GPU.
   /// GPU products: auto, library or generated; empty: as compiled.
   std::string gemm;
-  /// See io::OffloadDirectories; empty: as compiled.
+  /// Directories of offload files, see io::OffloadDirectories; empty: as
+  /// compiled.
   std::string swapDirectories;
   bool checksSwap = false; ///< See io::OffloadFile::verify.
 };

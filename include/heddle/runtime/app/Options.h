@@ -74,7 +74,7 @@ struct TrainOptions {
   int64_t steps = 0;    ///< In total, including steps before a resume.
   int64_t valEvery = 0; ///< 0: only after the last step.
   int64_t valSteps = 0; ///< Batches of a validation; 0: all.
-  /// Number of validations without improvement; 0: never.
+  /// End the run after this many validations without improvement; 0: never.
   int64_t stopWhenNoBetter = 0;
   std::string save;
   int64_t saveEvery = 0;  ///< 0: only after the last step.

@@ -30,7 +30,7 @@ public:
   };
 
   PromptCuts() = default;
-  /// The programs, smallest first.
+  /// `programs` must be sorted by tokens, smallest first.
   explicit PromptCuts(const std::vector<Program> &programs);
 
   /// The largest number of tokens in a chunk of a prompt.

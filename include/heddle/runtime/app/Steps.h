@@ -47,7 +47,7 @@ public:
   /// while earlier ones execute. `staging` must outlive this object.
   BatchInputs(Session &session, const LoadedProgram &program,
               const Staging *staging = nullptr);
-  /// All rows of a full batch.
+  /// The value of `rows` for a full batch.
   static constexpr int64_t allRows = std::numeric_limits<int64_t>::max();
   /// Fills the inputs with this rank's share of the rows from row `first` on.
   /// With `masking`, tokens are masked; `begin` identifies the first token of

@@ -26,7 +26,7 @@ namespace heddle::rt {
 /// Starts and waits come from one thread. Running allocates no memory.
 class Executor {
 public:
-  /// Counts calls of `start`, from 1.
+  /// Identifies a collective: the number of its call of `start`, from 1.
   using Ticket = int64_t;
 
   /// Uses a thread if the transport is thread-safe, the group has several

@@ -31,9 +31,9 @@ namespace heddle::rt {
 class ActivitySlot {
 public:
   static constexpr size_t maxText = 119;
-  /// Longer texts are truncated.
+  /// Sets step and text; truncates a text longer than maxText.
   void set(int64_t step, std::string_view text);
-  /// Changes with every `set`.
+  /// A number that changes with every `set`.
   uint64_t version() const { return sequence.load(std::memory_order_relaxed); }
   /// `text` has room for maxText + 1 chars; it is zero-terminated.
   void get(int64_t &step, char *text) const;
