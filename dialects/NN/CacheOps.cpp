@@ -143,8 +143,8 @@ StringRef PagedAttentionJoinOp::getNotDifferentiableReason() {
   return isInference;
 }
 
-/// The number of elements of keys that the operation writes: one for each
-/// feature of each token.
+/// How many key elements the operation writes to the cache: one for each
+/// feature of each token. It writes equally many value elements.
 template <typename OpT> static double newKeysOf(OpT op) {
   RankedTensorType at = tensorOf(op.getPositions());
   return static_cast<double>(at.getNumElements() * op.getWidths()[1]);
@@ -162,8 +162,8 @@ static double elementBytes(Value value) {
 
 double CacheWriteOp::getFlops() { return 0; }
 
-/// The operation reads k and v of the tokens, and writes as many elements of
-/// the cache.
+/// The operation reads only k and v of its tokens, not q, and writes equally
+/// many elements to the cache. It accesses no other elements of the cache.
 double CacheWriteOp::getBytesOf(Value value) {
   double width = elementBytes(value);
   if (value == getKeys() || value == getValues() || value == getScales())
@@ -186,8 +186,8 @@ static double contextOf(PagedAttentionOp op, int64_t tokens) {
   return static_cast<double>(context);
 }
 
-// Rows' lengths are not known at compile time, so every row is counted with the
-// longest context.
+// The lengths of rows are not known at compile time, so the cost assumes that
+// every token sees the longest possible context.
 double PagedAttentionOp::getFlops() { return getModelFlops(); }
 double PagedAttentionOp::getModelFlops() {
   return 4 *
@@ -209,15 +209,17 @@ double PagedAttentionOp::getBytesOf(Value value) {
   return bytesOf(value);
 }
 
-/// A multiplication and an addition for each element of the partial results are
-/// counted.
+/// Counts one multiplication and one addition for each element of the partial
+/// results.
 double PagedAttentionJoinOp::getFlops() {
   return 2 * static_cast<double>(tensorOf(getParts()).getNumElements());
 }
 
-// Letters: p pages, n positions of a page, d features of a head, s the
-// dimension of key and value scales, j parts, x the values of a partial result,
-// h heads as in nn.attention. Pages are not split, because rows share them.
+// Letters of the sharding rules: p is the page, n the position in a page, d the
+// feature of a head, s the dimension that separates scales of keys and of
+// values, j the part of the keys, x the value in a partial result, h the head
+// as in nn.attention. Ranks do not split the dimension of pages, because rows
+// share pages.
 template <typename OpT>
 static dist::ShardingRule ruleOf(OpT op, ArrayRef<std::string> results,
                                  std::string whole) {

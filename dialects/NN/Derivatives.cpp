@@ -71,7 +71,7 @@ HEDDLE_NOT_DIFFERENTIABLE(UpdateOp, isOptimizer)
 HEDDLE_NOT_DIFFERENTIABLE(AdvancePowerOp, isOptimizer)
 #undef HEDDLE_NOT_DIFFERENTIABLE
 
-/// Positions are integers and have no operands to differentiate.
+/// The operation has no operands, so there is nothing to differentiate.
 void PositionsOp::buildGradient(OpBuilder &, GradientContext &) {}
 
 //===----------------------------------------------------------------------===//
@@ -226,8 +226,8 @@ void RmsNormOp::buildGradient(OpBuilder &builder, GradientContext &context) {
 // Attention
 //===----------------------------------------------------------------------===//
 
-// The gradient is the transpose of the rotation: the rotation by the negative
-// angle.
+// The input's gradient is the output's gradient rotated by the negative angle,
+// because the transpose of a rotation is its inverse.
 void RotaryOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   if (!context.isActive(getInput()))
     return;
@@ -265,7 +265,8 @@ void AttentionOp::buildGradient(OpBuilder &builder, GradientContext &context) {
 // Loss
 //===----------------------------------------------------------------------===//
 
-// The gradient of a token's loss is its weight in the sum of losses.
+// The gradient that arrives at a token's loss is the weight with which the sum
+// of losses counts this token.
 void CrossEntropyOp::buildGradient(OpBuilder &builder,
                                    GradientContext &context) {
   Value grad = context.gradientOf(getLosses());

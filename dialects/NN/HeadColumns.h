@@ -13,11 +13,12 @@
 
 namespace heddle::nn {
 
-/// The number of columns of an attention head, if `op` treats each head of each
-/// row independently; otherwise 0. That is so if
-/// PropertiesOpInterface::getHeadColumns says it, if `op` is an nn.reshape that
-/// splits rows into heads or merges them, or if it is row-wise between two of
-/// these, so that its rows are heads.
+/// If `op` treats each attention head of each row independently, returns the
+/// number of columns of a head; otherwise 0. Heads are independent in three
+/// cases. PropertiesOpInterface::getHeadColumns says so. Or `op` is an
+/// nn.reshape that splits rows into heads or merges heads into rows. Or `op` is
+/// row-wise and its rows are heads, because it follows a reshape that splits
+/// rows into heads.
 int64_t headColumnsOf(mlir::Operation *op);
 
 } // namespace heddle::nn

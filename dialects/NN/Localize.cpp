@@ -21,7 +21,8 @@ using dist::Split;
 
 namespace {
 
-/// Builds index arithmetic on the rank.
+/// Builds index arithmetic in the program, with which each rank computes where
+/// its shard begins.
 class RankArithmetic {
 public:
   explicit RankArithmetic(Operation *op) : builder(op), loc(op->getLoc()) {}
@@ -54,9 +55,9 @@ static int64_t elementsFrom(RankedTensorType type, int64_t dim) {
 // Random numbers
 //===----------------------------------------------------------------------===//
 
-/// If ranks split the rows of the batch, gives every rank its own micro-batch
-/// number, so that ranks draw different random numbers. The ranks' shares of a
-/// micro-batch are numbered consecutively, in the order of the ranks.
+/// If ranks split the rows of the batch, replaces the operand `micro_batch`,
+/// from which dropout draws random numbers, by micro-batch * ranks + rank. So
+/// no two ranks draw the same random numbers.
 template <typename OpT>
 static void setMicroBatchOfRank(OpT op, const Split &split, Value microBatch) {
   ArrayAttr axes = split.axesOf(FactorRole::Rows);
@@ -146,9 +147,9 @@ static Value firstOf(Operation *op, const Split &split, Value table,
   return math.times(math.rank(axes), tensorOf(table).getDimSize(dim));
 }
 
-/// Sets the operand `first` to the first row of the rank's shard. If the
-/// operation has `first` already, because the table was a part of a larger one,
-/// adds it.
+/// Sets the operand `first` to the index, in the whole table, of the first row
+/// of the rank's shard. If the table was already a shard of a larger table, its
+/// old `first` is added.
 void EmbeddingOp::localize(const Split &split) {
   Value first = firstOf(*this, split, getTable(), 0);
   if (!first)

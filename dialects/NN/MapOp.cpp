@@ -58,7 +58,8 @@ void MapOp::build(OpBuilder &builder, OperationState &state, StringRef function,
 
 namespace {
 
-/// How a scalar in a body depends on one argument of the body.
+/// How a scalar in a body depends on one argument of the body: not at all, not
+/// at all because it is the constant 0, linearly, or in another way.
 enum class Dependence { None, Zero, Linear, Other };
 
 bool isLinear(Dependence dependence) {
@@ -71,8 +72,8 @@ bool isNone(Dependence dependence) {
 
 } // namespace
 
-/// How the result of `op` depends on an argument of the body. `operands` says
-/// the same of the operands of `op`.
+/// How the result of `op` depends on an argument of the body, if the operands
+/// of `op` depend on this argument as `operands` says.
 static Dependence dependenceOf(Operation &op, ArrayRef<Dependence> operands) {
   if (matchPattern(&op, m_AnyZeroFloat()))
     return Dependence::Zero;

@@ -202,8 +202,9 @@ static LogicalResult verifyWeights(ModelOp model) {
   return success();
 }
 
-/// The number of different values that data for a port may have: for ids the
-/// vocabulary size. 0 if unknown.
+/// How many different integers may appear in the data of a port with this role,
+/// such as the vocabulary size for token ids. Returns 0 if the entries of
+/// `weights` do not say.
 static int64_t countOf(PortRole role, DictionaryAttr weights) {
   StringRef key = role == PortRole::Ids         ? "vocab_size"
                   : role == PortRole::Segments  ? "segments"

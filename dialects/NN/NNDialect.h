@@ -44,9 +44,10 @@ inline mlir::RankedTensorType tensorOf(mlir::Value value) {
 /// The size in bytes of a value that is a ranked tensor; 0 for other types.
 double bytesOf(mlir::Value value);
 
-/// The number of elements that a member of a bucket takes, with its padding
-/// (NN_BucketOp). With `parts`: the number of elements of a whole bucket,
-/// padded so that it can be split into that many equal parts.
+/// Pads a number of elements as buckets do (NN_BucketOp). Without `parts`: the
+/// number of elements that a tensor of `elements` elements takes in a bucket.
+/// With `parts`: the size of a bucket whose members take `elements` elements,
+/// padded so that `parts` ranks can have equal shards.
 int64_t paddedElements(int64_t elements, int64_t parts = 1);
 /// The sizes, in elements, of the segments of `op`, an nn.segment_sums or
 /// nn.scale_segments: those of its bucket's members, with their padding.
@@ -60,8 +61,8 @@ llvm::StringRef labelOf(mlir::Operation *op);
 /// step.
 bool isMadeInStep(StateRole role);
 
-/// One letter for each of `count` leading dimensions, in the form that
-/// `buildRule` expects: "bt" for two.
+/// The letters by which sharding rules (dist::buildRule) name the first `count`
+/// dimensions of a tensor: "bt" for two.
 std::string leadingLetters(int64_t count);
 } // namespace heddle::nn
 

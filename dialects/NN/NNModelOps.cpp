@@ -335,8 +335,9 @@ LogicalResult MicroBatchOp::verify() {
     return emitOpError("gives ")
            << part << ", but a slice of " << whole
            << " along its first dimension has its other dimensions";
-  // The index is the induction variable of a loop over micro-batches. If the
-  // loop runs over the last micro-batches only, a constant is added to it.
+  // The index must be the induction variable of a loop over micro-batches. A
+  // loop that runs over only the last micro-batches counts from 0, so a
+  // constant, the number of micro-batches before this loop, is added.
   Value number = getIndex();
   int64_t first = 0;
   if (auto sum = number.getDefiningOp<arith::AddIOp>())

@@ -45,11 +45,12 @@ llvm::SmallVector<Init> initsOf(mlir::Operation *op);
 
 /// A result that a kernel may compute in place of an operand.
 struct Tie {
-  /// When computing in place is worth it. If the operand is still needed
-  /// afterwards, the fuse phase must copy it first.
+  /// When the fuse phase computes the result in place. If the operand is read
+  /// later, the fuse phase must copy it first, so computing in place does not
+  /// always pay.
   enum class Worth {
     Always,
-    OfState,    ///< If the operand is a state whose new value this is.
+    OfState,    ///< If the operand is a state and the result is its new value.
     OfComputed, ///< If an operation of the same function computes the operand.
   };
   mlir::Value result, operand;

@@ -128,8 +128,9 @@ StringRef PackedLinearOp::getNotDifferentiableReason() {
 }
 
 // Outputs can be split between panels. Inputs can be split between groups, or
-// between words if there is at most one group. They cannot be split if a rank's
-// blocks of int8 activations would differ from those of the whole.
+// between words if there is at most one group. Inputs cannot be split if the
+// blocks that a rank rounds to int8 would differ from the blocks of the whole
+// row, because then results would differ.
 dist::ShardingRule PackedLinearOp::getShardingRule() {
   int64_t groups = getGroups(), perWord = getPerWord();
   bool splitsOut = getOutputs() % panelWidth == 0;

@@ -38,8 +38,9 @@ inline mlir::Value portOf(mlir::ArrayAttr ports, mlir::ValueRange values,
   return {};
 }
 
-/// Whether the port is a number for updates that the command line of a run
-/// sets, such as the threshold of gradient clipping.
+/// Whether the value of the port is a scalar that the user gives to a training
+/// run by a flag and that the update of parameters reads, such as the threshold
+/// of gradient clipping.
 inline bool isRunNumber(PortAttr port) {
   return port.getRole() == PortRole::Value &&
          plan::isRunNumber(std::string_view(port.getKey()));

@@ -229,8 +229,8 @@ private:
           add(operand.get(), share);
   }
 
-  /// Erases operations and arguments that the gradients do not need; returns
-  /// the numbers of the function's arguments that remain.
+  /// Erases operations and arguments that the gradients do not need. Returns
+  /// the indices of the function's arguments that remain.
   SmallVector<unsigned> prune() {
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isOpTriviallyDead(&op))

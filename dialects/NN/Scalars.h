@@ -67,11 +67,12 @@ double flopsOf(mlir::Block &function);
 mlir::LogicalResult verifyScalarBody(mlir::Operation *op, mlir::Block &body,
                                      size_t arguments, size_t results);
 
-/// Builds the derivative of `function` in reverse mode, in `gradient`. The
-/// arguments of `gradient` are the gradients of those results of `function`
-/// that are `seeded`, followed by those arguments of `function` that it reads.
-/// It returns the gradients of the arguments that are `wanted`. Returns the
-/// indices of the arguments of `function` that it reads.
+/// Builds the derivative of `function` in reverse mode, as a function in
+/// `gradient`. Its arguments are the gradients of the results for which
+/// `seeded` is true, followed by those arguments of `function` that it reads.
+/// Its results are the gradients of the arguments for which `wanted` is true.
+/// Returns the indices of the arguments of `function` that the derivative
+/// reads.
 llvm::SmallVector<unsigned> buildScalarGradient(mlir::Block &function,
                                                 llvm::ArrayRef<bool> seeded,
                                                 llvm::ArrayRef<bool> wanted,

@@ -139,10 +139,11 @@ ShardingRule RmsNormGradWeightOp::getShardingRule() {
 // Attention
 //===----------------------------------------------------------------------===//
 
-// The letter h is the factor of heads: dimensions heads * D are split only
-// between heads. Packed q, k and v are three segments, each split separately.
+// The letter h is the factor of heads. Ranks split a dimension of heads * D
+// features only between heads. If one tensor holds q, k and v side by side,
+// each of the three segments is split separately.
 
-/// Makes whole heads of keys and values the units of the factor h.
+/// Makes a whole head of keys and values the smallest shard of the factor h.
 static void countHeads(ShardingRule &rule, int64_t heads, int64_t kvHeads) {
   rule.setUnits(FactorRole::Heads, kvHeads,
                 heads == kvHeads ? "heads" : "key/value heads");
@@ -174,8 +175,8 @@ static void addContext(AttentionOpInterface op,
   operands.push_back("z");
 }
 
-/// The letters of the factors that must not be split. The sequence is one of
-/// them, except for ring attention.
+/// The letters of the factors that ranks must not split: z, the state of the
+/// random numbers, and t, the sequence. Ring attention can split the sequence.
 static StringRef wholeOf(AttentionOpInterface op) {
   auto placement = op.getPlacementAttr();
   return placement && placement.getRing() ? "z" : "tz";
@@ -231,8 +232,8 @@ ShardingRule CrossEntropyPartOp::getShardingRule() {
   std::string row = rowsOf(getLogits());
   return buildRule(*this, {row + "v", row}, {row, row}, "v");
 }
-// Rows cannot be split, because the values of the shards are stacked along
-// them.
+// Ranks cannot split the dimension of rows, because the values of all shards
+// are stacked along this dimension.
 ShardingRule CrossEntropyJoinOp::getShardingRule() {
   std::string row = leadingLetters(rank(getLabels())), rest = row.substr(1);
   return buildRule(*this, {"z" + rest, row, row}, {row, row}, "bz");

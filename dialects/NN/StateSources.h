@@ -13,11 +13,11 @@
 
 namespace heddle::nn {
 
-/// Verifies that `type` is allowed for a state, and that `source`, unless null,
-/// gives a tensor of the right shape. `whole` is the type of the tensor over
-/// all ranks; null: `type`. For a state that is quantized or packed from a
-/// weight, `packed` describes how, and `source` and `whole` are those of the
-/// weight.
+/// Verifies that a state may have the type `type`, and that the expression
+/// `source` yields a tensor of that shape; null: the state has no source. If
+/// ranks hold shards, `whole` is the type of the whole tensor; null: it is
+/// `type`. `packed` is null unless the state is a quantized or packed form of a
+/// weight. Then `source` and `whole` describe that weight.
 mlir::LogicalResult verifyStored(mlir::Operation *state, mlir::Type type,
                                  SourceAttr source, mlir::TypeAttr whole,
                                  PackedAttr packed);

@@ -32,17 +32,18 @@ struct AttentionKeys {
   /// An i32 tensor [batch]: how many tokens each row has in the whole sequence;
   /// null if all rows are full.
   mlir::Value lengths = {};
-  /// `sequenceShard` is the number of the queries' shard of the sequence,
-  /// `ringStep` the step of ring attention. Keys and values are shard
-  /// (sequenceShard - ringStep) mod `AttentionSpec::sequenceShards`. Both are
-  /// index or i64; null if the sequence is not split.
+  /// Where queries and keys are in the sequence if ring attention splits it;
+  /// otherwise null. The queries are shard `sequenceShard` of the sequence. In
+  /// ring step `ringStep` the keys and values are shard (sequenceShard -
+  /// ringStep) mod `AttentionSpec::sequenceShards`. Types: index or i64.
   mlir::Value sequenceShard = {}, ringStep = {};
 };
 
-/// The operands of nn.attention on which dropout's random numbers depend: the
-/// i32 tensor of seed and step, and the numbers of the layer, of the
-/// micro-batch and of the rank's shard of the heads. The numbers are index or
-/// i64; a null number of the shard is 0. Needed if `AttentionSpec::p` > 0.
+/// The operands of nn.attention from which dropout computes its random numbers.
+/// `rng` is the i32 tensor of seed and step. `layer`, `microBatch` and `part`
+/// are indices (index or i64); `part` says which shard of the heads the rank
+/// has, and null means 0. The operands may be null if there is no dropout
+/// (`AttentionSpec::p` is 0).
 struct AttentionRandom {
   mlir::Value rng, layer, microBatch, part;
 };
@@ -65,9 +66,10 @@ emitAttention(mlir::OpBuilder &builder, mlir::Location loc,
               const AttentionRandom &random, const AttentionKeys &keys,
               mlir::Value scratch, mlir::Value thread, mlir::Value threads);
 
-/// Emits the gradient of the packed tensor, or of q, k and v, whichever `qkv`
-/// has. `grad` is the gradient of the forward pass's `output`. The other
-/// arguments are those of `emitAttention`.
+/// Emits the gradients of the tensors in `qkv` and writes them to `gradQkv`:
+/// one for the packed tensor, or three for q, k and v. `grad` is the gradient
+/// of the forward pass's `output`. The other arguments are those of
+/// `emitAttention`.
 mlir::LogicalResult
 emitAttentionGrad(mlir::OpBuilder &builder, mlir::Location loc,
                   const AttentionSpec &spec, const CpuTarget &target,

@@ -11,9 +11,9 @@
 // K is never split across threads, and the result does not depend on the number
 // of threads. The sum over K runs from the first value to the last: one value
 // at a time, in pairs for bf16 with dot products, and in groups of 32 for many
-// rows on AMX. So a product whose sums begin with those over earlier values of
-// K equals one product over all values bit for bit, if the earlier values are
-// whole groups.
+// rows on AMX. So the K dimension can be computed by two products, where the
+// sums of the second begin with the results of the first. The result has the
+// same bits as one product if the first one takes whole groups.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,8 +44,8 @@ struct GemmSpec {
 /// `CpuTarget::lanes()` f32 at (`row`, `col`), (`row`, `col` + 1) ...; `row`
 /// and `col` are of type index. `mask` is null if all lanes are inside C,
 /// otherwise a vector of i1 that is true for the lanes inside. Returns the f32
-/// vector to store. It may emit loads of other operands and stores of further
-/// results.
+/// vector to store. The function may also emit loads of other operands and
+/// stores of further results.
 using EpilogueFn = llvm::function_ref<mlir::Value(
     mlir::OpBuilder &, mlir::Location, mlir::Value acc, mlir::Value row,
     mlir::Value col, mlir::Value mask)>;

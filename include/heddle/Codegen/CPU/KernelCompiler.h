@@ -33,9 +33,10 @@ inline codegen::KernelSource sourceOf(planir::KernelOp kernel,
   return codegen::sourceOf(kernel, describe(target));
 }
 
-/// The hash that a plan.object has as attribute. It covers the code, its
-/// symbol, its scratch size and the hash of its source, so that a dump with
-/// edited code is refused.
+/// The hash that a plan.object has as an attribute. It covers the code, its
+/// symbol, its scratch size and the hash of its source. If a user edits the
+/// code in a dump, the hash no longer matches and the compiler refuses the
+/// dump.
 std::string sealOf(const CompiledKernel &kernel, llvm::StringRef sourceHash);
 
 /// Registers the dialects and translations that compiling kernels needs.

@@ -16,10 +16,11 @@
 
 namespace heddle::cpu {
 
-/// Thread number `thread` of a launch with `threads` threads. `taken` is the
-/// address of a counter that all threads share and that is 0 when the launch
-/// begins. It counts the pieces of work that threads have taken dynamically.
-/// The function of a kernel can use it for only one set of pieces.
+/// Thread `thread` of a launch with `threads` threads. `taken` is the address
+/// of a counter that all threads share and that is 0 when the launch begins. It
+/// counts the pieces of work that threads have taken dynamically. Nothing
+/// resets the counter, so the function of a kernel can distribute work in this
+/// way only once.
 struct LaunchThread {
   mlir::Value thread, threads, taken;
 
@@ -48,14 +49,15 @@ public:
   WorkShares(LoopBuilder &b, const LaunchThread &self, int64_t units,
              int64_t least);
 
-  /// The value of `held` for the first round: the thread holds no piece. Pieces
-  /// of all rounds are numbered consecutively, so a thread may take a piece of
-  /// a later round. It then passes the piece to that round as `held`.
+  /// The value of `held` for the first round: the thread holds no piece. The
+  /// counter of taken pieces runs through all rounds. So when the pieces of a
+  /// round are used up, a thread takes a piece of a later round; the thread
+  /// holds it and passes it to that round as `held`.
   mlir::Value none() { return b.constant(-1); }
-  /// Emits this thread's work in a round. Returns the piece that the next round
-  /// gets as `held`. Calls `body` once, inside a loop over ranges of units,
-  /// some of which may be empty. Every thread must execute the rounds in order,
-  /// from 0.
+  /// Emits this thread's work in round `round`: a loop over ranges of units,
+  /// whose body `body` emits. A range may be empty. Returns the piece that the
+  /// caller passes to the next round as `held`. Every thread must execute the
+  /// rounds in order, from 0.
   mlir::Value
   emitRound(mlir::Value round, mlir::Value held,
             llvm::function_ref<void(mlir::Value begin, mlir::Value end)> body);
