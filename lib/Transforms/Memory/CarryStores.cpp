@@ -44,9 +44,10 @@ public:
   }
 
 private:
-  /// Finds the stores to files after the last layer. Finds none in a pipeline
-  /// stage, where every fragment of the next step would have to wait for them,
-  /// nor in a loop that runs several times.
+  /// Finds the stores to files after the last layer, which may continue during
+  /// the next step. Finds none in a pipeline stage, because every fragment of
+  /// the next step would have to wait for these stores. Finds none in a loop
+  /// that runs several times either.
   bool findStores() {
     dist::StoreOp last;
     bool isStage = false;
@@ -93,8 +94,9 @@ private:
     return true;
   }
 
-  /// Whether a stored value is in the step's own frame. Other memory may be
-  /// overwritten between two steps, before the store has read it.
+  /// Whether a stored value is in the temporary memory (frame) of the step
+  /// itself. Only such a value may be stored during the next step: other memory
+  /// may be overwritten between two steps, before the store has read it.
   static bool isOfFrame(Storage &storage, Value value) {
     const Root *root = &storage.rootOf(value);
     while (root->kind == Root::Kind::Part || root->kind == Root::Kind::Slice)
@@ -118,7 +120,8 @@ private:
     }
   }
 
-  /// Lets the last `count` stores continue during the next step.
+  /// Changes the step so that its last `count` stores continue during the next
+  /// step.
   void place(size_t count) {
     for (Operation *op : placed)
       op->erase();
@@ -138,7 +141,7 @@ private:
       end = flushes.back().first;
     builder.setInsertionPointAfter(end);
     placed.push_back(builder.create<dist::CarryOp>(end->getLoc(), count));
-    // Distributes the waits evenly over the layers.
+    // Distribute the waits for the stores evenly over the layers.
     size_t done = 0;
     for (auto [number, layer] : llvm::enumerate(layers)) {
       size_t next = llvm::divideCeil((number + 1) * count, layers.size());

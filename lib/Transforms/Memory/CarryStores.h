@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Used by `memory-plan`: a step that ends with stores to files need not wait
-// for them.
+// Used by `memory-plan` for a step that ends with stores to files: the step
+// need not wait for these stores, because they can continue during the next
+// step.
 //
 //===----------------------------------------------------------------------===//
 

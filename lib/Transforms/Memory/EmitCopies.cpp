@@ -33,10 +33,10 @@ Value SequenceEmitter::stateRangeOf(Location loc, StringRef state,
       loc, dist::memoryOf(cast<RankedTensorType>(type)), bytes, element);
 }
 
-/// Emits an asynchronous copy on `stream`. It starts when all kernels that were
-/// launched before it are done, and overlaps with later ones. With `rows`, it
-/// copies only the rows of a table that `rows` looks up. Returns the token that
-/// is signaled when the copy is done.
+/// Emits an asynchronous copy on `stream`. The copy starts when all kernels
+/// that were launched before it are done, and overlaps with later kernels. If
+/// `rows` is set, the source is a table, and only the rows that `rows` looks up
+/// are copied. Returns the token that is signaled when the copy is done.
 Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
                                   Value target, Value source,
                                   dist::FetchRowsOp rows) {
@@ -53,11 +53,12 @@ Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
   return builder.create<planir::RecordOp>(loc, token, stream);
 }
 
-/// Orders a fetch and a store of the same bytes, which run on different
-/// streams. `stream` waits for the last copy in the other direction that may
-/// overlap with `run`. With `isAtOnce` it waits for the last copy in the other
-/// direction, whichever bytes that has. Copies on one stream are executed in
-/// order.
+/// Lets `stream` wait, before it starts a new copy, for an earlier copy on the
+/// other of the streams `Copy` (fetches) and `Store` (stores). The last such
+/// copy that may overlap with `run`, the bytes of the new copy, must be done
+/// first. If `isAtOnce` is true, the last copy of the other stream must be
+/// done, whichever bytes it copies. Copies on one stream need no wait, because
+/// they are executed in order.
 void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
                                     const StateRange &run, bool isAtOnce) {
   for (UnderWay &other :
@@ -69,9 +70,9 @@ void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
     }
 }
 
-/// Whether a fetch is waited for immediately, because memory is scarce. Then
-/// pending stores must finish first: the fetch may use the memory that they
-/// read.
+/// Whether the step waits for a fetch immediately after its start, which it
+/// does if memory is scarce. Pending stores must finish before such a fetch,
+/// because the fetch may use the memory that they read.
 static bool isAtOnce(dist::FetchOp fetch) {
   return !fetch.getPending() ||
          llvm::is_contained(fetch->getUsers(), fetch->getNextNode());
@@ -102,8 +103,9 @@ void SequenceEmitter::emitFetchRows(dist::FetchRowsOp fetch) {
 }
 
 /// Ends the emission of a fetch, whose data has arrived when `done` is
-/// signaled. For a pending fetch, `done` is kept for its dist.wait. For any
-/// other fetch, the wait is emitted here.
+/// signaled. If the fetch is marked as pending, `done` is kept until the
+/// dist.wait of the fetch is emitted. Otherwise the wait is emitted
+/// immediately.
 void SequenceEmitter::begin(Operation *fetch, const StateRange &run,
                             Value done) {
   started[fetch] = done.getDefiningOp()->getPrevNode();
@@ -129,8 +131,8 @@ void SequenceEmitter::emitFlush(dist::FlushOp flush) {
     builder.create<planir::WaitOp>(flush.getLoc(), stores.front().token);
 }
 
-/// Marks the stores that may continue during the next step with consecutive
-/// numbers, by which the next step waits for them.
+/// Numbers the stores that may continue during the next step consecutively. The
+/// next step waits for each store by its number.
 void SequenceEmitter::emitCarry(dist::CarryOp carry) {
   stores.erase(stores.begin(), stores.end() - carry.getStores());
   for (auto [number, store] : llvm::enumerate(stores))
@@ -161,8 +163,8 @@ void SequenceEmitter::emitMove(dist::MoveOp move) {
     builder.create<planir::WaitOp>(loc, done, reader);
 }
 
-/// Emits a wait. For data that was moved to the host, only the stream of the
-/// host's kernels waits.
+/// Emits the wait for an asynchronous transfer or computation. If the data was
+/// moved to the host, only the stream of the host's kernels waits.
 void SequenceEmitter::emitWait(dist::WaitOp wait) {
   Value token = tokens.lookup(wait.getInput());
   llvm::erase_if(fetches,

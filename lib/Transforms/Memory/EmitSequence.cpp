@@ -50,8 +50,8 @@ planir::SequenceOp SequenceEmitter::emit() {
       SmallVector<Location>(inputs.size(), function.getLoc()));
   Operation *end = builder.create<planir::EndOp>(function.getLoc());
 
-  // The memory of a function's arguments and results is passed to it, as
-  // arguments of the sequence.
+  // The caller allocates the memory of a function's arguments and results, and
+  // passes it as arguments of the sequence.
   unsigned next = step ? 0 : function.getNumArguments();
   SmallVector<Value> outputs;
   for (int64_t tie : storage.ties)
@@ -124,8 +124,8 @@ Value SequenceEmitter::bufferOf(Root &root) {
   return insertedAtTop[&root] = buffers[&root] = buffer;
 }
 
-/// The index value that selects a slice: the rank's index, a micro-batch or a
-/// slot.
+/// Returns the index that selects a slice of a buffer: the rank's index, the
+/// index of a micro-batch, or the index of a slot.
 Value SequenceEmitter::numberOf(const Root &root) {
   if (root.axes)
     return builder.create<planir::RankOp>(function.getLoc(),
@@ -138,7 +138,8 @@ Value SequenceEmitter::partOf(Root &root, Location loc) {
   Value source = bufferOf(whole);
   if (root.kind == Root::Kind::Slice)
     return slice(loc, source, numberOf(root), root.type);
-  // Define the view right after its buffer, since several regions may use it.
+  // Define the view directly after its buffer, because several regions may use
+  // the view.
   OpBuilder::InsertionGuard guard(builder);
   if (Operation *definition = source.getDefiningOp())
     builder.setInsertionPointAfter(definition);
@@ -200,8 +201,8 @@ void SequenceEmitter::emitCommands(Block &block) {
       emitLoop(loop);
     if (auto fragments = dyn_cast<pipe::FragmentsOp>(op))
       emitFragments(fragments);
-    // Arithmetic on indices is copied unchanged: its results are only passed to
-    // launches.
+    // Copy arithmetic on indices unchanged, because its results are only passed
+    // to launches.
     bool isNumber = op.getNumResults() == 1 && op.getNumOperands() > 0 &&
                     op.getResult(0).getType().isIndex();
     if (isNumber)
@@ -260,12 +261,13 @@ void SequenceEmitter::emitState(Operation &op) {
          valueFor(set.getValue()));
 }
 
-/// Limits the number of unfinished kernels on the host: pinned memory has to
-/// hold the operands of all of them. If a result of the kernel is moved to the
-/// device, the wait for that move is the limit. Otherwise the stream `compute`
-/// waits for an earlier kernel here.
+/// Limits the number of kernels that the host has not finished, because pinned
+/// memory has to hold the operands of all of them. If a result of the kernel is
+/// moved to the device, the wait for that move is the limit already. Otherwise
+/// the stream `compute` waits here for an earlier kernel.
 void SequenceEmitter::boundHost(planir::LaunchOp launch) {
-  // The default of the option in-flight of spmd-host-updates.
+  // The same number as the default of the option `in-flight` of the pass
+  // spmd-host-updates.
   constexpr size_t mostUnderWay = 8;
   bool comesBack = llvm::any_of(launch->getUsers(), [](Operation *user) {
     return isa<dist::MoveOp>(user);
@@ -307,7 +309,8 @@ void SequenceEmitter::emitCall(nn::CallOp call) {
                                  /*frameOffset=*/0, call.getPath());
 }
 
-/// Emits the region of a loop, or of a kind of fragment.
+/// Emits the commands of `from`, the body of a loop or of a fragment, into
+/// `to`.
 void SequenceEmitter::emitBody(Operation *planned, Region &from, Region &to) {
   OpBuilder::InsertionGuard guard(builder);
   SmallVector<Type> types(from.getNumArguments(), builder.getIndexType());

@@ -33,7 +33,7 @@ public:
                   planir::ProgramOp program, bool library);
   planir::SequenceOp emit();
   int64_t numCopies = 0;
-  /// The command that each collective or fetch was translated to.
+  /// The emitted command of each collective or fetch.
   llvm::MapVector<mlir::Operation *, mlir::Operation *> started;
 
 private:
@@ -89,7 +89,7 @@ private:
   llvm::DenseMap<Root *, mlir::Value> insertedAtTop;
   llvm::StringMap<mlir::Value> states;
   /// For each value that is still being computed or transferred, the token to
-  /// wait for.
+  /// wait for before the value is used.
   llvm::DenseMap<mlir::Value, mlir::Value> tokens;
   /// A copy to or from a state that overlaps with commands on `compute`.
   /// `compute` may not have waited for it yet.
@@ -101,8 +101,8 @@ private:
   RangeOverlaps overlap;
   /// The number of stores that continue during the next step.
   int64_t numCarried = 0;
-  /// Tokens recorded after kernels on the host, for which `compute` may not
-  /// have waited yet.
+  /// Tokens of kernels on the host, for which `compute` may not have waited
+  /// yet. Each token was recorded after one of these kernels.
   std::deque<mlir::Value> onHost;
   mlir::IRMapping scalars;
   mlir::Value loopIndex;

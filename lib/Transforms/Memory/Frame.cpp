@@ -117,14 +117,16 @@ void Frame::packAll() {
   }
 }
 
-/// For each owner, the number of bytes in use at a command. Bytes that stores
-/// of the previous step still read are counted until they are overwritten.
+/// Returns, for each owner of bytes, the number of bytes in use at a command.
+/// Bytes that unfinished stores of the previous step still read count until
+/// they are overwritten.
 static std::map<std::string, int64_t>
 ownersAt(int64_t command,
          ArrayRef<std::pair<StringRef, const Interval *>> intervals,
          int64_t alignment) {
   std::map<std::string, int64_t> owners;
-  // The disjoint ranges that have been counted: begin and end.
+  // The ranges that have been counted, each as its begin and end. They are
+  // disjoint.
   std::map<int64_t, int64_t> taken;
   auto take = [&](StringRef owner, int64_t begin, int64_t end) {
     while (begin < end) {

@@ -35,16 +35,16 @@ struct Peak {
   }
 };
 
-/// The frame of a command sequence: the memory of its temporary buffers and of
-/// the frames of the sequences that it calls. The sequence must be complete
-/// before it is laid out.
+/// The frame of a command sequence: the memory of the sequence's temporary
+/// buffers and of the frames of the sequences that it calls. The sequence must
+/// be complete before its frame is laid out.
 class Frame {
 public:
   /// Finds the lifetime of every plan.buffer, and assigns offsets to the
   /// buffers and to the frames of called sequences. `frameOf` returns the frame
-  /// of a called sequence, whose size is known. Writes lifetimes and offsets
-  /// into the sequence. Emits an error and fails if commands on different
-  /// streams are not ordered by waits.
+  /// of a called sequence, which must be laid out already, so that its size is
+  /// known. Writes lifetimes and offsets into the sequence. Emits an error and
+  /// fails if commands on different streams are not ordered by waits.
   mlir::LogicalResult
   plan(planir::SequenceOp sequence,
        llvm::function_ref<int64_t(llvm::StringRef)> frameOf);

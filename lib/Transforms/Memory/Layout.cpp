@@ -44,8 +44,9 @@ static int64_t paddedBytes(RankedTensorType type) {
          dist::byteSize(type.getElementType());
 }
 
-/// Whether states of this role count in MemoryMap::modelBytes, which must not
-/// depend on how activations are saved.
+/// Whether states of this role count in MemoryMap::modelBytes. States that save
+/// activations do not, because that size must be the same however activations
+/// are saved.
 static bool isOfModel(nn::StateRole role) {
   return role == nn::StateRole::Parameter || role == nn::StateRole::Derived ||
          role == nn::StateRole::Gradient || role == nn::StateRole::Optimizer;
@@ -94,8 +95,9 @@ private:
   void placeAll(std::optional<plan::FileRole> file) {
     for (auto bucket : model.getOps<nn::BucketOp>()) {
       SmallVector<nn::StateOp> members = membersOf(bucket);
-      // If the update of a bucket was split, there are also buckets of some of
-      // its members each. The bucket of all members assigns the offsets.
+      // If the update of a bucket was split, additional buckets each contain
+      // some of the bucket's members. Only the bucket of all members assigns
+      // offsets.
       if (fileOf(members.back()) == file && !placed.contains(members.front()))
         place(bucket, members);
     }
@@ -107,9 +109,9 @@ private:
     }
   }
 
-  /// The file that a state is in; nullopt if it is not on file. A parameter of
-  /// which layers read a copy is in the optimizer's file, because only the
-  /// optimizer reads it.
+  /// Returns the file that a state is in, or nullopt if the state is not in a
+  /// file. If layers read a copy of a parameter, the parameter itself is in the
+  /// optimizer's file, because only the optimizer reads it.
   std::optional<plan::FileRole> fileOf(nn::StateOp state) const {
     if (state.getMemory() != nn::MemoryKind::File)
       return std::nullopt;
@@ -197,15 +199,17 @@ private:
     if (program && isSplit(bucket)) {
       SmallVector<Attribute> axes(
           cast<ArrayAttr>(bucket.getStorage()->getDims()[0]).getValue());
-      // Axes that hold no replicas split each member by itself; only the others
-      // split the flat tensor.
+      // The flat tensor is split only over axes with replicas (as ZeRO does).
+      // The other axes, for example tensor parallelism, split each member by
+      // itself.
       llvm::erase_if(axes,
                      [](Attribute axis) { return !dist::holdsReplicas(axis); });
       builder.create<planir::FlatOp>(
           bucket.getLoc(), bucket.getSymName(), type, begin, last.getMemory(),
           *bucket.getElements(), builder.getArrayAttr(axes));
     }
-    // A bucket may be padded at its end, so that all ranks get equal parts.
+    // A bucket may be padded at its end, so that all ranks get parts of equal
+    // size.
     int64_t padded = begin + paddedBytes(type);
     if (padded > end)
       own(last, padded - end);
@@ -214,7 +218,8 @@ private:
   SymbolTable symbols;
   nn::ModelOp model;
   planir::ProgramOp program;
-  /// The parameters of which layers read a copy in another precision.
+  /// The parameters that have a copy in another precision, which layers read
+  /// instead of the parameter.
   llvm::DenseSet<StringAttr> copied;
   OpBuilder builder;
   DenseSet<Operation *> placed;
@@ -258,8 +263,9 @@ bool RangeOverlaps::share(StringRef a, StringRef b) {
   auto [entry, isNew] = shared.try_emplace({a.data(), b.data()}, false);
   if (!isNew)
     return entry->second;
-  // Each name stands for adjacent members of a bucket. If two such ranges
-  // overlap, one of them contains the first member of the other.
+  // Both names are states or buckets, so each consists of adjacent members of
+  // one bucket. If two ranges of members overlap, one range contains the first
+  // member of the other.
   SmallVector<StringRef> first = statesOf(symbols, a);
   SmallVector<StringRef> second = statesOf(symbols, b);
   entry->second = llvm::is_contained(first, second.front()) ||

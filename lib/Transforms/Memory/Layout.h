@@ -18,8 +18,8 @@
 
 namespace heddle::memory {
 
-/// The bytes of the persistent region, which holds the states that live across
-/// steps. Also the owners of these bytes.
+/// The number of bytes of the persistent region, which holds the states that
+/// live across steps, and the owners of these bytes.
 struct MemoryMap {
   plan::PerMemory<int64_t> persistentBytes;
   /// Bytes of each file.
@@ -62,8 +62,9 @@ public:
 
 private:
   const mlir::SymbolTable &symbols;
-  /// Earlier results. The key is the address of each name's text, which is
-  /// unique for a symbol.
+  /// The results of earlier calls of `share`, by the pair of its arguments:
+  /// whether the states or buckets with these two names may overlap. The key is
+  /// the address of each name's text, which is unique for a symbol.
   llvm::DenseMap<std::pair<const char *, const char *>, bool> shared;
 };
 

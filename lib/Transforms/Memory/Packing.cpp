@@ -24,7 +24,8 @@ int64_t heddle::memory::pack(llvm::MutableArrayRef<Interval> intervals,
   llvm::SmallVector<Interval *> order;
   for (Interval &interval : intervals)
     order.push_back(&interval);
-  // Stable, so that plans are deterministic.
+  // The sort must be stable, so that the same program always gets the same
+  // plan.
   llvm::stable_sort(order, [](const Interval *a, const Interval *b) {
     return a->bytes > b->bytes;
   });

@@ -44,7 +44,7 @@ struct Attempt {
   SequenceEmitter emitter;
   planir::SequenceOp sequence;
   Frame frame;
-  /// Failure if commands on different streams are not ordered.
+  /// Failure if commands on different streams are not ordered by waits.
   LogicalResult planned;
 };
 
@@ -163,8 +163,8 @@ private:
            strategy.hostBudget == 0;
   }
 
-  /// The bytes of the device's memory budget that are left for frames and
-  /// scratch memory.
+  /// Returns the bytes of the device's memory budget that remain for temporary
+  /// memory, after the states that live across steps.
   static int64_t roomOf(const MemoryMap &map, const dist::Strategy &strategy) {
     auto pages = [&](plan::MemoryKind kind) {
       return alignTo(map.persistentBytes[kind], pageBytes);
@@ -182,7 +182,8 @@ private:
                const dist::Strategy &strategy,
                function_ref<std::unique_ptr<Attempt>()> attempt,
                function_ref<bool(int64_t)> fits) {
-    // The bytes of the step's frame before any transfer moved.
+    // The size of the step's frame (its temporary memory) before any transfer
+    // moved.
     std::optional<int64_t> first;
     bool mayFit = true;
     // A copy of the original step, if the original does not fit.
@@ -335,8 +336,9 @@ private:
     StringRef what; ///< Names the memory; empty for the device's.
     int64_t bytes = 0, budget = 0;
 
-    // The limit if there is no budget. No machine has more memory, and the
-    // arithmetic of the prove phase saturates at this number.
+    // The limit that is used if there is no budget. No machine has more memory.
+    // The prove phase relies on it, because its arithmetic on addresses
+    // saturates at this number.
     static constexpr int64_t most = int64_t(1) << 42;
     bool hasBudget() const { return budget > 0 && budget < most; }
     int64_t limit() const { return hasBudget() ? budget : most; }

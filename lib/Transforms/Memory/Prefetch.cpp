@@ -26,15 +26,16 @@ namespace {
 
 /// The largest number of layers by which a fetch moves ahead. If a transfer
 /// from disk takes longer than eight layers, the disk limits the speed anyway.
-/// Each number that is tried costs another layout of the step's memory.
+/// The number is small because the step's memory is laid out again for each
+/// number that is tried.
 constexpr size_t mostAhead = 8;
 
 /// The fetches that the update of one tile of a state waits for.
 struct TileFetches {
   SmallVector<dist::FetchOp> fetches;
-  /// The operation before which the fetches were originally, and the last
-  /// operation after which they must come (null: none). Both operations keep
-  /// their places.
+  /// `home` is the operation before which the fetches were originally. The
+  /// fetches must stay after the operation `after`, unless it is null. Neither
+  /// operation moves.
   Operation *home = nullptr, *after = nullptr;
 };
 
@@ -182,9 +183,9 @@ private:
     }
   }
 
-  /// Returns the earliest position for the first fetches. They must not move
-  /// before other fetches or stores, which would then have to wait for them,
-  /// nor into a loop.
+  /// Returns the earliest position to which the first fetches may move. They
+  /// must not move before other fetches or stores, because these would then
+  /// have to wait for them. They must not move into a loop either.
   Operation *beginOf(Operation *home) const {
     Operation *begin = home;
     for (Operation *op = home; (op = op->getPrevNode());) {
@@ -204,9 +205,9 @@ private:
     return begin;
   }
 
-  /// Places the fetches: those of the first `count` tiles start at the
-  /// beginning of the block, and those of a later tile i start where the
-  /// fetches of tile i - `by` originally started.
+  /// Places the fetches of all tiles. Those of the first `count` tiles start at
+  /// the beginning of the block. The fetches of each later tile i start where
+  /// the fetches of tile i - `by` originally started.
   void place(size_t count, size_t by) {
     for (auto [number, tile] : llvm::enumerate(tiles)) {
       Operation *at = number < count + by ? begin : tiles[number - by].home;
@@ -220,8 +221,8 @@ private:
   const SymbolTable &symbols;
   SmallVector<TileFetches> tiles;
   llvm::SmallPtrSet<Operation *, 16> moved; ///< All fetches of `tiles`.
-  /// The operations that do not move, in order. (MLIR's order of a block would
-  /// be computed anew after each move.)
+  /// The operations that do not move, in order. The list is kept because MLIR
+  /// would number the operations of a block anew after each move.
   std::vector<Operation *> staying;
   DenseMap<Operation *, size_t> numbers;
   Operation *begin = nullptr;
@@ -237,8 +238,8 @@ struct LayerFetches {
   /// Each fetch, with the operation before which it originally was.
   SmallVector<std::pair<dist::FetchOp, Operation *>> fetches;
   /// `layer` is the layer during which the fetches run. `earliest` is the first
-  /// operation before which they may start; null: no limit. Both operations
-  /// keep their places.
+  /// operation before which the fetches may start, or null if there is no
+  /// limit. Neither operation moves.
   Operation *layer = nullptr, *earliest = nullptr;
 };
 
@@ -309,8 +310,8 @@ private:
     return last;
   }
 
-  /// The elements of the fetched range that are read. The rest of the range is
-  /// only there because transfers cover whole pages.
+  /// Returns the elements of the fetched range that operations read. The range
+  /// may have more elements, because transfers cover whole pages.
   StateRange readOf(dist::FetchOp fetch) const {
     StateRange run = rangeOf(fetch);
     Value there = waitOf(fetch).getOutput();
@@ -332,13 +333,13 @@ private:
     return run;
   }
 
-  /// Finds the earliest position for each group of fetches.
+  /// Finds the earliest position for each group of fetches, by three rules.
   /// - A fetch must come after a store to the same bytes, so that it reads the
   ///   new values.
-  /// - It must come after the last use of an earlier fetch of the same bytes,
-  ///   so that memory holds only one copy.
-  /// - It must come after fetches that keep their places: copies are executed
-  ///   in order, so these would have to wait for it.
+  /// - A fetch must come after the last use of an earlier fetch of the same
+  ///   bytes, so that memory holds only one copy.
+  /// - A fetch must come after fetches that do not move. Copies are executed in
+  ///   order, so the fetch would otherwise delay them.
   void findBounds() {
     SmallVector<std::pair<StateRange, Operation *>> stores, reads;
     // The last fetch so far that stays in its place.
@@ -381,9 +382,9 @@ private:
   }
 
   /// Moves each group of fetches to the layer of the group that is `by` groups
-  /// earlier. A group does not move before its earliest position, nor before
-  /// the group that precedes it. If `by` is 0, all fetches return to their
-  /// original places.
+  /// earlier. A group moves neither before its earliest position nor before the
+  /// group that precedes it. If `by` is 0, all fetches return to their original
+  /// places.
   void place(size_t by) {
     Operation *last = nullptr;
     for (auto [number, group] : llvm::enumerate(groups)) {
@@ -410,8 +411,9 @@ private:
     if (strategy.maxLiveParameters == noLimit &&
         strategy.prefetchBucketSize == noLimit)
       return true;
-    /// The fetches that are not waited for yet, and those whose result is still
-    /// read later.
+    /// `underWay` has the fetches that are not waited for yet, and `live` the
+    /// fetches whose result is still read later. Each entry is the operation
+    /// until which the fetch counts, and its number of elements.
     std::list<std::pair<Operation *, int64_t>> underWay, live;
     auto sumAt = [](std::list<std::pair<Operation *, int64_t>> &fetched,
                     Operation *now) {

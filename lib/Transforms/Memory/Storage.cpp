@@ -128,7 +128,7 @@ void Storage::assignUnpack(nn::UnpackOp unpack) {
 }
 
 /// If `pack` joins all parts of a flat value in their original order, returns
-/// the root of that flat value; otherwise -1.
+/// the index of that flat value's root. Otherwise returns -1.
 int64_t Storage::unpackedOf(nn::PackOp pack) {
   int64_t element = 0;
   const Root &first = rootOf(pack.getMembers().front());
@@ -156,8 +156,9 @@ void Storage::assignPack(nn::PackOp pack) {
     rootIndex[pack.getFlat()] = whole;
 }
 
-/// Whether nothing reads the value's bytes after `reader`: it has no other use,
-/// and if it is a state's, no later operation reads the state.
+/// Whether nothing reads the value's bytes after `reader`. The value must have
+/// no other use. If it was read from a state, no later operation may read that
+/// state.
 bool Storage::isLastRead(Operation *reader, Value value) {
   const Root &root = rootOf(value);
   if (!value.hasOneUse() || reader->getParentOp() != function)
@@ -175,9 +176,10 @@ bool Storage::isLastRead(Operation *reader, Value value) {
   });
 }
 
-/// An all-reduce is done in place if nothing reads its operand later. A
-/// reduce-scatter of a flat state writes to the rank's part of the state, under
-/// the same condition.
+/// Chooses where the result of a collective is stored. If nothing reads the
+/// operand later, an all-reduce is done in place, and a reduce-scatter of a
+/// flat state writes to the rank's part of that state. Otherwise the result
+/// gets a buffer.
 void Storage::assignCollective(Operation *op) {
   Value input = op->getOperand(0), output = op->getResult(0);
   bool inPlace = isLastRead(op, input);
@@ -297,8 +299,8 @@ SmallVector<Value> Storage::sharing(Value value) {
   return values;
 }
 
-/// Whether the value that `get` reads is used after its state was overwritten.
-/// Then the value must be copied.
+/// Whether the value that `get` reads from a state is used after the state was
+/// overwritten. The value must then be copied.
 bool Storage::isStale(nn::GetOp get) {
   Block *block = get->getBlock();
   DenseSet<Operation *> seen;
@@ -315,8 +317,8 @@ bool Storage::isStale(nn::GetOp get) {
           continue;
         for (Operation *user : value.getUsers()) {
           Operation *here = block->findAncestorOpInBlock(*user);
-          // If the write is in a loop, a use in the same loop counts, too: the
-          // next iteration uses the value after the write.
+          // If the write is in a loop, a use anywhere in the same loop counts
+          // too, because the next iteration uses the value after the write.
           if (written == set ? written->isBeforeInBlock(here)
                              : !here->isBeforeInBlock(written))
             return true;

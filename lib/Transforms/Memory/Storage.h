@@ -38,7 +38,8 @@ struct Root {
   int64_t index = 0;
   llvm::StringRef name;
   nn::PortAttr input, output;
-  /// For Slice: the index of a micro-batch or slot; null if `axes` select it.
+  /// For Slice: the index of the micro-batch or slot that the slice holds. Null
+  /// if the rank's index along `axes` selects the slice.
   mlir::Value number;
   mlir::ArrayAttr axes; ///< For Slice: this rank's index along these axes.
   int64_t element = 0;  ///< For Part: the first element.
@@ -79,13 +80,13 @@ public:
   Root &portOf(mlir::Operation *op, unsigned index = 0) {
     return roots[ports.lookup({op, index})];
   }
-  /// The elements of a packed value that belong to no member, as pairs of first
-  /// element and number of elements.
+  /// The padding of a packed value: elements that belong to no member. Each
+  /// pair is the first element of a range and its number of elements.
   static llvm::SmallVector<std::pair<int64_t, int64_t>>
   paddingOf(nn::PackOp pack);
-  /// Whether a message is sent from a slot of a state. A slot stays unchanged
-  /// until another micro-batch uses it, so nothing has to wait for the send
-  /// until then.
+  /// Whether a message is sent directly from a slot of a state, without a copy.
+  /// A slot stays unchanged until another micro-batch uses it, so nothing has
+  /// to wait for the send before that.
   bool isSentFromSlot(dist::SendOp send);
   /// For each result of a function, the argument in whose memory it is
   /// computed, or -1.
@@ -104,8 +105,8 @@ private:
   int64_t stateRoot(llvm::StringRef name);
   void addSlice(mlir::Value value, int64_t of, mlir::Value number,
                 mlir::ArrayAttr axes = {});
-  /// Makes the result of `op` a slice of the root with index `of`. If the slice
-  /// does not begin at an address that is aligned as kernels need it, the
+  /// Makes the result of `op` a slice of the root whose index is `of`. If the
+  /// slice does not begin at an address that is aligned as kernels need it, the
   /// result becomes a copy of the slice.
   void assignSlice(mlir::Operation *op, int64_t of, mlir::Value number,
                    mlir::ArrayAttr axes = {});
@@ -128,8 +129,9 @@ private:
   void forwardSet(nn::SetOp set);
   void keep(nn::KeepOp keep);
   void forwardReturn(nn::ReturnOp terminator);
-  /// Returns the value, and all values that are computed in its memory,
-  /// directly or in several steps.
+  /// Returns the value and all values that are computed in its memory. The
+  /// latter include values that are computed in the memory of one of these
+  /// values.
   llvm::SmallVector<mlir::Value> sharing(mlir::Value value);
   bool isStale(nn::GetOp get);
   bool outlives(nn::SetOp set);

@@ -258,8 +258,9 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
       for (const planir::Span &use : all)
         if (failed(verifyUse(buffer.getDefiningOp<planir::BufferOp>(), use)))
           return failure();
-    // Called sequences have frames in the device's memory only. In other memory
-    // a step may use the whole arena.
+    // A sequence's regions in the device's memory must lie in the sequence's
+    // frame. In other memory called sequences have no frames, so that a step
+    // may use the whole arena of the program.
     auto program = cast<planir::ProgramOp>(sequence->getParentOp());
     for (MemoryKind kind : planir::memoryKinds) {
       int64_t size = kind == MemoryKind::Device
@@ -295,7 +296,8 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
                                : -1;
   }
 
-  /// Checks that a buffer is live while a command that uses it may run.
+  /// Checks that a buffer is live during all commands at which a command that
+  /// uses it may run.
   LogicalResult verifyUse(planir::BufferOp buffer, const planir::Span &use) {
     int64_t first = buffer.getFirst(), last = buffer.getLast();
     if (use.settled > settledOf(buffer))

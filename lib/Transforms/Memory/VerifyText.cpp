@@ -30,7 +30,8 @@ static LogicalResult verifyState(planir::StateOp state,
   auto part = cast<RankedTensorType>(state.getType());
   if (auto packed = like.getAs<nn::PackedAttr>("packed"))
     part = packed.getOf();
-  // If replicas split the bucket, only the other axes split a member by itself.
+  // Axes with replicas split the bucket's flat tensor. Only the other axes
+  // split a member by itself.
   return dist::verifyPart(state, part, whole.getValue(), storage, segments,
                           strategy);
 }

@@ -90,8 +90,9 @@ void Peers::findChannels() {
       int64_t delta = (channel.delta % extent + extent) % extent;
       int64_t here = peerMesh.coordinate(who, {channel.axis});
       size_t peer = peerMesh.member(who, {channel.axis}, here + delta);
-      // One trace stands for all ranks of a stage. The distance between sender
-      // and receiver tells the messages between these ranks apart.
+      // If `peers` has one trace for each stage, that trace describes all ranks
+      // of the stage. The distance between sender and receiver then tells the
+      // messages within a stage apart.
       std::string within;
       if (peerMesh.size(channel.axis) != extent)
         within = channel.axis +
@@ -145,7 +146,8 @@ private:
     return false;
   }
 
-  /// Checks that the buffers of a collective fit the number of ranks.
+  /// Checks that the buffers of a collective have sizes that fit the number of
+  /// ranks.
   bool checkShape(size_t who, const Event &event) {
     const Collective &collective = collectiveOf(who, event);
     const plan::Collective &what = collective.what;
@@ -189,8 +191,8 @@ private:
     const Collective &x = collectiveOf(who, *a.event);
     const Collective &y = collectiveOf(other, *b.event);
     const Trace &mine = peers.traces[who], &theirs = peers.traces[other];
-    // Ranks of one stage run the same commands. Therefore they must also use
-    // the same buffers for a collective.
+    // Ranks of one stage run the same commands, so a collective must use the
+    // same buffers on all of them.
     bool sameStage = mine.stage == theirs.stage;
     return x.what == y.what && x.targetBytes == y.targetBytes &&
            x.sourceBytes == y.sourceBytes && x.reason == y.reason &&

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The memory on which checks execute a trace: it records for each byte what
-// the check knows about it, such as the buffer that the byte was written for.
+// A memory with what a check knows about each byte, for example the buffer that
+// the byte was written for. Checks execute a trace on such a memory.
 //
 //===----------------------------------------------------------------------===//
 

@@ -19,8 +19,9 @@ using namespace heddle::prove;
 
 namespace {
 
-/// For each byte of memory: the buffer or the micro-batch for which it was last
-/// written. 0 if it was not written, or if nothing is known.
+/// For each byte of memory, the number of the buffer or micro-batch for which
+/// it was last written. The number is 0 if the byte was not written, or if
+/// nothing is known about it.
 class Owners : public ByteMap<int64_t> {
 public:
   /// Marks those bytes of the range that were written for `owner` as not
@@ -48,10 +49,10 @@ std::string text(Range range) {
 }
 
 /// Executes the commands of one rank. A body (the commands of a loop or
-/// fragment) is executed again only if the memory before it differs from that
-/// before all earlier executions. So a long loop costs only its first
-/// iterations. An access whose address varies is treated as an access to all
-/// bytes that it may touch.
+/// fragment) is executed again only if the memory before it differs from the
+/// memory before each earlier execution. So a long loop costs only its first
+/// iterations. An access whose address varies counts as an access to all bytes
+/// that it may touch.
 class Flow {
 public:
   explicit Flow(const Trace &trace)
@@ -168,8 +169,8 @@ private:
       if (access.inSlot && (state->lasts || state->ofStep))
         return refuse(Fault::Kind::Flow, event, access,
                       " is a slot of @" + state->name + ", which has none");
-      // Which bytes may be copied to offloaded states is the subject of
-      // `checkStateTiles`.
+      // A copy may write an offloaded state. Whether it copies the right bytes
+      // is checked by `checkStateTiles`, not here.
       bool isStored = event.kind == Event::Kind::Copy &&
                       (state->isOffloaded || plan::copiesBeside(event.stream));
       bool mayWrite =
@@ -184,8 +185,8 @@ private:
     return true;
   }
 
-  /// Checks operands that hold positions in a key-value cache: they must be
-  /// those inputs of the program that the runtime fills.
+  /// Checks the operands that hold positions in a key-value cache. Each must be
+  /// the input of the program that the runtime fills with these positions.
   bool checkElements(const Event &event, const Access &access,
                      const BodyRun &run) {
     if (event.kernel < 0)
@@ -233,9 +234,9 @@ private:
     return true;
   }
 
-  /// Checks that gradients and other states that each step computes anew are
+  /// Checks that gradients, and other states that each step computes anew, are
   /// written before they are read. It is enough to check the first execution of
-  /// each body, because the fewest bytes are written before it.
+  /// each body, because later executions find more bytes written.
   bool checkStates(const BodyRun &run) {
     for (const Event &event : trace.bodies[run.body])
       for (bool writes : {false, true})

@@ -47,8 +47,8 @@ Range common(Range a, Range b) {
 struct FetchedSum {
   Range bytes, state;
   int64_t fetchedAt = 0; ///< The number of the command that fetched it.
-  /// The bytes to which something was added, and that have not been stored or
-  /// copied since.
+  /// The bytes of the fetched gradient to which something was added, and which
+  /// have not been stored or copied since.
   WrittenRanges changed;
 };
 
@@ -191,8 +191,8 @@ private:
     return true;
   }
 
-  /// Handles a copy within temporary memory. From then on the copy must be
-  /// stored instead of the original.
+  /// Handles a copy within temporary memory. Afterwards the copy must be stored
+  /// instead of the original.
   bool copy(Range to, Range from) {
     std::vector<FetchedSum> parts;
     for (FetchedSum &sum : sums) {
@@ -229,8 +229,8 @@ private:
     return true;
   }
 
-  /// Handles a write. If the command also reads these bytes, it adds to the
-  /// gradient.
+  /// Handles a write of an event. If the event also reads the written bytes, it
+  /// adds to the gradient.
   bool write(const Event &event, const BodyRun &run, Range range) {
     auto reads = [&](const Access &access) {
       return !access.writes && access.space == Space::Arena &&
@@ -249,7 +249,8 @@ private:
   const Trace &trace;
   std::list<FetchedSum> sums;
   WrittenRanges unread;
-  /// Numbers of the current command, and of the last store of a gradient.
+  /// The index of the current command, and the index of the last command that
+  /// stores a gradient.
   int64_t now = 0, lastStore = 0;
   std::optional<Fault> fault;
 };

@@ -97,7 +97,7 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
       states.push_back(std::move(state));
       continue;
     }
-    // The bytes of a member are a part of those of its flat tensor.
+    // The bytes of a member are a part of the bytes of its flat tensor.
     State &flat = flats[*op.getFlat()];
     flat.axes |= state.axes;
     flat.lasts |= state.lasts;
@@ -112,8 +112,9 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
   return states;
 }
 
-/// The name of the parameter that a state is, or to which it belongs (as a
-/// gradient or moment); empty if there is none.
+/// Returns the name of a parameter. If the state is a parameter, it is the
+/// state's own name. If the state is a gradient or moment, it is the name of
+/// its parameter. Otherwise the name is empty.
 static StringRef parameterOf(planir::StateOp state) {
   if (planir::roleOf(state) == nn::StateRole::Parameter)
     return state.getSymName();

@@ -18,9 +18,9 @@ namespace heddle::prove {
 /// sum.
 Axes axesOf(dist::TensorShardingAttr sharding);
 
-/// Returns where one kind of memory begins in an address space of traces. Such
-/// an address space contains the device's memory, then the host's, then the
-/// files.
+/// Returns the first byte of one kind of memory in an address space of traces.
+/// Such an address space contains the device's memory, then the host's memory,
+/// then the files.
 int64_t firstOf(planir::BytesAttr bytes, planir::MemoryKind memory);
 
 /// Returns the first byte of a state or flat tensor in the persistent address
@@ -34,8 +34,8 @@ std::vector<std::string> rowAxesAt(planir::ProgramOp program, int64_t begin);
 /// Returns all states of a program, sorted by their first byte.
 std::vector<State> statesOf(planir::ProgramOp program);
 
-/// Returns the states with one element for each element of a parameter, sorted
-/// by their first byte.
+/// Returns the parameters and the states that have one element for each element
+/// of a parameter, for example gradients. They are sorted by their first byte.
 std::vector<Member> membersOf(planir::ProgramOp program);
 
 } // namespace heddle::prove

@@ -86,8 +86,8 @@ Axes axesOf(const RankTerm &ofRank) {
   return axes;
 }
 
-/// What the values in one call of a command sequence stand for: addresses,
-/// indices and tokens.
+/// The addresses, indices and tokens that the values in one call of a command
+/// sequence have.
 struct Scope {
   DenseMap<Value, Operand> places;
   DenseMap<Value, Number> numbers;
@@ -247,9 +247,10 @@ private:
     return success();
   }
 
-  /// Checks the first row of a table lookup. If ranks split the rows, it must
-  /// be the first row of this rank's part. If every rank has the whole table,
-  /// it may be any constant, as in OPT's table of positions.
+  /// Checks the index of the table's first row in a table lookup. If ranks
+  /// split the rows, it must be the first row of this rank's part. If every
+  /// rank has the whole table, it may be any constant, as in OPT's table of
+  /// positions.
   LogicalResult checkPart(planir::CopyRowsOp copy, const Scope &scope) {
     auto rows = cast<MemRefType>(copy.getSource().getType()).getDimSize(0);
     Access table = scope.places.lookup(copy.getSource()).access;
@@ -359,8 +360,8 @@ private:
     }
   }
 
-  /// Returns the token for a carried point of this step, for which the next
-  /// step waits by its number.
+  /// Returns the token of a store that this step leaves unfinished, by the
+  /// number of the store. The next step waits for the store by this number.
   int32_t carriedToken(int64_t number) {
     auto [token, isNew] = carriedTokens.try_emplace(number, trace().tokens);
     trace().tokens += isNew;

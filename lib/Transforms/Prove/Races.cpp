@@ -96,12 +96,13 @@ private:
 };
 
 /// Adjacent commands of a body, and all bytes that they use. If these bytes
-/// conflict with no running operation, the commands need not be checked one by
-/// one.
+/// conflict with no running operation, the commands need not be checked
+/// individually.
 struct CommandRange {
   size_t first = 0, last = 0; ///< The commands [first, last) of the body.
-  /// Whether the range is a single command of a communication, for example the
-  /// start of a collective whose wait is outside of the range.
+  /// Whether the range is a single command that starts or ends a communication
+  /// whose other end is outside of the range. An example is the start of a
+  /// collective that a later command waits for.
   bool isOpen = false;
   /// Whether the range contains collectives, each together with its wait. If
   /// they conflict with nothing outside of the range, all executions of the
@@ -239,8 +240,9 @@ private:
     return !fault;
   }
 
-  /// Whether the operation may be unfinished at the end of the step, because
-  /// the next step waits for it. An operation of the previous step may not.
+  /// Whether the operation is one of this step and may be unfinished at the end
+  /// of the step, because the next step waits for it. An operation that the
+  /// previous step left must be done by then.
   bool isLeft(int64_t operation) const {
     const Operation &open = operations[operation];
     return operation >= mostLeft &&
@@ -265,8 +267,8 @@ private:
     int64_t number = 0; ///< The position of the operation in its stream.
   };
 
-  /// The streams of commands that are not communication. A Clock says how many
-  /// commands of each stream are done (a vector clock).
+  /// The streams that execute commands other than communication. A Clock says
+  /// how many commands of each of these streams are done (a vector clock).
   static constexpr int compute = 0, copy = 1, store = 2, host = 3,
                        numStreams = 4;
   using Clock = std::array<int64_t, numStreams>;
@@ -310,8 +312,8 @@ private:
 
   bool check(const Event &event, const BodyRun &run) {
     for (const Access &access : event.accesses) {
-      // The beginning of a buffer's lifetime accesses bytes only if the runtime
-      // writes an input there.
+      // The beginning of a buffer's lifetime accesses the buffer's bytes only
+      // if the runtime writes an input there.
       bool isNothing = event.kind == Event::Kind::Fresh && !access.writes;
       if (access.bytes == 0 || isNothing)
         continue;
@@ -394,8 +396,9 @@ private:
     return number;
   }
 
-  /// Returns how many commands of each stream are done when `stream` gets here,
-  /// as far as `stream` has waited for them. All its own commands are.
+  /// Returns, for each stream, how many of its commands are done when `stream`
+  /// gets here, as far as `stream` has waited for them. All earlier commands of
+  /// `stream` itself are done.
   Clock clockOf(int stream) const {
     Clock clock = known[stream];
     clock[stream] = issued[stream];
@@ -418,8 +421,8 @@ private:
     Clock &clock = known[streamOf(event)];
     for (int other : streams) {
       clock[other] = std::max(clock[other], point->second[other]);
-      // If all streams know that an operation is done, it can conflict with
-      // nothing.
+      // Remove operations that all streams know to be done, because they can
+      // conflict with nothing.
       auto isKnown = [&](int64_t operation) {
         return std::all_of(streams.begin(), streams.end(), [&](int stream) {
           return isBefore(operations[operation], stream);

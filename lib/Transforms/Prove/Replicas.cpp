@@ -169,8 +169,8 @@ private:
 
   void write(const Access &access, Known known, Memories &memory) {
     Memory &space = memoryOf(access, memory);
-    // Leave out the number in a loop: otherwise the value would get a new
-    // number in each iteration, and the check would not end.
+    // In a loop, do not count the executions: otherwise the value would get a
+    // new number in each iteration, and the check would not end.
     if (isRepeated)
       known.same = 0;
     if (access.perIteration != 0 || access.rankTerm != 0)
@@ -202,8 +202,9 @@ private:
     });
   }
 
-  /// Returns what is known about a result that a command computes from the
-  /// operands in `from`. Null: from all operands that it reads.
+  /// Returns what is known about a result that a command computes from some of
+  /// its operands. `from` lists these operands. If `from` is null, the result
+  /// depends on all operands that the command reads.
   Known readAll(const Event &event, const std::vector<int16_t> *from,
                 Memories &memory) {
     Known known;
@@ -226,8 +227,8 @@ private:
   }
 
   /// Executes a launch. The trace says for each result of a kernel from which
-  /// operands it is computed. In traces that tests write by hand this is
-  /// missing: then a result depends on all operands.
+  /// operands it is computed. In traces that tests write by hand this
+  /// information is missing, and a result then depends on all operands.
   void launch(const Event &event, Memories &memory) {
     static const Kernel unknown;
     const Kernel &kernel =
@@ -320,10 +321,11 @@ private:
   const plan::Mesh &mesh;
   const Trace &trace;
   Exchange &exchange;
-  /// For each collective, its number among the collectives that stages run
-  /// together; -1 if it is not one of these.
+  /// For each collective of the trace, its index among the collectives that
+  /// several stages run together. -1 if only ranks of this stage run it.
   std::vector<int64_t> sharedNumber;
-  /// The slot of the current micro-batch, at the addresses of the first slot.
+  /// The slots of the current micro-batch, one for each state. They are
+  /// recorded at the addresses of the states' first slots.
   Memory ownSlots;
   bool isRepeated = false;
 };
@@ -428,8 +430,9 @@ private:
 std::optional<Fault>
 heddle::prove::checkReplicas(const plan::Mesh &mesh,
                              const std::vector<Trace> &traces) {
-  // If there is a trace for each rank, its addresses are those of that rank, so
-  // that it cannot stand for a stage.
+  // The check needs one trace for each stage. If there is a trace for each rank
+  // instead, its addresses are those of one rank, so it cannot describe a
+  // stage.
   if (static_cast<int64_t>(traces.size()) != mesh.stages())
     return std::nullopt;
   return Replicas(mesh, traces).check();

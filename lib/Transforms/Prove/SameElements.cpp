@@ -81,8 +81,8 @@ private:
     return false;
   }
 
-  /// Returns the elements that a range of the persistent memory holds. Padding
-  /// holds none.
+  /// Returns the elements that a range of the persistent memory holds. Bytes of
+  /// padding hold no elements.
   ElementRanges elementsOf(Range range) const {
     auto member = std::upper_bound(
         trace.members.begin(), trace.members.end(), range.begin,
@@ -238,16 +238,17 @@ private:
     return true;
   }
 
-  /// Whether `path` begins with the first `bytes` bytes of `name`, followed by
-  /// its end or a dot. A dot follows in the path of a part of a tiled layer.
+  /// Whether `path`, of a layer or of a part of a tiled layer, belongs to the
+  /// layer that the first `bytes` bytes of `name` name. So `path` must begin
+  /// with these bytes, and then end or continue with a dot.
   static bool leadsTo(const std::string &name, size_t bytes,
                       const std::string &path) {
     return path.compare(0, bytes, name, 0, bytes) == 0 &&
            (path.size() == bytes || path[bytes] == '.');
   }
 
-  /// The length of the longest prefix of `name`, up to and including a dot,
-  /// that `path` has in common with it.
+  /// Returns the length of the longest common prefix of `name` and `path` that
+  /// ends with a dot. The dot is included.
   static size_t sharedPrefix(const std::string &name, const std::string &path) {
     size_t shared = 0;
     for (size_t dot = name.find('.');
@@ -281,8 +282,8 @@ private:
       readCounts.clear();
       layer = path;
     }
-    // If a product is computed by row tiles, it reads its weight several times.
-    // So the reads are numbered.
+    // A product that is computed by row tiles reads its weight several times.
+    // Number the reads to tell them apart.
     int64_t count = readCounts[{event.origin, access.operand}]++;
     if (ranges.empty())
       return true;
@@ -313,13 +314,15 @@ private:
   std::string layer;
   /// How often the current layer has read each operand of each command.
   std::map<std::pair<int32_t, int16_t>, int64_t> readCounts;
-  /// For each command, operand and number of the read: the path of the first
-  /// layer that read it, and the relative name of what it read.
+  /// What each read of a parameter by a layer must have in common with the same
+  /// read in layers of the same code. The key is the command, the operand, and
+  /// the number of the read. The value is the path of the first layer that read
+  /// it, and the name of the parameter relative to this path.
   std::map<std::tuple<int32_t, int16_t, int64_t>,
            std::pair<std::string, std::string>>
       reads;
-  /// For each code of an update and operand: the kind of state, for example
-  /// `exp_avg`.
+  /// The kind of state (for example `exp_avg`) that an operand of an update
+  /// must be. The key is the code of the update and the operand.
   std::map<std::pair<std::string, int16_t>, std::string> kinds;
   std::optional<Fault> fault;
 };

@@ -71,10 +71,11 @@ private:
     std::deque<Queued> queue;
     std::deque<Queued> out; ///< Sends in flight; here `group` is the channel.
     int64_t started = 0, finished = 0;
-    /// For each token, how many collectives this rank had started when it
-    /// started the token's, including that one.
+    /// For each token, the number of collectives that this rank had started
+    /// when it started the token's own collective, which is counted too.
     std::vector<int64_t> tokens;
-    /// For each message name on which this rank has sent, the channel.
+    /// For each message name with which this rank has sent, the channel of
+    /// these messages.
     std::map<std::string, int64_t> sending;
     bool isReady = false;
   };
@@ -181,7 +182,7 @@ private:
   }
 
   /// Called when a rank reaches a receive: ends the next send of the channel.
-  /// Returns false if that send must wait for earlier sends.
+  /// Returns false if the send must first wait for earlier sends.
   bool take(int64_t channel) {
     size_t from = peers.channels[channel].from;
     std::deque<Queued> &out = ranks[from].out;
@@ -205,8 +206,9 @@ private:
     return channel == ranks[who].sending.end() ? -1 : channel->second;
   }
 
-  /// Executes collectives, as long as one is the next in the queues of all
-  /// members of its group.
+  /// Executes the next collective of a rank's queue if it is at the head of the
+  /// queues of all members of its group. Repeats this until no collective can
+  /// be executed.
   void runHead(size_t first) {
     std::vector<size_t> changed = {first};
     while (!changed.empty()) {
@@ -301,8 +303,8 @@ private:
 
   const Peers &peers;
   std::vector<Rank> ranks;
-  /// For each group, the number of members for which the group's next
-  /// collective is at the head of the queue.
+  /// For each group, the number of its members that have the group's next
+  /// collective at the head of their queue.
   std::vector<size_t> atHead;
   std::vector<int64_t> sent, taken;
   std::deque<size_t> ready;

@@ -44,13 +44,15 @@ struct Peers {
   bool byStage = false;
   /// The groups of at least two participants that run collectives together.
   std::vector<std::vector<int64_t>> groups;
-  /// For each participant and collective, the group; -1 if the group has one
-  /// member.
+  /// For each participant and each of its collectives, the index of the group
+  /// that runs it. -1 if the group has only one member.
   std::vector<std::vector<int64_t>> groupOf;
   std::vector<Channel> channels;
-  /// For each participant and body, the collectives and messages.
+  /// For each participant and each of its bodies, the body's collectives and
+  /// messages.
   std::vector<std::vector<std::vector<const Event *>>> events;
-  /// For each participant and message, the channel; -1 for a flush.
+  /// For each participant and each of its messages, the index of the channel.
+  /// -1 for a flush.
   std::vector<std::vector<int64_t>> channelOf;
 };
 

@@ -29,8 +29,8 @@ struct StateTile {
   int32_t origin = -1;  ///< The command that updated the tile.
 };
 
-/// An activation that was stored: the bytes of its slot, and whether they have
-/// been fetched.
+/// An activation that was stored in a slot: the bytes of the slot, and whether
+/// they have been fetched since.
 struct Stored {
   Range bytes;
   bool fetched = false;
@@ -79,7 +79,7 @@ private:
   }
 
   /// Checks that copies of updated parameters, for example in bf16, are updated
-  /// too. Each of their bytes must be stored, or moved back from the host.
+  /// too. Each byte of such a copy must be stored, or moved back from the host.
   void checkCopies() {
     std::sort(stored.begin(), stored.end(),
               [](Range a, Range b) { return a.begin < b.begin; });
@@ -141,7 +141,8 @@ private:
       if (target->space == Space::Arena && source->space == Space::Arena)
         return carry(event, to, from);
     }
-    // `source` is the table: the last operand that the event reads.
+    // The last operand that the event reads is the table of a lookup. Here it
+    // is `source`.
     if (event.kind == Event::Kind::CopyRows &&
         !isStored(event, Trace::rangeOf(*source, run)))
       return false;
@@ -184,8 +185,8 @@ private:
                   "writes to @" + state.name + " what no update has made");
   }
 
-  /// Handles a copy within temporary memory. A copy of a computed tile counts
-  /// as computed, too.
+  /// Handles a copy within temporary memory. If the tile was computed, its copy
+  /// counts as computed too.
   bool carry(const Event &event, Range to, Range from) {
     bool isMade =
         std::any_of(tiles.begin(), tiles.end(), [&](const StateTile &tile) {

@@ -13,9 +13,10 @@
 using namespace heddle;
 using namespace heddle::prove;
 
-/// Whether `names` contains `axis`, the axis that remains of it without its
-/// factor (`data/expert` for `data`), or the axis of which it is a factor
-/// (`data` for `expert`).
+/// Whether `names` contains an axis that includes `axis` or is a part of it. It
+/// is so for `axis` itself, for `data/expert` (the rest of the axis `data`
+/// without its factor `expert`) if `axis` is `data`, and for `data` if `axis`
+/// is `expert`.
 static bool isAmong(llvm::StringRef axis,
                     const std::vector<std::string> &names) {
   llvm::StringRef whole = dist::wholeOf(axis);
@@ -51,7 +52,7 @@ std::string Trace::describe(const Event &event, const BodyRun &run) const {
 }
 
 /// For each body, returns the temporary buffers that no other body uses. Each
-/// execution of the body writes them anew.
+/// execution of the body writes these buffers anew.
 static std::vector<std::vector<Access>> findOwnBuffers(const Trace &trace) {
   constexpr int32_t unused = -1, shared = -2;
   std::vector<int32_t> users(trace.buffers.size(), unused);
@@ -107,7 +108,7 @@ Trace heddle::prove::unroll(const Trace &trace) {
 }
 
 const char *heddle::prove::codeOf(Fault::Kind kind) {
-  // In the order of Fault::Kind.
+  // The error codes, in the order of the kinds in Fault::Kind.
   static constexpr const char *codes[] = {"H0913", "H0914", "H0919", "H0923",
                                           "H0916", "H0917", "H0918"};
   return codes[static_cast<int>(kind)];
