@@ -28,7 +28,8 @@ static WeightRange runFrom(const WeightSlice &piece, int64_t element) {
   int64_t rest = element - piece.state;
   if (rest < 0)
     return run;
-  // Remaining iterations of the innermost loop, if it is dense.
+  // The remaining iterations of the innermost loop if its elements are
+  // consecutive in the state; otherwise 1.
   int64_t left = 1;
   for (const WeightSlice::Loop &loop : piece.loops) {
     int64_t index = rest / loop.state;

@@ -60,8 +60,8 @@ static Holder thisProcess() {
   return {host, getpid(), startOf(getpid())};
 }
 
-/// Whether the holder is possibly still running: for file systems that have no
-/// locks. A process of another host is assumed to run.
+/// Whether the process that has the lock may still be running. Needed on file
+/// systems without locks. A process of another host is assumed to run.
 bool Holder::isThere() const {
   if (process == 0)
     return false;

@@ -180,7 +180,8 @@ namespace {
 /// Statistics of a file's first 16-bit words, by position modulo 4.
 struct WordCounts {
   WordCounts(const MappedFile &file, int64_t limit);
-  /// Whether all words at this position are at most `limit`, or are all 0.
+  /// Whether all words at this position are small (at most `limit`), or are all
+  /// 0.
   bool allSmall(int place) const { return small[place] == all[place]; }
   bool allZero(int place) const { return zero[place] == all[place]; }
   /// Returns the share of words at two positions that are at most `limit`.

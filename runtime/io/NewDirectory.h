@@ -20,8 +20,8 @@ namespace heddle::io {
 /// Until then the files are in a temporary directory inside it.
 class NewDirectory {
 public:
-  /// Throws H0181 when the directory is not empty, unless only a killed process
-  /// has left something there.
+  /// Throws H0181 when the directory is not empty. Files that a killed process
+  /// has left there do not count.
   explicit NewDirectory(const std::string &path);
   /// The directory into which files are written.
   const std::string &temporaryPath() const { return temporary->path(); }

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// BlockQueue on Linux's io_uring. Missing if liburing was not found at build
-// time.
+// BlockQueue on Linux's io_uring. It is not compiled if liburing was not found
+// at build time.
 //
 //===----------------------------------------------------------------------===//
 

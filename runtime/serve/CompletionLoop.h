@@ -39,7 +39,8 @@ public:
   /// Receives the events of a run, on the thread of `run`.
   using Deliver = std::function<void(std::vector<SequenceEvent>)>;
   struct Options {
-    /// Null: text is token ids and blanks.
+    /// Null if the model has no tokenizer. Text is then token ids separated by
+    /// blanks.
     const io::Tokenizer *tokenizer = nullptr;
     bool checksPages = false; ///< See PageChecker.
     Engine *draft = nullptr;  ///< See Scheduler.

@@ -136,8 +136,8 @@ private:
   std::optional<http::request_parser<http::string_body>> parser;
   HttpAccess access;                ///< The request that is read or answered.
   std::string origin, askedHeaders; ///< CORS headers of that request.
-  /// When reading of the request began; after its head has arrived, when that
-  /// was.
+  /// The time at which reading of the request began. After the request's head
+  /// has arrived, the time of that.
   Clock::time_point begun;
   std::weak_ptr<Reply> reply; ///< Reply to the request that is being answered.
   uint64_t numRequests = 0;

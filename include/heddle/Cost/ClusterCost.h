@@ -60,8 +60,8 @@ struct SequenceTime {
   double exposed = 0;
   double copies = 0; ///< The sum over copies between kinds of memory.
   double onHost = 0; ///< The sum over kernels on the host's cores.
-  /// The time in which copies, or kernels on the host that they wait for, run
-  /// and nothing is computed on the device.
+  /// The time in which the device computes nothing while copies run, or while
+  /// kernels run on the host's cores for which copies wait.
   double exposedCopies = 0;
   /// The sum of the times of copies from one kind of memory to another.
   std::map<std::pair<plan::MemoryKind, plan::MemoryKind>, double> links;
@@ -98,7 +98,7 @@ public:
     bool knowsBetween = cluster.interNode || ranks <= cluster.ranksPerNode;
     return cluster.flops > 0 && knowsInside && knowsBetween;
   }
-  /// Whether the plan has kernels on the host's cores, whose time is not known
+  /// Whether the plan has kernels on the host's cores whose time is not known,
   /// because the cluster lacks the speed of host memory.
   bool isHostUnrated() const;
   /// Whether the cluster has the speeds that determine the time of copies from
@@ -108,9 +108,9 @@ public:
   /// time of kernels on the host's cores.
   bool knowsHost() const { return cluster.hostMemoryPerSecond > 0; }
   /// The time of one run of a sequence, without waits for other pipeline
-  /// stages. Collectives, copies in each direction, and kernels on the host's
-  /// cores each follow one another, and overlap with what is computed. Copies
-  /// from and to files share the disk.
+  /// stages. Collectives run one after the other; so do the copies of each
+  /// direction, and the kernels on the host's cores. All these overlap with the
+  /// device's kernels. Copies from and to files share the disk.
   SequenceTime timeOf(const plan::Stage &stage, int64_t sequence) const;
   /// The longest time of a message that the sequence sends.
   double transferSeconds(const plan::Sequence &sequence) const;
@@ -125,8 +125,7 @@ private:
   /// The time of a copy.
   double secondsOf(plan::MemoryKind from, plan::MemoryKind to,
                    double bytes) const;
-  /// The time of a copy in which the disk can do nothing else; 0 when no file
-  /// takes part.
+  /// The time for which a copy occupies the disk; 0 when no file takes part.
   double secondsOnDisk(plan::MemoryKind from, plan::MemoryKind to,
                        double bytes) const;
   double secondsOnHost(const plan::Kernel &kernel) const;

@@ -158,7 +158,8 @@ inline StagingLayout libraryStagingLayout(const CollectiveShape &shape) {
 }
 
 /// Bytes of staging memory that a collective needs, 64-byte aligned. With
-/// `library` they suffice for both kinds of algorithms.
+/// `library` they suffice both for the fixed-order algorithms and for those of
+/// the MPI library.
 inline int64_t stagingBytes(const CollectiveShape &shape,
                             bool library = false) {
   int64_t bytes = stagingLayout(shape).bytes;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Shared by the pipe dialect, whose schedules list fragments, and by the plan
-// format, whose tables do. Includes no LLVM header, as the runtime includes it.
+// The kinds of fragments of a pipeline stage, for the pipe dialect and for
+// plans. This file includes no LLVM header, because the runtime includes it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// DeepSpeed's learning-rate schedules in a plan: an enumerator and numbers. The
-// import reads them by name (Settings/LearningRate.h), and
-// runtime/optim/LearningRate.h evaluates them.
+// DeepSpeed's learning-rate schedules, as a plan has them: the kind of schedule
+// and its parameters. The import reads them by name (Settings/LearningRate.h),
+// and runtime/optim/LearningRate.h evaluates them.
 //
 //===----------------------------------------------------------------------===//
 

@@ -44,7 +44,8 @@ struct PackedWeight {
   int64_t words() const { return (inputs() + perWord() - 1) / perWord(); }
   int64_t groupLength() const { return group == 0 ? inputs() : group; }
   int64_t groups() const { return inputs() / groupLength(); }
-  /// The lowest bit of value number `index` in a word, for values of `bits`.
+  /// The position, in its word, of the lowest bit of value number `index`, for
+  /// values of `bits` bits.
   static constexpr int64_t bitOf(int64_t bits, int64_t index) {
     return bits == 4 ? index % 2 * 16 + index / 2 * 4 : index * bits;
   }

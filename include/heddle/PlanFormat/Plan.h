@@ -140,10 +140,12 @@ struct Placement {
   /// Segments of the last dimension, each of which is split by itself; empty:
   /// one segment.
   std::vector<int64_t> segments;
-  /// With `flatAxes` (ZeRO) the part that `split` gives is a member of a flat
-  /// tensor with `flatElements` elements, and begins at element `flatFirst`.
-  /// Each rank along these axes holds ceil(flatElements / ranks) consecutive
-  /// elements of the flat tensor, which may include none of this member.
+  /// If ZeRO splits the bucket that this tensor is in: the axes along which it
+  /// does. A bucket is a flat buffer of several tensors. The part that `split`
+  /// gives begins at element `flatFirst` of the bucket, which has
+  /// `flatElements` elements. Each rank along `flatAxes` has ceil(flatElements
+  /// / ranks) consecutive elements of the bucket. They may include none of this
+  /// tensor.
   std::vector<std::string> flatAxes;
   int64_t flatFirst = 0;
   int64_t flatElements = 0;
@@ -176,11 +178,12 @@ struct State {
   /// The parameter that a moment or gradient belongs to.
   std::string parameter;
   DType type = DType::F32;
-  /// Shape of this rank's part, before `flatAxes` split it.
+  /// Shape of this rank's part of the tensor; if ZeRO splits the tensor's
+  /// bucket, before that.
   std::vector<int64_t> shape;
   Placement placement;
-  /// The state's offset in bytes in the persistent region; with flat axes, that
-  /// of the rank's part of the flat tensor.
+  /// The offset in bytes in the persistent region. If ZeRO splits the tensor's
+  /// bucket, it is that of the rank's part of the bucket.
   int64_t offset = 0;
   MemoryKind memory = MemoryKind::Device;
   bool trainable = false;

@@ -21,8 +21,8 @@ int64_t groupsOf(const Plan &plan);
 /// the weights are split along it.
 AxisNames groupAxes(const Plan &plan);
 
-/// Text after a cache's size that says that each group has one; empty for one
-/// group.
+/// Returns words to write after the size of a cache, which say that each group
+/// of ranks has such a cache; empty for one group.
 std::string inEachGroup(const Plan &plan);
 
 /// For people: how many sequences of which length all groups generate at a

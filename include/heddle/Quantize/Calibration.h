@@ -27,9 +27,10 @@ struct CalibrationText {
 };
 
 /// Runs a model layer by layer on a text, with a binary whose layers were split
-/// into programs (the pass train-split-layers). All layers together cost two
-/// forward passes, plus the moments of their products. If each product is a
-/// stage of its own, a stage also repeats what its layer computes before it.
+/// into programs (the pass train-split-layers). A layer is computed in stages:
+/// one for each of its products, or one for all. All layers together cost two
+/// forward passes, plus the moments of their products. With a stage for each
+/// product, a stage also repeats what its layer computes before it.
 class Calibration {
 public:
   /// Loads the binary with its weights. If `text` requests rows, computes the

@@ -35,7 +35,7 @@ struct QuantizeRequest {
   int64_t group = 64; ///< Inputs that share a scale; 0: all.
   /// Whether each group has a zero point; otherwise it is the middle code.
   bool zeros = false;
-  /// Patterns of weights that are not quantized.
+  /// Patterns of the names of weights that are not quantized.
   std::vector<std::string> keep;
 };
 
@@ -65,14 +65,15 @@ void checkQuantizable(const QuantizeRequest &request);
 
 /// Writes the model with quantized matrices of its layers, in GPTQ's layout
 /// (CodedWeights.h) with a `quantization_config`. Embeddings, norms, biases and
-/// the head are not quantized. `Method::Gptq` needs a calibration. It rounds
-/// layers in order, each with inputs computed by the rounded layers before it,
-/// and likewise the stages of a layer. Weights that belong to no product are
-/// rounded to the nearest.
+/// the head are not quantized.
 ///
-/// Afterwards the calibration computes with the rounded values, for example a
-/// perplexity. A calibration without rows is only for this. Throws as
-/// `checkQuantizable`.
+/// `Method::Gptq` needs a calibration. It rounds the layers in order, so that
+/// the inputs of a layer are computed by the rounded layers before it. Weights
+/// that belong to no product are rounded to the nearest.
+///
+/// On return, `calibration` has the rounded values, so that the caller can
+/// compute the perplexity of the quantized model. A calibration without rows
+/// serves only that purpose. Throws as `checkQuantizable`.
 QuantizeReport quantizeModel(const QuantizeRequest &request,
                              Calibration *calibration = nullptr);
 

@@ -90,29 +90,30 @@ template <> struct Words<Collectives> {
 /// driver need. The back end, which makes the code, is a `codegen::Target`. The
 /// defaults are the facts of x86-64.
 struct TargetFacts {
-  /// Kernels are functions for the host's cores, which a process can call.
+  /// Whether kernels are functions for the host's cores, which a process can
+  /// call.
   bool kernelsRunOnHost = true;
-  /// The device has memory of its own: states that are placed on `host` or
-  /// `pinned` take none of it.
+  /// Whether the device has memory of its own. States that are offloaded to
+  /// `host` or `pinned` then take none of it.
   bool hasDeviceMemory = false;
-  /// Each thread of a launch needs scratch memory. Otherwise a launch has one
-  /// block of it.
+  /// Whether each thread of a launch has its own scratch memory. Otherwise all
+  /// threads of a launch share one block.
   bool hasScratchPerThread = true;
-  /// Bytes at whose multiples every buffer of the plan begins.
+  /// Alignment in bytes of every buffer of the plan.
   int64_t bufferAlignment = 64;
-  /// Bytes at whose multiples a kernel's operands begin: its widest access.
+  /// Alignment in bytes of a kernel's operands, which its widest access needs.
   int64_t operandAlignment = 1;
-  /// The device runs a step as one graph, so that each transfer ends in the
-  /// step that starts it.
+  /// Whether the device runs a step as one graph. Each transfer then ends in
+  /// the step that starts it.
   bool stepIsGraph = false;
   /// The default of `--collectives`.
   Collectives collectives = Collectives::Fixed;
-  /// `--collectives library` is NCCL. It has staging memory of its own, and
-  /// pairs the sends and receives of two ranks in their order.
+  /// Whether `--collectives library` is NCCL. NCCL has its own staging memory,
+  /// and pairs the sends and receives of two ranks in their order.
   bool libraryIsNccl = false;
-  /// `--gemm` and `--matmul` choose how matrices are multiplied.
+  /// Whether `--gemm` and `--matmul` choose how matrices are multiplied.
   bool hasGemmSettings = false;
-  /// Programs with a cache of keys and values can be compiled.
+  /// Whether programs with a cache of keys and values can be compiled.
   bool hasServing = true;
 };
 

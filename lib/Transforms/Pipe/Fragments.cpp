@@ -240,8 +240,9 @@ LogicalResult Fragments::addPassedSum(OpOperand &operand) {
   sum.start = startOf(operand.get());
   int64_t from = numbering.rankOf(of(operand.get().getDefiningOp()));
   int64_t to = numbering.rankOf(of(operand.getOwner()));
-  // Whether the sum starts from a state. Fragments of one rank all add to the
-  // same state.
+  // Whether the sum is added to the value of a state. Two fragments of one rank
+  // need this: the second one must add to the value that the first one has
+  // stored.
   bool adds = isa_and_nonnull<nn::GetOp>(sum.start ? sum.start.getDefiningOp()
                                                    : nullptr) ||
               llvm::any_of(sum.chain, llvm::IsaPred<nn::AddOp>);

@@ -113,7 +113,7 @@ std::unique_ptr<TokenModel> io::makeTokenModel(const JsonValue &value) {
       {"WordLevel", [](const JsonValue &v) -> Made {
          return std::make_unique<WordLevelModel>(v);
        }}};
-  // Files of older versions omit the type of byte-pair encoding.
+  // A tokenizer.json of an older version omits the type of the model "BPE".
   return value.find("type") ? makeStage<Made>(value, "model", table)
                             : makeBpeModel(value);
 }

@@ -95,13 +95,14 @@ public:
   /// communication throws.
   void run(Device &device, LaunchTime *times = nullptr) const;
 
-  /// Whether a run leaves work for the next run of this program. Before
-  /// anything else uses the memory, the device must be waited for.
+  /// Whether a run leaves work for the next run of this program. Wait for the
+  /// device before anything else uses the memory.
   bool leavesWork() const { return carries; }
 
   size_t size() const { return launches.size(); }
-  /// How often a run calls the device: graphs or parallel regions, and single
-  /// entries outside of these.
+  /// The number of calls with which a run submits its work to the device: one
+  /// for each graph or parallel region, and one for each entry outside of
+  /// these.
   size_t submissions() const;
   const LaunchInfo &info(size_t launch) const { return infos[launch]; }
   /// The launch of an entry that launches a kernel.
@@ -177,7 +178,8 @@ private:
   /// collective or message. Nothing if the host executes it. `action` is the
   /// entry's action; null for a launch.
   std::optional<Stream> streamOf(size_t entry, const Action *action) const;
-  /// Sets the times of copies from and to files, which run asynchronously.
+  /// Sets the times of copies from and to files, which are known only when the
+  /// copies are done.
   static void timeFileCopies(Device &device, LaunchTime *times, size_t entries);
   /// Submits an entry, waits for it, and returns its times. They are the
   /// device's own times if it has a clock and `stream` is given. For a copy

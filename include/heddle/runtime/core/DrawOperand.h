@@ -15,8 +15,8 @@
 
 namespace heddle::rt {
 
-/// The period of the elements. Long tensors repeat them; as a prime it keeps
-/// rows different.
+/// Longer tensors repeat this many elements. The number is a prime, so that the
+/// rows of a matrix differ.
 constexpr int64_t drawnPeriod = 1048573;
 
 /// Writes the first `count` elements of argument number `number` of a kernel to

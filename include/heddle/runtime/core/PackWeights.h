@@ -60,9 +60,9 @@ GroupScales scalesOfShard(const GroupScales &codes,
                           const std::vector<ElementRange> &runs);
 
 /// Packs panels `begin` to `end` of a derived state. `weight` has the shape
-/// `packed.shape`; `state` is the whole state: words in f32, bf16 or i32,
-/// scales and zeros in f16. Scales are taken from `given`, or computed with
-/// `scaleOf` without it.
+/// `packed.shape`. `state` is the whole state: words in f32, bf16 or i32,
+/// scales and zeros in f16. Scales are taken from `given`; if that is empty,
+/// `scaleOf` computes them.
 void packPanels(const plan::PackedWeight &packed, const float *weight,
                 int64_t begin, int64_t end, void *state,
                 const GroupScales &given = {});

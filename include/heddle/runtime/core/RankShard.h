@@ -31,14 +31,15 @@ struct ElementRange {
 /// part of the whole tensor.
 class RankShard {
 public:
-  /// `shape` is the shape of the rank's part before flat axes split it. Throws
-  /// H0385 when the placement does not give such a part.
+  /// `shape` is as in plan::State. Throws H0385 when it contradicts the
+  /// placement.
   RankShard(const plan::Placement &placement, const std::vector<int64_t> &shape,
             const plan::Mesh &mesh, int64_t rank);
 
   const std::vector<int64_t> &wholeShape() const { return whole; }
-  /// Elements in the rank's memory. With flat axes, those of the rank's part of
-  /// the flat tensor, of which this tensor is a member.
+  /// The number of elements in the memory that the rank has for the tensor. If
+  /// ZeRO splits the bucket that the tensor is in, this is the rank's part of
+  /// the bucket, which may also have elements of other tensors.
   int64_t localElements() const { return stored; }
   /// Whether this rank is the first of those that store the same elements.
   bool isFirstReplica() const { return first; }
@@ -56,8 +57,9 @@ private:
 
   std::vector<int64_t> whole;
   std::vector<Dimension> dimensions;
-  /// The elements that the rank stores, relative to this tensor's first element
-  /// in the flat tensor; without flat axes, all elements of the rank's part.
+  /// The range of elements in that memory, counted from the tensor's first
+  /// element. If ZeRO splits the tensor's bucket, the range may begin before
+  /// that element, and end after the tensor.
   int64_t begin = 0, end = 0;
   int64_t stored = 0;
   bool first = true;

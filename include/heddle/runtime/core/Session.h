@@ -82,8 +82,8 @@ public:
   const std::deque<LoadedProgram> &allPrograms() const { return programs; }
   /// The state of this name, or null.
   const Value *state(std::string_view name) const;
-  /// The memory of `plan().states[index]`; for a member of a flat tensor, this
-  /// rank's part of the flat tensor.
+  /// The memory of `plan().states[index]`. If ZeRO splits the bucket that the
+  /// state is in, this is the rank's part of the bucket.
   const Value &state(size_t index) const { return states[index]; }
   /// The elements of that state that the memory holds.
   const RankShard &shard(size_t index) const { return shards[index]; }

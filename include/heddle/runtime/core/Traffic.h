@@ -83,7 +83,8 @@ const plan::State *stateAt(const plan::Plan &plan, plan::MemoryKind memory,
 std::vector<MoveLine> countMoves(const plan::Plan &plan,
                                  const plan::Program &program);
 
-/// What the host's cores next to a GPU update in one run of a program.
+/// The updates of parameters that the host's cores next to a GPU compute in one
+/// run of a program.
 struct HostUpdates {
   int64_t elements = 0; ///< Elements of parameters.
   int64_t toHost = 0;   ///< Bytes copied from the device for it.

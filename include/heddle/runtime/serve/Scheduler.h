@@ -72,7 +72,8 @@ public:
 /// Counters of a scheduler.
 struct SchedulerCounts {
   int64_t runs = 0;
-  /// Computed prompt tokens, those computed again included.
+  /// Prompt tokens that were computed, including those that were computed again
+  /// after a preemption.
   int64_t promptTokens = 0;
   /// Prompt tokens found in pages of other sequences.
   int64_t sharedTokens = 0;
