@@ -37,18 +37,20 @@ static constexpr int64_t kernelRuns = 20;
 
 namespace {
 
-/// The sequences of a measurement. They are dealt out to the groups of ranks in
-/// turn.
+/// The sequences of a measurement. Sequence i belongs to group i modulo the
+/// number of groups, where a group of ranks is one replica of the model.
 struct BenchBatch {
   int64_t count = 1, context = 1, tokens = 1;
 
   /// Throws H0166 when the sequences do not fit into the key-value cache.
   BenchBatch(const BenchOptions &options, const EngineLimits &limits);
-  /// Returns the number of sequences of `group`, of `groups` groups.
+  /// Returns the number of sequences that belong to `group` if there are
+  /// `groups` groups.
   int64_t ofGroup(int64_t group, int64_t groups) const {
     return (count - group + groups - 1) / groups;
   }
-  /// Returns a feed with token ids that every vocabulary has.
+  /// Returns a feed (tokens to compute in one run) for a sequence, with token
+  /// ids that every vocabulary has.
   Feed feed(int64_t seq, int64_t position, int64_t tokens,
             const EngineLimits &limits) const;
 };

@@ -21,9 +21,9 @@ namespace heddle::rt {
 /// Adds the flags of `train` that override hyperparameters of the binary.
 void addHyperFlags(CLI::App &verb, HyperOptions &hyper);
 
-/// Returns advice on a word that no verb of the binary accepts: a flag of
-/// `heddle compile`, whose value is fixed in the binary, a verb of `heddle`, or
-/// the argument of a flag.
+/// Returns advice on a word that the binary's command line does not accept. The
+/// word may be a flag of `heddle compile` (its value is fixed in the binary), a
+/// verb of `heddle`, or a value whose flag is missing.
 std::optional<io::Advice> adviseOnBinary(const CLI::App &verb,
                                          const std::string &word,
                                          const std::string &value);

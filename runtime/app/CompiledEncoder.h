@@ -21,8 +21,8 @@
 namespace heddle::rt {
 
 /// Runs the programs `encode` of a binary and pools the hidden states of each
-/// text into one vector. Ranks along `data` are groups with a full copy of the
-/// weights; each group gets a share of the texts.
+/// text into one vector. Each replica along the mesh axis `data` (a group of
+/// ranks) has all weights, and computes a share of the texts.
 class CompiledEncoder : public Encoder {
 public:
   /// Throws H0191 when the plan has no program `encode`, and H0378 when pooling
@@ -36,8 +36,8 @@ public:
   void follow() override;
   void finish() override;
 
-  /// `run` on a rank that already has the texts; rank 0 receives all
-  /// embeddings.
+  /// Does the work of `run` on one rank, which already has the texts. Rank 0
+  /// receives all embeddings.
   void compute(const std::vector<const EncoderText *> &texts,
                float *embeddings);
   /// Embeds one text on the first group and also returns the logits of its

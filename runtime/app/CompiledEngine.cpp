@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Fills the inputs of prefill and decode programs with feeds, runs them, and
-// gathers logits on rank 0, which also tells the other ranks what to run.
+// Fills the inputs of prefill and decode programs with the tokens of feeds,
+// runs the programs, and gathers logits on rank 0. Rank 0 also tells the other
+// ranks what to run.
 //
 //===----------------------------------------------------------------------===//
 
@@ -134,8 +135,9 @@ CompiledEngine::prefillPrograms(int64_t tokens) const {
 // Inputs and outputs
 //===----------------------------------------------------------------------===//
 
-/// Writes the inputs of a program. Rows without a feed get length 0, and the
-/// lengths exclude positions after a feed's last token.
+/// Writes the inputs of a program from one feed per row. A row's length is the
+/// number of tokens in its feed; rows without a feed have length 0, and tokens
+/// after the length are ignored.
 void CompiledEngine::fill(const LoadedProgram &program,
                           const std::vector<const Feed *> &feeds) {
   auto isThere = [&](int64_t row, int64_t token) {
@@ -191,8 +193,10 @@ void CompiledEngine::takeLogits(const LoadedProgram &program, int64_t row,
 // Running feeds
 //===----------------------------------------------------------------------===//
 
-/// Returns a feed with one token of `feed`. In every layer all rows write to
-/// the cache before any of them reads it, so a row sees the earlier ones.
+/// Returns a feed with one token of `feed`, so that the decode program computes
+/// several tokens of one sequence in several rows. Each row attends to the
+/// tokens of the rows before it, because in every layer all rows write to the
+/// cache before any row reads it.
 static Feed rowOf(const Feed &feed, size_t token) {
   return {feed.sequence,
           {feed.tokens[token]},
@@ -284,7 +288,8 @@ CompiledEngine::withDraft(Job &job, Job &draft) {
   return {std::move(model), std::move(guesses)};
 }
 
-/// First byte of a message: which engine runs the feeds.
+/// The first byte of a message with feeds says whose engine runs them: the
+/// model's or the draft model's.
 static constexpr char forModel = '+', forDraft = '?';
 
 /// Serializes feeds for the ranks of the job.

@@ -5,7 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Implements Engine with the compiled programs `prefill`, `decode` and `score`:
-// runs the scheduler's feeds on all ranks of a job.
+// computes the tokens that the scheduler selects for each sequence (a Feed) on
+// all ranks of a job.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,10 +19,11 @@
 
 namespace heddle::rt {
 
-/// Runs feeds with the programs `prefill`, `decode` and, if the binary has it,
-/// `score`. PromptCuts chooses the prefill programs; of decode programs the
-/// smallest with enough rows runs. Ranks along `data` are groups with a full
-/// copy of the weights, each with its own feeds.
+/// Computes feeds: the tokens of one sequence that one run computes, such as a
+/// chunk of its prompt. A chunk runs with the prefill programs that PromptCuts
+/// chooses for its length; single tokens of many sequences run with the
+/// smallest decode program that has enough rows. Each replica along the mesh
+/// axis `data` (a group of ranks) has all weights, and computes its own feeds.
 class CompiledEngine : public Engine {
 public:
   /// Throws H0191 when the plan has no key-value cache.
@@ -37,15 +39,16 @@ public:
   void follow() override;
   void finish() override;
 
-  /// `run` on a rank that already has the feeds. Writes the logits of a feed
-  /// only on those ranks of its group that run the last pipeline stage.
+  /// Does the work of `run` on one rank, which already has the feeds. The
+  /// logits of a feed are only written on those ranks of its group that run the
+  /// last pipeline stage.
   void compute(const std::vector<Feed> &feeds, float *logits);
   /// Returns the smallest program that decodes `texts` sequences together.
   const LoadedProgram &decodeProgram(int64_t texts) const;
   /// Returns the programs that compute a prompt of `tokens` tokens, in their
   /// order.
   std::vector<const LoadedProgram *> prefillPrograms(int64_t tokens) const;
-  /// The group of this rank.
+  /// The group of this rank: the index of its replica along `data`.
   int64_t group() const { return ownGroup; }
   /// Returns the first rank that has the logits of a group.
   int64_t logitsRank(int64_t group) const { return logitsRanks[group]; }

@@ -144,10 +144,10 @@ int64_t DataFeed::tokenOf(int64_t index, int64_t row) const {
 // The mixture
 //===----------------------------------------------------------------------===//
 
-/// Returns the file of the next row. Each row gives every file credit by its
-/// weight, and costs the chosen file the sum of all weights; the file with most
-/// credit is chosen, the first among equals. So each file is always within a
-/// few rows of its share.
+/// Chooses the file of the mixture's next row by weighted round-robin: each row
+/// adds a file's weight to its credit, the file with most credit is chosen (the
+/// first among equals), and the sum of all weights is subtracted from its
+/// credit. So the rows from each file stay within a few rows of its share.
 int64_t DataFeed::chooseSource() {
   size_t best = 0;
   for (size_t i = 0; i < sources.size(); ++i) {

@@ -198,8 +198,8 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
     };
     Comparison found = compareWithPlain();
     if (isPart && found.compared == 0) {
-      // This result sums over elements of which only a part was computed, so it
-      // is invalid. Compute all elements.
+      // The reference kernel computed only some elements, and this result is a
+      // sum of all of them, so it is invalid. Compute all elements.
       isPart = false;
       runPlain();
       found = compareWithPlain();

@@ -164,9 +164,9 @@ std::string Ranks::tell(const std::string &text) {
   return tellText(world->transport(), text);
 }
 
-/// In round k every rank receives from the rank 2^k before it, which has
-/// combined as many ranks by then; after log2(ranks) rounds each rank has the
-/// maximum of all.
+/// In round k (from 0) every rank receives a maximum from the rank 2^k before
+/// it. That maximum covers 2^k ranks by then, so after log2(ranks) rounds each
+/// rank has the maximum of all.
 int64_t Ranks::maximum(int64_t value) {
   Waiting here(*this, "an exchange of all ranks");
   Transport &transport = world->transport();

@@ -98,8 +98,8 @@ static std::string describe(const std::string &file) {
 
 static std::string keyOf(Job &job, const io::WeightSet *weights) {
   const plan::Plan &plan = job.plan();
-  // Ranks that hold the same weights, one in each group, share a key. It
-  // contains the number of the first of them.
+  // Ranks that hold the same weights (one in each replica) share a cache file,
+  // since the key contains the first of these ranks instead of the own rank.
   int64_t first =
       plan.mesh.member(job.ranks().rank(), plan::groupAxes(plan), 0);
   std::string text =
@@ -133,8 +133,8 @@ static bool canEverybodyRead(const io::WeightSet *weights) {
 }
 
 /// Returns the directories for cached weights, best first. The directory beside
-/// the model is only used if the user asks for it, since it may belong to a
-/// package; there all users of the model find the file.
+/// the weights comes first, since all users of the model find the file there.
+/// It is only used if the user asks for it, since it may belong to a package.
 static std::vector<std::string> placesFor(const JobOptions &options,
                                           const std::string &besideWeights) {
   if (!options.weightCacheDirectory.empty())

@@ -200,7 +200,7 @@ void CollectiveRun::putPart(const PartLayout &layout, int part, Chunk chunk,
              });
 }
 
-/// Copies the only part of a group of one rank.
+/// A collective of a group of one rank: copies the source to the destination.
 void CollectiveRun::copyToSelf() {
   convertElements(shape.type, source, shape.type, destination, shape.count);
 }
@@ -299,7 +299,8 @@ void CollectiveRun::allReduce() {
   gatherPieces();
 }
 
-/// The all-gather at the end of an all-reduce, whose parts may differ in size.
+/// The all-gather at the end of an all-reduce. Unlike in other all-gathers, the
+/// ranks' parts may differ in size.
 void CollectiveRun::gatherPieces() {
   bool converts = shape.type != shape.wire;
   int64_t width = plan::byteSize(shape.wire);

@@ -38,8 +38,9 @@ public:
                  const std::string &output);
 
   /// Compiles the model. Returns the exit status of an error, which was
-  /// printed, or 0. With `sequential`, each stage of a layer is a program, so
-  /// that GPTQ can quantize the stages one after the other.
+  /// printed, or 0. With `sequential`, each layer is compiled as several
+  /// programs (stages), so that GPTQ can quantize the weights of one stage
+  /// before the activations of the next are computed.
   int compile(bool sequential);
   /// Valid after `compile`.
   quantize::Calibration &calibration() { return *ready; }

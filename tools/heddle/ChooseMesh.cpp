@@ -168,8 +168,9 @@ static void print(const std::vector<Candidate> &candidates,
   }
 }
 
-/// The meshes that may be best. Tensor ranks stay within a node, and one
-/// request is computed by one group of tensor ranks.
+/// The meshes that may be best. Tensor-parallel ranks stay within a node. For
+/// low latency there is one group of tensor-parallel ranks, since one group
+/// computes a request.
 static std::vector<Candidate>
 candidatesOf(const CompileJob &job, const config::Cluster &cluster, Goal goal) {
   std::vector<Candidate> candidates;

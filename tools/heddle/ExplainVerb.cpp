@@ -431,8 +431,8 @@ struct ExplainFlags {
 
 } // namespace
 
-/// The binary's part for the requested target; by default the first target, or
-/// a GPU's if the flags need one.
+/// The binary's code and plan for the requested target. By default that is the
+/// first target, or the first GPU target if a flag needs GPU code.
 static rt::Binary readTarget(const ExplainFlags &flags) {
   std::vector<rt::Binary> targets = rt::readTargets(flags.path);
   std::string names;

@@ -36,9 +36,9 @@ struct LaunchRequest {
 int launchRanks(const LaunchRequest &request);
 
 /// A shell command line that sets `variables` and execs `command` in
-/// `directory` on another machine. It reads names of signals from its standard
-/// input, and sends them to the command; at the end of the input, it sends
-/// SIGTERM if there was no signal before.
+/// `directory` on another machine. The shell reads names of signals from its
+/// standard input, and sends these signals to the command. At the end of the
+/// input it sends SIGTERM, unless it has sent a signal before.
 std::string
 remoteCommand(const std::string &directory,
               const std::vector<std::pair<std::string, std::string>> &variables,

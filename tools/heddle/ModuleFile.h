@@ -29,9 +29,10 @@ struct UserModule {
 /// Reads and verifies an .mlir file.
 UserModule readUserModule(mlir::MLIRContext &context, const std::string &path);
 
-/// Parses the job's dump, checks that its phase is the one before the job's
-/// first, and updates its strategy with values of flags and files, unless an
-/// earlier phase has used the value. Null after an error.
+/// Parses the job's dump, and checks that it was written after the phase
+/// `startFrom`. Updates the strategy in the dump with the values of flags and
+/// files; a value that an earlier phase has already used is an error. Returns
+/// null after an error.
 mlir::OwningOpRef<mlir::ModuleOp> readModuleFile(mlir::MLIRContext &context,
                                                  const CompileJob &job);
 

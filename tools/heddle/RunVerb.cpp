@@ -48,8 +48,8 @@ static std::optional<plan::Mesh> meshOf(const std::string &binary) {
   return std::nullopt;
 }
 
-/// Warns if a group of ranks along `axis` is on two hosts, since it
-/// communicates in every layer. A group is within `group` consecutive ranks.
+/// Warns if ranks that differ only along `axis` are on two hosts, since they
+/// communicate in every layer. They are among `group` consecutive ranks.
 static void warnOfGroup(const plan::Mesh &mesh, const std::string &axis,
                         int64_t group, const std::vector<Placement> &ranks) {
   for (int64_t rank = 0; rank < int64_t(ranks.size()); ++rank) {

@@ -99,8 +99,8 @@ driver::Timetable driver::replayLines(const std::vector<StageLine> &stages) {
   return table;
 }
 
-/// Columns per unit of time: enough for every fragment's name, or if that is
-/// too wide, for one column of each fragment.
+/// Columns per unit of time: enough to show every fragment's name. If that
+/// chart is wider than `width`, at least one column for each fragment.
 static double scaleOf(const driver::Timetable &table, int64_t width) {
   double longest = 0, shortest = table.makespan;
   size_t letters = 0;

@@ -74,17 +74,19 @@ public:
   /// Which tokens of a row to read.
   enum class What { Inputs, Labels };
   /// Reads tokens of the rows from row `first` of this feed on. `runs` lists
-  /// the elements of the tensor of these rows that this rank needs, and where
-  /// they go in `target`. Throws H0346 for a token outside the vocabulary.
+  /// ranges of elements of the whole batch's tensor that this rank needs, and
+  /// their offsets in `target`. Throws H0346 for a token outside the
+  /// vocabulary.
   void read(int64_t first, const std::vector<ElementRange> &runs, What what,
             int32_t *target);
 
-  /// Returns the position of a run that has read `rows` rows of this feed.
+  /// Returns the position in the data, for a checkpoint, after a run has read
+  /// `rows` rows of this feed.
   io::DataState state(int64_t rows);
-  /// Continues at the position of a run with the same number of files: at the
-  /// next token of each, in the same pass. `sameMix`: the weights are the same,
-  /// so that the order of files continues too. Must be called before anything
-  /// is read.
+  /// Continues at the position `state` of an earlier run with the same number
+  /// of files: in each file at the next token, in the same pass. With `sameMix`
+  /// (the files' weights have not changed) the order in which files take turns
+  /// continues too. Must be called before anything is read.
   void resume(const io::DataState &state, bool sameMix);
   /// Starts after `steps` batches of the first file.
   void resumeSteps(int64_t steps);

@@ -60,9 +60,9 @@ void warnOfOffloadInMemory(const plan::Plan &plan,
                            const DeviceOptions &options);
 
 /// Opens the device for the plan's kernels. Throws H0190 when the environment
-/// variable HEDDLE_DEVICE (for tests) or HEDDLE_SWAP_IO has an unknown value,
-/// H0177 when cuBLASLt is requested but the plan has no products for it, and
-/// the errors of the device.
+/// variable HEDDLE_DEVICE (for tests) or HEDDLE_SWAP_IO has an unknown value.
+/// Throws H0177 when cuBLASLt is requested but the plan has no products that
+/// cuBLASLt can compute. Throws also the errors of the device.
 std::unique_ptr<Device> openDevice(const plan::Plan &plan,
                                    const DeviceOptions &options,
                                    int64_t localRank, ThreadPool &pool);

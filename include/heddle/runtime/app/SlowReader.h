@@ -13,12 +13,13 @@
 
 namespace heddle::rt {
 
-/// Limits how long writes to a pipe wait for its reader: a pipe that nobody
-/// reads must not stop a run, above all not one that a signal is to end.
+/// Limits how long writes to a pipe wait for the pipe's reader. Without a
+/// limit, a pipe that nobody reads would stop a run, even one that a signal
+/// asks to end.
 class SlowReader {
 public:
-  /// Whether there is room for a line. Waits up to a second for the reader; not
-  /// at all after it has once waited in vain, or after a stop signal.
+  /// Whether the pipe has room for a line. Waits up to a second for the reader.
+  /// Does not wait after a stop signal, or if an earlier wait was in vain.
   bool takes(int descriptor);
 
 private:

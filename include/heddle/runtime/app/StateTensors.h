@@ -87,9 +87,9 @@ private:
 void requireOrders(const io::WeightSet &weights,
                    const std::map<std::string, std::string> &orders);
 
-/// Describes a value of the plan as a tensor of a file that all ranks write.
-/// `value` and `part` are null on ranks that do not hold it; the result refers
-/// to `value`.
+/// Describes a value of the plan as a tensor of a file to which all ranks write
+/// their shards. `value` and `part` (this rank's shard) are null on ranks
+/// without a shard. The result keeps pointers to both.
 io::SharedTensor shareTensor(Session &session, const std::string &name,
                              plan::DType type,
                              const std::vector<int64_t> &shape,

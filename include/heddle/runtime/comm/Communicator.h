@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The group of ranks of a collective: ranks that differ only along some axes of
-// the mesh.
+// The group of ranks that take part in a collective: ranks that differ only
+// along some axes of the mesh.
 //
 //===----------------------------------------------------------------------===//
 

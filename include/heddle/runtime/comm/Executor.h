@@ -29,9 +29,10 @@ public:
   /// Identifies a collective: the number of its call of `start`, from 1.
   using Ticket = int64_t;
 
-  /// Uses a thread if the transport is thread-safe, the group has several
-  /// ranks, and the thread takes no core from the computation: there is a spare
-  /// core (`spareCore`), or the transport sleeps while it waits.
+  /// Creates a thread if the transport is thread-safe, the job has several
+  /// ranks, and the thread takes no core from the computation. That is so if
+  /// there is a spare core (`spareCore`), or if the transport sleeps while it
+  /// waits.
   Executor(Collectives &collectives, Transport &transport, bool spareCore);
   /// Completes all collectives that were started.
   ~Executor();
