@@ -128,16 +128,17 @@ public:
 
   /// The name of the hardware; empty for this machine's CPUs.
   virtual std::string model() const { return ""; }
-  /// Identifies the hardware among all of this machine; empty if several ranks
-  /// may share it.
+  /// A name that identifies this device among all devices of the machine; empty
+  /// if several ranks may share the device.
   virtual std::string serial() const { return ""; }
   /// The peak rate for a plan's `precision`; none if it has to be measured.
   virtual std::optional<StatedPeak>
   statedPeak(const std::string &precision) const {
     return std::nullopt;
   }
-  /// Throws when the device lacks memory for a plan, before any is allocated.
-  /// Devices that cannot know do nothing.
+  /// Throws, before any memory is allocated, if the device has too little
+  /// memory for a plan. A device that does not know how much it has does
+  /// nothing.
   virtual void requireMemory(const plan::Memory &memory) {}
   /// Allocates the pinned buffers of plan::Memory::stagingBytes, unless the
   /// device has them already.
@@ -203,9 +204,9 @@ public:
   virtual void await(Event event) = 0;
   /// Whether it is useful to submit a step before the previous one is done.
   virtual bool runsAhead() const { return false; }
-  /// Runs `submit`, which submits to the stream, waits, and returns the
-  /// nanoseconds that the work took there. Does nothing and returns none if the
-  /// host's clock is as good.
+  /// Calls `submit`, which submits work to the stream, waits for the work, and
+  /// returns how many nanoseconds it took on the device. A device whose clock
+  /// is no better than the host's does nothing and returns none.
   virtual std::optional<int64_t> measure(Stream stream,
                                          const std::function<void()> &submit) {
     return std::nullopt;
@@ -219,14 +220,16 @@ public:
   /// no graph; null if there are none.
   virtual io::OffloadTimes *fileTimes() { return nullptr; }
   /// Captures the work that `submit` submits as a graph, if the device supports
-  /// that: nothing runs then, and the tables of launches must not change any
-  /// more. Otherwise does not call `submit` and returns none.
+  /// that. Nothing runs then, and the tables of the captured launches must not
+  /// change any more. A device without graphs does not call `submit` and
+  /// returns none.
   virtual std::optional<CapturedWork>
   capture(const std::function<void()> &submit) {
     return std::nullopt;
   }
-  /// Runs captured work: after everything submitted to any stream before, and
-  /// before everything submitted later. Its events only order its own work.
+  /// Runs captured work after all work that was submitted to any stream before,
+  /// and before all work that is submitted later. Events inside of the captured
+  /// work order nothing outside of it.
   virtual void repeat(CapturedWork work) {}
   /// The connection to devices of other ranks (NCCL); null if the host
   /// transports data. It must not be used after the device is destroyed, except

@@ -18,7 +18,8 @@ namespace heddle::rt {
 
 /// Transports data between the devices of several ranks, in the order of
 /// streams and without the host. Errors are thrown by the device's next
-/// `synchronize`. Between two ranks of a group everything happens in one order.
+/// `synchronize`. Two ranks of a group must submit their transfers with each
+/// other in the same order, on all streams together.
 class DeviceLink {
 public:
   virtual ~DeviceLink() = default;

@@ -19,9 +19,9 @@
 namespace heddle::rt {
 
 /// Lets the host read and write a device's memory. If the host can access that
-/// memory, nothing is copied. Otherwise the mirror has pages of the host in the
-/// same order, allocated on first use, and `load` and `store` copy between
-/// both.
+/// memory, nothing is copied. Otherwise the mirror has host pages for the
+/// memory, which are allocated on first use, and `load` and `store` copy
+/// between these pages and the device.
 class HostMirror {
 public:
   /// Mirrors memory of `device`, which must outlive the mirror.

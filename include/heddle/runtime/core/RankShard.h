@@ -57,9 +57,9 @@ private:
 
   std::vector<int64_t> whole;
   std::vector<Dimension> dimensions;
-  /// The range of elements in that memory, counted from the tensor's first
-  /// element. If ZeRO splits the tensor's bucket, the range may begin before
-  /// that element, and end after the tensor.
+  /// The range of elements in the rank's memory for the tensor, counted from
+  /// the tensor's first element. If ZeRO splits the tensor's bucket, the range
+  /// may begin before that element and end after the tensor.
   int64_t begin = 0, end = 0;
   int64_t stored = 0;
   bool first = true;

@@ -104,7 +104,7 @@ public:
   HostMirror &host() { return mirror; }
 
   /// Waits for work that another program has left for its next run. Call it
-  /// before writing inputs, which may share the bytes.
+  /// before writing the inputs of `program`: that work may use the same memory.
   void settle(const LoadedProgram &program) {
     if (unfinished && unfinished != &program) {
       device.synchronize();

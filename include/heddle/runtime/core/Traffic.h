@@ -60,9 +60,9 @@ struct MoveLine {
   /// ranks. It is an upper bound: a rank does not read rows that another rank
   /// has.
   int64_t bytesOfParts = 0;
-  /// The bytes that are copied while the device runs kernels. On a CPU only
-  /// copies from and to files overlap with kernels, except for rows of tables:
-  /// its threads make all other copies.
+  /// The bytes that are copied while the device runs kernels. On a CPU these
+  /// are copies from and to files, except for rows of tables: all other copies
+  /// are made by the threads that run the kernels.
   int64_t besideKernels = 0;
   /// The most bytes that are started and not yet waited for.
   int64_t mostUnderWay = 0;
@@ -73,8 +73,8 @@ inline constexpr int64_t fileBlock = io::OffloadFile::pageBytes;
 /// The bytes that a copy of table rows moves; for files whole blocks.
 int64_t bytesMoved(const plan::command::CopyRows &copy);
 
-/// The state at this offset in a kind of memory: among those that begin at or
-/// before it, the last. Null if there is none.
+/// The last state in a kind of memory that begins at or before the offset; null
+/// if there is none.
 const plan::State *stateAt(const plan::Plan &plan, plan::MemoryKind memory,
                            int64_t offset);
 

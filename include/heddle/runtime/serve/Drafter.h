@@ -43,8 +43,8 @@ struct DraftedSequence {
 /// model: a page holds the same positions of the same sequence in both caches.
 class Drafter {
 public:
-  /// `checked`: the page pools of the groups if pages are to be checked; else
-  /// empty.
+  /// If uses of pages are to be checked (PageChecker), `checked` has the page
+  /// pool of each group; otherwise it is empty.
   Drafter(Engine &engine, const std::vector<const PagePool *> &checked)
       : engine(engine) {
     for (const PagePool *pool : checked)
