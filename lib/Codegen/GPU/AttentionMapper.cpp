@@ -26,20 +26,23 @@ namespace heddle::gpu {
 namespace {
 constexpr int64_t maxWarps = 4;
 constexpr int64_t maxColumns = 64;
-/// Bytes of workgroup memory that a block may use: every supported chip offers
-/// that much.
+/// The most bytes of workgroup memory that a block may use. Every supported
+/// chip offers a block at least this many.
 constexpr int64_t maxSharedBytes = 160 * 1024;
-/// The most registers of a thread for the tiles that `Needs` counts.
+/// The most registers that a thread may use for the tiles that `Needs` counts.
+/// The thread needs its other registers for addresses and intermediate values.
 constexpr int64_t maxRegisters = 160;
-/// If a thread has at most this many accesses in the copy of a tile, they are
-/// unrolled; otherwise a loop emits them.
+/// A thread's accesses in the copy of a tile are unrolled if there are at most
+/// this many. If there are more, a loop emits them, which keeps the code short.
 constexpr int64_t maxUnrolled = 8;
-/// Heads with fewer features get a launch bound in AttentionMapper::finish.
+/// AttentionMapper::finish sets a minimum of blocks per multiprocessor for
+/// kernels whose heads have fewer features than this.
 constexpr int64_t fewFeatures = 16;
 } // namespace
 
-/// Number of features of a slice: all of a head, unless registers cannot hold
-/// their sums.
+/// The number of features of a head that a block sums at a time (a slice). It
+/// is the whole head, unless registers cannot hold the sums of so many
+/// features.
 static int64_t sliceWidth(int64_t headDim) {
   constexpr int64_t most = 256, ofSlice = 128, unit = 32;
   if (headDim <= most)
@@ -48,7 +51,8 @@ static int64_t sliceWidth(int64_t headDim) {
       llvm::divideCeil(headDim, llvm::divideCeil(headDim, ofSlice)), unit);
 }
 
-/// The type of indices of the kernel's tensors.
+/// The integer type for indices of the kernel's tensors: i64 if a tensor has
+/// more elements than an i32 can count, else i32.
 static Type indexType(planir::KernelOp kernel) {
   auto isLarge = [](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -74,8 +78,9 @@ AttentionMapper::AttentionMapper(planir::KernelOp kernel,
               op.getRingStep() ? f.argumentScalar(op.getRingStep()) : Value()),
       slices(llvm::divideCeil(spec.headDim, sliceWidth(spec.headDim))) {}
 
-/// If features are sliced, shared memory holds one slice of rows and one of
-/// columns, each in two stages, however many tensors the mapping multiplies.
+/// If features are sliced, workgroup memory holds two stages of one slice of
+/// rows, and two stages of one slice of columns. The number of tensors that the
+/// mapping multiplies does not matter then.
 int64_t AttentionMapper::sharedBytesFor(const Needs &needs) const {
   int64_t rowBytes =
       tiles->leadingDimension() * dist::byteSize(spec.elementType);
@@ -89,8 +94,9 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
   warps = std::min<int64_t>(maxWarps, llvm::divideCeil(spec.seq, warpRows));
   int64_t most = spec.elementType.isF32() ? maxColumns / 2 : maxColumns;
   columns = std::min<int64_t>(most, llvm::alignTo(spec.seq, warpColumns));
-  // A thread has 1/32 of a tile of 16 rows. With slices, the product of one
-  // slice is in registers beside the sum of the previous ones.
+  // A warp's tile has 16 rows, and each of its 32 threads holds 1/32 of the
+  // tile. With slices, registers hold one more tile: the product of the current
+  // slice, beside the sum of the products of earlier slices.
   int64_t products = needs.products + isSliced();
   auto registers = [&] {
     return (needs.sums * tiles->width() + products * columns) / 2;
@@ -101,8 +107,9 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
     columns = llvm::alignTo(columns / 2, warpColumns);
   while (warps > 1 && sharedBytesFor(needs) > maxSharedBytes)
     warps = llvm::divideCeil(warps, 2);
-  // Left operands in bf16 take half as many registers as f32 sums. Drawing
-  // random numbers for dropout needs registers, too.
+  // The left operands in bf16 need half as many registers as f32 sums of the
+  // same number of elements. Drawing random numbers for dropout also needs
+  // registers.
   int64_t fragments = needs.rowTensors * tiles->width() / 4;
   int64_t others = spec.p > 0 ? 32 : 0;
   keepsLeft = registers() + fragments + others <= maxRegisters;
@@ -116,8 +123,9 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
     firstFeature = i32.mul(i32.rem(headOfBlock, slices), tiles->width());
     headOfBlock = i32.div(headOfBlock, slices);
   }
-  // Block 0 computes the last rows: with a causal mask, their queries see the
-  // most keys, so that the longest blocks start first.
+  // Block 0 computes the last rows of a head. With a causal mask the queries of
+  // the last rows see the most keys, so that the block with the longest loop
+  // starts first.
   Value block = i32.sub(i32.constant(rowBlocks() - 1),
                         i32.from(f.blockId(mlir::gpu::Dimension::x)));
   firstRow = i32.mul(block, rowsOfBlock());
@@ -142,8 +150,8 @@ int64_t AttentionMapper::rowBlocks() const {
 MappedLaunch AttentionMapper::finish(int64_t heads) {
   f.finish({rowBlocks(), heads * slices, spec.batch}, warps * warpSize,
            sharedBytes);
-  // With few features, ptxas tries to fit more blocks on a multiprocessor and
-  // spills registers for that, unless it gets a minimum of blocks.
+  // Without a minimum of blocks per multiprocessor, ptxas tries to fit more
+  // blocks of a kernel with few features, and spills registers for that.
   if (spec.headDim < fewFeatures)
     f.func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                     f.builder.getI32IntegerAttr(1));
@@ -217,7 +225,8 @@ Value AttentionMapper::allocateNumbers(int64_t count) {
   return allocate({count}, f.builder.getF32Type());
 }
 
-/// Elements of the widest access whose size divides the features of a head.
+/// Returns the number of elements that one access copies: as many as the widest
+/// access holds, halved until they divide the features of a head.
 static int64_t accessWidth(const codegen::AttentionSpec &spec) {
   int64_t width = accessBytes / dist::byteSize(spec.elementType);
   while (spec.headDim % width)
@@ -283,8 +292,8 @@ void AttentionMapper::copyAccess(const SharedRows &to, const HeadRows &from,
   }
   Value count =
       b.create<arith::SelectOp>(f.loc, isIn, f.constant(width), f.constant(0));
-  // The address is not accessed if the count is 0, so that it may be outside of
-  // the tensor.
+  // If the number of bytes to read is 0, the copy does not access the source
+  // address, which may then be outside of the tensor.
   Value source = indexOf(from.heads, from.head, row, column);
   bool isWide = width * dist::byteSize(spec.elementType) == accessBytes;
   b.create<nvgpu::DeviceAsyncCopyOp>(
@@ -345,8 +354,9 @@ AttentionMapper::Values AttentionMapper::forColumns(Value begin, Value end,
       [&](OpBuilder &b, Location loc, Value first, ValueRange carried) {
         Value stage = carried.back();
         Value other = i32.sub(i32.constant(1), stage);
-        // After this wait all threads see the columns in `stage`, and no thread
-        // still reads the other stage, which the next copy overwrites.
+        // After this wait, all threads see the columns in the stage `stage`. No
+        // thread still reads the other stage, so that the next copy may
+        // overwrite it.
         waitForCopies(0);
         copy(i32.add(first, columns), other);
         commitCopies();
@@ -354,8 +364,9 @@ AttentionMapper::Values AttentionMapper::forColumns(Value begin, Value end,
         next.push_back(other);
         b.create<scf::YieldOp>(loc, next);
       });
-  // The last iteration has started a copy of columns after the end. Nothing
-  // reads it, but it must finish before its memory is used again.
+  // The last iteration has started a copy of a block of columns after the end.
+  // Nothing reads these columns, but their copy must finish before other code
+  // uses the same workgroup memory.
   waitForCopies(0);
   return Values(loop.getResults().drop_back());
 }
@@ -384,9 +395,9 @@ void AttentionMapper::hide(WarpTile &tile, Value first, Value isFull,
         b.create<scf::YieldOp>(loc, tile.elements);
       },
       [&](OpBuilder &b, Location loc) {
-        // The condition is the same for all lanes. The barrier keeps the
-        // compiler from merging the branches, which would add comparisons to
-        // blocks that need none.
+        // The condition is the same for all lanes of the warp. The barrier
+        // keeps the compiler from merging the two branches. Merged code would
+        // compare every element even in blocks without masked elements.
         b.create<NVVM::SyncWarpOp>(loc, i32.constant(-1));
         Value hidden = constant(-std::numeric_limits<float>::infinity());
         Value start = i32.add(first, tiles->firstColumn());
@@ -410,8 +421,9 @@ void AttentionMapper::hideBeforeWindows(WarpTile &tile, Value first) {
   Values begins;
   for (int64_t i = 0; i < tile.rows; ++i)
     begins.push_back(visible.beginOf(i32.add(firstOfWarp, tiles->row(i))));
-  // The window of the block's last query begins last. If even this query sees
-  // all keys of the tile, nothing is masked.
+  // The visible keys of the block's last query begin later than those of the
+  // block's other queries. If even the last query sees all keys of the tile, no
+  // element is masked.
   Value last = i32.add(firstRow, rowsOfBlock() - 1);
   Value isFull = i32.less(visible.beginOf(last), i32.add(first, 1));
   hide(tile, first, isFull, begins, /*below=*/false);
@@ -480,8 +492,8 @@ void AttentionMapper::storeRows(const WarpTile &sums, ArrayRef<Value> factors,
   }
 }
 
-/// The elements of one chunk, from column `j` of row `i` on, in the type in
-/// which they are stored.
+/// Returns the elements of row `i` of one chunk, which begins at column `j`.
+/// They are rounded to the type in which the result is stored.
 AttentionMapper::Values AttentionMapper::rounded(const WarpTile &sums,
                                                  int64_t i, int64_t j,
                                                  Value factor) {
@@ -495,8 +507,9 @@ AttentionMapper::Values AttentionMapper::rounded(const WarpTile &sums,
   return elements;
 }
 
-/// Stores through workgroup memory, which only this warp uses, so that adjacent
-/// lanes store adjacent accesses of full width.
+/// Stores a warp's sums through its own rows of workgroup memory. On the way
+/// the elements are exchanged between lanes, so that each access has full width
+/// and adjacent lanes access adjacent memory.
 void AttentionMapper::storeWide(const WarpTile &sums, ArrayRef<Value> factors,
                                 const Heads &to, Value head, Value staging) {
   OpBuilder &b = f.builder;

@@ -4,15 +4,17 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The common part of MapAttention.cpp and MapAttentionGrad.cpp. A block has
-// rows of one side of the scores (queries or keys), 16 for each warp. It loops
-// over blocks of the other side, which are the columns. Workgroup memory has
-// two stages: one is multiplied while the next is copied.
+// The common part of MapAttention.cpp and MapAttentionGrad.cpp. The scores are
+// a matrix of queries and keys. A block computes results for rows of one side
+// (queries or keys), 16 rows for each warp. It loops over blocks of the other
+// side, which are called columns here. Workgroup memory has two stages for
+// columns: one stage is multiplied while the next block of columns is copied to
+// the other.
 //
-// If heads have too many features for the registers of their sums, they are
-// sliced: a block computes one slice of the results. It loads all slices of
-// both sides for the scores, one after the other, and then its own slice once
-// more for the sums.
+// If registers cannot hold the sums of all features of a head, the features are
+// divided into slices, and each block computes one slice of the results. For
+// the scores, it loads all slices of both sides, one after the other. For the
+// sums, it then loads its own slice again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,14 +26,15 @@
 
 namespace heddle::gpu {
 
-/// The heads of one tensor [batch, seq, row], beginning at some element of each
-/// row.
+/// The heads of one tensor [batch, seq, row]. The first head begins at some
+/// element of each row, since the row may also hold other heads.
 struct Heads {
   mlir::Value memory;
   int64_t offset, row;
 };
 
-/// Rows of one head from `first` on. Rows from `limit` on read as zeros.
+/// The rows of one head from row `first` on. Rows from `limit` on do not exist:
+/// zeros are read in their place.
 struct HeadRows {
   Heads heads;
   mlir::Value head, first, limit;
@@ -45,33 +48,36 @@ protected:
   AttentionMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
                   nn::AttentionOpInterface op, const FrameOptions &options);
 
-  /// The resources that a mapping needs: tensors with tiles of rows and tensors
-  /// with tiles of columns in workgroup memory, and f32 numbers for each column
-  /// (`numbers`).
+  /// The resources that a mapping needs, from which block sizes are chosen.
+  /// `rowTensors` and `columnTensors` count the tensors of which workgroup
+  /// memory holds a tile of rows or a tile of columns. `numbers` counts the f32
+  /// values that workgroup memory holds for each column.
   struct Needs {
     int64_t rowTensors, columnTensors, numbers = 0;
-    /// Tiles of sums and of products that a warp has in registers at the same
-    /// time.
+    /// The number of tiles of sums, and the number of tiles of products, that a
+    /// warp has in registers at the same time.
     int64_t sums, products;
-    /// Registers that dropout takes in the same loop, as found by watching when
-    /// ptxas spills.
+    /// The number of registers that drawing dropout's random numbers takes in
+    /// the loop. It was measured: with more registers in use, ptxas spills.
     int64_t random = 0;
   };
   void chooseBlocks(const Needs &needs);
   int64_t rowsOfBlock() const { return warps * warpRows; }
   int64_t rowBlocks() const;
 
-  /// The heads of q, k and v, as operands or results in `memories`.
+  /// Returns the heads of q, k and v. `memories` are the buffers of these
+  /// tensors, or of their gradients.
   std::array<Heads, 3> splitHeads(mlir::ValueRange memories) const;
   /// The heads of a tensor [batch, seq, heads * headDim].
   Heads queryHeads(Value memory) const;
   mlir::SmallVector<Value> buffersOf(mlir::ValueRange arguments) const;
-  /// The buffer of a result; null if the kernel does not yield it.
+  /// The buffer of a result of attention; null if the kernel does not yield
+  /// this result.
   Value bufferOf(Value result) const;
   /// The index of an element of a head.
   Value indexOf(const Heads &heads, Value head, Value row, Value column);
-  /// The index of a query's value in a tensor [batch, heads, seq], which has
-  /// one number for each query.
+  /// The index of a query in a tensor [batch, heads, seq], which has one value
+  /// for each query of each head.
   Value numberIndex(Value head, Value query);
   Value loadNumber(Value memory, Value index);
 
@@ -85,17 +91,17 @@ protected:
                 Value head, Value first, Value limit) {
     copyRows(to, count, {from, head, first, limit}, i32.constant(0));
   }
-  /// Like the other `copyRows`, for the slice of features that begins at
-  /// `feature`.
+  /// Like the other `copyRows`, but copies only the slice of features that
+  /// begins at `feature`.
   void copyRows(const SharedRows &to, int64_t count, const HeadRows &from,
                 Value feature);
-  /// Starts to copy one f32 number for each of `count` queries from query
-  /// `first` on. Queries after the last one get zeros.
+  /// Starts to copy one f32 value for each of `count` queries, from query
+  /// `first` on. Zeros are copied in place of queries after the last one.
   void copyNumbers(Value to, Value at, int64_t count, Value from, Value head,
                    Value first);
   void commitCopies();
-  /// Waits for the copies of all threads, except those of the last `pending`
-  /// commits.
+  /// Waits for the asynchronous copies of all threads. Copies of a thread's
+  /// last `pending` commit groups may remain unfinished.
   void waitForCopies(int64_t pending);
 
   using Copy = llvm::function_ref<void(Value first, Value stage)>;
@@ -104,42 +110,47 @@ protected:
                                             mlir::ValueRange carried)>;
   /// Starts the copy of the block of columns that begins at `begin`.
   void beginColumns(Value begin, Copy copy);
-  /// Calls `compute` for each block of columns up to `end`, while the next
-  /// block is copied. `beginColumns` must have started the first copy. `stage`
-  /// is 0 or 1.
+  /// Emits a loop that calls `compute` for each block of columns up to `end`,
+  /// while the next block of columns is copied. `beginColumns` must have
+  /// started the copy of the first block. `compute` gets the stage (0 or 1)
+  /// that holds its columns.
   Values forColumns(Value begin, Value end, Values init, Copy copy,
                     Compute compute);
   /// The rows of stage `stage` of a tile with two stages.
   SharedRows columnsOf(Value memory, Value stage);
 
-  /// With slices: allocates tiles for them. Returns a tile that `storeRows` may
-  /// use.
+  /// If features are sliced, allocates workgroup memory for slices. Returns a
+  /// tile that `storeRows` may use as its `staging`.
   Value allocateSlices();
   bool isSliced() const { return slices > 1; }
-  /// Whether this block computes the first slice. Among the blocks of one row,
-  /// that block does what must be done only once for the row.
+  /// Whether this block computes the first slice. Several blocks compute slices
+  /// of the same row; the block of the first slice also does the work that is
+  /// needed once for each row.
   Value isFirstSlice() { return i32.less(firstFeature, 1); }
-  /// Returns the products of the block's rows with `columns` rows of the other
-  /// side.
+  /// With slices: returns the products of the block's rows with `columns` rows
+  /// of the other side, summed over all slices.
   WarpTile multiplySlices(const HeadRows &rows, const HeadRows &others);
-  /// Copies the block's own slice of the other side's rows, to one of two
-  /// stages.
+  /// Copies, from rows of the other side, the slice of features whose results
+  /// this block computes. Returns the copy in workgroup memory.
   SharedRows ownSlice(const HeadRows &others, int64_t place);
 
-  /// Sets elements to minus infinity whose query does not see the key. Does
-  /// nothing if `isFull`. An element is masked if its column is less than its
-  /// row's bound; with `below`, if its column is not less than the bound.
+  /// Masks scores: sets an element to minus infinity if its query does not see
+  /// its key. Each row of the tile has a bound in `bounds`. Without `below`, an
+  /// element is masked if its column is less than the bound of its row; with
+  /// `below`, if its column is not less than the bound. `isFull` tells at run
+  /// time that no element is masked.
   void hide(WarpTile &tile, Value first, Value isFull,
             llvm::ArrayRef<Value> bounds, bool below);
-  /// With a window: masks keys of `tile` that come before the first key that
-  /// its query sees. The queries begin at `firstRow`.
+  /// With a window: masks each element of `tile` whose key comes before the
+  /// window of its query. `first` is the key of the tile's first column.
   void hideBeforeWindows(WarpTile &tile, Value first);
-  /// The first key of the first block of keys that queries of this thread block
-  /// see.
+  /// The key at which the loop over blocks of keys begins. Earlier blocks hold
+  /// no key that a query of this thread block sees.
   Value firstKeys();
-  /// With a soft cap: the capped score of a product, in units of log 2.
+  /// With a soft cap: returns the capped score for a product of a query and a
+  /// key, in units of log 2.
   Value capped(Value product);
-  /// 2^t, for t that are at most slightly above 0.
+  /// Returns 2^t. The exponent t must be negative, or at most slightly above 0.
   Value exp2(Value t);
   Value constant(double value);
   Value mulF(Value a, Value b);
@@ -148,8 +159,8 @@ protected:
   Value addF(Value a, Value b);
   Value subF(Value a, Value b);
 
-  /// Loads seed and step, and computes the first index of this head's random
-  /// numbers.
+  /// For dropout: loads the seed and the step, and computes the index of the
+  /// first random number of this head.
   void prepareRandom(Value head);
   /// Returns for each element of a tile of scores whether dropout keeps it. The
   /// tile begins at row `row` and column `column`.

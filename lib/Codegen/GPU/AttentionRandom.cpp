@@ -43,7 +43,7 @@ void AttentionMapper::prepareRandom(Value head) {
       op.getPart() ? scalar(op.getPart()) : Value(), batch, head);
 }
 
-/// The four words of a counter `block` (i64).
+/// Draws the four random words of Philox's counter `block` (i64).
 AttentionMapper::Values AttentionMapper::philox(Value block) {
   OpBuilder &b = f.builder;
   codegen::IntBuilder i64(b, f.loc, b.getI64Type());
@@ -66,7 +66,7 @@ AttentionMapper::Values AttentionMapper::philox(Value block) {
   return counter;
 }
 
-/// Whether an element with this random word is kept.
+/// Returns the condition that dropout keeps the element with this random word.
 Value AttentionMapper::kept(Value word) {
   auto threshold = static_cast<uint32_t>(std::floor(std::ldexp(spec.p, 32)));
   return f.builder.create<arith::CmpIOp>(
@@ -77,8 +77,9 @@ Value AttentionMapper::kept(Value word) {
 AttentionMapper::Values AttentionMapper::keep(const WarpTile &tile, Value row,
                                               Value column,
                                               bool keysAreColumns) {
-  // If the length of a row is a multiple of four, every row begins with new
-  // words.
+  // Philox draws four words at a time. If the length of a row is a multiple of
+  // four, no two rows need words of the same draw, so that lanes can share
+  // draws within a row.
   return spec.seq % 4 == 0 ? keepShared(tile, row, column, keysAreColumns)
                            : keepApart(tile, row, column, keysAreColumns);
 }
@@ -92,8 +93,8 @@ AttentionMapper::Values AttentionMapper::keepShared(const WarpTile &tile,
   Value firstBlock = i64.div(firstRandom, 4);
   Value drawnRow = i32.add(row, shares.row);
   Value drawnColumn = i32.add(column, shares.column);
-  // Whether the words that this lane draws keep their elements: four bits for
-  // each step.
+  // One bit for each random word that this lane draws, four words in each step.
+  // A bit is set if dropout keeps the word's element.
   Value bits = i32.constant(0);
   int64_t steps = tile.columns * tiles->lanesOfRow() / 8;
   for (int64_t t = 0; t < steps; ++t) {

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention with more features than registers can sum: products and sums slice
-// by slice.
+// Attention whose heads have too many features for the registers of their sums.
+// It computes products and sums for one slice of the features after the other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +22,8 @@ Value AttentionMapper::allocateSlices() {
   return rowSlices;
 }
 
-/// Copies the next slice while one is multiplied. After the last slice the copy
-/// writes zeros and reads nothing.
+/// Copies the next slice of features while it multiplies the current one. The
+/// copy after the last slice writes zeros and reads nothing.
 WarpTile AttentionMapper::multiplySlices(const HeadRows &rows,
                                          const HeadRows &others) {
   auto copy = [&](Value stage, Value feature) {

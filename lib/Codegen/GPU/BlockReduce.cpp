@@ -17,7 +17,7 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-// A shuffle moves 32 bits, so that f64 takes two.
+// A shuffle moves 32 bits, so that exchanging an f64 takes two shuffles.
 Value exchange(KernelFrame &f, Value value, int64_t offset) {
   OpBuilder &b = f.builder;
   auto shuffle = [&](Value part) -> Value {
@@ -116,7 +116,8 @@ FailureOr<SmallVector<Value>> forChunks(KernelFrame &f, Value begin, Value end,
     FailureOr<SmallVector<Value>> next = body(chunk, carried);
     if (failed(next))
       return failure();
-    // Where no values are carried, the region already has a terminator.
+    // If the scf.for carries no values, its builder has already given the body
+    // a terminator.
     if (!next->empty())
       b.create<scf::YieldOp>(f.loc, *next);
     return success();

@@ -19,23 +19,23 @@ namespace heddle::gpu {
 /// Emits the combination of two values.
 using Combine = llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)>;
 
-/// Exchanges a value (f32, f64 or i32) with the lane whose number differs in
-/// the bit `offset`.
+/// Exchanges a value (f32, f64 or i32) between two lanes of a warp: the indices
+/// of the lanes differ only in the bit `offset`.
 mlir::Value exchange(KernelFrame &f, mlir::Value value, int64_t offset);
 
 /// Combines the f32 or f64 values of all threads of a block, in a fixed order,
-/// and gives every thread the result. Uses shuffles within a warp, and `slots`
-/// between warps: workgroup memory with one element for each warp. A block of
-/// one warp needs no slots.
+/// and gives every thread the result. Shuffles combine the values within a
+/// warp. Between warps, values pass through `slots`: workgroup memory with one
+/// element for each warp. A block of one warp needs no slots.
 mlir::Value acrossBlock(KernelFrame &f, mlir::Value value, int64_t threads,
                         mlir::Value slots, Combine combine);
 
-/// Emits the combination of two values of reduction number i.
+/// Emits the combination of two values of the i-th of several reductions.
 using CombineOne =
     llvm::function_ref<mlir::Value(size_t, mlir::Value, mlir::Value)>;
 
-/// Like the other `acrossBlock`, for several values at once, each with its
-/// slots.
+/// Like the other `acrossBlock`, for several reductions at once. Each reduction
+/// has slots of its own.
 llvm::SmallVector<mlir::Value>
 acrossBlock(KernelFrame &f, mlir::ValueRange values, int64_t threads,
             llvm::ArrayRef<mlir::Value> slots, CombineOne combine);
@@ -43,23 +43,25 @@ acrossBlock(KernelFrame &f, mlir::ValueRange values, int64_t threads,
 /// Emits the sum of two floats.
 mlir::Value addFloats(KernelFrame &f, mlir::Value a, mlir::Value b);
 
-/// Adds the initial values of `reductions` to `sums`, and stores those of the
-/// kernel's results that `results` lists, at the indices `at`. These results
-/// are computed from the sums.
+/// Completes reductions and stores results. Adds the initial values of
+/// `reductions` to `sums`. Then computes the kernel's results whose indices
+/// `results` lists from these sums, and stores them at `at`.
 mlir::LogicalResult
 storeSums(KernelFrame &f, llvm::ArrayRef<mlir::linalg::GenericOp> reductions,
           llvm::ArrayRef<mlir::Value> sums, llvm::ArrayRef<mlir::Value> at,
           llvm::ArrayRef<unsigned> results);
 
-/// How the threads of a block visit elements: in chunks, a grid of `threads`
-/// chunks at a time.
+/// How the threads of a block visit the elements of a tensor. In each round,
+/// every thread takes one chunk of adjacent elements, and the block's `threads`
+/// chunks are adjacent.
 struct Walk {
   int64_t width = 1;   ///< Elements of a chunk.
   int64_t threads = 0; ///< Threads of the block.
-  /// Number of elements before the first chunk, less than `width`; null: 0.
+  /// The number of elements before the first whole chunk, which is less than
+  /// `width`. Null means 0.
   mlir::Value head = {};
-  /// If `head` is given: the row of the elements and the shape of their tensor,
-  /// as in `Chunk`.
+  /// If `head` is given: the row index of the visited elements, and the shape
+  /// of their tensor. `Chunk` has the same fields.
   llvm::ArrayRef<mlir::Value> row = {};
   llvm::ArrayRef<int64_t> shape = {};
 };
@@ -70,12 +72,13 @@ struct WalkSpan {
 };
 
 /// Emits the range of whole chunks among the elements from `begin` to `end`.
-/// With `isWhole` the last chunk ends at `end`.
+/// `isWhole` says that the last chunk ends exactly at `end`.
 WalkSpan spanOf(KernelFrame &f, mlir::Value begin, mlir::Value end,
                 bool isWhole, const Walk &walk);
 
-/// Emits the index of the element outside of whole chunks that the thread
-/// handles. The thread has none if the index is at or after the end.
+/// Emits the index of the single element that this thread handles outside of
+/// the whole chunks. If the index is at or after the end, the thread has no
+/// such element.
 mlir::Value restOf(KernelFrame &f, mlir::Value begin, const WalkSpan &span,
                    const Walk &walk);
 
@@ -83,16 +86,17 @@ using ChunkBody =
     llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>(
         const Chunk &chunk, mlir::ValueRange carried)>;
 
-/// Emits `body` for the elements from `begin` to `end` of flat tensors, and
-/// carries values from one chunk to the next: first the whole chunks, then the
-/// rest element by element. `begin`, plus the head, is a multiple of the width;
-/// so is `end` with `isWhole`.
+/// Emits `body` for the elements from `begin` to `end` of flat tensors: first
+/// for whole chunks, then for single elements that are in no whole chunk. Each
+/// call of `body` gets the values that the previous call returned. `begin` plus
+/// the number of elements in `walk.head` must be a multiple of the chunk's
+/// width; with `isWhole`, so must `end`.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 forChunks(KernelFrame &f, mlir::Value begin, mlir::Value end, bool isWhole,
           const Walk &walk, mlir::ValueRange inits, ChunkBody body);
 
-/// Returns `running`, in f64, plus the squares of a chunk of the flat tensor
-/// `input`.
+/// Adds the squares of a chunk of the flat tensor `input` to `running`, in f64,
+/// and returns the sums.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>> sumSquares(KernelFrame &f,
                                                            mlir::Value input,
                                                            const Chunk &chunk,

@@ -17,8 +17,8 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// Emits this thread's sums over the rows that it adds, every `tile.below`-th
-/// row.
+/// Emits this thread's column sums over its rows: every `tile.below`-th row of
+/// the range.
 static FailureOr<SmallVector<Value>>
 sumRows(KernelFrame &f, const ColumnTile &tile, Value begin, Value end,
         size_t count, const Chunk &chunk, ColumnTerms terms) {
@@ -104,9 +104,10 @@ Value SumParts::of(KernelFrame &f, int64_t sum, ArrayRef<int64_t> shape) const {
   return f.scratch(sum * bytes, all, f.builder.getF32Type());
 }
 
-/// The columns and rows of partial sums that a block adds. A few threads with
-/// adjacent columns read one sector of memory; the other threads of the block
-/// read other blocks' partial sums, so that no thread adds many.
+/// Chooses how the threads of a block divide columns and rows of partial sums.
+/// A few threads with adjacent columns read one sector of memory. The block's
+/// other threads read the partial sums of other blocks, so that no thread has
+/// to add many.
 static ColumnTile tileOf(const SumParts &parts) {
   constexpr int64_t ofSector = 32 / sizeof(float);
   return ColumnTile(parts.columns, 1, ofSector);

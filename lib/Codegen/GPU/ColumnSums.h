@@ -28,7 +28,8 @@ struct ColumnTile {
         below(threads / across), blocks(llvm::divideCeil(columns, size())) {}
 
   int64_t size() const { return across * width; } ///< Columns of a block.
-  /// The first column of this thread in block number `block`.
+  /// The first column of this thread, if it belongs to the block with index
+  /// `block`.
   mlir::Value column(KernelFrame &f, mlir::Value block) const;
 
   int64_t columns;
@@ -45,8 +46,9 @@ struct ColumnWork {
   mlir::Value begin, end; ///< The range of rows.
 };
 
-/// Emits `running`, the sums so far, plus the terms of a row. Sums are ordered
-/// by number, then by column.
+/// Emits the sums after one more row: `running`, the sums so far, plus the
+/// terms of the row. A thread has several sums for each of its columns. The
+/// values are ordered by the index of the sum, then by column.
 using ColumnTerms =
     llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>(
         mlir::Value row, const Chunk &chunk, mlir::ValueRange running)>;
@@ -56,37 +58,40 @@ using ColumnResults = llvm::function_ref<mlir::LogicalResult(
 
 /// Emits `count` sums over rows in f32, for each column of the block. The order
 /// of additions depends only on the number of rows. All threads of the block
-/// must execute it. One thread for each column executes `results`.
+/// must execute the code. `results` is executed by one thread for each column.
 mlir::LogicalResult sumColumns(KernelFrame &f, const ColumnTile &tile,
                                const ColumnWork &work, size_t count,
                                ColumnTerms terms, ColumnResults results);
 
-/// The second half of sumColumns: adds the sums of threads with different rows.
-/// `own` has this thread's sums of the columns of `block`, sum by sum and
-/// column by column. `memory`, from `columnMemory`, may still be read by other
-/// threads afterwards.
+/// The second half of sumColumns: adds the sums of threads that have the same
+/// columns and different rows. `own` has this thread's sums of its columns in
+/// `block`, ordered by the index of the sum, then by column. `memory` is
+/// workgroup memory from `columnMemory`. Other threads may still read it after
+/// the emitted code, so that a barrier must precede its next use.
 mlir::LogicalResult addColumnSums(KernelFrame &f, const ColumnTile &tile,
                                   mlir::Value block,
                                   llvm::ArrayRef<mlir::Value> own,
                                   mlir::Value memory, ColumnResults results);
-/// Allocates workgroup memory for `count` sums of a tile's columns.
+/// Allocates the workgroup memory through which threads add `count` sums for
+/// each column of a tile.
 mlir::Value columnMemory(KernelFrame &f, const ColumnTile &tile, size_t count);
 
-/// Partial sums of blocks in the kernel's scratch memory, in f32. For each of
-/// the `sums` there are `parts` rows of `columns` partial sums.
+/// The partial sums that blocks write to the kernel's scratch memory in f32,
+/// and that a second launch adds. For each of the `sums` sums there are `parts`
+/// rows of `columns` partial sums.
 struct SumParts {
   int64_t parts, columns, sums;
   int64_t scratchBytes() const {
     return parts * columns * sums * static_cast<int64_t>(sizeof(float));
   }
-  /// The partial sums of one sum, as a buffer of parts x `shape`; `shape` has
-  /// `columns` elements.
+  /// The partial sums of the sum with index `sum`, as a buffer of parts x
+  /// `shape`. The dimensions in `shape` have `columns` elements together.
   mlir::Value of(KernelFrame &f, int64_t sum,
                  llvm::ArrayRef<int64_t> shape) const;
 };
 
-/// Emits the code that uses the finished sums of one column, in the function of
-/// the second launch.
+/// Emits the code that uses the finished sums of one column. It is emitted into
+/// the function of the second launch.
 using PartResults = llvm::function_ref<mlir::LogicalResult(
     KernelFrame &f, mlir::Value column, llvm::ArrayRef<mlir::Value> sums)>;
 

@@ -20,8 +20,9 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// Identifies a ptxas by path, size and time, for the key of the cache: results
-/// of another ptxas do not count.
+/// Identifies a ptxas by its path, size and time of change. The key of the
+/// kernel cache contains this text, so that code from another ptxas is not
+/// reused.
 static std::string identify(StringRef ptxas) {
   llvm::sys::fs::file_status status;
   if (ptxas.empty() || llvm::sys::fs::status(ptxas, status))
@@ -37,7 +38,8 @@ toAttribute(MLIRContext *context, const CompiledKernel::Launch &launch) {
                                      launch.sharedBytes);
 }
 
-/// Attaches the compiled code to a kernel, or remarks that it has none.
+/// Attaches the compiled code to a kernel. If the kernel cannot be compiled,
+/// emits a remark with the reason.
 static FailureOr<KernelReport> attach(planir::KernelOp kernel,
                                       const CompiledKernel &compiled,
                                       StringRef chip, StringRef hash) {
@@ -69,7 +71,8 @@ static FailureOr<KernelReport> attach(planir::KernelOp kernel,
   kernel.setHash(hash);
   kernel.setLaunchesAttr(builder.getArrayAttr(launches));
   kernel.setScratchBytes(compiled.scratchBytes);
-  // A product also gets the cuBLASLt call that may replace its code.
+  // If the kernel is a matrix product, it also gets the description of a
+  // cuBLASLt call, which the runtime may use instead of the kernel's code.
   FailureOr<planir::LibraryProductAttr> call = libraryProductOf(kernel);
   if (failed(call))
     return failure();
@@ -99,8 +102,9 @@ static void summarize(Operation *root, ArrayRef<KernelReport> reports,
   llvm::interleaveComma(missing, warning);
 }
 
-/// The ptxas to assemble with, or "". A ptxas that is broken or too old is no
-/// error, since a binary works without cubins.
+/// Returns the path of the ptxas that assembles kernels, or "" for none. A
+/// broken or outdated ptxas is no error, since a binary also works without
+/// cubins: the driver compiles its PTX.
 static std::string choosePtxas(ModuleOp module, StringRef chip) {
   std::string ptxas = findPtxas();
   if (ptxas.empty())

@@ -52,7 +52,8 @@ ElementEmitter::Scope::~Scope() {
   emitter.setChunk(std::move(outer));
 }
 
-/// Reads one lane after the other, where lanes have different indices.
+/// Reads one lane of the chunk after the other, since the lanes have different
+/// indices.
 ElementEmitter::Element ElementEmitter::readLanes(const Reader &reader,
                                                   const Point &at) {
   Location loc = evaluator.location();
@@ -82,8 +83,7 @@ ElementEmitter::Element ElementEmitter::readLanes(const Reader &reader,
           Element::Vector};
 }
 
-/// Whether `column` is a multiple of the chunk's width. The chunk's base is
-/// such a multiple.
+/// Whether `column` is a multiple of the chunk's width, as the chunk's base is.
 bool ElementEmitter::startsChunk(Value column) const {
   if (column == chunk.base)
     return true;
@@ -102,7 +102,8 @@ bool ElementEmitter::isAligned(Value buffer, Indices start) const {
   if (!chunk.shape.empty())
     return shape == chunk.shape && start.back() == chunk.base &&
            start.drop_back() == ArrayRef<Value>(chunk.row);
-  // The leading dimension is a multiple of the chunk's width.
+  // If the leading dimension is a multiple of the chunk's width, chunks are
+  // aligned in every row.
   return startsChunk(start.back()) &&
          (shape.size() == 1 ||
           *dist::leadingDimension(type) % chunk.width() == 0);
@@ -110,7 +111,8 @@ bool ElementEmitter::isAligned(Value buffer, Indices start) const {
 
 ElementEmitter::Element ElementEmitter::load(Value buffer, const Point &at) {
   Location loc = evaluator.location();
-  // A flat kernel passes an index even for tensors of rank 0.
+  // In a flat kernel even a tensor of rank 0 is accessed with one index, which
+  // the buffer of rank 0 does not take.
   if (cast<MemRefType>(buffer.getType()).getRank() == 0)
     return {builder.create<memref::LoadOp>(loc, buffer, ValueRange())};
   auto isUniform = [](const Coordinate &c) {
@@ -140,9 +142,9 @@ Value ElementEmitter::loadChunk(Value buffer, Indices start) {
   return known;
 }
 
-/// Emits an element of a small tensor that is as large as one access, for
-/// example the words of a random number generator: loads all of it. Null for
-/// other tensors.
+/// Emits an element of a small tensor by one access that loads the whole
+/// tensor, for example the words of a random number generator. Returns null if
+/// the tensor's size is not that of one access.
 Value ElementEmitter::loadFromAccess(Value buffer, Indices indices) {
   Location loc = evaluator.location();
   auto type = cast<MemRefType>(buffer.getType());
@@ -207,7 +209,8 @@ FailureOr<Value> ElementEmitter::element(Value tensor, Indices indices) {
   return checked(evaluator.evaluate(tensor, pointOf(indices)).value);
 }
 
-/// The indices of an element whose column does not matter.
+/// The indices of the elements at `leading`, for a tensor whose elements are
+/// the same in every column.
 ElementEmitter::Point ElementEmitter::anyColumn(Indices leading) const {
   Point at = pointOf(leading);
   at.push_back({Value(), Coordinate::Consecutive});

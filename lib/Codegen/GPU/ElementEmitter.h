@@ -4,10 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// All mappings of kernels fuse operations in the same way: code that needs an
-// element of a tensor emits the code of its producers inline
-// (codegen::ElementEvaluator). Inputs (kernel arguments, row statistics, an
-// accumulator) are bound to readers or buffers. All operations in between are
+// All mappings of kernels fuse operations in the same way. Code that needs an
+// element of a tensor emits the code of the operations that produce the element
+// inline (codegen::ElementEvaluator). The evaluation ends at inputs: kernel
+// arguments, row statistics, and an accumulator. Each input is bound to a
+// reader or a buffer. All operations between inputs and results are
 // element-wise.
 //
 //===----------------------------------------------------------------------===//
@@ -21,22 +22,25 @@
 namespace heddle::gpu {
 
 /// Adjacent columns that one thread handles together: `columns[i]` is `base` +
-/// i, and `base` is a multiple of their number. Buffers whose last index is a
-/// column of the chunk are accessed by vectors of `columns.size()` elements.
+/// i, and `base` is a multiple of the number of columns. A buffer whose last
+/// index is a column of the chunk is accessed by vectors of `columns.size()`
+/// elements.
 struct Chunk {
   mlir::Value base;
   llvm::SmallVector<mlir::Value> columns;
-  /// If this shape is given, `base` need not be a multiple of the number of
-  /// columns. Instead, the linear index of (row, base) in a tensor of this
-  /// shape is such a multiple.
+  /// If `shape` is given, aligned chunks begin at another column in each row.
+  /// `row` has the leading indices of the chunk's elements, and `shape` is the
+  /// shape of their tensor. The linear index of the element at `row` and column
+  /// `base` is then a multiple of the number of columns, instead of `base`
+  /// itself.
   llvm::SmallVector<mlir::Value> row;
   llvm::ArrayRef<int64_t> shape;
 
   int64_t width() const { return static_cast<int64_t>(columns.size()); }
 };
 
-/// Emits elements of the tensors in a kernel's body at the insertion point of a
-/// builder: one element, or those of a chunk as a vector.
+/// Emits code at the insertion point of a builder that computes elements of the
+/// tensors in a kernel's body: one element, or those of a chunk as a vector.
 class ElementEmitter {
 public:
   using Indices = llvm::ArrayRef<mlir::Value>;
@@ -50,14 +54,15 @@ public:
 
   /// Binds `tensor`: its elements come from `reader`.
   void bind(mlir::Value tensor, Reader reader);
-  /// Binds `tensor`: its elements are loaded from `buffer`, as vectors within a
-  /// chunk.
+  /// Binds `tensor`: its elements are loaded from `buffer`. The elements of a
+  /// chunk are loaded as a vector.
   void bindBuffer(mlir::Value tensor, mlir::Value buffer);
   /// Replaces the body's scalar `from` by `to` in emitted code.
   void bindScalar(mlir::Value from, mlir::Value to) {
     evaluator.setScalar(from, to);
   }
-  /// Gives every tensor a single index, which counts its elements.
+  /// Makes all tensors flat: code refers to an element by its linear index
+  /// alone.
   void setFlat() { evaluator.setFlat(); }
 
   /// Emits an operation of the body that is outside of any tensor, and binds
@@ -69,31 +74,34 @@ public:
   /// Emits the elements of `tensor` at `leading` and each column of the chunk:
   /// a vector, or a scalar for a chunk of one column.
   mlir::FailureOr<mlir::Value> elements(mlir::Value tensor, Indices leading);
-  /// Sets the elements of `tensor` at `leading` in the current scope to
-  /// `values`, which has the form that `elements` returns.
+  /// Gives the elements of `tensor` at `leading` a value: later code in the
+  /// current scope uses `values` instead of computing them. `values` has the
+  /// form that `elements` returns.
   void define(mlir::Value tensor, Indices leading, mlir::Value values);
-  /// Emits one iteration of `op` with `outputs` as values of its outputs.
-  /// Returns the values that it yields.
+  /// Emits one iteration of the body of `op`, with `outputs` as the values of
+  /// its output operands. Returns the values that the body yields.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   payload(mlir::linalg::GenericOp op, Indices indices,
           llvm::ArrayRef<mlir::Value> outputs);
-  /// Emits the terms that a reduction over columns combines, at `leading` and
-  /// each column of the chunk: a vector, or a scalar for a chunk of one column.
+  /// Emits the terms that a reduction over columns combines: those at `leading`
+  /// and each column of the chunk. They are a vector, or a scalar for a chunk
+  /// of one column.
   mlir::FailureOr<mlir::Value> terms(mlir::linalg::GenericOp reduction,
                                      Indices leading);
 
-  /// Emits the part of `elements` of `tensor` at `leading` that is the same for
-  /// all columns.
+  /// Emits, before a loop over columns, the code for `elements` of `tensor` at
+  /// `leading` that is the same for all columns.
   void hoist(mlir::Value tensor, Indices leading);
-  /// Emits the part of `terms` of `reduction` at `leading` that is the same for
-  /// all columns.
+  /// Emits, before a loop over columns, the code for `terms` of `reduction` at
+  /// `leading` that is the same for all columns.
   void hoistTerms(mlir::linalg::GenericOp reduction, Indices leading);
-  /// Emits the part of the code of `tensor` that is the same for all its
+  /// Emits, before any loop, the code for `tensor` that is the same for all its
   /// elements.
   void hoistConstants(mlir::Value tensor) { evaluator.hoistConstants(tensor); }
 
-  /// Marks a region or the body of a loop: values that are emitted in it are
-  /// not reused after it. `chunk` is the current chunk in it.
+  /// Marks a region or the body of a loop. Values that are emitted while the
+  /// scope exists are not reused after it, since they do not dominate later
+  /// code. `chunk` is the current chunk in the scope.
   class Scope {
   public:
     explicit Scope(ElementEmitter &emitter, Chunk chunk = {});
@@ -135,7 +143,8 @@ private:
   mlir::OpBuilder &builder;
   codegen::ElementEvaluator evaluator;
   Chunk chunk;
-  /// Vectors that are loaded already, by (buffer, start).
+  /// Vectors that the current scope has loaded already, which later accesses
+  /// reuse. The key is the buffer and the index of the vector's first element.
   std::map<std::vector<void *>, mlir::Value> vectors;
 };
 
