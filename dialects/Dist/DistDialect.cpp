@@ -81,8 +81,8 @@ LogicalResult heddle::dist::verifyAxes(Operation *op, ArrayAttr axes) {
   return success();
 }
 
-/// The mesh as the runtime's plan::Mesh, so that compiler and runtime use the
-/// same arithmetic.
+/// The mesh as a plan::Mesh: compiler and runtime compute the groups of ranks
+/// with the same class.
 static heddle::plan::Mesh listOf(MeshOp mesh) {
   heddle::plan::Mesh list;
   for (auto axis : mesh.getAxes().getAsRange<MeshAxisAttr>())
@@ -133,7 +133,9 @@ MeshOp::getAxesWhere(llvm::function_ref<bool(AxisRole)> wanted) {
   };
   SmallVector<Attribute> names;
   for (auto axis : getAxes().getAsRange<MeshAxisAttr>()) {
-    // If both an axis and its factor are wanted, return only the whole axis.
+    // A factor is another name for ranks along its whole axis, as `expert` is
+    // for some of `data`. If the whole axis is wanted too, only the whole axis
+    // is returned, because it includes the factor.
     bool isInWhole = axis.getWhole() && isWanted(axis.getWhole());
     if (axis.getSize() > 1 && isWanted(axis.getName()) && !isInWhole)
       names.push_back(StringAttr::get(getContext(), axis.getName()));

@@ -35,8 +35,8 @@ mlir::LogicalResult verifyAxes(mlir::Operation *op, mlir::ArrayAttr axes);
 /// not.
 mlir::LogicalResult verifyAxis(mlir::Operation *op, llvm::StringRef axis);
 
-/// Checks that only dist.wait uses the result of a pending operation: the value
-/// is not complete before.
+/// Checks that only dist.wait uses the result of the pending operation `op`,
+/// because the result is incomplete until dist.wait has run.
 mlir::LogicalResult verifyPending(mlir::Operation *op);
 
 } // namespace heddle::dist

@@ -12,8 +12,9 @@
 using namespace mlir;
 using namespace heddle::dist;
 
-/// Checks that a range of a flat tensor has one dimension and does not begin
-/// before element 0. A range in a slot may have any shape.
+/// Checks the range of elements that a transfer moves. Without `slot` the range
+/// belongs to a flat tensor, so it must have one dimension. The first element,
+/// `element`, must not be negative.
 static LogicalResult verifyRange(Operation *op, int64_t element, Type range,
                                  Value slot) {
   if (!slot && llvm::cast<RankedTensorType>(range).getRank() != 1)
@@ -22,8 +23,8 @@ static LogicalResult verifyRange(Operation *op, int64_t element, Type range,
                       : op->emitOpError("begins at element ") << element;
 }
 
-/// Checks that the range lies within the state or bucket of that name, or
-/// within one slot of it.
+/// Checks that the range lies within the state or bucket `name`. With `slot`
+/// the range must lie within one slot: an index of the first dimension.
 static LogicalResult verifyInState(Operation *op, FlatSymbolRefAttr name,
                                    int64_t element, Type range, Value slot,
                                    SymbolTableCollection &tables) {

@@ -41,7 +41,8 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     /// The names of the axes with this role and more than one rank, major to
     /// minor.
     ::llvm::SmallVector<::mlir::Attribute> getAxesOf(AxisRole role);
-    /// The same for all roles for which `wanted` is true.
+    /// The names of the axes that have more than one rank and a role for which
+    /// `wanted` is true, major to minor.
     ::llvm::SmallVector<::mlir::Attribute>
     getAxesWhere(::llvm::function_ref<bool(AxisRole)> wanted);
   }];

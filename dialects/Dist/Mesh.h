@@ -55,7 +55,8 @@ llvm::StringRef wholeOf(llvm::StringRef axis);
 /// Whether ranks along axes of this role hold replicas of the parameters and
 /// compute different tokens. ZeRO splits states over these axes.
 bool holdsReplicas(AxisRole role);
-/// The same for the axis with this name.
+/// Whether ranks along the axis with this name hold replicas of the parameters
+/// and compute different tokens.
 bool holdsReplicas(llvm::StringRef axis);
 bool holdsReplicas(mlir::Attribute axis);
 

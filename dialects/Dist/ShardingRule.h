@@ -34,7 +34,7 @@ enum class FactorRole {
   Rows,       ///< b: rows of the batch.
   Tokens,     ///< t: tokens of a row.
   Heads,      ///< h
-  Features,   ///< c, and of products i (read) and o (made).
+  Features,   ///< c; for a matrix product i (its input's) and o (its result's).
   Vocabulary, ///< v
   Other,
 };
@@ -42,8 +42,8 @@ enum class FactorRole {
 /// Dimensions of an operation that must be split alike.
 struct Factor {
   std::string name; ///< A short name: b, t, i, o, v ...
-  /// The size of its dimensions: in elements, or in `units` if that is not
-  /// empty.
+  /// The size of its dimensions. It is counted in elements, or in `units` if
+  /// `units` is not empty.
   int64_t size = 0;
   FactorKind kind = FactorKind::Parallel;
   /// The name of the indivisible units that `size` counts, such as "heads".

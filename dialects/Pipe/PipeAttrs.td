@@ -48,7 +48,7 @@ def Pipe_LineAttr : AttrDef<Pipe_Dialect, "Line"> {
     return $_get($_ctxt, actions, ::heddle::pipe::kindsOf(actions));
   }]>];
   let extraClassDeclaration = [{
-    /// The index in getKinds() of the fragment's kind.
+    /// The index in getKinds() of the kind of the fragment `action`.
     size_t kindOf(const ::heddle::pipe::Action &action) const;
   }];
   let hasCustomAssemblyFormat = 1;

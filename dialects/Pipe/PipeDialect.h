@@ -27,8 +27,9 @@
 
 namespace heddle::pipe {
 
-/// If the operation is in the region of a loop over micro-batches or of
-/// fragments: the number of micro-batches that run this region. Otherwise 0.
+/// The number of micro-batches for which `op` runs, if a loop over
+/// micro-batches or an operation that runs a pipeline schedule contains it.
+/// Otherwise 0.
 int64_t microBatchesAt(mlir::Operation *op);
 
 /// Verifies an operation that runs the fragments of `line`, such as

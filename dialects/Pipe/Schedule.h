@@ -81,33 +81,36 @@ std::string printStage(llvm::ArrayRef<Action> line);
 Line kindsOf(llvm::ArrayRef<Action> line);
 
 /// Generates the schedule of one training step:
-///  - gpipe: all forward passes, then all backward passes (Huang et al., arXiv
-///    1811.06965);
-///  - 1f1b: one forward and one backward pass alternate (Narayanan et al.,
-///    arXiv 2006.09503);
-///  - interleaved: 1f1b over `chunks` >= 2 chunks of each stage, in Megatron's
-///    order (Narayanan et al., arXiv 2104.04473); needs a multiple of the
-///    stages as micro-batches;
-///  - zb-h1: needs the memory of 1f1b, and computes the gradients of weights
-///    where a stage would wait (Qi et al., arXiv 2401.10241).
-/// Nothing when such a schedule is impossible; then `why` says what is
-/// possible.
+/// - gpipe: all forward passes, then all backward passes (Huang et al., arXiv
+///   1811.06965);
+/// - 1f1b: one forward and one backward pass alternate (Narayanan et al., arXiv
+///   2006.09503);
+/// - interleaved: 1f1b over `chunks` >= 2 chunks of each stage, in Megatron's
+///   order (Narayanan et al., arXiv 2104.04473); the number of micro-batches
+///   must be a multiple of the number of stages;
+/// - zb-h1: needs the memory of 1f1b, and computes the gradients of weights
+///   where a stage would wait (Qi et al., arXiv 2401.10241).
+///
+/// Returns nullopt if the schedule is impossible, and sets `why` to a text that
+/// says what is possible instead.
 std::optional<Schedule> makeSchedule(llvm::StringRef kind, int64_t stages,
                                      int64_t microBatches, int64_t chunks,
                                      std::string &why);
 
-/// The number of chunks of each stage: one more than the highest number of a
+/// The number of chunks of each stage: one more than the highest index of a
 /// chunk, at least 1.
 int64_t chunksOf(const Schedule &schedule);
 
 /// Checks a schedule. Returns the first error, or "".
 /// - Every stage must run the forward pass of each micro-batch and chunk once.
-///   It must run the backward pass once, or both of its halves, that of the
-///   input first. The optimizer comes last.
-/// - The stages must not wait for each other in a cycle. A forward pass needs
-///   that of the previous virtual stage, a backward pass that of the next one.
+///   It must run each backward pass once, either as a whole or as two halves:
+///   first the gradient of the input, later the gradients of the weights. The
+///   optimizer comes last.
+/// - The stages must not wait for each other in a cycle. A forward pass waits
+///   for the forward pass of the previous virtual stage, a backward pass for
+///   the backward pass of the next virtual stage.
 ///
-/// The time is linear in the number of fragments.
+/// The time of the check is linear in the number of fragments.
 std::string checkSchedule(const Schedule &schedule, int64_t microBatches);
 
 /// The largest number of micro-batches whose activations a stage holds at the
@@ -115,8 +118,10 @@ std::string checkSchedule(const Schedule &schedule, int64_t microBatches);
 /// until the backward pass, or both of its halves, are done.
 int64_t liveMicroBatches(const Line &line, std::optional<int64_t> chunk = {});
 
-/// The least number n of slots for `chunk` such that all micro-batches which
-/// the stage holds at the same time differ modulo n; at least 1.
+/// The number of slots, that is, buffers for the activations of one
+/// micro-batch, that `chunk` needs. Micro-batch m uses slot m modulo this
+/// number, and no two micro-batches that the stage holds at the same time may
+/// share a slot. At least 1.
 int64_t slotsNeeded(const Line &line, int64_t chunk);
 
 /// How long the fragments of one chunk of a stage take, in any unit of time.

@@ -270,7 +270,7 @@ std::string heddle::pipe::checkSchedule(const Schedule &schedule,
 
 double StageTimes::of(const Action &action) const {
   const ChunkTimes &chunk = chunks[action.chunk];
-  // In the order of Action::Kind.
+  // The times in the order of the values of Action::Kind.
   return std::array{chunk.forward, chunk.backward, chunk.backwardInput,
                     chunk.backwardWeight,
                     optimizer}[static_cast<size_t>(action.kind)];
@@ -287,8 +287,8 @@ Replay heddle::pipe::replaySchedule(const Schedule &schedule,
   replay.busy.resize(stages);
   replay.begins.resize(stages);
   std::vector<double> free(stages);
-  // The times at which each virtual stage has computed its activations, and its
-  // gradient, for each micro-batch.
+  // For each virtual stage and micro-batch, the time at which the stage has
+  // computed its activations (`forward`) and its gradient.
   std::vector<double> forward(stages * chunks * microBatches),
       gradient = forward;
   execution.run([&](int64_t stage, const Action &action) {

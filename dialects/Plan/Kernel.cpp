@@ -56,7 +56,8 @@ Type KernelOp::getBufferType(unsigned operand) {
                 : type;
 }
 
-/// A row must end before the next one begins.
+/// Checks that each leading dimension is larger than the length of a row,
+/// because otherwise rows would overlap. 0 means that rows have no padding.
 static LogicalResult verifyLeadingDimensions(KernelOp kernel) {
   if (!kernel.getLeadingDimensions())
     return success();

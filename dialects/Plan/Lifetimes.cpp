@@ -21,16 +21,17 @@ Value heddle::planir::rootOf(Value buffer) {
 LogicalResult Lifetimes::find(SequenceOp sequence) {
   if (failed(walk(sequence.getBody().front())))
     return failure();
-  // Sends that were not flushed last to the end of the sequence, where all
-  // messages must have been received.
+  // A send without a later plan.flush lasts until the end of the sequence:
+  // there all messages must have been received.
   for (auto &channel : sent)
     for (Operation *send : channel.second)
       endAt(send, send, next - 1);
   return endCarried();
 }
 
-/// Lets the commands of carried records last to the end of the sequence, and
-/// checks that the next run waits for each of these records.
+/// Handles records with the attribute `carried`, which leave commands to the
+/// next run of the program. The lifetimes of these commands last to the end of
+/// the sequence. Checks that the next run waits for each such record.
 LogicalResult Lifetimes::endCarried() {
   for (SettleOp settle : settles)
     if (settle.getNumber() >= carried.size())
@@ -104,9 +105,9 @@ Lifetimes::Clock Lifetimes::clockOf(Stream stream, const Work &work,
   return clock;
 }
 
-/// Checks that `op` is in the sequence of a program itself, and not in one that
-/// is called, so that its order in the text is that of the run. Without `again`
-/// it must not be in a loop with several iterations.
+/// Checks that the program's own sequence contains `op`, and not a sequence
+/// that it calls: only then `op` runs once per run, in the order of the text.
+/// Loops around `op` may have several iterations only if `again` is true.
 static LogicalResult requireOneRun(Operation *op, bool again) {
   Operation *parent = op->getParentOp();
   for (; isa<LoopOp>(parent); parent = parent->getParentOp())
@@ -130,8 +131,9 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
     if (record.getCarried())
       return carry(record, work);
   } else if (auto settling = dyn_cast<SettleOp>(op)) {
-    // A wait may have any number: bound it here. endCarried checks that there
-    // is a carried record for it.
+    // The number of a plan.settle can be huge in an edited text. It is limited
+    // here, because a vector gets this size. endCarried reports numbers that no
+    // record has.
     constexpr uint64_t most = 1 << 20;
     settles.push_back(settling);
     settle(stream == Stream::Copy ? settledForCopy : settledAt,
@@ -168,8 +170,8 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
   return success();
 }
 
-/// Leaves to the next run those commands of the record's stream that nothing
-/// has waited for.
+/// Handles a record with `carried`: the commands of its stream that nothing has
+/// waited for so far may still run in the next run of the program.
 LogicalResult Lifetimes::carry(RecordOp op, Work &work) {
   if (*op.getCarried() != carried.size())
     return op.emitError("H0924: has the number ")

@@ -24,38 +24,40 @@
 
 namespace heddle::planir {
 
-/// When a command may run, in numbers of commands on the stream `compute`:
-/// after all before `first` are done, until `last`.
+/// The time in which a command may run, as indices of commands in the sequence.
+/// The command starts after all commands on `compute` before `first` are done,
+/// and is done when command `last` is.
 struct Span {
   mlir::Operation *op = nullptr;
-  int64_t number = 0; ///< The number of the command itself.
+  int64_t number = 0; ///< The index of `op` in the sequence.
   int64_t first = 0, last = 0;
-  mlir::Operation *end = nullptr; ///< The command number `last`.
-  /// For work that is left to the next run: the command of the next run at
-  /// which `compute` has waited for it; else -1.
+  mlir::Operation *end = nullptr; ///< The command with index `last`.
+  /// For a command that may still run in the next run of the program: the index
+  /// of the command of that run at which `compute` has waited for it. Otherwise
+  /// -1.
   int64_t settled = -1;
 };
 
 /// The buffer, state or argument that a slice or view refers to.
 mlir::Value rootOf(mlir::Value buffer);
 
-/// Finds the span of each command of a sequence: the commands on `compute` that
-/// it may overlap with.
-///  - A command on `compute` overlaps with no other: its span is its own
-///    number.
-///  - A collective ends at the plan.wait for its token, a send at a plan.flush
-///    of its channel.
-///  - A command on `copy`, `store` or `host` begins after the last command on
-///    `compute` that its stream has waited for, either itself or by waiting for
-///    another stream. It ends where `compute` waits for it.
-///  - If `compute` does not wait, and a record has `carried`, then the command
-///    ends in the next run of the program, where `compute` waits for the
-///    record's number.
+/// Finds the span of each command of a sequence: the commands on the stream
+/// `compute` during which it may run.
+/// - A command on `compute` runs alone: its span is its own index.
+/// - A collective ends at the plan.wait for its token. A send ends at a
+///   plan.flush of its channel.
+/// - A command on `copy`, `store` or `host` begins after the last command on
+///   `compute` that its stream has waited for, either directly or by waiting
+///   for another stream. It ends where `compute` waits for it.
+/// - `compute` need not wait for a command in the same run if a later
+///   plan.record of its stream has `carried`. The command then ends in the next
+///   run of the program, where `compute` waits for that record.
 class Lifetimes {
 public:
-  /// Computes the spans. Fails, with an error (H0924), if no wait orders the
-  /// beginning or the end of a command on `copy`, `store` or `host` in its
-  /// block, or if the next run lacks the wait for a carried record.
+  /// Computes the spans. Fails with the error H0924 if, in the block of a
+  /// command on `copy`, `store` or `host`, no wait determines the beginning or
+  /// the end of the command. Fails also if the next run does not wait for a
+  /// record with `carried`.
   mlir::LogicalResult find(SequenceOp sequence);
 
   /// Every command with its span, in the order of the text.
@@ -63,15 +65,16 @@ public:
   /// The number of commands, including those in regions.
   int64_t numCommands() const { return next; }
 
-  /// The spans in which each buffer of the frame is used. If only the region of
-  /// a loop uses a buffer, its span is within one iteration, since every
-  /// iteration writes it again. If commands outside of the loop use it too, its
-  /// span reaches to the end of the last iteration.
+  /// The spans in which each buffer of the frame is used. A buffer that only
+  /// the body of a loop uses has a span within one iteration, because every
+  /// iteration writes it again. A buffer that commands outside of the loop use
+  /// too is in use until the end of the last iteration.
   llvm::MapVector<mlir::Value, llvm::SmallVector<Span>> uses() const;
 
-  /// Whether a buffer is first written by a command on the stream `copy`, and
-  /// that stream has waited before for the carried work of the previous run.
-  /// Whoever reads the buffer waits for the copy, and thereby for that work.
+  /// Whether a buffer is safe from work that the previous run left: a command
+  /// on the stream `copy` writes the buffer first, and `copy` has waited for
+  /// that work before. Readers of the buffer wait for the copy, and thereby for
+  /// that work too.
   bool followsCarried(llvm::ArrayRef<Span> uses) const;
 
 private:
@@ -80,13 +83,15 @@ private:
       planir::Stream::Copy, planir::Stream::Store, planir::Stream::Host};
   static constexpr size_t numAsyncStreams = std::size(asyncStreams);
 
-  /// The commands that are known to be done at some point of a stream.
+  /// The commands that are done when a stream reaches some point.
   struct Clock {
-    int64_t begin = -1; ///< The last command done on `compute`, or -1.
-    /// For each stream of `asyncStreams`, how many of its commands in the block
+    /// The index of the last command on `compute` that is done; -1: none is.
+    int64_t begin = -1;
+    /// For each stream of `asyncStreams`: how many of its commands in the block
     /// are done.
     std::array<size_t, numAsyncStreams> done = {};
-    size_t settled = 0; ///< How many carried records are done.
+    /// How many records with `carried` of the previous run are done.
+    size_t settled = 0;
   };
   /// The commands in a block that run on one of `asyncStreams`.
   struct AsyncQueue {
@@ -94,13 +99,13 @@ private:
     size_t issued = 0;
     /// The commands that `compute` has not yet waited for.
     std::deque<mlir::Operation *> open;
-    /// How many of `open`, the first ones, are left to the next run.
+    /// How many of the first commands in `open` may still run in the next run.
     size_t numCarried = 0;
   };
   using Work = std::array<AsyncQueue, numAsyncStreams>;
   /// The index of a stream in `asyncStreams`; nullopt if it is not one of them.
   static std::optional<size_t> indexOf(planir::Stream stream);
-  /// The clock of the plan.record that is command number `here`.
+  /// What is done at the plan.record with index `here` on `stream`.
   Clock clockOf(planir::Stream stream, const Work &work, int64_t here) const;
 
   mlir::LogicalResult walk(mlir::Block &block);
@@ -108,8 +113,8 @@ private:
   mlir::LogicalResult wait(planir::WaitOp op, int64_t here, Work &work);
   mlir::LogicalResult carry(planir::RecordOp op, Work &work);
   mlir::LogicalResult endCarried();
-  /// Notes that at command `here` the first `count` carried records of the
-  /// previous run are known to be done.
+  /// Notes in `at` that the work before the first `count` records with
+  /// `carried` of the previous run is done when command `here` is reached.
   static void settle(std::vector<int64_t> &at, size_t count, int64_t here) {
     at.resize(std::max(at.size(), count), here);
   }
@@ -119,16 +124,19 @@ private:
 
   int64_t next = 0;
   llvm::MapVector<mlir::Operation *, Span> spans;
-  /// For each command with regions, the number of the last command in them.
+  /// For each command with regions, the index of the last command in them.
   llvm::DenseMap<mlir::Operation *, int64_t> ends;
-  llvm::DenseMap<mlir::Value, Clock> points; ///< The clocks of tokens.
+  /// For the token of each plan.record, what is done at the record.
+  llvm::DenseMap<mlir::Value, Clock> points;
   /// For each channel, the sends that were not flushed, oldest first.
   llvm::StringMap<std::deque<mlir::Operation *>> sent;
-  /// For each carried record, the commands that only the next run waits for.
+  /// For each record with `carried`, the commands that only the next run waits
+  /// for.
   std::vector<llvm::SmallVector<mlir::Operation *>> carried;
   llvm::SmallVector<SettleOp> settles;
-  /// For each carried record of the previous run, the number of the command at
-  /// which `compute` (or `copy`) has waited for it.
+  /// For each record with `carried` of the previous run, the index of the
+  /// command at which `compute` (in `settledForCopy`: `copy`) has waited for
+  /// it.
   std::vector<int64_t> settledAt, settledForCopy;
 };
 

@@ -262,8 +262,8 @@ LogicalResult StateOp::verify() {
   return verifyCount(*this, getOffset(), "offset");
 }
 
-/// If the state is a member of a flat tensor, verifies that it lies inside of
-/// that tensor.
+/// If the state is a member of a flat tensor, verifies that its elements lie
+/// inside of the flat tensor.
 LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (!getFlat())
     return success();
@@ -460,8 +460,8 @@ LogicalResult CollectiveOp::verify() {
 }
 
 LogicalResult LoopOp::verify() {
-  // The limit is that of micro-batches in a schedule. There is one because
-  // tools that check a plan execute its loops.
+  // Loops have at most as many iterations as a schedule has micro-batches. A
+  // limit is needed because tools that check a plan execute its loops.
   constexpr int64_t most = 1 << 20;
   auto count = static_cast<int64_t>(getCount());
   if (count < 1 || count > most)

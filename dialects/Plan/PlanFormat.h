@@ -38,8 +38,9 @@ plan::PerFile<int64_t> fileBytesOf(ProgramOp program);
 /// The plan's element type.
 plan::DType dtypeOf(mlir::Type element);
 
-/// Reads from the module's attribute `weights` the permutation of input
-/// features that each weight needs.
+/// Reads the attribute `weights` of a module: the permutations of input
+/// features that the plan assumes. See plan::Weights::orders for the keys and
+/// values.
 std::map<std::string, std::string> ordersOf(mlir::DictionaryAttr weights);
 
 /// The strings of an array, such as the names of axes.

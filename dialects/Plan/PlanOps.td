@@ -92,8 +92,8 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
     /// The type of an operand in the buffer form: a memref with its leading
     /// dimension, or the type of a scalar.
     ::mlir::Type getBufferType(unsigned operand);
-    /// The most scratch memory that the kernel needs, in bytes, as generated
-    /// code or as a call of the library.
+    /// The scratch memory in bytes that suffices both for the generated code
+    /// and for the library's matrix product, if the kernel has one.
     int64_t mostScratchBytes() {
       return ::std::max<int64_t>(
           getScratchBytes().value_or(0),

@@ -29,7 +29,7 @@ struct Collective {
   /// The element kind to which inputs and sums are rounded; nullopt: they are
   /// not rounded.
   std::optional<ElementKind> wire;
-  std::vector<int64_t> shape; ///< Of the result.
+  std::vector<int64_t> shape; ///< The shape of the result.
 
   bool operator==(const Collective &other) const;
 };

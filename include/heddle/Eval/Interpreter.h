@@ -25,9 +25,10 @@ namespace heddle::eval {
 /// run.
 class Interpreter {
 public:
-  /// The mesh of the simulated ranks. Before the pipe phase it has one rank.
-  /// After it, while types are those of whole tensors, it has one rank for each
-  /// stage. From the spmd phase on it has all ranks of the mesh.
+  /// The mesh of the ranks that the interpreter simulates for a module. Before
+  /// the phase `pipe` it is a single rank. After `pipe`, while the types are
+  /// still of whole tensors, it is one rank for each pipeline stage. From the
+  /// phase `spmd` on it is the whole mesh.
   static plan::Mesh meshOf(mlir::ModuleOp module);
   /// Creates an interpreter for the model or plan of a module, or for those of
   /// all pipeline stages. Reports an error and returns null if there is none.
@@ -65,21 +66,22 @@ private:
   explicit Interpreter(const plan::Mesh &mesh) : world(mesh) {}
   bool addRank(std::unique_ptr<RankInterpreter> rank);
   bool loadParameters(const std::string &directory, Diagnostic &error);
-  /// Sets a state from the whole weight that it is or from which it is derived.
-  /// A quantized state is set from the given codes, or else by rounding the
-  /// values.
+  /// Sets a state that is a weight, or is derived from it, from the values of
+  /// the whole weight. If the state is quantized, `codes` are the scales and
+  /// zero points that weight files give; if empty, the values are rounded.
   void setWeight(const StateInfo &info, const Tensor &value,
                  rt::GroupScales codes = {});
   mlir::LogicalResult join(const ProgramName &program,
                            llvm::ArrayRef<TensorMap> given, TensorMap &outputs);
   const StateInfo &infoOf(const std::string &name) const;
 
-  /// For each state, the ranges of whole elements that a rank stores.
+  /// For each state by name, the ranges of elements of the whole (unsharded)
+  /// tensor that one rank stores.
   using StoredRanges = std::map<std::string, std::vector<rt::ElementRange>>;
 
   World world;
   std::vector<std::unique_ptr<RankInterpreter>> ranks;
-  std::vector<StoredRanges> storedRanges; ///< By rank.
+  std::vector<StoredRanges> storedRanges; ///< Indexed by rank.
   std::vector<StateInfo> stateInfos;
   dist::Strategy chosen;
   mlir::DictionaryAttr weights;

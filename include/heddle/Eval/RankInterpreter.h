@@ -24,29 +24,31 @@ namespace heddle::eval {
 using TensorMap = std::map<std::string, Tensor>;
 
 struct InterpreterOptions {
-  /// Whether not to round. Otherwise every value is rounded to its type in the
-  /// IR. Compiled kernels always compute in the types of the IR.
+  /// Whether values are not rounded. Otherwise every value is rounded to its
+  /// type in the IR. Compiled kernels always compute in the types of the IR.
   bool fullPrecision = false;
   /// The number of threads with which compiled kernels are called.
   int64_t threads = 1;
-  /// For plans: whether to fill buffers with NaN when their lifetime ends, and
-  /// also the bytes that a communication in flight will write, so that wrong
-  /// reads show.
+  /// For plans: whether to fill a buffer with NaN when its lifetime ends. Bytes
+  /// that a running communication will write are filled, too. A command that
+  /// reads such bytes too late or too early then gets NaN.
   bool poison = false;
 };
 
 /// What is known about a state in every phase.
 struct StateInfo {
   std::string name, parameter;
-  std::optional<nn::StateRole> role; ///< None: an edited plan has none.
+  std::optional<nn::StateRole> role; ///< nullopt: the module gives no role.
   /// For a parameter: the tensors of weight files from which it is read.
   std::vector<plan::WeightSlice> sources;
   ElementKind kind = ElementKind::F32;
-  std::vector<int64_t> shape; ///< The rank's shard, apart from flat axes.
-  plan::Placement placement;  ///< The shard's position in the whole.
+  /// The shape of the rank's shard, as in plan::State::shape.
+  std::vector<int64_t> shape;
+  plan::Placement placement; ///< The shard's position in the whole.
   plan::Init init;
-  /// For a state that is quantized or packed from a weight: how it is computed,
-  /// in one element. Otherwise empty, as in plan::State.
+  /// How the state is computed from a weight, if it is a quantized or packed
+  /// weight: one element. Empty for all other states. The same as
+  /// plan::State::packed.
   std::vector<plan::PackedWeight> packed;
   /// As plan::State::isCopy.
   bool isCopy() const {

@@ -63,11 +63,11 @@ struct Collective {
   std::vector<std::string> axes; ///< The group: the ranks along these axes.
   DType type = DType::F32;
   DType wire = DType::F32; ///< The type that is sent.
-  /// How the buffer is split among the ranks. It is a row-major array [outer,
-  /// ranks, inner]. With `segments`, each of the `outer` rows consists of
-  /// several arrays [ranks, inner], and `segments` has the number of elements
-  /// of each. For all_to_all this is the target's layout; `splitOuter` and
-  /// `splitSegments` are the source's.
+  /// How the buffer is split among the ranks. Without `segments`, the buffer is
+  /// a row-major array [outer, ranks, inner]. With `segments`, each of the
+  /// `outer` rows consists of several arrays [ranks, inner], and `segments` has
+  /// the number of elements of each. For all_to_all, `outer` and `segments`
+  /// describe the target, `splitOuter` and `splitSegments` the source.
   int64_t outer = 1;
   int64_t splitOuter = 1;
   std::vector<int64_t> segments;
@@ -81,9 +81,9 @@ struct Collective {
   }
 };
 
-/// A channel for messages to or from the rank `delta` further along `axis`,
-/// modulo the axis' size. Messages of one channel between two ranks arrive in
-/// the order of sending.
+/// A channel for messages to or from the rank that is `delta` steps further
+/// along `axis`, modulo the size of the axis. Messages of one channel between
+/// two ranks arrive in the order of sending.
 struct Channel {
   std::string axis;
   int64_t delta = 0;
@@ -98,8 +98,8 @@ inline constexpr std::array enumNames<FragmentKind> = {"F", "B", "I", "W", "O"};
 struct Fragment {
   FragmentKind kind = FragmentKind::Forward;
   int64_t chunk = 0;
-  int64_t sequence = 0; ///< The number of the sequence that it runs.
-  int64_t slots = 1;    ///< Micro-batch m uses slot m modulo this.
+  int64_t sequence = 0; ///< The index of the sequence that it runs.
+  int64_t slots = 1;    ///< Micro-batch m uses slot m modulo `slots`.
 
   /// The name in schedules: `F`, `B/1`; with a micro-batch `F12`, `B3/1`.
   std::string name(const std::string &microBatch = "") const;
@@ -162,8 +162,9 @@ struct Launch : Operands {
   int64_t kernel = 0;
 };
 
-/// What calls, loops and fragments share: the arguments of the sequence, and
-/// the offset of its frame in the caller's frame.
+/// What the commands Call, Loop and Fragments have in common: the arguments of
+/// the sequence that they run, and the offset of the sequence's frame in the
+/// caller's frame.
 struct Entry : Operands {
   int64_t frameOffset = 0;
 };
@@ -223,20 +224,21 @@ struct Collective {
 /// Record an event on the command's stream.
 struct Record {
   static constexpr const char *name = "record";
-  /// If not -1, work before the event may still run when the program ends. The
-  /// next run waits for it with the `Settle` of this number.
+  /// If -1, all work before the event is done when the program ends. Otherwise
+  /// the work may still run then, and the next run of the program waits for it
+  /// with the `Settle` whose number this is.
   int64_t carried = -1;
 };
 
-/// Let the stream wait for the event of this number that the previous run of
-/// the program has recorded. The first run does not wait.
+/// Let the stream wait for an event of the previous run of the program: that of
+/// the `Record` whose `carried` is `number`. The first run does not wait.
 struct Settle {
   static constexpr const char *name = "settle";
   int64_t number = 0;
 };
 
-/// Let the stream wait for the collective or the event of command number
-/// `command` of this sequence.
+/// Let the stream wait for the collective or the event that the command with
+/// index `command` of this sequence has started or recorded.
 struct Wait {
   static constexpr const char *name = "wait";
   int64_t command = 0;
@@ -256,8 +258,8 @@ struct Receive {
   Ref data;
 };
 
-/// Wait until at most `left` sends of the channel of this name are under way.
-/// At the end of a step no send is under way.
+/// Wait until at most `left` sends of the channel with this name have not been
+/// received. At the end of a step all sends must have been received.
 struct Flush {
   static constexpr const char *name = "flush";
   std::string channel;

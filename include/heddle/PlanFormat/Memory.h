@@ -28,9 +28,9 @@ template <>
 inline constexpr std::array enumNames<MemoryKind> = {"device", "host", "pinned",
                                                      "file"};
 
-/// What an offload file holds. Each rank has a file for each role with bytes on
-/// file. The rank's memory of the kind File consists of these files in this
-/// order.
+/// What an offload file holds. Each rank has one file for each role of which it
+/// keeps bytes in files. The rank's memory of the kind File consists of these
+/// files in this order.
 enum class FileRole { Optimizer, Parameters, Gradients, Activations };
 inline constexpr FileRole fileRoles[] = {
     FileRole::Optimizer, FileRole::Parameters, FileRole::Gradients,
@@ -39,9 +39,9 @@ template <>
 inline constexpr std::array enumNames<FileRole> = {"optimizer", "parameters",
                                                    "gradients", "activations"};
 
-/// Size of the pinned ring buffer of a GPU's copies from and to files. There is
-/// one for each direction. Copies of table rows from files use the buffer for
-/// copies to the GPU.
+/// Size of the pinned ring buffer through which a GPU copies from or to files.
+/// There is one buffer for each direction. Copies of table rows from files use
+/// the buffer for copies to the GPU.
 inline constexpr int64_t stagingRingBytes = int64_t(8) << 20;
 
 /// Streams. Work of one stream runs in the order of submission; between streams

@@ -62,7 +62,8 @@ struct Mesh {
   /// The role of an axis. A factor or a remainder has the role of its whole
   /// axis. Nothing for an unknown name.
   std::optional<AxisRole> roleOf(const std::string &axis) const;
-  /// The mesh with only the axes of this role; all other sizes are 1.
+  /// The mesh that has only the axes with this role; all other axes have size
+  /// 1.
   Mesh along(AxisRole role) const;
 
   // The number of ranks along the axes. An axis that is listed together with
@@ -86,7 +87,7 @@ private:
   /// two neighbours along the axis.
   struct Extent {
     int64_t size = 1;
-    int64_t stride = 1; ///< Difference of neighbours along the axis.
+    int64_t stride = 1; ///< Difference between the ranks of two neighbours.
   };
   const Axis *find(const std::string &name) const;
   const Axis *factorOf(const Axis &whole) const;

@@ -108,8 +108,8 @@ struct Kernel {
   /// and its code is in the host's image.
   bool onHost = false;
 
-  /// The scratch memory that suffices both for the compiled kernel and for the
-  /// library product.
+  /// The scratch memory in bytes that suffices both for the compiled kernel and
+  /// for the library's matrix product.
   int64_t mostScratchBytes() const {
     return library.empty() ? scratchBytes
                            : std::max(scratchBytes, library[0].workspaceBytes);
@@ -189,14 +189,14 @@ struct State {
   bool trainable = false;
   bool checkpointed = false;
   bool decays = false; ///< Whether weight decay applies.
-  /// For parameters: which elements of which tensors of the weight files they
-  /// are. Checkpoints store parameters, and the states that belong to them, in
-  /// the same layout.
+  /// For parameters: the tensors in weight files that have the elements.
+  /// Checkpoints store parameters, and the states that belong to them, in the
+  /// layout of these tensors.
   std::vector<WeightSlice> sources;
   Init init;
-  /// A derived state that is a packed weight has one entry; `placement`,
-  /// `sources` and `init` are then those of the weight. All other states have
-  /// none.
+  /// One entry if the state is a packed weight, which is derived from a weight
+  /// when weights are loaded. `placement`, `sources` and `init` then describe
+  /// that weight. Empty for all other states.
   std::vector<PackedWeight> packed;
   /// Whether it is a cast of its parameter.
   bool isCopy() const { return role == StateRole::Derived && packed.empty(); }
@@ -257,8 +257,9 @@ enum class Objective {
 template <>
 inline constexpr std::array enumNames<Objective> = {"causal", "mlm"};
 
-/// A value that the runtime writes before a step or reads after it. It is in
-/// the program's frame, outside the frames of commands.
+/// A value that the runtime writes before a step or reads after it. Its memory
+/// is a range of the program's frame that the frames of the program's commands
+/// do not overlap.
 struct Port {
   PortRole role = PortRole::Value;
   std::string name; ///< The key in files and messages.
@@ -281,15 +282,16 @@ struct Program {
 /// Positions in a page of the key-value cache.
 inline constexpr int64_t cachePageTokens = 16;
 
-/// The key-value cache of a serving binary; all 0 without one.
+/// The limits of a serving binary's key-value cache. All are 0 if the binary
+/// has no cache.
 struct Serving {
-  /// Sequences that a group of ranks generates at a time.
+  /// The most sequences that a group of ranks generates at a time.
   int64_t maxBatch = 0;
   int64_t maxContext = 0; ///< Tokens of a sequence, with its prompt.
-  /// Pages of a group's cache.
+  /// The number of pages of the cache that a group of ranks has.
   int64_t pages = 0;
-  /// Positions that a token attends to in every layer, its own included; 0:
-  /// all.
+  /// The number of last positions, including its own, to which a token attends
+  /// in every layer; 0: all.
   int64_t window = 0;
 };
 
@@ -304,7 +306,7 @@ struct Optimizer {
 enum class DeviceKind { Cpu, Cuda };
 template <> inline constexpr std::array enumNames<DeviceKind> = {"cpu", "cuda"};
 
-/// A use of memory, and its bytes.
+/// A use of memory, such as activations, and the number of bytes that it needs.
 struct Owner {
   std::string name; ///< parameters, gradients, optimizer, activations, ...
   int64_t bytes = 0;
@@ -348,9 +350,10 @@ struct Weights {
   /// there is one.
   std::string directory;
   std::string headerHash; ///< Hash of the safetensors headers, hexadecimal.
-  /// Permutations of inputs (GPTQ's g_idx) that the plan assumes, by the name
-  /// of their tensor. Each equals the permutation named here, or is the
-  /// identity if the name is "". The runtime only checks this.
+  /// The permutations of inputs (GPTQ's g_idx) that the plan assumes. The key
+  /// names the tensor with a permutation. The value names another tensor that
+  /// must have the same permutation; "" means that the permutation must be the
+  /// identity. The runtime only checks this.
   std::map<std::string, std::string> orders;
 };
 
@@ -404,19 +407,20 @@ struct Plan : Stage {
   Mesh mesh;
   std::string collectives = "fixed"; ///< fixed or library
   std::string gemm = "auto";         ///< auto, library or generated
-  /// One for each coordinate along `pipe`. If empty, the inherited members are
-  /// written as the only stage.
+  /// The pipeline stages: one for each coordinate along `pipe`. If empty, JSON
+  /// is written with the inherited members as the only stage.
   std::vector<Stage> stages;
   /// The phases that made the plan. Their times are left out, so that equal
   /// compilations give equal binaries.
   std::vector<std::string> phases;
-  /// The rest of the strategy, for `explain` (mesh, zero, schedule ...).
+  /// The settings of the strategy that no other member has (mesh, zero,
+  /// schedule ...), for `explain`.
   nlohmann::json strategy = nlohmann::json::object();
 
   /// The first program of this kind, or null.
   const Program *findProgram(ProgramKind kind) const;
-  /// The number of users that scratch memory is divided among: threads of a
-  /// CPU, or one launch of a GPU.
+  /// The number of blocks of scratch memory: on a CPU one for each thread, on a
+  /// GPU a single one for the running launch.
   int64_t scratchUsers() const {
     return device == DeviceKind::Cpu ? threads : 1;
   }

@@ -22,10 +22,10 @@
 
 namespace heddle::plan {
 
-/// A simple version of a kernel, made from the same body, for `check`: the
-/// arguments to run both with, and how much the results may differ. It takes
-/// the kernel's arguments, then all results: no result is computed in place of
-/// an argument.
+/// A simple version of a kernel, generated from the same body. `check` runs the
+/// kernel and its simple version with the same arguments and compares the
+/// results. The simple version takes the kernel's arguments, then one buffer
+/// for each result, because it computes no result in place of an argument.
 struct PlainKernel {
   /// A tensor of random numbers from `low` to `high`, or a scalar, which is
   /// `low`.
@@ -47,8 +47,8 @@ struct PlainKernel {
     double tolerance = 0;
   };
   std::string text; ///< The PTX.
-  /// A launch with a smaller grid only computes the first and last elements of
-  /// its tensor.
+  /// The launches of the simple version. A launch with fewer blocks computes
+  /// only the first and the last elements of its tensor.
   std::vector<GridLaunch> launches;
   std::vector<int64_t> terms; ///< Terms that a thread of each launch adds up.
   int64_t scratchBytes = 0;

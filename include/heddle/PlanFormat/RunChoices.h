@@ -26,16 +26,19 @@ inline bool isRunNumber(std::string_view name) {
   return name == weightDecayPort || name == maxNormPort;
 }
 
-/// A state with one F32: 1 after a step's loss or gradient norm was not finite.
-/// While it is 1, steps update nothing. The runtime resets it to 0.
+/// The name of a state with one f32. A step whose loss or gradient norm is not
+/// finite sets it to 1. While it is 1, steps do not update parameters. The
+/// runtime resets it to 0.
 inline constexpr char nonfiniteState[] = "nonfinite";
 
-/// Owner names of the memory report: scratch memory of a CPU's threads, and
-/// bytes of the arena that are unused at its peak.
+/// Names of owners in the memory report: of the scratch memory of a CPU's
+/// threads, and of the bytes of the arena that are unused when most of the
+/// arena is in use.
 inline constexpr char scratchOwner[] = "scratch of threads";
 inline constexpr char unusedOwner[] = "not used at the peak";
 
-/// Sizes the arena of the selected stage for this many threads' scratch memory.
+/// Sets the size of the selected stage's arena to what a run with `threads`
+/// threads needs, because each thread has scratch memory.
 void setThreads(Plan &plan, int64_t threads);
 
 /// A key of `Plan::strategy` that says that the user chose no number of

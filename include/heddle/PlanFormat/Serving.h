@@ -17,8 +17,8 @@ namespace heddle::plan {
 
 /// The number of groups. The ranks of a group share one copy of the weights.
 int64_t groupsOf(const Plan &plan);
-/// The axes along which ranks belong to different groups: `data`, or none if
-/// the weights are split along it.
+/// The axes along which ranks belong to different groups: `data`. None if the
+/// weights are split along `data`, because the ranks then form a single group.
 AxisNames groupAxes(const Plan &plan);
 
 /// Returns words to write after the size of a cache, which say that each group

@@ -19,8 +19,8 @@
 
 namespace heddle::quantize {
 
-/// Rows of a token file to compute. A row of T tokens has as labels the token
-/// after each.
+/// The first `rows` rows of a token file, on which the model is computed. The
+/// label of a token is the token after it.
 struct CalibrationText {
   std::string file;
   int64_t rows = 0;
@@ -42,11 +42,12 @@ public:
   /// The number of rows that are computed: the requested ones, rounded down to
   /// complete runs.
   int64_t rows() const { return runs * rowsOfRun; }
-  /// The number of stages of the next layer: one for each of its products in
-  /// order, or one for all.
+  /// The number of stages of the next layer. A stage is a set of products that
+  /// are quantized together: each product is a stage, or all of the layer are
+  /// one.
   int64_t stages();
-  /// The second moments of the inputs of a stage's products, by the names of
-  /// their weights.
+  /// The second moments of the inputs of the products of a stage. The keys are
+  /// the names of the products' weights.
   std::map<std::string, Moments> moments(int64_t stage);
   /// Computes the next layer, and continues with the layer after it.
   void advance();
@@ -55,8 +56,9 @@ public:
   /// The perplexity of a text with the current values of the tensors.
   double perplexity(const CalibrationText &text);
 
-  /// For people: the memory besides weights and arena, that is, hidden states
-  /// of all rows and moments of a stage's products.
+  /// A text for people: the memory that the calibration needs in addition to
+  /// weights and arena. It holds the hidden states of all rows, and the moments
+  /// of one stage's products.
   std::string memoryText();
 
   rt::ThreadPool &threadPool() { return job.threadPool(); }

@@ -22,8 +22,9 @@ using Moments = std::vector<double>;
 struct GptqOptions {
   /// The fraction of the diagonal's mean that is added to the diagonal.
   double dampening = 0.01;
-  /// Round the inputs with the largest moments first. Scales are then chosen
-  /// from the original weight, so that groups remain neighbouring inputs.
+  /// Whether to round the inputs with the largest moments first. The scales are
+  /// then chosen from the original weight, because the inputs of a group, which
+  /// are neighbours, are not rounded one after the other.
   bool largestFirst = false;
 };
 

@@ -27,13 +27,14 @@ struct QuantizeRequest {
   std::string output; ///< A directory that does not exist or is empty.
   Method method = Method::Nearest;
   GptqOptions gptq;
-  /// With `Gptq`: round the products of a layer one after the other, each with
-  /// inputs that were computed from rounded weights. The calibration's binary
-  /// must be compiled for this.
+  /// With `Gptq`: whether to round the products of a layer one after the other,
+  /// each with inputs that are computed from the weights rounded before. The
+  /// calibration's binary must be compiled for this.
   bool sequential = false;
   int64_t bits = 4;   ///< Bits of a quantized value: 8 or 4.
   int64_t group = 64; ///< Inputs that share a scale; 0: all.
-  /// Whether each group has a zero point; otherwise it is the middle code.
+  /// Whether each group of inputs has a zero point. Otherwise the middle code
+  /// stands for zero.
   bool zeros = false;
   /// Patterns of the names of weights that are not quantized.
   std::vector<std::string> keep;
@@ -44,11 +45,11 @@ struct QuantizedWeight {
   std::string name;           ///< The tensor's name.
   std::vector<int64_t> shape; ///< Inputs, outputs.
   int64_t bytesBefore = 0, bytesAfter = 0;
-  /// Norm of the differences divided by the norm of the weight.
+  /// The norm of the rounding errors, divided by the norm of the weight.
   double error = 0;
   Method method = Method::Nearest;
-  /// With a calibration, for a product's weight: norm of the errors of the
-  /// product's results divided by the norm of the results.
+  /// Only with a calibration, for the weight of a product: the norm of the
+  /// errors of the product's results, divided by the norm of the results.
   std::optional<double> outputError;
 };
 

@@ -21,7 +21,7 @@ struct CodeShape {
   int64_t inputs = 0, outputs = 0;
   int64_t bits = 4;   ///< Bits of a quantized value: 8 or 4.
   int64_t length = 0; ///< Inputs that share a scale; divides `inputs`.
-  /// Whether zero is the middle code (symmetric quantization).
+  /// Whether quantization is symmetric: the middle code then means zero.
   bool even = true;
   int64_t groups() const { return inputs / length; }
 };
@@ -65,7 +65,8 @@ SquareSums squareSums(const std::vector<float> &weight,
 /// The relative norm: the root of `error` divided by the root of `whole`.
 double relativeNorm(double error, double whole);
 
-/// Calls `work(begin, end)` on all threads, each with a share of 0 .. count.
+/// Calls `work(begin, end)` on all threads. The ranges of the threads together
+/// cover 0 .. count.
 template <typename Function>
 void forEachShare(rt::ThreadPool &pool, int64_t count, Function work) {
   struct Context {

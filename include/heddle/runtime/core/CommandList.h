@@ -160,8 +160,8 @@ private:
   struct EntryGroup {
     size_t first = 0, end = 0;
     size_t firstAction = 0;
-    bool ofHost = false; ///< Whether the host takes part in all of them.
-    /// The captured graph of the group; none: its entries are submitted one by
+    bool ofHost = false; ///< Whether all entries need the host.
+    /// The group as a captured graph; nullopt: its entries are submitted one by
     /// one.
     std::optional<CapturedWork> work;
     /// Bytes that devices send to other ranks each time the group runs.
@@ -181,13 +181,15 @@ private:
   /// Sets the times of copies from and to files, which are known only when the
   /// copies are done.
   static void timeFileCopies(Device &device, LaunchTime *times, size_t entries);
-  /// Submits an entry, waits for it, and returns its times. They are the
-  /// device's own times if it has a clock and `stream` is given. For a copy
-  /// from or to a file, `end` is the negative number of the transfer.
+  /// Submits an entry, waits for it, and returns its times. The times are
+  /// measured by the device if it has a clock and `stream` is given, otherwise
+  /// by the host. For a copy from or to a file, `end` is the negative index of
+  /// the transfer, from which timeFileCopies later computes the time.
   static LaunchTime measure(Device &device, std::optional<Stream> stream,
                             const std::function<void()> &submit);
 
-  /// One for each entry; entries with an action have no kernel.
+  /// The launches of kernels, with one element for each entry. The element of
+  /// an entry that is an action has no kernel.
   std::vector<KernelLaunch> launches;
   std::vector<Action> actions; ///< In the order of their entries.
   std::vector<EntryGroup> groups;

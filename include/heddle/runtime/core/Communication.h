@@ -26,7 +26,7 @@ struct CollectiveBuffers {
   Address staging;
   int64_t targetBytes = 0;
   int64_t sourceBytes = 0;
-  int64_t stagingBytes = 0; ///< 0 if the plan gives it no staging buffer.
+  int64_t stagingBytes = 0; ///< 0 if the plan has no staging buffer for it.
 };
 
 /// The communication of one rank in a plan. Everything that a plan will use is
@@ -36,10 +36,11 @@ class Communication {
 public:
   virtual ~Communication() = default;
 
-  /// Sets the memory that all later addresses refer to.
+  /// Sets the mirror of the memory in which all addresses of later calls lie.
   virtual void use(HostMirror &memory) = 0;
-  /// Announces a collective on these buffers. All ranks of its group announce
-  /// their collectives in the same order. Returns its number.
+  /// Announces a collective on these buffers and returns its number, by which
+  /// `start` and `wait` name it. All ranks of a group must announce their
+  /// collectives in the same order.
   virtual int64_t addCollective(const plan::Collective &collective,
                                 const CollectiveBuffers &buffers) = 0;
   /// Whether devices run the collective without the host: `start` and `wait`
@@ -49,9 +50,11 @@ public:
   virtual bool sendsFromDevices() const { return false; }
   /// Bytes that devices have sent, as counted by `start` and `send`.
   virtual int64_t bytesOfDevices() const { return 0; }
-  /// Counts bytes that a repeated graph has sent; negative to uncount.
+  /// Adds to the count of bytes that devices have sent, when a captured graph
+  /// with sends is run again. `bytes` may be negative.
   virtual void countOfDevices(int64_t bytes) {}
-  /// The number of a channel; equal channels have one number.
+  /// Announces a channel and returns its number, by which `send`, `receive` and
+  /// `flush` name it. Equal channels have the same number.
   virtual int64_t addChannel(const plan::Channel &channel) = 0;
 
   /// Starts a collective and returns at once.
@@ -62,7 +65,7 @@ public:
   virtual void send(int64_t channel, Address data, int64_t bytes) = 0;
   /// Waits until the next message of the channel is at `data`.
   virtual void receive(int64_t channel, Address data, int64_t bytes) = 0;
-  /// Waits until at most `count` sends of the channel are under way.
+  /// Waits until at most `count` sends of the channel are not yet done.
   virtual void flush(int64_t channel, int64_t count) = 0;
 };
 

@@ -25,8 +25,8 @@
 
 namespace heddle::rt {
 
-/// An address in memory that a device allocated. It is no pointer: only the
-/// device accesses what is there.
+/// An address in memory that a device allocated. It need not be a pointer: only
+/// the device knows how to access the memory.
 class Address {
 public:
   Address() = default;
@@ -54,8 +54,8 @@ struct MemoryRequest {
   /// For memory of the kind File: the bytes of each offload file. The files
   /// follow each other in the memory. The bytes after them are for activations.
   plan::PerFile<int64_t> files{};
-  /// For memory of the kind File: describes what is at an offset; see
-  /// OffloadFile::nameBytes.
+  /// For memory of the kind File: returns a text for errors that says what is
+  /// stored at an offset; see OffloadFile::nameBytes.
   std::function<std::string(int64_t offset)> nameAt{};
 };
 
@@ -78,7 +78,7 @@ public:
   virtual std::string products() const { return ""; }
 };
 
-/// A launch. The tables must not change until it is done.
+/// A launch of a kernel. `refs` and `scalars` must not change until it is done.
 struct KernelLaunch {
   KernelHandle kernel = nullptr;
   void *const *refs = nullptr; ///< Results of Device::resolve.
@@ -87,9 +87,9 @@ struct KernelLaunch {
   const std::string *path = nullptr; ///< Module path, for messages.
 };
 
-/// Scratch memory of a program's kernels: thread t has `stride` bytes from
-/// `base + t * stride`; on a GPU a launch has all of it. `base` is a result of
-/// Device::resolve.
+/// Scratch memory for the kernels of a program. On a CPU, thread t has `stride`
+/// bytes from `base + t * stride`. On a GPU, the running launch has all of it.
+/// `base` is a result of Device::resolve.
 struct Scratch {
   char *base = nullptr;
   int64_t stride = 0;
@@ -146,7 +146,7 @@ public:
   /// Bytes of the device's own pinned memory for copies.
   virtual int64_t stagedBytes() const { return 0; }
   /// Allocates zeroed memory, aligned to a page (on a GPU to 256 bytes). Throws
-  /// H0292 when it cannot be had.
+  /// H0292 if there is too little memory.
   virtual Address allocate(const MemoryRequest &request) = 0;
   /// Waits for all streams, then frees the memory at `address`.
   virtual void release(Address address) = 0;
@@ -162,10 +162,10 @@ public:
   /// it.
   virtual char *map(Address address) = 0;
   /// Maps bytes of an open file, from `offset` on, in place of whole pages that
-  /// the host can access. They are shared with every process that maps them,
-  /// and writes do not reach the file. `path` appears in the error if the file
-  /// is truncated later. False, with the pages unchanged, if that is not
-  /// possible.
+  /// the host can access. All processes that map the bytes share their memory.
+  /// Writes do not reach the file. `path` appears in the error if the file is
+  /// truncated later. Returns false, and leaves the pages unchanged, if the
+  /// device cannot do this.
   virtual bool mapFile(Address address, int64_t bytes, int descriptor,
                        int64_t offset, const std::string &path) {
     return false;
@@ -232,8 +232,8 @@ public:
   /// work order nothing outside of it.
   virtual void repeat(CapturedWork work) {}
   /// The connection to devices of other ranks (NCCL); null if the host
-  /// transports data. It must not be used after the device is destroyed, except
-  /// to abort. Throws H0286 when it cannot be had.
+  /// transports data. After the device is destroyed, only `abort` may be
+  /// called. Throws H0286 if the connection is impossible.
   virtual std::shared_ptr<DeviceLink> link() { return nullptr; }
   /// Waits for all streams.
   void synchronize() {

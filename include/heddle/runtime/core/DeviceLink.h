@@ -27,12 +27,13 @@ public:
   /// Makes a name for a group. One rank of the group calls it and sends the
   /// name to the others.
   virtual std::string nameGroup() = 0;
-  /// Joins the group of that name as rank `position` of `ranks`; returns when
-  /// all of them have joined. The result is the group's number on this device.
+  /// Joins the group with this name as member `position` of `ranks`; returns
+  /// when all members have joined. The result is the number by which the other
+  /// functions of this link name the group.
   virtual int join(const std::string &name, int ranks, int position) = 0;
-  /// Opens the connections for messages to and from ranks of the group; all of
-  /// them call it at the same time. The host waits here, so that it need not
-  /// wait at the first message.
+  /// Opens the connections for messages to and from members of the group. All
+  /// members call it at the same time. The host waits for the connections here,
+  /// and therefore not at the first message.
   virtual void connect(int group, const std::vector<int> &to,
                        const std::vector<int> &from) = 0;
   /// Creates another stream of the device.
@@ -42,8 +43,8 @@ public:
   /// get the same answer.
   virtual bool takes(const plan::CollectiveShape &shape,
                      int64_t stagingBytes) = 0;
-  /// Submits a collective; every rank of the group does. The staging memory is
-  /// used if the type that is sent differs from that of the buffers.
+  /// Submits a collective; every rank of the group must call it. `staging` is
+  /// used if the type that is sent differs from the type of the buffers.
   virtual void run(Stream stream, int group, const plan::CollectiveShape &shape,
                    Address target, Address source, Address staging,
                    int64_t stagingBytes) = 0;
@@ -53,8 +54,8 @@ public:
   virtual void receive(Stream stream, int group, int peer, Address data,
                        int64_t bytes) = 0;
 
-  /// Aborts everything that waits for other ranks; its results are invalid. May
-  /// be called from any thread.
+  /// Aborts all submitted work that waits for other ranks. The results of this
+  /// work are invalid. May be called from any thread.
   virtual void abort() = 0;
 };
 

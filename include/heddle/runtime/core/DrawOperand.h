@@ -19,8 +19,9 @@ namespace heddle::rt {
 /// rows of a matrix differ.
 constexpr int64_t drawnPeriod = 1048573;
 
-/// Writes the first `count` elements of argument number `number` of a kernel to
-/// `to`: reproducible random numbers from the argument's lowest to its highest.
+/// Writes the first `count` elements of the kernel's argument with index
+/// `number` to `to`. They are reproducible random numbers from the argument's
+/// `low` to its `high`.
 void drawOperand(const plan::PlainKernel::Argument &argument, uint32_t number,
                  char *to, int64_t count);
 

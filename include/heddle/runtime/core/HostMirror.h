@@ -27,22 +27,25 @@ public:
   /// Mirrors memory of `device`, which must outlive the mirror.
   HostMirror(Device &device, const std::vector<Region> &memory);
 
-  /// The host's address of these bytes, for a caller that writes all of them;
-  /// nothing is copied. Throws H0412 when they are outside of the memory.
+  /// The host's address of these bytes. No bytes are copied, so the caller must
+  /// write all of them before it reads. Throws H0412 if the bytes are outside
+  /// of the memory.
   char *at(Address address, int64_t bytes) const;
-  /// Like `at`, but first copies the device's bytes to the host, after all work
-  /// submitted to Compute.
+  /// Waits for all work submitted to the stream Compute, copies the device's
+  /// bytes to the host, and returns the host's address of them. Throws as `at`.
   char *load(Address address, int64_t bytes);
-  /// Copies the bytes to the device, after all work submitted to Compute.
+  /// Waits for all work submitted to the stream Compute, and copies the host's
+  /// bytes to the device.
   void store(Address address, int64_t bytes);
-  /// Says that the host needs these bytes no longer: pages that hold nothing
-  /// else may be freed.
+  /// Says that the host no longer needs these bytes. Pages in which the host
+  /// needs no other bytes may be freed.
   void release(Address address, int64_t bytes);
 
-  /// The most bytes of one `view`.
+  /// The largest number of bytes that one call of `view` may ask for.
   static constexpr int64_t viewBytes = int64_t(2) << 20;
-  /// Bytes of any memory of the device for reading, valid until the next call,
-  /// after all work submitted to Compute. The memory need not be mirrored.
+  /// Waits for all work submitted to the stream Compute, and returns a host
+  /// address where these bytes can be read until the next call. The bytes may
+  /// lie in any memory of the device, mirrored or not.
   const char *view(Address address, int64_t bytes);
 
 private:

@@ -27,15 +27,17 @@ struct OffloadOptions {
   io::OffloadShape shape;
 };
 
-/// Memory of the kind File: each allocation is an offload file for each role
-/// that has bytes in it. Its addresses are no pointers, and nothing is mapped
-/// for them, so that it takes no memory of the process. Files and a thread are
-/// created at the first allocation. Each read or write must stay in one file.
+/// Memory of the kind File. An allocation consists of one offload file for each
+/// role that has bytes in it. Its addresses are not pointers: nothing is
+/// mapped, so it takes no memory of the process. Files and the thread for
+/// transfers are created at the first allocation. A read or write must not
+/// cross from one file into another.
 class OffloadMemory {
 public:
   explicit OffloadMemory(const OffloadOptions &options) : options(options) {}
 
-  /// Throws what OffloadFile throws.
+  /// Creates the offload files and returns the first address. Throws what
+  /// OffloadFile throws.
   Address allocate(const MemoryRequest &request);
   /// Whether the address belongs to this memory.
   bool holds(Address address) const { return address.value() >= firstAddress; }

@@ -37,23 +37,25 @@ int32_t quantize(float value, GroupScale code, int64_t bits);
 /// Scales and zero points of all groups of a weight, as [groups][outputs].
 using GroupScales = std::vector<GroupScale>;
 
-/// Returns `packed`, which may describe a rank's shard, with the shape `shape`
-/// of the whole weight.
+/// Returns a copy of `packed` for the whole weight: with `shape`, the shape of
+/// the whole weight, in place of the shape of a rank's shard.
 plan::PackedWeight wholeOf(plan::PackedWeight packed,
                            std::vector<int64_t> shape);
 
-/// Whether ranks split the inputs that share a scale. The whole weight is then
-/// needed to compute the scale.
+/// Whether a quantization group, which is a number of inputs that share a
+/// scale, is split over several ranks. Each of these ranks then needs the whole
+/// weight to compute the scale.
 bool splitsGroups(const plan::PackedWeight &packed,
                   const plan::PackedWeight &whole);
 
-/// Computes scales and zero points for outputs `begin` to `end` of a whole
-/// weight. `codes` has groups() x outputs() elements, for all outputs.
+/// Computes the scales and zero points of the outputs `begin` to `end` of a
+/// whole weight, and writes them to `codes`. `codes` has groups() x outputs()
+/// elements: room for all outputs.
 void scalesOfOutputs(const plan::PackedWeight &whole, const float *weight,
                      int64_t begin, int64_t end, GroupScales &codes);
 
-/// Selects the scales and zero points of a rank's part from those of the whole
-/// weight. `runs` are the elements of the part.
+/// Selects the scales and zero points of a rank's shard from those of the whole
+/// weight, `codes`. `runs` are the ranges of elements of the shard.
 GroupScales scalesOfShard(const GroupScales &codes,
                           const plan::PackedWeight &packed,
                           const plan::PackedWeight &whole,

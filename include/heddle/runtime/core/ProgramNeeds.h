@@ -25,8 +25,8 @@ struct CacheNeeds {
   int64_t window = 0; ///< The most positions that a token attends to; 0: all.
   double bytes = 0;   ///< Bytes for one position of one sequence.
 
-  /// Bytes of these layers' cache that a token reads when its sequence has this
-  /// many positions.
+  /// Bytes of the cache of these layers that a token reads if its sequence has
+  /// `positions` positions.
   double bytesAt(int64_t positions) const {
     return bytes * double(window ? std::min(window, positions) : positions);
   }
@@ -38,15 +38,16 @@ struct ProgramNeeds {
   /// FLOPs of all kernels except those of cached attention, whose FLOPs depend
   /// on the number of positions.
   double flops = 0;
-  /// Bytes of states other than the cache that kernels read. Each byte counts
-  /// once. A kernel reads no more of a state than it moves in all
-  /// (plan::Kernel::bytes).
+  /// Bytes of states that kernels read, without the cache. Each byte counts
+  /// once. A kernel is taken to read no more bytes of a state than it reads and
+  /// writes altogether (plan::Kernel::bytes).
   double stateBytes = 0;
-  /// Sorted by window; empty without a cache.
+  /// The cache traffic of the layers, one entry for each window, sorted by
+  /// window. Empty without a cache.
   std::vector<CacheNeeds> caches;
 
-  /// Bytes of the cache that a token reads when its sequence has this many
-  /// positions.
+  /// Bytes of the cache of all layers that a token reads if its sequence has
+  /// `positions` positions.
   double cacheBytesAt(int64_t positions) const {
     double bytes = 0;
     for (const CacheNeeds &cache : caches)
@@ -55,11 +56,13 @@ struct ProgramNeeds {
   }
 };
 
-/// The needs of a program of the plan's selected stage.
+/// What a run of `program`, a program of the plan's selected stage, computes
+/// and reads.
 ProgramNeeds needsOf(const plan::Plan &plan, const plan::Program &program);
 
-/// The cost of a run of each program, by name: its FLOPs, plus the FLOPs that
-/// could be computed in the time in which its states are read. All stages are
+/// The cost of a run of each program; the keys are the programs' names. The
+/// cost is the program's FLOPs, plus the FLOPs that the machine could compute
+/// while it reads the program's states. The costs of all pipeline stages are
 /// added up, so that all ranks get the same numbers.
 std::map<std::string, double> costsOf(const plan::Plan &plan);
 

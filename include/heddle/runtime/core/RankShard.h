@@ -49,7 +49,8 @@ public:
 
 private:
   struct Dimension {
-    /// Sizes of the whole tensor and of the shard.
+    /// The size of this dimension in the whole tensor (`whole`), and in the
+    /// rank's part (`local`).
     int64_t whole = 0, local = 0;
     std::vector<ElementRange> runs; ///< Ranges of indices along this dimension.
   };
