@@ -45,8 +45,8 @@ public:
   /// memory.
   void load(int tile, mlir::Value pointer, int64_t strideBytes);
   void store(int tile, mlir::Value pointer, int64_t strideBytes);
-  /// sum += left * right, where each element of `sum` adds the products of
-  /// pairs of bf16, or of groups of four bytes.
+  /// sum += left * right. Each element of `sum` adds the products of one pair
+  /// of bf16, or of one group of four bytes, for each column of `left`.
   void multiplyAdd(int sum, int left, int right, Kind kind = Kind::Pairs);
 
 private:

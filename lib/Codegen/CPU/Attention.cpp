@@ -4,8 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The forward pass of nn.attention. For a block of queries, and one block of
-// keys after the other:
+// The forward pass of nn.attention. For each query the code keeps m (the
+// largest score so far), l (the sum of probabilities) and O (the output before
+// division by l). For a block of queries, and one block of keys after the
+// other:
 //
 //   S = K (scale log2(e) Q)^T       transposed scores, in units of log 2
 //   m' = max(m, column maxima of S), a = 2^(m - m')
@@ -230,7 +232,7 @@ Value ForwardEmitter::exponentials(const Panel &scores, const KeyRange &keys,
       return kept.empty() ? powers[r]
                           : b.select(kept[r], powers[r], splat(0.0));
     };
-    // Store pairs of rows over rows of scores that have been read already.
+    // The pairs of rows overwrite rows of scores, which have been read already.
     Panel target = rowsFrom(scores, pairsOf(row));
     for (int64_t r = 0; r < blocking.keyUnit; r += blocking.pairs) {
       Value pointer = vectorAt(target, r / blocking.pairs, 0);

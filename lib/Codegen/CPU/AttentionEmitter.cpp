@@ -335,8 +335,8 @@ Value AttentionEmitter::seen(Value query, Value key) {
 
 Value AttentionEmitter::costOfRow(Value batch) {
   Value keys = visible->countOf(lengthOf(batch));
-  // The cost per query that does not depend on the number of keys, as a number
-  // of keys that cost the same.
+  // The fixed cost of a query, which does not depend on how many keys it sees.
+  // The unit is the cost of one pair of a query and a key.
   constexpr int64_t queryCost = 16;
   Value pairs = b.mul(keys, spec.seq);
   // The pairs that a causal mask hides are not computed.
@@ -358,9 +358,9 @@ std::pair<Value, Value> AttentionEmitter::share(Value thread, Value threads,
       b.forLoop(zero, batch, 1, zero, [&](Value row, ValueRange sum) -> Values {
         return {b.add(sum[0], costOfRow(row))};
       })[0];
-  // The number of items of work that together cost `wanted`: all items of the
-  // first rows of the batch, and a share of the items of the row in which that
-  // cost is reached.
+  // How many items of work, counted from the first row of the batch, cost
+  // `wanted` together. These are all items of some first rows, and a part of
+  // the items of the next row.
   auto itemsOf = [&](Value wanted) {
     return b.forLoop(
         zero, batch, 1, {wanted, zero},

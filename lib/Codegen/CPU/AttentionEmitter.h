@@ -29,9 +29,10 @@ struct ColumnGroup {
 ///
 /// The factors of products consist of words of 32 bits: one f32, or two bf16
 /// that are adjacent in the dimension that the product sums over. For products
-/// that sum over features, a "natural" panel has pairs of adjacent features of
-/// one row in a word. For products that sum over rows, a "paired" panel has the
-/// elements of two rows in a row of words. With f32 both are the same.
+/// that sum over features, a word of a "natural" panel holds two adjacent
+/// features of one row. For products that sum over rows, a word of a "paired"
+/// panel holds the same feature of two adjacent rows. With f32 the two kinds of
+/// panels are the same.
 struct AttentionBlocking {
   AttentionBlocking(const AttentionSpec &spec, const CpuTarget &target,
                     int64_t maxKeyBlock);
@@ -109,8 +110,8 @@ protected:
   /// Stores a vector of f32 as elements of a natural panel.
   void storeNatural(mlir::Value value, const Panel &panel, int64_t row,
                     int64_t vector);
-  /// Stores vectors of f32 of two rows as one vector of words of a paired panel
-  /// of bf16.
+  /// Rounds two vectors of f32, `even` and `odd` from adjacent rows, to bf16.
+  /// Stores them as one vector of words of a paired panel.
   void storePaired(mlir::Value even, mlir::Value odd, mlir::Value pointer);
   mlir::Value loadSplat(mlir::Value pointer);
   mlir::Value splat(mlir::Value scalar, mlir::VectorType type);
@@ -125,7 +126,7 @@ protected:
   mlir::Value loadHead(mlir::Value row, int64_t vector);
   void storeHead(mlir::Value value, mlir::Value row, int64_t vector);
   /// Converts `rows` rows of the natural panel `from` to the paired panel `to`.
-  /// Emits nothing with f32.
+  /// Emits nothing with f32, because the two kinds of panels are then the same.
   void pairRows(const Panel &from, mlir::Value rows, const Panel &to);
   /// Writes to `to` the transposed natural panel of queries `from`; with f32
   /// its elements are multiplied by `factor`.
@@ -147,7 +148,9 @@ protected:
   void forTiles(const RowRange &range, llvm::ArrayRef<ColumnGroup> groups,
                 llvm::function_ref<void(const Tile &)> body);
   /// init + left * right for one tile; `left` begins at the tile's first row,
-  /// `right` at its first column. `depth`, in words, is a multiple of `unroll`.
+  /// `right` at its first column. `depth` is the number of words that the
+  /// product sums over, a multiple of `unroll`. `unroll` words are multiplied
+  /// in one iteration of the loop.
   Values multiply(const Tile &tile, const Panel &left, const Panel &right,
                   mlir::Value depth, int64_t unroll, mlir::ValueRange init);
   /// to += left * right, for the rows `range` and all features of a head.
@@ -159,9 +162,10 @@ protected:
   /// The number of rows of a paired panel for `count` rows of elements.
   mlir::Value pairsOf(mlir::Value count);
 
-  /// A block of keys, from key `first` on. All queries of the block of queries
-  /// see the keys [lead, full) of the block; some of them see keys in [0, lead)
-  /// and [full, end), which need a mask. A null `lead` is 0: no window.
+  /// A block of keys, from key `first` on, as a block of queries sees it. All
+  /// of the queries see the keys [lead, full) of the block. Only some of the
+  /// queries see keys in [0, lead) and [full, end), so these scores need a
+  /// mask. A null `lead` means 0: the mask has no window.
   struct KeyRange {
     mlir::Value first, lead, full, end;
   };
@@ -192,9 +196,9 @@ protected:
   void prepareKeys(const AttentionKeys &keys);
   /// Sets the row of the batch that `visible` describes.
   void beginRow(mlir::Value batch) { visible->beginRow(lengthOf(batch)); }
-  /// The begin and end of a thread's share of the items of work, of which each
-  /// row of the batch has `itemsOfRow`. Threads get about equal work, also if
-  /// rows have different lengths.
+  /// Each row of the batch has `itemsOfRow` items of work. Returns the begin
+  /// and the end of the items that thread `thread` computes. Threads get about
+  /// equal work even if rows differ in length.
   std::pair<mlir::Value, mlir::Value>
   share(mlir::Value thread, mlir::Value threads, int64_t itemsOfRow);
   /// The number of keys of the row, rounded up to a multiple of
@@ -203,9 +207,9 @@ protected:
   void prepareRandom(const AttentionRandom &random);
   /// The index of a head's first probability (see codegen::firstProbability).
   mlir::Value firstProbability(mlir::Value batch, mlir::Value head);
-  /// For each of four keys, from `key` (a multiple of four) on: the mask of the
-  /// queries whose probability for this key dropout keeps. The mask is for the
-  /// vector of queries from `query` on.
+  /// Returns four masks, for the keys `key` (a multiple of four) to `key` + 3.
+  /// The lanes of a mask are the queries from `query` on. A lane is true if
+  /// dropout keeps the probability of its query for the key.
   Values keep(mlir::Value firstProbability, mlir::Value query, mlir::Value key);
 
   codegen::IntBuilder integers() {
@@ -232,8 +236,8 @@ private:
   };
   PhiloxState philox(mlir::Value block);
   mlir::Value indexVector(mlir::Value first, int64_t parity);
-  /// The cost of computing a row of the batch, as a number of pairs of a query
-  /// and a key.
+  /// The cost of computing a row of the batch. The unit is the cost of one pair
+  /// of a query and a key.
   mlir::Value costOfRow(mlir::Value batch);
   /// The length of a row of the batch; null if all rows are full.
   mlir::Value lengthOf(mlir::Value batch);

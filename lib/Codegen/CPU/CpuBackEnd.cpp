@@ -127,8 +127,9 @@ public:
     rules.joinsPackedProducts = true;
     rules.headsInPackedProducts = true;
     rules.columnsInRows = true;
-    // Every thread computes all rows of a prologue. For more rows that takes
-    // longer than a separate launch. 16 is also the number of requests that are
+    // If a kernel computes the rows that its products read, such as a norm,
+    // every thread computes all of these rows. For more than 16 rows this takes
+    // longer than a separate kernel. 16 is also the number of requests that are
     // usually decoded together.
     rules.rowsOfPrologues = 16;
     return rules;

@@ -36,8 +36,9 @@ struct KRange {
 
 /// A micro-panel as a micro-kernel reads it. A word is one f32 or two bf16 that
 /// are adjacent along K. Word `k` of outer element `i` is at `pointer` + `k` *
-/// wordStride + `i` * outerStride, in bytes. In A for AMX, wordStride is the
-/// distance of a whole step of 16 words.
+/// wordStride + `i` * outerStride, in bytes. The exception is A for AMX, whose
+/// micro-kernel takes 16 words in a step: there wordStride is the distance
+/// between two steps.
 struct MicroPanel {
   mlir::Value pointer;
   int64_t wordStride, outerStride;

@@ -17,8 +17,9 @@
 
 namespace heddle::cpu {
 
-/// A product, and the addend that the epilogue must add to it; null if there is
-/// none or the generator adds it itself.
+/// A product, and the addend that the epilogue must add to it. The addend is
+/// null if the product has none, or if the sums of the product already contain
+/// it.
 struct Addition {
   const codegen::Product *product;
   mlir::Value addend;
@@ -43,8 +44,9 @@ public:
            outputs.size() == 1 &&
            outputs[0].value == additions[0].product->result();
   }
-  /// Stores all outputs but the first for one vector at (`row`, `column`), and
-  /// returns the first one in f32, for the generator to store.
+  /// Computes the outputs for one vector at (`row`, `column`). Stores all
+  /// outputs but the first. Returns the first output in f32, because the code
+  /// that calls the epilogue stores it.
   mlir::Value finish(mlir::ValueRange sums, mlir::Value row, mlir::Value column,
                      mlir::Value mask);
 

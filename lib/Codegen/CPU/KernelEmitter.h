@@ -36,8 +36,8 @@ struct KernelEmitter {
   mlir::ValueRange yields() {
     return kernel.getBody().front().getTerminator()->getOperands();
   }
-  /// The address of `value`, an argument or a value that `setPointer` was
-  /// called for; null for an index and for other values.
+  /// The address of `value`: an argument of the kernel that is a tensor, or a
+  /// value that `setPointer` was called for. Null for all other values.
   mlir::Value pointerOf(mlir::Value value) { return pointers.lookup(value); }
   /// Records that `value`, a value of the kernel's body, is stored at
   /// `pointer`.
@@ -47,8 +47,8 @@ struct KernelEmitter {
   /// The address to which `value` is written if the kernel yields it; null for
   /// other values.
   mlir::Value resultPointer(mlir::Value value);
-  /// Reports an error if the kernel yields a value twice. For generators that
-  /// write each value to a single address.
+  /// Reports an error if the kernel yields a value twice. Generators that write
+  /// each value to a single address call this function.
   mlir::LogicalResult verifyYieldedOnce();
   /// Reserves `bytes` bytes of the thread's scratch and returns their address,
   /// aligned to 64 bytes.
@@ -73,8 +73,8 @@ struct KernelEmitter {
   /// `scalars` (see the ABI at plan::Kernel).
   void bindArguments(mlir::Value refs, mlir::Value scalarArgs);
 
-  /// Every generator ends with this call, which reports an operation that the
-  /// evaluator could not emit.
+  /// Reports an error if the evaluator could not emit some operation. Every
+  /// generator calls this function last.
   mlir::LogicalResult finish();
 
 private:
@@ -106,10 +106,10 @@ mlir::LogicalResult emitGemmKernel(KernelEmitter &k);
 mlir::LogicalResult emitAttentionKernel(KernelEmitter &k);
 /// nn.cache_write, in place.
 mlir::LogicalResult emitCacheKernel(KernelEmitter &k);
-/// Emits a part of `write` for a kernel that also computes the products that it
-/// stores. The part is the heads in columns `begin` to `end` of operand number
-/// `tensor` of q, k and v, for `count` tokens from `first` on. `setPointer` was
-/// called for q, k and v.
+/// Emits the cache writes of some heads, for a kernel that computes products
+/// and writes their results to the cache at once. The heads are in columns
+/// `begin` to `end` of operand `tensor` among q, k and v, for `count` tokens
+/// from `first` on. The caller must have called `setPointer` for q, k and v.
 void emitCacheColumns(KernelEmitter &k, nn::CacheWriteOp write, int64_t tensor,
                       mlir::Value first, mlir::Value count, mlir::Value begin,
                       mlir::Value end);

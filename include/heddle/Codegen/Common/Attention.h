@@ -48,10 +48,12 @@ struct AttentionSpec {
   /// The factor from dot products q k to scores in units of log 2, or to the
   /// argument of tanh if there is a soft cap.
   double scoreFactor() const;
-  /// The factor from tanh to scores in units of log 2, if there is a soft cap.
+  /// If there is a soft cap: the factor by which the result of tanh is
+  /// multiplied to get scores in units of log 2.
   double capFactor() const;
-  /// The column at which the heads of q, k or v begin in a row of their
-  /// operand, and the number of columns of that row.
+  /// Where the heads of q, k or v are in a row of the operand that holds them:
+  /// `offset` is the column of the first head, `row` the number of columns of
+  /// the row.
   struct HeadColumns {
     int64_t offset, row;
   };
@@ -74,15 +76,14 @@ public:
   mlir::Value count() const { return keyCount; }
   /// The number of the rank's keys that exist in a row with `length` tokens.
   mlir::Value countOf(mlir::Value length);
-  /// The position of a query minus the position of the first of the rank's
-  /// keys.
+  /// How many positions a query is ahead of the first key that the rank holds.
   mlir::Value ahead(mlir::Value query);
   /// The end (exclusive) of the keys that `query` sees. The query must exist in
   /// the row.
   mlir::Value endOf(mlir::Value query);
-  /// The end (exclusive) of the keys that at least one of `queries` queries
-  /// sees, from `first` on. The last of these queries may lie after the end of
-  /// the sequence.
+  /// The end (exclusive) of the keys that at least one query sees, of the
+  /// queries `first` to `first` + `queries` - 1. The last of these queries may
+  /// lie after the end of the sequence.
   mlir::Value endOfSome(mlir::Value first, int64_t queries);
   /// The first query that sees `key`; the largest integer if the key does not
   /// exist.
@@ -107,11 +108,11 @@ private:
   bool hasLengths = false;
 };
 
-/// The index, in the tensor of all probabilities, of a head's probability for
-/// the rank's first query and first key. Dropout numbers its random bits by
-/// this index. The tensor is [micro-batch, batch, parts, heads, T, T] for the
-/// global batch, where T is the length of the whole sequence. A null `part` is
-/// 0; `ints` computes in i64.
+/// Dropout finds the random bits of a probability by the probability's index in
+/// a tensor over all ranks: [micro-batch, batch, parts, heads, T, T], where T
+/// is the length of the whole sequence. This function returns the index for
+/// head `head` and the first query and first key that the rank holds. `part` is
+/// the rank's shard of the heads; null: 0. `ints` must compute in i64.
 mlir::Value firstProbability(const AttentionSpec &spec,
                              const VisibleKeys &visible, IntBuilder ints,
                              mlir::Value microBatch, mlir::Value part,

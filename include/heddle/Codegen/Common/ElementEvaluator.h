@@ -120,14 +120,16 @@ public:
   /// Records that the element of `tensor` at `at` is `element`, for the current
   /// scope.
   void define(mlir::Value tensor, const Point &at, Element element);
-  /// Emits here those values that an evaluation of `tensor` at `at` needs and
-  /// that are the same for all lanes. A loop over columns can then reuse them.
+  /// Emits at the current insertion point those values that an evaluation of
+  /// `tensor` at `at` needs and that are the same for all lanes. Callers do
+  /// this before a loop over columns, so that the loop does not recompute these
+  /// values.
   void hoist(mlir::Value tensor, const Point &at);
-  /// Does the same (see `hoist`) for the inputs of one iteration of `op`, which
-  /// may be a reduction.
+  /// Hoists, like `hoist`, for the inputs that one iteration of `op` reads.
+  /// `op` may be a reduction.
   void hoistInputs(mlir::linalg::GenericOp op, const Point &iteration);
-  /// Emits here those values that `tensor` needs and that do not depend on the
-  /// point.
+  /// Emits at the current insertion point those values that an evaluation of
+  /// `tensor` needs at every point.
   void hoistConstants(mlir::Value tensor);
 
   /// Emits the body of `op` for one iteration and returns the values that it
@@ -141,8 +143,9 @@ public:
   mlir::Value accumulate(mlir::linalg::GenericOp reduction,
                          const Point &iteration, mlir::Value accumulator);
 
-  /// Emits the value that one iteration of a reduction combines with its
-  /// accumulator. The last operation of the body must be the combination.
+  /// Emits the term of one iteration of a reduction: the value that the body
+  /// combines with the accumulator. The last operation of the body must be this
+  /// combination.
   Element term(mlir::linalg::GenericOp reduction, const Point &iteration);
 
   mlir::Value toVector(Element element);

@@ -44,8 +44,9 @@ mlir::LogicalResult verifySource(planir::KernelOp kernel,
 mlir::OwningOpRef<mlir::ModuleOp> parseSource(const KernelSource &source,
                                               mlir::MLIRContext &context);
 
-/// Compiles a source to code, the bytes that the cache keeps. It is called on
-/// several threads, each with its own context, which receives the errors.
+/// A function that compiles a source to code, the bytes that the cache keeps.
+/// KernelJobs calls it on several threads. Each thread has its own `context`,
+/// to which the function reports errors.
 using CompileSource = std::function<mlir::FailureOr<std::string>(
     const KernelSource &source, mlir::MLIRContext &context)>;
 
@@ -74,12 +75,12 @@ public:
               const CompileSource &compile,
               llvm::function_ref<bool(planir::KernelOp)> wanted);
 
-  /// Compiles every source once, on as many threads as the machine has. Code
-  /// that is in the cache is not compiled again. `cache` is a directory with
-  /// files named by the hash of the source and of this compiler; empty or "off"
-  /// for no cache. `registerDialects` prepares each thread's context. `tools`
-  /// is part of the hash, too: it names other programs on which the code
-  /// depends, such as the version of an assembler.
+  /// Compiles every source once, on as many threads as the machine has. `cache`
+  /// is a directory of compiled code; empty or "off": there is no cache. The
+  /// name of a file in it is a hash of the source, of this compiler and of
+  /// `tools`, and code with this hash is not compiled again. `tools` names
+  /// other programs on which the code depends, such as the version of an
+  /// assembler. `registerDialects` prepares each thread's context.
   void run(llvm::StringRef cache,
            llvm::function_ref<void(mlir::DialectRegistry &)> registerDialects,
            llvm::StringRef tools = "");

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Every kernel is lowered with these functions before code generation, except
-// for the operations that its generator reads itself.
+// Functions that lower the nn operations in the body of a kernel to linalg,
+// before code generation. Operations for which the kernel's code generator has
+// its own algorithm are not lowered.
 //
 //===----------------------------------------------------------------------===//
 

@@ -27,9 +27,10 @@ struct Product {
   /// rounded; null: none.
   mlir::Value addend;
   bool addendIsRow = false; ///< The addend is a bias [n].
-  /// Whether the sums start with the addend, so that they equal one sum over
-  /// all k bit for bit. A target that cannot do this adds it like other
-  /// addends.
+  /// Whether the sums over k should start with the addend rather than add it at
+  /// the end. If the addend is the sum over earlier values of k, the result
+  /// then has the same bits as one sum. A target that cannot start with the
+  /// addend adds it at the end.
   bool startsWithAddend = false;
   int64_t m = 0, n = 0, k = 0;
   /// The number of bits of a value of a packed B: 32, 16, 8 or 4. 0: B is not
@@ -51,7 +52,8 @@ struct Product {
   bool sumsA = false; ///< The operations in `sums` sum A, otherwise B.
 
   mlir::Value result() const { return op->getResult(0); }
-  /// Whether `value` is a result of `sums`. Then it is not computed from C.
+  /// Whether `value` is a result of one of `sums`. Such a value is computed
+  /// from A or B and not from C.
   bool isSum(mlir::Value value) const {
     return llvm::is_contained(sums, value.getDefiningOp());
   }
@@ -63,13 +65,15 @@ struct Product {
 };
 
 /// Describes the products in the kernel's body: one product, or several that
-/// multiply the same rows A by packed weights. Reports an error on a kernel
-/// that has none, or several others.
+/// multiply the same rows A by packed weights. Reports an error if the kernel
+/// has no product, or several products that do not have this form.
 mlir::FailureOr<llvm::SmallVector<Product, 1>>
 describeProducts(planir::KernelOp kernel);
 
-/// Describes the product of a kernel, for a target whose kernels have one
-/// product with operands that are arguments. Reports an error on other kernels.
+/// Describes the only product of a kernel. Targets that cannot compute several
+/// products in a kernel, or compute the operands of a product there, use this
+/// function. It reports an error if the kernel has another number of products,
+/// or if an operand is not an argument of the kernel.
 mlir::FailureOr<Product> describeProduct(planir::KernelOp kernel);
 
 } // namespace heddle::codegen

@@ -37,8 +37,8 @@ struct RowRound {
   /// Reductions computed in this loop. They depend only on reductions of
   /// earlier rounds.
   llvm::SmallVector<RowReduction> reductions;
-  /// The numbers of the kernel's results that this loop stores. They have one
-  /// element per column.
+  /// The indices of the kernel's results that this loop stores. These results
+  /// have one element per column.
   llvm::SmallVector<unsigned> stores;
 };
 
@@ -53,14 +53,15 @@ struct RowRound {
 ///  3. The last rounds, which compute the other results. These may overwrite
 ///     arguments.
 ///  4. The stores of the results with one value per row.
-/// Rounds store only results that later rounds read; every other value is
-/// recomputed in each round that needs it. Column sums, with one element for
-/// each column, add a row's terms before the last rounds; results that depend
-/// on them are computed after all rows.
+/// A round with reductions may store a result that later rounds read. Other
+/// values that several rounds need are recomputed in each of them. Before its
+/// last rounds, each row adds its terms to the column sums (sums over rows,
+/// with one element for each column). Results that depend on column sums are
+/// computed after all rows.
 class RowsForm {
 public:
-  /// Finds the loops of `kernel`. Reports an error on a kernel that does not
-  /// have this form.
+  /// Finds the loops of `kernel`. Reports an error if these loops cannot
+  /// compute the kernel.
   static mlir::FailureOr<RowsForm> of(planir::KernelOp kernel);
   /// Finds the loops that compute `tensors`, values of the kernel's body, as if
   /// they were its only results. The form is never flat.
@@ -68,12 +69,13 @@ public:
                                           mlir::ValueRange tensors);
 
   bool isFlat() const { return flat; }
-  /// The sizes of the dimensions that index rows: all but the last.
+  /// The sizes of all dimensions but the last. An index of these dimensions is
+  /// a row.
   llvm::ArrayRef<int64_t> rowDims() const { return dims; }
   int64_t rows() const;
-  /// The rounds with reductions. If one of them stores a result, later rounds
-  /// load it from memory, unless they read it at other columns
-  /// (`isReadAtOtherColumns`).
+  /// The rounds with reductions. If such a round stores a result, later rounds
+  /// load the result from memory instead of recomputing it. Results that later
+  /// rounds read at other columns (`isReadAtOtherColumns`) are recomputed.
   llvm::ArrayRef<RowRound> reductionRounds() const { return reducing; }
   llvm::ArrayRef<RowRound> lastRounds() const { return last; }
   /// The round that computes the column sums (sums over rows), and nothing
@@ -94,8 +96,9 @@ public:
   bool isRowResult(unsigned index) const;
   /// Whether a result depends on column sums.
   bool isColumnResult(unsigned index) const;
-  /// Whether some body extracts elements of `tensor` by index, so possibly at
-  /// other columns than that of the loop.
+  /// Whether the body of some operation extracts elements of `tensor` by a
+  /// computed index. Then a loop over columns may need elements of other
+  /// columns than its current one.
   static bool isReadAtOtherColumns(mlir::Value tensor);
 
 private:

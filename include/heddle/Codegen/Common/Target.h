@@ -22,20 +22,22 @@ namespace heddle::codegen {
 /// Options for the compilation of kernels.
 struct TargetOptions {
   std::string cache; ///< A directory of compiled kernels; empty or off: none.
-  /// The plan will not run, because only its sizes are needed: kernels may be
-  /// empty.
+  /// The caller needs only the sizes that are in the plan and will not run it,
+  /// so the code of kernels may be empty.
   bool sizesOnly = false;
 };
 
 /// The operations that a target can fuse into one kernel, in addition to those
 /// that every target can. This is all that the fuse phase knows about a target.
 struct FusionRules {
-  /// How much of these rules the strategy allows.
+  /// The setting of the strategy that limits fusion: the fuse phase applies the
+  /// rules below only as far as it allows.
   config::Fusion policy = config::Fusion::Deep;
   /// Whether the kernel of a weight's gradient also sums the rows of the
   /// output's gradient, which gives the gradient of the bias.
   bool sumsInProducts = false;
-  /// If `sumsInProducts`: whether that sum may start with an initial value.
+  /// If `sumsInProducts`: whether the sum of rows may start with an initial
+  /// value, such as the gradient of the bias from earlier micro-batches.
   bool sumsOntoInits = false;
   /// How many additions of two vectors may share a kernel, even if the vectors
   /// of different additions differ in length. 0 or 1: none share.
@@ -52,8 +54,9 @@ struct FusionRules {
   /// Whether a value with one element for each column, such as a norm's weight
   /// plus 1, is computed again for each row in the only kernel that reads it.
   bool columnsInRows = false;
-  /// How many column sums (sums over rows) may be in a kernel that computes
-  /// other results from the same rows. 0: none.
+  /// How many column sums (sums over rows, such as the gradient of a norm's
+  /// weight) a kernel may have that also computes other results from the same
+  /// rows. 0: none.
   int64_t sumsInRows = 0;
   /// The largest number of elements that these column sums may have together.
   /// Three sums count as four.
@@ -92,8 +95,8 @@ public:
   /// binary can be written for it.
   virtual mlir::FailureOr<plan::DeviceKind>
   deviceOf(planir::ProgramOp program) const = 0;
-  /// The CPU features that a binary of this plan needs on the host, by the
-  /// names that the runtime's check of the CPU uses.
+  /// The CPU features that a binary of this plan needs on the host. The runtime
+  /// checks these names when the binary starts.
   virtual mlir::FailureOr<std::vector<std::string>>
   requirementsOf(planir::ProgramOp program) const = 0;
   /// The code of all kernels in the form that a binary contains;

@@ -56,8 +56,8 @@ struct MappedLaunch {
 /// with all arguments of the kernel, or the reason why there are none.
 struct MappedKernel {
   llvm::SmallVector<MappedLaunch, 2> launches;
-  /// Bytes of scratch memory that the launches share. Its content is undefined
-  /// before the first one.
+  /// Bytes of scratch memory that the launches share. The content of this
+  /// memory is undefined before the first launch.
   int64_t scratchBytes = 0;
   std::string reason;
 
@@ -78,8 +78,9 @@ constexpr int64_t sectorBytes = 32;
 /// in the registers of the largest block.
 constexpr int64_t mostSumsInRows = 4, mostElementsOfSums = 512 * 32;
 
-/// The most sums of vectors in one kernel. Each has blocks of its own, and its
-/// addresses are parameters of the kernel.
+/// The largest number of additions of two vectors in one kernel. Separate
+/// thread blocks compute each addition. The number is limited because the
+/// addresses of all vectors are parameters of the kernel.
 constexpr int64_t mostVectorSums = 32;
 
 /// Maps `kernel`, which does not change, for `chip`, and writes its functions
@@ -89,8 +90,8 @@ mlir::FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
                                         mlir::gpu::GPUModuleOp module,
                                         const Chip &chip);
 
-/// Lets no result overwrite an argument: such a result gets memory of its own,
-/// with the same leading dimension.
+/// Changes `kernel` so that no result overwrites an argument. A result that did
+/// gets separate memory with the same leading dimension.
 void untie(planir::KernelOp kernel);
 
 struct PlainMapping : MappedKernel {
@@ -99,21 +100,23 @@ struct PlainMapping : MappedKernel {
                                     ///< sums.
 };
 
-/// Maps `kernel` as simply as possible: one thread for each element, and loops.
-/// No result overwrites an argument. `BINARY check` compares the results of
-/// optimized kernels with those of this one.
+/// Maps `kernel` without optimizations: one thread computes one element, with
+/// plain loops. `BINARY check` runs this plain kernel and compares its results
+/// with those of the optimized kernel. No result overwrites an argument.
 mlir::FailureOr<PlainMapping> mapPlain(planir::KernelOp kernel,
                                        mlir::gpu::GPUModuleOp module);
 
-/// The reference of `kernel` for `BINARY check`: a plan::PlainKernel, as JSON.
+/// Compiles the plain kernel (see `mapPlain`) with which `BINARY check`
+/// compares `kernel`. Returns a plan::PlainKernel as JSON.
 mlir::FailureOr<std::string> compilePlain(planir::KernelOp kernel,
                                           const Chip &chip);
 
-/// The name of the plan.object that holds the reference of the kernel with PTX
-/// object `object`.
+/// The name of the plan.object that holds the plain kernel (see `compilePlain`)
+/// of the kernel whose PTX is in the plan.object `object`.
 std::string plainNameOf(llvm::StringRef object);
 
-/// The settings of a model. A module has the defaults.
+/// The settings of `root` if it is a model; if it is a module, the default
+/// settings.
 config::Settings settingsOf(mlir::Operation *root);
 /// Describes the target of the kernels in `root`, for the hashes of kernels:
 /// `sm_90`, or `sm_90 tf32`.
@@ -193,8 +196,10 @@ compileKernel(const codegen::KernelSource &source, const Chip &chip,
 std::string toBytes(const CompiledKernel &kernel);
 std::optional<CompiledKernel> fromBytes(llvm::StringRef bytes);
 
-/// A hash of a kernel's launches, of its scratch memory and of its source. A
-/// user may edit the PTX in a dump, but not these.
+/// A hash of a kernel's launches, of its scratch size and of its source, which
+/// the plan.object has as an attribute. If a user edits them in a dump, the
+/// hash no longer matches and the compiler refuses the dump. The hash does not
+/// cover the PTX, which a user may edit.
 std::string sealOf(const CompiledKernel &kernel, llvm::StringRef sourceHash);
 
 /// What happened to one plan.kernel.
@@ -206,10 +211,10 @@ struct KernelReport {
 };
 
 /// Compiles all plan.kernels of a module and of its models to PTX for `chip`,
-/// by codegen::KernelJobs. A mapped kernel gets its launches, and a plan.object
-/// with the PTX. Others get the remark "no GPU generator for ... yet" and no
-/// object, and one warning lists them. If ptxas is found, every object is
-/// assembled; an error of ptxas is an error.
+/// by codegen::KernelJobs. A kernel that can be mapped gets its launches and a
+/// plan.object with the PTX. Other kernels get the remark "no GPU generator for
+/// ... yet" and no object, and one warning lists all of them. If ptxas is
+/// found, every object is assembled; an error of ptxas is an error.
 mlir::FailureOr<std::vector<KernelReport>>
 compileKernelsForGpu(mlir::ModuleOp module, llvm::StringRef chip,
                      llvm::StringRef cache = "");
