@@ -80,7 +80,7 @@ private:
   TrainSteps &steps;
   int64_t warmup, next = 0;
   std::deque<Point> begins; ///< When each pending step began.
-  Point last;               ///< End of the last step before those.
+  Point last;               ///< End of the last finished step.
 };
 } // namespace
 

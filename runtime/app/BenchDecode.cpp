@@ -337,7 +337,7 @@ struct DecodeFigures {
   BenchBatch batch;
   int64_t ranks, groups, threads;
   std::string program = {};
-  int64_t launches = 0, submissions = 0; ///< Of a decode run.
+  int64_t launches = 0, submissions = 0; ///< In one decode run.
   double bytes = 0, readRate = 0, processor = 0;
   double first = 0, median = 0, shortest = 0, longest = 0;
   /// Figures of generation with the draft and without it; none if there is no

@@ -151,7 +151,7 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
   const plan::PlainKernel &other = image.plain.at(kernel.text);
   Operands mine(device, kernel.mostScratchBytes());
   Operands theirs(device, other.scratchBytes);
-  std::vector<size_t> placeOf; ///< Index in the memory, by argument.
+  std::vector<size_t> placeOf; ///< Index of each argument's memory.
   for (const Argument &argument : other.arguments) {
     placeOf.push_back(mine.count());
     if (argument.isScalar) {

@@ -35,7 +35,7 @@ extern const std::vector<std::pair<std::string, PoolingMode>> poolingModes;
 
 /// An operation on a vector after pooling.
 struct VectorStep {
-  std::string name;    ///< Its name in messages.
+  std::string name;    ///< The step's name in messages.
   int64_t inputs = 0;  ///< Elements that it takes; 0: any number.
   int64_t outputs = 0; ///< Elements that it yields; 0: the same number.
   bool cuts = false;   ///< Truncates to `outputs` elements if there are more.

@@ -80,8 +80,8 @@ namespace {
 /// A registered collective of the plan with its buffers.
 struct Operation {
   plan::CollectiveShape shape;
-  CollectiveCall call;          ///< For the host's memory.
-  CollectiveBuffers buffers;    ///< For the device's memory.
+  CollectiveCall call;          ///< The collective on the host's memory.
+  CollectiveBuffers buffers;    ///< Buffers in the device's memory.
   HostMirror *memory = nullptr; ///< The host's copy of the buffers.
   Executor::Ticket ticket = 0;
   /// Number of the collective in DeviceExchange; -1 if the host runs it.

@@ -77,10 +77,10 @@ private:
   Hyperparameters hyper;
   /// Hyperparameters that differ from the resumed run.
   std::vector<std::string> changes;
-  io::CheckpointState state;  ///< Start of the run; best validation.
+  io::CheckpointState state;  ///< Where the run starts; best validation.
   std::string savedOptimizer; ///< Optimizer of the resumed checkpoint.
   SavedTypes types;           ///< Types of saved weights.
-  std::string modelDirectory; ///< Its tokenizer is copied into checkpoints.
+  std::string modelDirectory; ///< Has the tokenizer for checkpoints.
   std::unique_ptr<Evaluation> validation;
   std::unique_ptr<io::DirectoryLock> saves; ///< Held by rank 0 only.
   std::unique_ptr<TrainSteps> steps;

@@ -84,7 +84,7 @@ private:
   std::vector<std::unique_ptr<Outgoing>> outgoing;
   std::vector<Outgoing *> freeOutgoing;
   bool stopping = false;
-  std::mutex mutex; ///< Guards all of the above.
+  std::mutex mutex; ///< Guards the members above.
   std::condition_variable progressed;
   Socket wakeup;
   std::thread worker;

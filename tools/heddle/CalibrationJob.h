@@ -21,7 +21,7 @@ namespace heddle::driver {
 /// The flags of `heddle quantize` about texts.
 struct CalibrationFlags {
   std::string file;     ///< Token file or text; "": no calibration.
-  std::string evalFile; ///< For the perplexity; "": the rest of `file`.
+  std::string evalFile; ///< Text for perplexities; "": rest of `file`.
   bool isThere() const { return !file.empty() || !evalFile.empty(); }
   int64_t rows = 128;
   int64_t seq = 0; ///< Tokens of a row; 0: the model's limit, at most 512.

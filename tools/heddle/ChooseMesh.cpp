@@ -25,10 +25,10 @@ namespace {
 struct Candidate {
   int64_t data = 1, tensor = 1;
   std::string why;          ///< Why it is impossible; empty if it is possible.
-  double seconds = 0;       ///< Per token, with one request.
+  double seconds = 0;       ///< Time of a token with one request.
   double communication = 0; ///< The part of `seconds` that ranks wait.
-  double tokensPerSecond = 0; ///< With --max-batch requests.
-  int64_t memory = 0;         ///< Bytes of a rank.
+  double tokensPerSecond = 0; ///< Rate with --max-batch requests.
+  int64_t memory = 0;         ///< Bytes that a rank needs.
 
   std::string mesh() const {
     return (data > 1 ? "data=" + std::to_string(data) + "," : "") +

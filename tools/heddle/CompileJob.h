@@ -33,7 +33,7 @@ struct CompileJob {
   /// dump.
   std::string module;
   std::string output, dumpPhases, stopAfter, startFrom;
-  std::string cache;   ///< A directory, or "" for none.
+  std::string cache;   ///< Directory of compiled kernels, or "".
   std::string cluster; ///< JSON, or "" for none.
   /// Print the plan's size and write no binary.
   bool dryRun = false;
@@ -48,7 +48,7 @@ void settleSettings(CompileJob &job);
 /// The result of a job.
 struct JobEnd {
   int exitCode = 0;
-  std::string code; ///< Of the first error; empty without one.
+  std::string code; ///< Code of the first error; empty without one.
 };
 
 /// Runs the job, and prints diagnostics. Does not throw.

@@ -36,7 +36,7 @@ public:
   std::vector<heddle::Diagnostic> *errors = nullptr;
   /// 0 without errors.
   int exitCode = 0;
-  std::string firstCode; ///< Of the first error; empty without one.
+  std::string firstCode; ///< Code of the first error; empty without one.
 
   /// Reads a file by calling `read`. An error without a code is reported as an
   /// error in the file. The process exits after it has printed the first error:

@@ -34,7 +34,7 @@ public:
 
 private:
   struct WorkKind {
-    std::string name; ///< As `computation`, `device to host`, `disk`.
+    std::string name; ///< `computation`, `device to host`, `disk` ...
     double bytes = 0;
     std::optional<double> seconds; ///< Nothing: the cluster file has no rate.
   };

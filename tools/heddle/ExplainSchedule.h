@@ -42,7 +42,7 @@ private:
   void printTimes() const;
   std::string formatTime(double time) const;
 
-  std::string kind;              ///< As `1f1b`.
+  std::string kind;              ///< The schedule's name, such as `1f1b`.
   std::string from;              ///< Source of the times.
   std::vector<StageLine> stages; ///< Empty without a pipeline.
   std::vector<Exposed> exposed;  ///< For each stage, also if there is only one.

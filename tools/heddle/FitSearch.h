@@ -26,10 +26,10 @@ namespace heddle::driver {
 /// offloading, micro-batch, recomputation), and what its plan needs.
 struct Mixture {
   config::Settings settings;
-  config::Flags flags; ///< The flags that ask for it.
+  config::Flags flags; ///< The flags of this configuration.
   /// Bytes of each kind of memory, of the rank that needs most of it.
   plan::PerMemory<int64_t> bytes;
-  std::vector<plan::Owner> owners; ///< Of the rank that needs most.
+  std::vector<plan::Owner> owners; ///< Owners of bytes; the rank that needs most.
   double stepSeconds = 0;          ///< 0: the cluster file has too few rates.
 };
 
@@ -81,7 +81,7 @@ public:
     std::atomic<int64_t> tooLarge = 0;
   };
   const Counts &counts() const { return *found; }
-  bool isHostUnrated = false; ///< See ClusterCost; of any configuration.
+  bool isHostUnrated = false; ///< Some host updates have no time (ClusterCost).
   /// An error of impossible configurations.
   struct Refusal {
     Diagnostic first;
@@ -127,7 +127,7 @@ private:
   void merge(FitSearch part);
   void searchPlaces(const Mesh &mesh);
   bool searchRows(const Mesh &mesh);
-  using Bytes = plan::PerMemory<int64_t>; ///< Of a rank.
+  using Bytes = plan::PerMemory<int64_t>; ///< Memory of a rank.
   Room searchActivations(const config::Flags &flags, Bytes &ofModel);
   void refuse(const Diagnostic &error);
   enum class Wanted { Fitting, Nearest };

@@ -26,8 +26,8 @@ struct Host {
 /// The host of a rank. Its index in the list is the rank.
 struct Placement {
   std::string host;
-  int64_t localRank = 0, localSize = 1; ///< Among the ranks of its host.
-  std::vector<int64_t> slots;           ///< Of all ranks of its host.
+  int64_t localRank = 0, localSize = 1; ///< Among the host's ranks.
+  std::vector<int64_t> slots;           ///< Slots of all ranks of the host.
 };
 
 /// Reads lines `HOST slots=N`, as DeepSpeed does; `#` begins a comment. Throws

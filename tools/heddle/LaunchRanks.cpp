@@ -199,10 +199,10 @@ struct Pipe {
 struct Process {
   pid_t id = -1;
   bool running = false;
-  bool stopped = false; ///< A signal stopped it: only SIGKILL ends it.
+  bool stopped = false; ///< A signal stopped the process: only SIGKILL ends it.
   bool isRemote = false;
-  Handle control; ///< Of a remote rank: its names of signals are written here.
-  Handle errors;  ///< Its stderr. Rank 0 inherits ours.
+  Handle control; ///< Pipe to a remote rank's ssh, for names of signals.
+  Handle errors;  ///< The rank's stderr. Rank 0 inherits this process's.
   std::string line;
 };
 

@@ -24,7 +24,7 @@ namespace heddle::driver {
 
 /// An entry of a stage's schedule line.
 struct LineEntry {
-  plan::Fragment fragment; ///< Its kind and chunk.
+  plan::Fragment fragment; ///< The fragment's kind and chunk.
   int64_t microBatch = 0;
 };
 
@@ -47,7 +47,7 @@ struct StageLine {
 /// The fragments of a step, each at its earliest time.
 struct Timetable {
   struct Cell {
-    std::string name; ///< As in the schedule.
+    std::string name; ///< The fragment's name in the schedule.
     double begin = 0, end = 0;
   };
   std::vector<std::vector<Cell>> stages;

@@ -264,7 +264,7 @@ public:
 private:
   const CostOf &costOf;
   std::chrono::steady_clock::time_point end;
-  double seconds = 0; ///< Of the best change.
+  double seconds = 0; ///< Seconds of a step with `best`.
   /// Without a change, the plan does not fit.
   std::map<std::string, std::optional<double>> known = {{"", std::nullopt}};
 };

@@ -23,16 +23,16 @@ namespace {
 
 /// A fragment in one step of one rank; times are in microseconds.
 struct Fragment {
-  std::string word; ///< As in the trace: `F3/1`.
+  std::string word; ///< The fragment's name in the trace: `F3/1`.
   double begin = 0, end = 0;
-  double waits = 0; ///< For other stages.
+  double waits = 0; ///< Time of waits for other stages.
 };
 
 /// Measurements of the ranks of a stage.
 struct Samples {
-  std::map<std::string, std::vector<double>> fragments; ///< By kind.
-  std::vector<double> collectives, transfers;           ///< Of each step.
-  std::vector<LineEntry> line;                          ///< Of one step.
+  std::map<std::string, std::vector<double>> fragments; ///< Times by kind.
+  std::vector<double> collectives, transfers;           ///< Waits of each step.
+  std::vector<LineEntry> line;                          ///< Order in one step.
 };
 
 double medianOf(std::vector<double> values) {

@@ -32,7 +32,7 @@ struct BatchShape {
 /// A file of tokens with its weight in the mixture.
 struct DataChoice {
   std::string path;
-  double weight = 0; ///< 0: not given.
+  double weight = 0; ///< 0: no weight was given.
 };
 
 /// Parses values of `--data`: `FILE` or `FILE:WEIGHT`. If a file has the whole

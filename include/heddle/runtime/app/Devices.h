@@ -35,7 +35,7 @@ struct DeviceOptions {
   /// Directories of offload files, see io::OffloadDirectories; empty: as
   /// compiled.
   std::string swapDirectories;
-  bool checksSwap = false; ///< See io::OffloadFile::verify.
+  bool checksSwap = false; ///< Verify offload files (OffloadFile::verify).
 };
 
 /// Chooses the target of the binary to run: of its GPU targets the newest that

@@ -53,7 +53,7 @@ private:
   double probability = 0;
   int64_t vocab = 0;
   int32_t mask = 0;
-  std::vector<bool> isSpecial; ///< By token id.
+  std::vector<bool> isSpecial; ///< Whether a token is special, by token id.
 };
 
 } // namespace heddle::rt

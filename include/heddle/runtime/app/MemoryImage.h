@@ -35,7 +35,7 @@ enum class LoadWay {
   /// are; read it otherwise.
   Auto,
   Map,  ///< Map the file's pages, which processes share.
-  Read, ///< Copied.
+  Read, ///< Copy the file's bytes into memory.
 };
 
 /// Ranges of a region that the host can access, saved in a file. The file has

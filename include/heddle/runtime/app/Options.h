@@ -27,7 +27,7 @@ namespace heddle::rt {
 struct JobOptions {
   std::string binary = "/proc/self/exe"; ///< File that contains the plan.
   int64_t threads = 0;                   ///< 0: chosen by plan and machine.
-  std::string weights;                   ///< Empty: those of the plan.
+  std::string weights;                   ///< Empty: the plan's weights.
   std::string draftWeights;              ///< Weights of the draft model.
   /// `--weight-cache`: auto, map, read or none (see WeightCache). auto does not
   /// cache small weights.

@@ -40,7 +40,7 @@ public:
   size_t firstOf(int64_t tokens) const { return first[tokens]; }
 
 private:
-  std::vector<size_t> first; ///< By number of tokens.
+  std::vector<size_t> first; ///< The result of `firstOf`, by tokens.
 };
 
 } // namespace heddle::rt

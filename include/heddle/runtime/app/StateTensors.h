@@ -77,7 +77,7 @@ private:
   }
   const io::WeightSet &weights;
   std::vector<plan::WeightSlice> pieces;
-  std::vector<Tensor> tensors; ///< The tensor of each piece.
+  std::vector<Tensor> tensors; ///< The tensor of each entry of `pieces`.
 };
 
 /// Checks the order of inputs of each quantized matrix in `orders`, since
