@@ -353,7 +353,7 @@ Checkpoint io::openCheckpoint(const std::string &path, Peers &peers) {
 // Descriptions for users
 //===----------------------------------------------------------------------===//
 
-/// Describes which data comes next.
+/// Describes how far the run has read its training data.
 static void describeData(const CheckpointState &state,
                          nlohmann::ordered_json &out) {
   if (!state.data) {

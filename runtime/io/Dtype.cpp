@@ -83,8 +83,8 @@ bool io::convertElements(const void *source, const std::string &sourceType,
 // Values that are not finite
 //===----------------------------------------------------------------------===//
 
-/// Whether an element has all bits of `mask` set; for the exponent's bits, it
-/// is not finite.
+/// Whether an element has all bits of `mask` set. If `mask` has the bits of the
+/// exponent, such an element is not finite.
 template <typename Bits>
 static int64_t firstWithAll(const uint8_t *elements, Bits mask, int64_t count) {
   auto load = [&](int64_t i) {

@@ -90,7 +90,7 @@ static const char *llmcKind(const MappedFile &file) {
   return "";
 }
 
-/// Recognizes a JSON header after its size.
+/// Recognizes a safetensors file: the size of a JSON header, then the header.
 static bool isSafetensors(const MappedFile &file) {
   uint64_t size = 0;
   if (file.size() < 16)

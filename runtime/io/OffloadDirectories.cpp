@@ -53,7 +53,8 @@ OffloadDirectories::parse(const std::string &text) {
 }
 
 std::string OffloadDirectories::text() const {
-  // A path with `=` would be read as a role's.
+  // Write `./` before a path that contains `=`: `parse` would take the text
+  // before `=` for a role.
   std::string text = all.find('=') < all.find('/') ? "./" + all : all;
   for (plan::FileRole role : plan::fileRoles)
     if (!own[role].empty() && own[role] != all)

@@ -410,7 +410,7 @@ static std::vector<std::string> filesIn(const fs::path &directory,
 
 void io::requireApart(const std::vector<NamedFile> &inputs,
                       const std::vector<NamedFile> &outputs) {
-  // Which flag names each file, by identity.
+  // For each file, by its identity, the flag that names it.
   std::map<std::string, std::string> known;
   for (const auto &[flag, path] : inputs) {
     if (path.empty())

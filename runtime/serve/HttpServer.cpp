@@ -323,8 +323,9 @@ void HttpServer::Session::watch() {
       });
 }
 
-/// Polls for the closing of a connection whose unread bytes would make a wait
-/// return again and again.
+/// Checks at intervals whether the client has closed the connection. The client
+/// has sent bytes that are not read yet, so waiting for input would return at
+/// once.
 void HttpServer::Session::watchBehind() {
   early.expires_after(std::chrono::milliseconds(500));
   early.async_wait(

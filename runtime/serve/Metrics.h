@@ -29,8 +29,8 @@ public:
   void firstToken(double seconds);
   void betweenTokens(double seconds);
   void update(const Scheduler &scheduler);
-  /// As `update` of a scheduler, for an encoder, which has no pages: texts that
-  /// wait, and texts that are computed.
+  /// Like the other `update`, but for an encoder, which has no pages: the
+  /// numbers of texts that wait and of texts that are being computed.
   void update(const SchedulerCounts &newCounts, int64_t newWaiting,
               int64_t newRunning);
   std::string text() const;

@@ -69,7 +69,9 @@ private:
 };
 } // namespace
 
-/// Strips white space before a tag, as the tag's sign says.
+/// Strips white space at the end of `part`, the text before a tag. The sign `-`
+/// strips all, and `+` nothing. Without a sign, blanks from the beginning of
+/// the line to a statement are stripped.
 void Lexer::stripBefore(std::string &part, char sign, bool isStatement) const {
   if (sign == '-') {
     size_t end = part.find_last_not_of(" \t\n\v\f");

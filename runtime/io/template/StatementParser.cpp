@@ -61,8 +61,8 @@ public:
   }
 
 private:
-  /// Parses statements up to a tag with one of the words, and stops after that
-  /// word.
+  /// Parses statements up to a tag with one of the words in `ends`, and stops
+  /// after that word.
   Statement block(const std::vector<std::string> &ends,
                   std::string *end = nullptr);
   Statement statement(const std::string &word);
@@ -237,7 +237,8 @@ struct Loop {
 };
 } // namespace
 
-/// Returns `loop`, with what a loop's body knows about its position.
+/// Returns the value of the variable `loop`, which tells a loop's body its
+/// position.
 Value Loop::placeOf(const std::shared_ptr<const Loop> &self,
                     const ScopePtr &scope, const List &all, size_t i,
                     int64_t depth) const {

@@ -93,8 +93,8 @@ private:
 } // namespace
 
 namespace {
-/// Builds the new text, and tracks how much of it comes from the old text's
-/// head.
+/// Builds the new text, and tracks how many of its leading bytes come from the
+/// first character of the whole text (TextPiece::head).
 class Replacing {
 public:
   explicit Replacing(const TextPiece &old) : old(old) {}

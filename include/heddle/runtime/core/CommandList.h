@@ -47,7 +47,7 @@ struct Machine {
 /// Describes an entry of a command list, for timings, traces and errors.
 struct LaunchInfo {
   const plan::Command *command = nullptr; ///< The plan owns it.
-  /// Waits: the collective or the record that is waited for.
+  /// For a wait: the collective or the record for which it waits.
   const plan::Command *awaited = nullptr;
   /// The pipeline fragment that the entry belongs to.
   struct Fragment {

@@ -25,8 +25,9 @@ public:
   /// The most bytes of a slot.
   static constexpr int64_t mostBytes = int64_t(4) << 20;
 
-  /// Slots for pieces of at most `bytes`. `device` must outlive the ring. The
-  /// slots are allocated at first use.
+  /// Makes a ring whose slots have `bytes` bytes, rounded up to pages, but at
+  /// most `mostBytes`. The slots are allocated at first use. `device` must
+  /// outlive the ring.
   UploadRing(Device &device, int64_t bytes);
 
   /// The bytes of a slot.

@@ -35,9 +35,9 @@ CLI::Option *addFlag(CLI::App &verb, const std::string &names, T &value,
       ->transform(CLI::Validator(check, "", ""));
 }
 
-/// Returns the words of a command line in CLI11's order, last word first. CLI11
-/// would read the word after `--flag=` as the flag's value; here the value is
-/// empty. Words from index `end` on stay as they are.
+/// Returns the words of a command line in CLI11's order, last word first.
+/// `--flag=` then means an empty value, where CLI11 would take the next word as
+/// the value. Words from index `end` on are not changed.
 inline std::vector<std::string>
 wordsForParser(const std::vector<std::string> &words, size_t end) {
   std::vector<std::string> result;

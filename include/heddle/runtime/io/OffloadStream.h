@@ -155,8 +155,8 @@ private:
                     int64_t span, const RowChoice &choice);
   OffloadPoint start(const OffloadTransfer &transfer, OffloadLane lane);
   void moveNow(const OffloadTransfer &transfer);
-  /// Calls `visit(page-aligned offset, first byte there, bytes)` for chunks of
-  /// a range that fit into the detour buffer.
+  /// Calls `visit(offset of the first page, index of the first byte in that
+  /// page, bytes)` for chunks of a range that fit into the detour buffer.
   template <typename F>
   void forEachPiece(int64_t offset, int64_t bytes, F visit) const;
   char *detour();

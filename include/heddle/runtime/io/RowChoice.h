@@ -40,7 +40,8 @@ struct RowChoice {
   void fillWithout(char *target) const {
     memset(target, first ? 0 : noRow, rowBytes);
   }
-  /// Returns the choice of at most `most` ids, from id `begin` on.
+  /// Returns the part of this choice that begins at id number `begin` and has
+  /// at most `most` ids.
   RowChoice part(int64_t begin, int64_t most) const {
     RowChoice some = *this;
     some.ids += begin;

@@ -26,8 +26,8 @@ struct TokenType {
 };
 
 /// A file as users name it: `FILE`, or `FILE:u32` for integers of that type
-/// without header (u8, u16, u32, u64, i8, i16, i32, i64). If a file of the
-/// whole name exists, its colon begins no type.
+/// without header (u8, u16, u32, u64, i8, i16, i32, i64). If a file exists
+/// whose name is the whole text, the colon belongs to the name.
 struct TokenSource {
   std::string path;
   TokenType type;

@@ -30,8 +30,9 @@ struct EngineLimits {
   int64_t maxContext = 0; ///< Tokens of a sequence, prompt included.
   /// Attention window: positions that a token sees, its own included; 0: all.
   int64_t window = 0;
-  /// Drafted tokens that a feed may have after its first token and still be
-  /// computed like a single token, not like a chunk of a prompt.
+  /// The most drafted tokens that may follow the first token of a feed if the
+  /// feed is to be computed like a single token. A longer feed is computed like
+  /// a chunk of a prompt.
   int64_t maxGuesses = 0;
   /// Data-parallel groups of ranks, each with its own cache. All other limits
   /// are per group.
