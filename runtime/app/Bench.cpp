@@ -34,8 +34,8 @@ static void fillTokens(const TrainSteps &steps, int64_t step) {
   });
 }
 
-/// Measures training steps. Where the host submits steps ahead, a step is taken
-/// to begin when the previous one ends.
+/// Measures training steps. If the host submits steps ahead, the time of a step
+/// is counted from the end of the step before it.
 namespace {
 class StepClock {
 public:

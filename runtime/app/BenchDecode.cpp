@@ -454,7 +454,8 @@ static DecodeFigures figuresOf(Job &job, CompiledEngine &engine,
   figures.median = slowestOfRanks(ranks, medianOf(bench.tokenSeconds));
   figures.shortest = slowestOfRanks(ranks, bench.tokenSeconds.front());
   figures.longest = slowestOfRanks(ranks, bench.tokenSeconds.back());
-  // Data that exceeds all caches came from memory, which is at least as fast.
+  // If the data exceeds all caches, it came from memory, so memory is at least
+  // as fast as these reads were.
   if (figures.bytes > double(ranks.size() * lastCacheBytes()))
     figures.readRate =
         std::max(figures.readRate, figures.bytes / figures.median);

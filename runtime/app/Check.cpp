@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// `check` runs every GPU kernel of a binary on random data and compares it with
-// a simply compiled kernel (KernelCheck.h).
+// `check` runs every GPU kernel of a binary on random data and compares the
+// results with those of a kernel that was compiled without optimizations
+// (KernelCheck.h).
 //
 //===----------------------------------------------------------------------===//
 

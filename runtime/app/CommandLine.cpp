@@ -139,7 +139,7 @@ CLI::Option *addPath(CLI::App &verb, const char *name, std::string &value,
   return addFlag(verb, name, value, io::range::path(), help)->type_name(type);
 }
 
-/// Adds a count from 0 whose default is shown.
+/// Adds a flag for a count of at least 0. The help shows the flag's default.
 template <typename T>
 CLI::Option *addCount(CLI::App &verb, const char *name, T &value,
                       const char *help) {

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The comparison of the verb `check`, for tensors with padding between rows.
+// Compares results of kernels for the verb `check`. The tensors may have
+// padding between rows.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rows of files of tokens: parses --data, plans the mixture of several files,
-// shuffles, and resumes.
+// Reads rows from token files: parses --data, chooses the file of each row if
+// there are several, shuffles, and resumes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,7 +36,8 @@ static std::optional<double> parseNumber(const std::string &text) {
 
 static DataChoice parseChoice(const std::string &text) {
   size_t colon = text.rfind(':');
-  // A Megatron pair may be named by the common prefix of its files.
+  // A value that names an existing file has no weight. A Megatron pair (.bin
+  // and .idx) may be named by the common prefix of the two files.
   if (colon == std::string::npos || io::pathExists(text) ||
       io::pathExists(text + ".idx"))
     return {text, 0};
@@ -257,8 +258,8 @@ void DataFeed::resume(const io::DataState &state, bool sameMix) {
       int64_t left = std::max<int64_t>(0, pass.permuted - pass.next);
       pass.end = pass.next + left / whole * whole;
     } else {
-      // The length of rows may have changed: the next row starts at the next
-      // token.
+      // Start rows at the next token, since rows may be longer or shorter than
+      // in the saved run.
       pass.origin += saved.row * state.seq;
       pass.next = 0;
       pass.permuted = pass.end = rowsFrom(source, pass.origin);

@@ -46,7 +46,7 @@ static std::vector<EncoderText> readTexts(const EncodeOptions &options,
                                  "give the texts as tokens: --ids 1,2,3",
                                  sentence.lowersCase);
   else if (std::any_of(texts.begin(), texts.end(), isCut))
-    // Needed for the closing tokens when texts are truncated.
+    // A truncated text needs the closing tokens of the tokenizer.
     tokenizer = findTokenizer(plan, options.job);
   const TextPreparer preparer(tokenizer.get(), sentence.rules);
   for (const std::string &text : options.texts)
@@ -82,7 +82,8 @@ struct Encoded {
 
 } // namespace
 
-/// Encodes texts of the same bucket together.
+/// Encodes all texts in batches. Texts of similar length, which use the same
+/// program, are encoded together.
 static void encodeTogether(CompiledEncoder &encoder,
                            const std::vector<EncoderText> &texts,
                            Encoded &made) {

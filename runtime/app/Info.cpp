@@ -332,7 +332,7 @@ static void print(const plan::Plan &plan, const std::string &products) {
   line("plan", plan.hash + ", version " + plan.version);
 }
 
-/// Prints what the draft adds to its target's memory.
+/// Prints the memory that a draft model needs in addition to its target model.
 static void printDraft(const plan::Plan &draft, const plan::Plan &target) {
   line("draft", draft.family + ", " + number(draft.parameters) +
                     " parameters, " + draft.precision + "; guesses at most " +

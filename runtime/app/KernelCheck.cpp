@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Allocates and fills the arguments of a kernel and of its simple counterpart,
-// runs both, and compares the results.
+// Allocates and fills the arguments of a kernel and of the reference kernel
+// that was compiled from the same body, runs both, and compares the results.
 //
 //===----------------------------------------------------------------------===//
 

@@ -34,9 +34,9 @@ struct CheckedKernel {
 /// were compiled from the same bodies without optimizations ("simple kernels").
 class KernelChecker {
 public:
-  /// Loads both. `kernels` are the plan's, in `image`. If a launch of a simple
-  /// kernel would sum more than `mostTerms` terms, only the first and last
-  /// elements of its tensor are computed; 0: no limit.
+  /// Loads the plan's kernels `kernels` from `image`, and the simple kernels.
+  /// If a launch of a simple kernel would sum more than `mostTerms` terms, only
+  /// the first and last elements of its tensor are computed; 0: no limit.
   KernelChecker(Device &device, const std::vector<char> &image,
                 const std::vector<plan::Kernel> &kernels,
                 int64_t mostTerms = 0);

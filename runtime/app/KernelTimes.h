@@ -23,7 +23,7 @@ class KernelTimes {
 public:
   explicit KernelTimes(const plan::Plan &plan) : plan(plan) {}
 
-  /// Adds a run; `times` has one entry for each entry of the list.
+  /// Adds a run. `times` has one entry for each command of `commands`.
   void add(const CommandList &commands, const std::vector<LaunchTime> &times);
   /// Prints a table of means per run, longest first.
   void print() const;

@@ -128,7 +128,8 @@ std::vector<uint64_t> MemoryImage::checksums() const {
   return sums;
 }
 
-/// Returns the bytes after the checksums, whose number depends on the key only.
+/// Returns the text at the end of the file, after the checksums. The text's
+/// length only depends on the key.
 std::string MemoryImage::footerOf(const std::vector<uint64_t> &sums) const {
   return io::hexDigest(
              io::hashBytes(sums.data(), sums.size() * sizeof(uint64_t))) +

@@ -66,8 +66,9 @@ static const io::JsonValue *unknownToken(const io::JsonValue &root,
   return nullptr;
 }
 
-/// A padded vocabulary is larger than its tokenizer's. A larger tokenizer
-/// belongs to other weights.
+/// Throws H0370 if the tokenizer has more tokens than the model's vocabulary:
+/// then it belongs to other weights. It may have fewer, since vocabularies are
+/// padded.
 static void requireKnownTokens(const io::Tokenizer &tokenizer,
                                const std::string &directory, int64_t vocab) {
   if (tokenizer.vocabSize() <= vocab)

@@ -166,7 +166,7 @@ void BatchInputs::store() const {
       session.store(*port.value);
 }
 
-/// Returns the outputs that tell how a step went.
+/// Returns the outputs with a step's loss and gradient norm.
 static std::vector<const Value *> resultsOf(const LoadedProgram &program) {
   std::vector<const Value *> results;
   for (plan::PortRole role : {plan::PortRole::Loss, plan::PortRole::GradNorm})

@@ -32,7 +32,8 @@ public:
 };
 
 /// Creates a generator with the programs of the binary: those that serve, or
-/// `generate`. `draft` (may be null) drafts tokens for those that serve.
+/// `generate`. `draft`, which may be null, is the draft model for the programs
+/// that serve.
 std::unique_ptr<TextGenerator> makeGenerator(Job &job, Job *draft,
                                              const SamplingOptions &sampling);
 

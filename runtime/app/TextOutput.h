@@ -37,7 +37,8 @@ public:
   void prompt(const std::vector<int32_t> &tokens);
   /// Prints a generated token; returns true at a stop string.
   bool add(int32_t token);
-  /// Prints what was held back, and ends the line.
+  /// Prints text that was held back because it might have become a stop string,
+  /// and ends the line.
   void finish();
   /// The generated text.
   const std::string &text() const { return made; }

@@ -18,8 +18,8 @@ using namespace heddle::rt;
 /// Limit of traced steps: viewers cannot handle a long run.
 static constexpr size_t maxSteps = 8;
 
-/// Describes a collective, as `all_reduce data,seq for optimizer`, or for an
-/// event its stream.
+/// Describes a command that other commands wait for: a collective as
+/// `all_reduce data,seq for optimizer`, a recorded event by its stream.
 static std::string describe(const plan::Command &command) {
   const auto *start = command.as<plan::command::Collective>();
   if (!start)
@@ -52,7 +52,8 @@ std::string heddle::rt::launchName(const plan::Plan &plan,
       [&](const auto &) { return name; });
 }
 
-/// Returns the arguments of an entry, beside its name and times.
+/// Returns the `args` of a trace event: the details of its command, such as
+/// FLOPs and bytes.
 static nlohmann::json argumentsOf(const plan::Plan &plan,
                                   const LaunchInfo &info) {
   nlohmann::json arguments = {{"path", info.path()},

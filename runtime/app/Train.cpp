@@ -89,7 +89,8 @@ private:
   JobRate rate;
   bool isPeakLow = false; ///< A step was faster than the measured peak.
   int64_t signal = 0;     ///< Signal that some rank received.
-  /// Finished steps, including those before a resume, and pending steps.
+  /// The number of submitted steps: finished ones, including those before a
+  /// resume, and pending ones.
   int64_t done = 0;
   int64_t savedStep = -1;
   bool isSound = true;   ///< The states are those after `done` steps.
@@ -443,7 +444,7 @@ void Training::measureAgain() {
 }
 
 void Training::afterStep() {
-  // One collective for both values.
+  // Send the signal and the flag in one collective.
   int64_t asked = ranks.maximum(2 * stopSignal() + (isPeakLow ? 1 : 0));
   signal = asked / 2;
   if (asked % 2 != 0)

@@ -45,7 +45,8 @@ UncachedEngine::compute(const std::vector<int32_t> &tokens) {
   if (output)
     io::convertElements(job.session().load(*output), plan::nameOf(output->type),
                         values.data(), "F32", most.vocab);
-  // The first rank may belong to a stage without logits.
+  // Find the first rank with logits, since rank 0 may belong to a pipeline
+  // stage without them.
   Ranks &ranks = job.ranks();
   int64_t owner = ranks.size() - 1 -
                   ranks.maximum(output ? ranks.size() - 1 - ranks.rank() : -1);

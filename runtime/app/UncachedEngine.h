@@ -23,7 +23,7 @@ namespace heddle::rt {
 /// ids, and every new token computes the whole context again.
 class UncachedEngine : public Engine {
 public:
-  /// Throws H0191 when the plan has no such program.
+  /// Throws H0191 when the plan has no program `generate`.
   explicit UncachedEngine(Job &job);
 
   const EngineLimits &limits() const override { return most; }

@@ -172,8 +172,8 @@ static std::optional<io::Advice> adviseOnFlag(const CLI::App &verb,
                         (value.empty() ? "" : " " + io::shellWord(value))};
 }
 
-/// Advice for `heddle run -n 2 ./job train`: other launchers take the number of
-/// ranks like this.
+/// Advice on `-n` in `heddle run -n 2 ./job train`, which is the flag of other
+/// launchers for the number of ranks.
 static std::optional<io::Advice> adviseOnRanks(const CLI::App &verb,
                                                const std::string &word) {
   static const std::set<std::string> counts = {"-n",

@@ -24,8 +24,8 @@ namespace heddle::driver {
 class StepBound {
 public:
   StepBound() = default;
-  /// For the plan's selected stage, to which `rank` must belong. `cost` may be
-  /// null.
+  /// Adds up the work of the plan's selected stage, to which `rank` must
+  /// belong. Without `cost` (null) no kind of work has a time.
   StepBound(const plan::Plan &plan, const plan::Program &program, int64_t rank,
             const cost::ClusterCost *cost);
 

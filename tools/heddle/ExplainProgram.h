@@ -17,9 +17,9 @@ namespace heddle::driver {
 
 /// Describes a run of a program: its launches, the bytes that it must move,
 /// and, if the plan is for this machine's CPU, a lower bound of its time. The
-/// bound of a launch is its bytes or its operations at the rates that are
-/// measured now. Throws H0113 if the plan's selected stage has no program
-/// `name`.
+/// bound of a launch is the time of its bytes or of its operations, whichever
+/// is longer, at rates that this function measures. Throws H0113 if the plan's
+/// selected stage has no program `name`.
 nlohmann::json describeProgram(const plan::Plan &plan, const std::string &name);
 
 /// Prints the same.

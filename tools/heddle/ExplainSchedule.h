@@ -26,7 +26,8 @@ public:
                const cost::ClusterCost *cost);
 
   /// Adds `schedule`, `schedule_lines`, `bubble`, `idle`, `fragment_times`,
-  /// `times_from` (flops, cluster, trace); unless it is flops, also `exposed`.
+  /// `times_from` (flops, cluster, trace); unless `times_from` is flops, also
+  /// `exposed`.
   void addTo(nlohmann::json &json) const;
   void print() const;
   /// Seconds of a step if times come from a cluster file; otherwise 0.

@@ -176,7 +176,7 @@ static json explainJson(const plan::Plan &plan, int64_t rank,
 // Text output
 //===----------------------------------------------------------------------===//
 
-/// `4 ranks: data 2, tensor 2`.
+/// Formats a mesh as `4 ranks: data 2, tensor 2`.
 static std::string meshText(const plan::Mesh &mesh) {
   if (mesh.ranks() == 1)
     return "1 rank";

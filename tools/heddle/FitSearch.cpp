@@ -169,7 +169,8 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
   Mixture mixture;
   mixture.settings = job.settings.values;
   mixture.flags = flags;
-  // The default is this machine's number, on which the job need not run.
+  // Leave the number of threads open: the default is that of this machine, but
+  // the job may run on another one.
   if (!isGiven("threads"))
     mixture.settings.threads = config::Settings().threads;
   for (const plan::Plan &plan : planned.plans) {

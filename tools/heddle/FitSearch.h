@@ -29,7 +29,7 @@ struct Mixture {
   config::Flags flags; ///< The flags of this configuration.
   /// Bytes of each kind of memory, of the rank that needs most of it.
   plan::PerMemory<int64_t> bytes;
-  std::vector<plan::Owner> owners; ///< Owners of bytes; the rank that needs most.
+  std::vector<plan::Owner> owners; ///< Owners of the largest rank's bytes.
   double stepSeconds = 0;          ///< 0: the cluster file has too few rates.
 };
 
