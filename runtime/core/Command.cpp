@@ -129,7 +129,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Send, channel, data)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Receive, channel, data)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Flush, channel, left)
 
-// Written only if the record is carried, which is rare.
+// Writes `carried` only if it is set, which is rare.
 static void to_json(json &target, const Record &record) {
   target = json::object();
   if (record.carried >= 0)
@@ -144,7 +144,7 @@ static void to_json(json &target, const CopyRows &copy) {
             {"source", copy.source},
             {"ids", copy.ids},
             {"rowBytes", copy.rowBytes}};
-  // Written only for a part of a table; most tables are whole.
+  // Write `first` only for a part of a table; most tables are whole.
   if (copy.first)
     target["first"] = *copy.first;
 }
@@ -163,7 +163,7 @@ static void to_json(json &target, const Command &command) {
   command.visit([&](const auto &what) { target = what; });
   target["kind"] = command.name();
   target["path"] = command.path;
-  // Written only for other streams: most commands are on Compute.
+  // Write the stream only if it is not Compute, on which most commands run.
   if (command.stream != Stream::Compute)
     target["stream"] = command.stream;
 }

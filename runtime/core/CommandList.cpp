@@ -351,7 +351,8 @@ void Resolver::add(const plan::command::Record &record, const Here &here) {
   setToken(here, event.number);
 }
 
-/// Waits for the event of the previous run, until this run records it again.
+/// Appends a wait for the event with this number. Until this run records the
+/// event, it is that of the previous run.
 void Resolver::add(const plan::command::Settle &settle, const Here &here) {
   append(here.command, CommandList::WaitForEvent{here.command.stream,
                                                  carriedEvent(settle.number)});
@@ -393,7 +394,8 @@ void Resolver::add(const plan::command::Receive &receive, const Here &here) {
                               receive.data.bytes});
 }
 
-/// Before the first send of a step there is nothing to wait for.
+/// Appends a flush of a channel. If the list has no send on the channel so far,
+/// there is nothing to wait for.
 void Resolver::add(const plan::command::Flush &flush, const Here &here) {
   auto channel = sending.find(flush.channel);
   if (channel != sending.end())
@@ -482,7 +484,8 @@ void CommandList::capture(Device &device) {
       });
     groups.push_back(group);
   }
-  // Captured sends have not run: nothing is under way.
+  // Captured sends have been submitted, but have not run. Flush the channels,
+  // so that these sends do not count as under way.
   for (int64_t channel : sending)
     if (communication->sendsFromDevices())
       communication->flush(channel, 0);

@@ -39,7 +39,7 @@ std::optional<Stream> CommandList::streamOf(size_t entry,
     return std::nullopt;
   if (std::holds_alternative<Start>(*action))
     return Stream::Communication;
-  // Compute waits for the message.
+  // Messages are received on Compute, which waits for them.
   if (std::holds_alternative<Receive>(*action))
     return Stream::Compute;
   return std::nullopt;

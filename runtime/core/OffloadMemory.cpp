@@ -51,7 +51,7 @@ void OffloadMemory::release(Address address) {
   try {
     await(started());
   } catch (const UserError &) {
-    // The caller that waited for the failed transfer has had the error. No
+    // A failed transfer has thrown its error where it was waited for. No
     // transfer is under way any more.
   }
   uintptr_t end = address.value();

@@ -273,7 +273,7 @@ std::string hashBytes(const void *data, size_t size) {
   return hexadecimal(XXH3_128bits(data, size));
 }
 
-/// The text that is hashed.
+/// The text from which the hash of the plan is computed.
 static std::string canonicalText(const Plan &plan) {
   json canonical = plan;
   canonical.erase("hash");

@@ -22,15 +22,15 @@ using plan::Space;
 namespace {
 
 /// Walks the sequences of a program, each as often as it runs. For a state it
-/// counts only the bytes that every run of a command uses: if an offset grows
-/// with a loop, those of the first iteration.
+/// counts the bytes that a command uses in each of its runs. If an offset grows
+/// with a loop, these are the bytes of the first iteration.
 class NeedsCounter {
 public:
   explicit NeedsCounter(const plan::Plan &plan) : plan(plan) {
     needs.launches.resize(plan.kernels.size());
   }
 
-  /// Offsets of the arguments of a sequence that are states.
+  /// For each argument of a sequence, the state's offset if it is a state.
   using Arguments = std::vector<std::optional<int64_t>>;
   void count(int64_t number, int64_t times, const Arguments &arguments,
              int depth = 0);
@@ -80,7 +80,8 @@ void NeedsCounter::countLaunch(const plan::command::Launch &launch,
       Use &use = used[*offset];
       use.bytes =
           std::max(use.bytes, std::min(kernel.bytes, double(ref.bytes)));
-      // A kernel that writes the cache has no window.
+      // Take the largest window: a kernel that only writes the cache has window
+      // 0.
       use.window = std::max(use.window, kernel.window);
     }
 }

@@ -25,7 +25,7 @@ static std::string write(const json &value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-/// Whether the lists have an entry for each launch.
+/// Whether the lists of a plain kernel have an entry for each of its launches.
 static bool isWhole(const plan::PlainKernel &kernel) {
   return kernel.terms.size() == kernel.launches.size();
 }

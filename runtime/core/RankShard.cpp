@@ -112,7 +112,8 @@ std::vector<ElementRange> RankShard::runs() const {
   while (inner > 0 && dimensions[inner - 1].runs.size() == 1 &&
          dimensions[inner - 1].local == dimensions[inner - 1].whole)
     block *= dimensions[--inner].whole;
-  // The ranges over the dimensions so far, in elements of these.
+  // The ranges of the dimensions so far, as indices into an array of these
+  // dimensions only.
   std::vector<ElementRange> outer = {{0, 0, 1}};
   for (size_t i = 0; i < inner; ++i) {
     const Dimension &dimension = dimensions[i];

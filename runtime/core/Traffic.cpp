@@ -81,8 +81,8 @@ private:
            const std::string &kind, plan::DType wire, int64_t times,
            int64_t bytes);
 
-  /// How much of each stream's asynchronous work is done, in the stream's
-  /// order.
+  /// For each stream, how many of the asynchronous copies and updates that were
+  /// submitted to it are done. They end in the order of submission.
   struct Point {
     std::array<int64_t, std::size(plan::streams)> done = {};
     int64_t &of(plan::Stream stream) { return done[size_t(stream)]; }
@@ -91,13 +91,14 @@ private:
         done[stream] = std::max(done[stream], other.done[stream]);
     }
   };
-  /// Points of records, by the number of the command.
+  /// For each record command, by its number in the sequence, the point that it
+  /// records.
   using Points = std::map<int64_t, Point>;
   Points left; ///< Points left to the next run, by number.
   void order(const Command &command, int64_t number, Points &points);
   void await(const Point &point);
 
-  /// Asynchronous work whose end nothing has waited for.
+  /// Asynchronous work for whose end no kernel has waited so far.
   struct Work {
     MoveLine *line; ///< For a copy; null for an update on the host's cores.
     int64_t amount; ///< Bytes of a copy, elements of an update.
@@ -115,7 +116,7 @@ private:
   int64_t launches = 0; ///< Launches so far that copies can overlap with.
   std::array<std::deque<Work>, std::size(plan::streams)> open;
   Point begun; ///< The work that has begun so far.
-  /// The work that each stream has waited for.
+  /// For each stream, the work for whose end it has waited.
   std::array<Point, std::size(plan::streams)> known;
   std::map<MoveLine *, int64_t> underWay;
 };
@@ -260,8 +261,9 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   if (state)
     line.bytesOf[state->role] += bytes;
   else if (isStateTile(source))
-    // The host has updated values that are in no state: ranks all-gather them
-    // and store the result in the parameter, or in its bf16 copy.
+    // Neither end is a state: these are values that the host has updated, and
+    // that ranks all-gather next. Count them for the state that gets the
+    // result: the parameter, or its bf16 copy.
     line.bytesOf[plan.precision == "fp32" ? plan::StateRole::Parameter
                                           : plan::StateRole::Derived] += bytes;
 }
@@ -302,7 +304,8 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
       [](const auto &) {});
 }
 
-/// Updates what streams have waited for by a record, a wait or a settle.
+/// Updates for a record, wait or settle command which work its stream has
+/// waited for.
 void TrafficCounter::order(const Command &command, int64_t number,
                            Points &points) {
   Point &waitedFor = known[size_t(command.stream)];
@@ -318,7 +321,7 @@ void TrafficCounter::order(const Command &command, int64_t number,
     waitedFor.extend(left[settle->number]); // Nothing in the first run.
   else
     return;
-  // Kernels are not held up when another stream waits.
+  // A wait of another stream does not hold up kernels.
   if (command.stream == plan::Stream::Compute ||
       (isCpu() && !plan::copiesBeside(command.stream)))
     await(waitedFor);

@@ -21,8 +21,8 @@ using plan::WeightSlice;
        "compile the binary again");
 }
 
-/// The consecutive elements of the slice from an element of the state on; the
-/// count is 0 if the slice does not have the element.
+/// The consecutive elements of a slice from element `element` of the state on.
+/// The count is 0 if the slice does not contain that element.
 static WeightRange runFrom(const WeightSlice &piece, int64_t element) {
   WeightRange run{&piece, element, piece.first, 1, 0};
   int64_t rest = element - piece.state;

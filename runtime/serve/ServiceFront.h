@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The part of a service that completions and embeddings share: paths, API key,
-// errors, metrics, and the end. CompletionService and EmbeddingService derive
+// errors, metrics and shutdown. CompletionService and EmbeddingService derive
 // from it.
 //
 //===----------------------------------------------------------------------===//

@@ -101,7 +101,8 @@ struct CheckpointState {
 struct CheckpointContents {
   nlohmann::json config; ///< config.json
   std::vector<SharedTensor> model;
-  /// fp32 values of parameters that the model holds rounded.
+  /// The fp32 values of parameters whose values in model.safetensors are
+  /// rounded.
   std::vector<SharedTensor> masters;
   std::vector<SharedTensor> optimizer;
   CheckpointState state;

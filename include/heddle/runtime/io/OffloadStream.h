@@ -160,8 +160,8 @@ private:
   template <typename F>
   void forEachPiece(int64_t offset, int64_t bytes, F visit) const;
   char *detour();
-  /// Size of the buffer: a few requests, so that transfers through it overlap
-  /// too.
+  /// Size of the detour buffer: it holds several requests, which can be in
+  /// flight at the same time.
   int64_t detourBytes() const {
     return shape.requestBytes * std::min<int64_t>(shape.depth, 4);
   }
