@@ -63,8 +63,8 @@ struct FormKernels : heddle::impl::FuseFormKernelsBase<FormKernels> {
   }
 
 private:
-  /// Whether an operation between `from` and `to` that is not in `group` uses a
-  /// result of `from`.
+  /// Whether an operation that comes after `from`, before `to`, and is not in
+  /// `group` uses a result of `from`.
   static bool isUsedBefore(Operation *from, Operation *to, const Group &group) {
     return llvm::any_of(from->getUsers(), [&](Operation *user) {
       return user->getBlock() == to->getBlock() && !group.contains(user) &&
@@ -72,9 +72,9 @@ private:
     });
   }
 
-  /// Whether a write of a state (nn.set) may be delayed until after `op`. That
-  /// holds if `op` is an operation of a kernel, has no side effects, or
-  /// accesses another state.
+  /// Whether a write of a state (nn.set) may be delayed until after `op`. The
+  /// write may be delayed if `op` is an operation of a kernel, has no side
+  /// effects, or accesses another state.
   bool mayPass(nn::SetOp set, Operation *op) {
     if (op->hasTrait<OpTrait::IsTerminator>())
       return false;
@@ -87,10 +87,10 @@ private:
            states->lookup<nn::StateOp>(other.getValue());
   }
 
-  /// Delays writes of states as far as possible. A write between two operations
-  /// would keep them out of one kernel. Plans that store these values in
-  /// another way have no such write; with other kernels their sums would differ
-  /// in the last bits.
+  /// Delays writes of states as far as possible. Otherwise a write between two
+  /// operations would keep them out of one kernel. Plans that store these
+  /// values elsewhere have no such write, and would form other kernels, whose
+  /// sums differ in the last bits.
   void sinkSets(Block &block) {
     for (nn::SetOp set : llvm::to_vector(block.getOps<nn::SetOp>())) {
       Operation *next = set->getNextNode();
@@ -100,8 +100,8 @@ private:
     }
   }
 
-  /// Whether a sum over rows may move down to the end of a group: its users all
-  /// come after the group.
+  /// Whether a sum over rows may move down to the end of a group, because all
+  /// users of the sum come after the group.
   static bool mayMove(Operation *sum, const Group &group) {
     Operation *last = group.ops.back();
     return llvm::all_of(sum->getUsers(), [&](Operation *user) {
@@ -125,10 +125,10 @@ private:
     return isUsed ? "a value of the kernel is used in between" : "";
   }
 
-  /// Returns the operations whose kernels `op` might join. In general these
-  /// compute its operands. A sum over rows may also join operations that read
-  /// or multiply the same rows; a product with a packed weight, other products
-  /// of the same rows.
+  /// Returns the operations whose kernels `op` might join. In general these are
+  /// the operations that compute its operands. A sum over rows may also join
+  /// operations that read or multiply the same rows. A product with a packed
+  /// weight may also join other products of the same rows.
   SmallVector<Operation *> neighborsOf(Operation *op) {
     SmallVector<Operation *> neighbors;
     if (sumsRows(op)) {
@@ -187,8 +187,8 @@ private:
     owner[op] = &group;
   }
 
-  /// Whether `op` can move to the place directly after `last`: its operands are
-  /// computed before that.
+  /// Whether `op` can move to directly after `last`, because its operands are
+  /// computed before that point.
   static bool isReadyAfter(Operation *op, Operation *last) {
     return llvm::all_of(op->getOperands(), [&](Value operand) {
       Operation *made = operand.getDefiningOp();
@@ -322,8 +322,8 @@ private:
     return unique;
   }
 
-  /// Outlines a group into a kernel, and launches it in the place of its last
-  /// operation.
+  /// Outlines a group of operations into a kernel. The launch of the kernel
+  /// replaces the group's last operation.
   void outline(nn::ModelOp model, Group &group) {
     llvm::SetVector<Value> inputs;
     SmallVector<Value> outputs;
@@ -352,8 +352,8 @@ private:
         }));
     planir::KernelOp kernel =
         createKernel(model, group, loc, inputs.getArrayRef(), outputs, tied);
-    // Copies separate an update on the host from other operations, so it never
-    // shares a kernel.
+    // An update on the host never shares a kernel, because copies between host
+    // and device separate it from other operations.
     auto update = dyn_cast<nn::UpdateOp>(group.ops.front());
     kernel.setOnHost(update && runsOnHost(update, *states));
     auto launch = builder.create<planir::LaunchOp>(
@@ -366,9 +366,9 @@ private:
     ++numKernels;
   }
 
-  /// Returns the index of the input in whose memory an output is computed, or
-  /// -1. The input must come from outside of the kernel, and must not be used
-  /// afterwards.
+  /// Returns the index of the kernel's input in whose memory an output is
+  /// computed, or -1 if there is none. The input must come from outside of the
+  /// kernel, and nothing may use it afterwards.
   int64_t tieIndex(Value operand, const llvm::SetVector<Value> &inputs,
                    const Group &group) {
     auto found = llvm::find(inputs, operand);
@@ -380,8 +380,8 @@ private:
       if (!group.contains(user) && !(here && here->isBeforeInBlock(last)))
         return -1;
     }
-    // Returns -1 if another operation reads the whole value of which the
-    // operand is a part.
+    // If the operand is a part of a larger value that another operation reads
+    // too, its memory must not be overwritten.
     auto unpack = operand.getDefiningOp<nn::UnpackOp>();
     if (unpack && !unpack.getFlat().hasOneUse())
       return -1;

@@ -57,8 +57,9 @@ nn::Generator fuse::generatorOf(ArrayRef<Operation *> members) {
   return *generatorOf(members.front());
 }
 
-/// Returns the reason why the product that computes a weight's gradient cannot
-/// compute the bias's gradient too; empty if it can.
+/// Returns the reason why the product that computes the gradient of a weight
+/// cannot also compute the gradient of the bias (`sum`). The text is empty if
+/// the product can.
 static std::string refusalOfSum(nn::SumRowsOp sum,
                                 const codegen::FusionRules &rules) {
   if (!rules.sumsInProducts)
@@ -148,7 +149,8 @@ static nn::PackedLinearOp packedIn(ArrayRef<Operation *> members) {
 }
 
 /// Returns the reason why a product cannot share a kernel with the row-wise
-/// operations that compute its input, for example a norm; empty if it can.
+/// operations that compute its input, for example a norm. The text is empty if
+/// the product can.
 static std::string refusalOfPrologue(nn::PackedLinearOp product,
                                      ArrayRef<Operation *> members,
                                      const codegen::FusionRules &rules) {

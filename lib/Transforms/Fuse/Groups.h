@@ -19,9 +19,9 @@
 
 namespace heddle::fuse {
 
-/// Returns the code generator (for example of matrix products, or of row-wise
-/// operations) of a kernel that begins with the operation; none if no kernel
-/// contains such an operation.
+/// Returns the code generator (for example the one for matrix products, or for
+/// row-wise operations) of a kernel that begins with the operation. Returns
+/// nullopt if no kernel may contain such an operation.
 std::optional<nn::Generator> generatorOf(mlir::Operation *op);
 
 /// Returns the code generator of a kernel with these operations. If one of them
@@ -33,16 +33,16 @@ nn::Generator generatorOf(llvm::ArrayRef<mlir::Operation *> members);
 /// target.
 mlir::FailureOr<codegen::FusionRules> rulesOf(nn::ModelOp model);
 
-/// Whether an operation adds up the rows of its first operand, so that its
+/// Whether an operation adds up the rows of its first operand, so that the
 /// result has one element for each column.
 bool sumsRows(mlir::Operation *op);
 
 /// Whether an operation adds one vector to another.
 bool sumsVector(mlir::Operation *op);
 
-/// Whether a row-wise kernel may compute an operation on vectors again for each
-/// row: only row-wise operations use its result, for example 1 + the weight of
-/// a norm.
+/// Whether a row-wise kernel may compute an operation on vectors anew for each
+/// row. It may if only row-wise operations use the result, for example 1 + the
+/// weight of a norm.
 bool isOfColumns(mlir::Operation *op, const codegen::FusionRules &rules);
 
 /// Returns the reason why a kernel cannot compute `op` after the operations
@@ -51,9 +51,9 @@ std::string refusal(mlir::Operation *op,
                     llvm::ArrayRef<mlir::Operation *> members,
                     const codegen::FusionRules &rules);
 
-/// For each result that is computed in the memory of an operand, returns that
-/// operand. Only contains results for which this saves memory or a copy (see
-/// nn::Tie).
+/// For each result of `op` that is computed in the memory of an operand,
+/// returns that operand. Only results for which this saves memory or a copy are
+/// listed (see nn::Tie).
 llvm::DenseMap<mlir::Value, mlir::Value> tiesOf(mlir::Operation *op);
 
 /// Checks the operands whose memory a launch overwrites with a result. Nothing
@@ -61,8 +61,9 @@ llvm::DenseMap<mlir::Value, mlir::Value> tiesOf(mlir::Operation *op);
 /// function, or written to the state from which the operand was read.
 mlir::LogicalResult verifyTies(nn::ModelOp model);
 
-/// Checks that all launches agree on the leading dimension of a value, and that
-/// only kernels write and read a value with padding, as the rules allow.
+/// Checks that all launches agree on the leading dimension of a value. Also
+/// checks that a value with padding between rows is written and read only by
+/// kernels, and only as the fusion rules allow.
 mlir::LogicalResult verifyLeadingDimensions(nn::ModelOp model,
                                             const codegen::FusionRules &rules);
 

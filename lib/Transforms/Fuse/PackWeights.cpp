@@ -25,8 +25,8 @@ namespace heddle {
 namespace {
 
 /// The format of a packed weight: the bits of a value, the number of inputs
-/// that share a scale (0: all inputs of an output do), and whether quantization
-/// is symmetric.
+/// that share a scale (0 if all inputs of an output share one), and whether
+/// quantization is symmetric.
 struct WeightFormat {
   int64_t bits = 32, group = 0;
   bool even = true;
@@ -95,8 +95,8 @@ nn::StateOp Packer::weightOf(Value value) {
   return isMatrix ? state : nn::StateOp();
 }
 
-/// Whether a value is a parameter. An argument of a function is one if all
-/// callers pass parameters.
+/// Whether a value is a parameter. An argument of a function is a parameter if
+/// all callers pass parameters.
 bool Packer::isWeight(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument)
@@ -115,8 +115,8 @@ bool Packer::isKept(nn::StateOp state) {
   });
 }
 
-/// Visits the parameter that `value` is, or all parameters that callers pass
-/// for this argument.
+/// Calls the given function for the parameter that `value` is. If `value` is an
+/// argument, calls it for all parameters that callers pass for this argument.
 void Packer::forEachWeight(Value value,
                            llvm::function_ref<void(nn::StateOp)> visit) {
   if (nn::StateOp state = weightOf(value))
@@ -126,8 +126,8 @@ void Packer::forEachWeight(Value value,
     forEachWeight(call.getArgOperands()[argument.getArgNumber()], visit);
 }
 
-/// Returns flags (--quantize-group and others) with which all weights of the
-/// model could be quantized, for the error message.
+/// Returns settings of --quantize-group and similar flags with which all
+/// weights of the model could be quantized. The error message suggests them.
 std::string Packer::whatDivides() {
   std::vector<config::QuantizeCandidate> weights;
   model.walk([&](nn::LinearOp linear) {
@@ -263,8 +263,9 @@ PackedValues Packer::pack(Value value, nn::LinearOp user) {
 }
 
 /// Returns how many inputs of a product share a scale when the kernel quantizes
-/// them: as many as share a scale of the weight. If these are more than
-/// `longest`, fewer are used, so that one large input affects few others.
+/// the inputs. In general the number is that of the weight values that share a
+/// scale. If that number exceeds `longest`, `cut` inputs share a scale, so that
+/// one large input makes few others less precise.
 static int64_t inputBlockOf(int64_t groupLength, int64_t perWord) {
   constexpr int64_t longest = 256, cut = 128;
   return groupLength > longest ? cut : llvm::alignTo(groupLength, perWord);
@@ -357,8 +358,8 @@ struct PackWeights : heddle::impl::FusePackWeightsBase<PackWeights> {
   }
 
 private:
-  /// Takes those options from the strategy that were not given to the pass
-  /// itself.
+  /// Takes the values of some options from the strategy, unless the options
+  /// were given to the pass itself.
   void choose(const dist::Strategy &strategy) {
     if (bits >= 0)
       return;

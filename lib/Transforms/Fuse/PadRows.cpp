@@ -40,8 +40,8 @@ SmallVector<std::pair<Value, unsigned>> tensorsOf(planir::LaunchOp launch,
   return tensors;
 }
 
-/// Returns the tensor operands of a kernel, each paired with the first operand
-/// of the same shape.
+/// Returns pairs of operands with the same shape: for each tensor operand of a
+/// kernel, the first operand of the same shape, and the operand itself.
 SmallVector<std::pair<unsigned, unsigned>>
 pairsOfOneShape(planir::KernelOp kernel) {
   SmallVector<std::pair<unsigned, unsigned>> pairs;
@@ -65,9 +65,9 @@ bool isOfKernels(Value value) {
          llvm::all_of(value.getUsers(), llvm::IsaPred<planir::LaunchOp>);
 }
 
-/// Whether the code generator of a kernel supports padded rows. Row-wise
-/// kernels do if all tensors have the same rows: no operation reshapes, slices
-/// or concatenates them.
+/// Whether the code generator of a kernel supports padded rows. A row-wise
+/// kernel supports them if no operation reshapes, slices or concatenates
+/// tensors, because then all tensors have the same rows.
 bool takesPadding(planir::KernelOp kernel) {
   switch (kernel.getGenerator()) {
   case nn::Generator::Gemm:
@@ -82,18 +82,20 @@ bool takesPadding(planir::KernelOp kernel) {
   }
 }
 
-/// Chooses the padded values of one model. Values are grouped into classes, of
-/// which all or no values are padded. Two values are in one class if they are
-/// the same operand of a kernel or tied to each other, since they need the same
-/// leading dimension; or if they are operands of one shape of the same kernel,
-/// whose threads access the same columns of both.
+/// Chooses the values of one model whose rows are padded. Values are grouped
+/// into classes, and either all values of a class are padded or none. Two
+/// values are in one class in two cases. The first case: they are the same
+/// operand of a kernel, or tied to each other, so that they need the same
+/// leading dimension. The second case: they are operands of the same kernel and
+/// have the same shape, because the kernel's threads access the same columns of
+/// both values.
 class RowPadder {
 public:
   RowPadder(nn::ModelOp model, int64_t alignment)
       : model(model), symbols(model), alignment(alignment) {}
 
-  /// Sets the leading dimensions of kernels' operands. Returns for how many
-  /// operands it did.
+  /// Sets the leading dimensions of kernels' operands. Returns the number of
+  /// operands that got one.
   unsigned run() {
     collect();
     llvm::BitVector areDense(members.size()), areMultiplied(members.size());
@@ -147,8 +149,8 @@ private:
       classes.join(a, b);
   }
 
-  /// The leading dimension with which all rows of a value are aligned. 0: they
-  /// are aligned without padding.
+  /// The leading dimension with which all rows of a value are aligned. 0 if
+  /// they are aligned without padding.
   int64_t leadingDimensionOf(Value value) const {
     auto type = cast<RankedTensorType>(value.getType());
     if (type.getRank() < 2 || !isa<FloatType>(type.getElementType()))

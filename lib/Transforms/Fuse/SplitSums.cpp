@@ -38,8 +38,8 @@ struct SplitSums : heddle::impl::FuseSplitSumsBase<SplitSums> {
   }
 
 private:
-  /// Whether splitting the sum does not change its rounding. In f32 it is
-  /// rounded as before. In other types it would be rounded twice.
+  /// Whether splitting the sum does not change its rounding. A sum in f32 is
+  /// rounded as before, but a sum in another type would be rounded twice.
   static bool staysExact(nn::SumRowsOp sum) {
     return getElementTypeOrSelf(sum.getOutput()).isF32();
   }

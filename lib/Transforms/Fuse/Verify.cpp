@@ -31,8 +31,8 @@ bool mayTie(Operation *op, Value result, Value argument) {
                       });
 }
 
-/// Checks that a kernel contains only operations that may share a kernel, and
-/// has the code generator for them.
+/// Checks that the operations of a kernel may share a kernel, and that the
+/// kernel names the code generator for these operations.
 LogicalResult verifyKernel(planir::KernelOp kernel,
                            const codegen::FusionRules &rules) {
   Block &body = kernel.getBody().front();

@@ -13,8 +13,8 @@ using namespace heddle;
 
 namespace {
 
-/// The arguments whose memory a function overwrites, each with the index of the
-/// result that is then in it.
+/// Pairs of an argument whose memory a function overwrites, and the result that
+/// is in this memory afterwards. Both are given by index.
 using Ties = SmallVector<std::pair<unsigned, unsigned>>;
 
 class TiesVerifier {
@@ -32,8 +32,8 @@ public:
   }
 
 private:
-  /// Verifies a function, once for all its callers. Functions are not
-  /// recursive.
+  /// Verifies a function once, although it may have several callers. Functions
+  /// are not recursive.
   LogicalResult visit(Operation *function, Region &body) {
     if (!tiesOfFunction.try_emplace(function).second)
       return success();
@@ -117,8 +117,8 @@ private:
     return refuse(op, number) << "the function's, and returns no result for it";
   }
 
-  /// Whether `last` is in the same memory as `first`, because each value in
-  /// between was computed in place of the one before.
+  /// Whether `last` is in the same memory as `first`, because each value on the
+  /// way from `first` to `last` was computed in the memory of the value before.
   bool leads(Value first, Value last) {
     while (last != first) {
       Operation *made = last.getDefiningOp();
@@ -135,9 +135,9 @@ private:
     return true;
   }
 
-  /// Checks that a state is written again after a launch overwrote its old
-  /// value, before anything reads it. The new value may be another one than the
-  /// launch's result, for example a sum over pipeline stages that share a
+  /// Checks that a state whose old value a launch overwrote is written again
+  /// before anything reads the state. The new value may differ from the
+  /// launch's result. It is for example a sum over pipeline stages that share a
   /// parameter.
   LogicalResult verifyState(Operation *op, unsigned number, nn::GetOp get) {
     for (Operation *next = op->getNextNode(); next;

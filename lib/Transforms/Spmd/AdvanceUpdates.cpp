@@ -96,9 +96,9 @@ private:
   // Which updates can move
   //===--------------------------------------------------------------------===//
 
-  /// Returns the operations that read a state and slice this rank's part of it,
-  /// if `flat` is computed so. Returns nothing if it is computed otherwise, for
-  /// example by a reduction of gradients after the loop.
+  /// If `flat` is this rank's part of a state, returns the operations that read
+  /// the state and slice that part. Returns an empty list if `flat` is computed
+  /// otherwise, for example by a reduction of gradients after the loop.
   static SmallVector<Operation *> readOf(Value flat) {
     SmallVector<Operation *> ops;
     for (Operation *op = flat.getDefiningOp();
@@ -167,8 +167,9 @@ private:
     return since;
   }
 
-  /// Whether one of the states that `get` reads is written after the loop and
-  /// before `op`; with `all`, whether all of them are.
+  /// Whether at least one of the states that `get` reads is written after the
+  /// loop and before `op`. If `all` is true, every one of these states must be
+  /// written there.
   bool isRewritten(nn::GetOp get, Operation *op, bool all = false) {
     llvm::StringSet<> since = writtenAfterLoop(op);
     auto isAmong = [&](StringRef state) { return since.contains(state); };
@@ -176,11 +177,11 @@ private:
     return all ? llvm::all_of(states, isAmong) : llvm::any_of(states, isAmong);
   }
 
-  /// Whether an update can move into the loop: its states are offloaded, its
-  /// gradients are not, and everything that it reads is final at the end of the
-  /// loop. With `inPart`, some of its gradients may be written after the loop:
-  /// the update is split later, and only the updates of the other gradients
-  /// move.
+  /// Whether an update can move into the loop. Its states must be offloaded,
+  /// its gradients must not be, and everything that the update reads must be
+  /// final at the end of the loop. If `inPart` is true, some of its gradients
+  /// may be written after the loop. Then the update is split later, and only
+  /// the updates of the other gradients move.
   bool mayMove(nn::UpdateOp update, bool inPart = false) {
     std::optional<SmallVector<Operation *>> writes = spmd::writesOf(update);
     if (!writes || !isAlone(update, *writes) ||
@@ -247,15 +248,15 @@ private:
     return part;
   }
 
-  /// Returns the later of two operations in the loop's body. Null for `a`
-  /// counts as earlier than every operation.
+  /// Returns the later of two operations in the loop's body. `a` may be null,
+  /// and then `b` is returned.
   Operation *later(Operation *a, Operation *b) const {
     b = body->findAncestorOpInBlock(*b);
     return !a || a->isBeforeInBlock(b) ? b : a;
   }
 
-  /// Returns the last operation that reads a value or a part of it, or `last`
-  /// if that comes later.
+  /// Returns the last operation that reads `value` or a part of it. Returns
+  /// `last` if `last` comes later.
   Operation *lastRead(Value value, Operation *last) {
     for (Operation *user : value.getUsers()) {
       last = later(last, user);
@@ -296,7 +297,8 @@ private:
     return last;
   }
 
-  /// Moves the operations that compute a scalar to before the loop.
+  /// Moves the operations that compute a scalar to before the loop, so that
+  /// updates in the loop can use the scalar.
   void precede(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || op->isBeforeInBlock(loop))

@@ -44,9 +44,11 @@ SmallVector<std::pair<int64_t, int64_t>> piecesOf(int64_t count, int64_t most) {
   return result;
 }
 
-/// Divides the tokens of a region into chunks of at most `most` tokens: whole
-/// rows, if a row has at most `most` tokens; otherwise the same range of
-/// positions of all rows, or, if there are more than `most` rows, of one row.
+/// Divides the tokens of a region into chunks of at most `most` tokens. If a
+/// row has at most `most` tokens, each chunk has one or more complete rows.
+/// Otherwise each chunk has the same range of positions of all rows. If there
+/// are more than `most` rows, such a chunk would be too large, and each chunk
+/// has a range of positions of one row.
 SmallVector<Chunk> chunksOf(const TokenRegion &region, int64_t most) {
   bool wholeRows = most >= region.tokens, allRows = most >= region.rows;
   int64_t rows = wholeRows ? most / region.tokens : allRows ? region.rows : 1;
@@ -99,8 +101,8 @@ public:
   }
 
 private:
-  /// Returns the operation that defines a value, if it comes after the region's
-  /// first operation but is not in the region; otherwise null.
+  /// Returns the operation that defines `value` if it comes after the region's
+  /// first operation and is not in the region. Otherwise returns null.
   Operation *laterMaker(Value value) const {
     Operation *op = value.getDefiningOp();
     bool isLater = op && op->getBlock() == first->getBlock() &&
@@ -139,8 +141,8 @@ private:
   }
 
   /// Returns the type of a chunk's slice of a value. The value has one entry
-  /// for each token. If it was all-gathered, it has one for each token and
-  /// rank.
+  /// for each token. If the value was all-gathered, it has such an entry for
+  /// each rank.
   RankedTensorType partType(Value value, const Chunk &chunk) const {
     auto type = cast<RankedTensorType>(value.getType());
     SmallVector<int64_t> shape(type.getShape());
@@ -192,15 +194,15 @@ private:
     }
   }
 
-  /// Lets a chunk's sums over tokens start with those of the chunk before, in
-  /// f32, so that only the final sum is rounded.
+  /// Lets a chunk's sums over tokens start with the sums of the previous chunk.
+  /// The sums are kept in f32, so that only the final sum is rounded.
   void addUp(Operation *op, Operation *copy) {
     SmallVector<nn::Init> originals = nn::sumsOf(op);
     for (auto [index, original] : llvm::enumerate(originals)) {
       if (splits[op].results[cast<OpResult>(original.result).getResultNumber()])
         continue;
-      // Ask for the sums again each time: adding an operand moves the operands
-      // after it.
+      // Ask for the list of sums again each time, because adding an operand
+      // moves the operands after it.
       nn::Init sum = nn::sumsOf(copy)[index];
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPoint(copy);

@@ -15,8 +15,8 @@ using namespace heddle;
 using namespace heddle::spmd;
 
 /// Whether an operation only computes an index, such as a constant or the
-/// rank's index. A function then computes the index itself instead of getting
-/// it as an argument.
+/// rank's index. A new function contains a copy of such an operation, so that
+/// the index need not be passed as an argument.
 static bool isScalar(Operation *op) {
   return op->getNumRegions() == 0 && isMemoryEffectFree(op) &&
          llvm::none_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);

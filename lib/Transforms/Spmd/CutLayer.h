@@ -17,8 +17,9 @@
 
 namespace heddle::spmd {
 
-/// A layer that was split at some matrix products has such steps: either one of
-/// these products, or a function with the operations between two of them.
+/// A step of a layer that was split at some of its matrix products. A step is
+/// either one of these products, or a function with the operations between two
+/// of them.
 struct LayerStep {
   /// The matrix product; null if this step is the function `piece`.
   mlir::Operation *product = nullptr;

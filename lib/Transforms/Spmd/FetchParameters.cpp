@@ -28,9 +28,9 @@ namespace heddle {
 
 namespace {
 
-/// The largest distance, in bytes, of two states that one transfer fetches
-/// together with the bytes between them. A second transfer would cost as much
-/// as those bytes.
+/// Two states are fetched with one transfer if at most this many bytes are
+/// between them. The bytes between them are then transferred too, which costs
+/// at most as much as a second transfer.
 constexpr int64_t mostBetween = 16 * pageBytes;
 
 /// A transfer, and the last operation found so far that reads the fetched
@@ -117,7 +117,7 @@ private:
   }
 
   /// Moves the insertion point to after the operation that computes `value`, if
-  /// that is later in the block.
+  /// that operation comes later in the block than the insertion point.
   void goAfter(Value value) {
     Operation *made = value ? value.getDefiningOp() : nullptr;
     if (made && made->getBlock() == &block &&
@@ -155,9 +155,10 @@ private:
     }
   }
 
-  /// Returns the number of fetched elements that are in memory at `op`: those
-  /// fetched before it that it or a later operation reads. Null: all fetched
-  /// elements that any operation reads.
+  /// Returns the number of fetched elements that are in memory at `op`. These
+  /// were fetched before `op`, and are read by `op` or by a later operation. If
+  /// `op` is null, returns the number of all fetched elements that any
+  /// operation reads.
   int64_t elementsAt(Operation *op) {
     int64_t elements = 0;
     for (const auto &[run, lastReader] : runs)
@@ -171,14 +172,15 @@ private:
   void fetch(Operation &reader, Fetched &fetched) {
     FetchRange &run = fetched.run;
     auto flat = cast<RankedTensorType>(run.bucket.getType());
-    // Direct I/O begins at pages.
+    // Fetch from the beginning of a page, because direct I/O requires it.
     int64_t page = pageBytes / dist::byteSize(flat.getElementType());
     int64_t lead = run.first % page;
     auto type = flat.clone({lead + run.end - run.first});
     nn::CallOp previous = neighbour(&reader, /*before=*/true);
     int64_t size = run.end - run.first;
-    // The step's own block only updates parameters, after all forward and
-    // backward passes: it has no layer to overlap with.
+    // If the block is that of the step itself, it only updates parameters,
+    // after all forward and backward passes. It has no layer with which the
+    // fetch could overlap.
     bool isEarly = !isUpdate && size <= strategy.prefetchBucketSize &&
                    (strategy.maxLiveParameters == dist::Strategy::noLimit ||
                     size + elementsAt(previous) <= strategy.maxLiveParameters);
@@ -214,7 +216,8 @@ private:
     builder.create<dist::StoreOp>(set.getLoc(), set.getState(), 0,
                                   set.getValue());
     builder.create<dist::FlushOp>(set.getLoc(), 0);
-    // Copies that were fetched before the store are out of date.
+    // Fetched copies of the bucket are out of date after the store, so forget
+    // them.
     nn::BucketOp bucket = offsets.lookup(set.getState()).bucket;
     for (const auto &entry : offsets)
       if (entry.second.bucket == bucket)
@@ -230,8 +233,8 @@ private:
   /// Whether the block holds the updates after all forward and backward passes.
   bool isUpdate;
   std::list<Fetched> runs;
-  /// For each state: the fetched value that is in memory, and the transfer that
-  /// fetched it.
+  /// For each state whose fetched value is in memory: the value, and the
+  /// transfer that fetched it.
   llvm::StringMap<std::pair<Value, Fetched *>> here;
   /// The first operation of the block before any fetch was inserted.
   Operation *first = nullptr;

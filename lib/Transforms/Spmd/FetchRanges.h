@@ -51,10 +51,10 @@ std::vector<FetchRange> fetchRangesOf(const llvm::StringMap<nn::GetOp> &gets,
                                       const BucketOffsets &offsets,
                                       int64_t mostBetween);
 
-/// Whether an embedding fetches the rows of its tokens instead of its table,
-/// which begins at `element` of an offloaded bucket. It does if the transfer of
-/// these rows has fewer bytes than the table, and a row has at most
-/// `mostRowBytes`.
+/// Whether an embedding fetches only the rows of its tokens instead of the
+/// complete table, which begins at `element` of an offloaded bucket. It does so
+/// if the rows have fewer bytes in the transfer than the table, and a row has
+/// at most `mostRowBytes`.
 bool fetchesRows(nn::EmbeddingOp embedding, int64_t element);
 
 /// Unpacks the members of a range from `whole`, a value that holds the bucket's

@@ -56,7 +56,8 @@ struct HostUpdate {
 struct StateTile {
   HostUpdate *update;
   int64_t number, first, elements;
-  /// For each operand, its pending move to the host; null if it does not move.
+  /// For each operand, the result of its pending move to the host. Null if the
+  /// operand does not move.
   SmallVector<Value> moved;
   nn::UpdateOp made;
 };
@@ -109,7 +110,7 @@ public:
 
 private:
   /// Whether an operation, or a user of its results, writes a scalar state
-  /// whose old value is still being moved to the host.
+  /// while the old value of the state is still being moved to the host.
   bool writesNumber(Operation &op) const {
     auto set = dyn_cast<nn::SetOp>(op);
     if (!set)
@@ -122,9 +123,9 @@ private:
     });
   }
 
-  /// Sets the insertion point for the waits for the last tiles. It is the end
-  /// of the block, or an operation before it that overwrites memory which the
-  /// host may still read.
+  /// Sets the insertion point for the waits for the last tiles. If an operation
+  /// overwrites memory that the host may still read, the insertion point is
+  /// before this operation. Otherwise it is the end of the block.
   void toEnd() {
     for (Operation *op = updates.back().op->getNextNode(); op;
          op = op->getNextNode())
@@ -207,7 +208,7 @@ private:
     });
   }
 
-  /// Starts to move those results of a tile to the device that the device
+  /// Starts to move results of a tile back to the device: those that the device
   /// computes with.
   void giveBack(StateTile &tile) {
     SmallVector<Return> &back = returns.emplace_back();
@@ -337,8 +338,8 @@ private:
     return anyOnHost;
   }
 
-  /// The number of elements of which a tile's size must be a multiple, so that
-  /// each result on file has whole pages.
+  /// Returns the number of elements of which a tile's size must be a multiple.
+  /// The number is chosen so that each result on file has whole pages.
   static int64_t unitOf(ArrayRef<nn::UpdateOp> updates,
                         const SymbolTable &symbols) {
     int64_t unit = spmd::tileUnit;
@@ -351,10 +352,11 @@ private:
     return unit;
   }
 
-  /// Chooses the first updates of the list, with at most `most` elements in
-  /// sum. The first update that would exceed this is split into updates of
-  /// about `size` elements, of which the first ones are chosen too. An update
-  /// with results on file is not split: the parts would not begin at pages.
+  /// Chooses updates from the beginning of the list, with at most `most`
+  /// elements together. The first update that would exceed this limit is split
+  /// into updates of about `size` elements, and as many of these as fit are
+  /// chosen too. An update with results on file is not split, because its parts
+  /// would not begin at pages.
   static SmallVector<nn::UpdateOp> choose(SmallVector<nn::UpdateOp> updates,
                                           double most, int64_t size,
                                           const SymbolTable &symbols,

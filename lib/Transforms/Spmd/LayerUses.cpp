@@ -13,8 +13,9 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::spmd;
 
-/// Whether `call` computes a later part of the layer whose first part the call
-/// `layer` computes. Its path extends that of the layer: h.0.1 extends h.0.
+/// Whether the call `call` computes a later part of a layer, of which the call
+/// `layer` computes the first part. The path of `call` then extends the path of
+/// `layer`, as h.0.1 extends h.0.
 static bool isPieceOf(nn::CallOp call, Operation *layer) {
   StringRef path = call.getPath();
   return path.consume_front(cast<nn::CallOp>(layer).getPath()) &&
@@ -41,7 +42,9 @@ SmallVector<Value> LayerUses::activations() const {
   for (Operation &op : body) {
     if (!last || last->isBeforeInBlock(&op))
       break;
-    // A part of an activation is an activation, too. A part of a weight is not.
+    // If the operation takes or packs parts of values, its result is an
+    // activation only if an operand is an activation. Parts of a weight are not
+    // activations.
     bool passesOn =
         isa<dist::DistDialect>(op.getDialect()) || isa<nn::PackOp>(op);
     // The rows that an embedding fetches are an activation, although its table

@@ -30,34 +30,35 @@ constexpr llvm::StringLiteral activationsReason = "activations";
 /// stage's forward or backward pass.
 class LayerUses {
 public:
-  /// Collects the calls of layers. If a layer has a tiled product, only the
-  /// call of its first part counts; the other calls have longer paths, such as
-  /// h.0.1 in the layer h.0. No calls may be added or removed while this object
-  /// exists.
+  /// Collects the calls of layers. If a layer has a product that is computed in
+  /// tiles, several calls compute the layer. Then only the first call counts;
+  /// the others have longer paths, such as h.0.1 in the layer h.0. No calls may
+  /// be added or removed while this object exists.
   explicit LayerUses(mlir::Block &block);
 
   mlir::Block &block() const { return body; }
 
   /// Returns the activations of the forward pass in order. These are all values
   /// that are computed before the backward pass, except weights and values that
-  /// are computed only from weights.
+  /// depend on nothing but weights.
   llvm::SmallVector<mlir::Value> activations() const;
 
   /// Returns the operations of the block that use a value, in their order.
   llvm::SmallVector<mlir::Operation *> users(mlir::Value value) const;
 
-  /// Returns the operations that compute and use a value, in groups. If at
-  /// least `minLayersBetween` layers run between two of them, the second begins
-  /// a new group.
+  /// Returns the operations that compute or use a value, in groups. If at least
+  /// `minLayersBetween` layers run between an operation and the next one, the
+  /// next one begins a new group.
   llvm::SmallVector<llvm::SmallVector<mlir::Operation *>>
   uses(mlir::Value value) const;
 
   /// Returns the last layer that runs before the operation, or null.
   mlir::Operation *layerBefore(mlir::Operation *op) const;
 
-  /// Sets the insertion point for the transfer of a value that `use` reads:
-  /// before the layer that precedes `use`. If no layer does: after the
-  /// operation `made`, or, if that is null, at the beginning of the block.
+  /// Sets the insertion point for the transfer of a value that `use` reads. It
+  /// is before the layer that precedes `use`. If no layer does, it is after the
+  /// operation `made`. If `made` is null too, it is at the beginning of the
+  /// block.
   void setBeforeUse(mlir::OpBuilder &builder, mlir::Operation *use,
                     mlir::Operation *made) const;
 

@@ -13,8 +13,9 @@
 
 namespace heddle::spmd {
 
-/// Returns the nearest call of a layer in the block of an operation, before it
-/// (`before`) or after it; null if there is none.
+/// Returns the nearest call of a layer in the same block as `op`: the one
+/// before `op` if `before` is true, otherwise the one after it. Null if there
+/// is none.
 inline nn::CallOp neighbour(mlir::Operation *op, bool before) {
   while ((op = before ? op->getPrevNode() : op->getNextNode()))
     if (auto call = llvm::dyn_cast<nn::CallOp>(op))
@@ -26,9 +27,9 @@ inline nn::CallOp neighbour(mlir::Operation *op, bool before) {
 /// passes.
 llvm::SmallVector<mlir::Block *> blocksOf(nn::StepOp step);
 
-/// Inserts waits for the stores of a block. A store is waited for after the
-/// next layer, with which it overlaps. If no layer follows, it is waited for at
-/// the end of the block.
+/// Inserts waits for the stores of a block. The wait for a store comes after
+/// the layer that follows the store, so that the store overlaps with this
+/// layer. If no layer follows, the wait is at the end of the block.
 void waitForStores(mlir::Block &block,
                    llvm::SmallVector<mlir::Operation *> stores);
 

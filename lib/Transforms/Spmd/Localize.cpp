@@ -35,7 +35,8 @@ public:
 
   void run() {
     noteRules();
-    // notePorts reads shardings, which localizeBoundary removes.
+    // notePorts must run first: it reads shardings, which localizeBoundary
+    // removes.
     for (auto step : model.getOps<nn::StepOp>())
       notePorts(step);
     for (auto function : model.getOps<nn::FuncOp>())
@@ -128,10 +129,10 @@ private:
       step.setPortsAttr(ports.getDictionary(model.getContext()));
   }
 
-  /// Returns the segments of a value's last dimension, each of which is split
-  /// over ranks by itself, for example queries, keys and values of a fused
-  /// projection. The users of the value know the segments, or else the layer
-  /// that returns it.
+  /// Returns the segments of a value's last dimension, for example the queries,
+  /// keys and values of a fused projection. Each segment is split over ranks by
+  /// itself. The segments are found at the users of the value, or else in the
+  /// layer that returns it.
   SmallVector<int64_t> segmentsOf(Value value) {
     unsigned last = cast<RankedTensorType>(value.getType()).getRank() - 1;
     for (OpOperand &use : value.getUses()) {
@@ -188,7 +189,8 @@ private:
     bucket.setType(RankedTensorType::get({elements / parts}, element));
   }
 
-  /// The type of the state or bucket of that name, or of one slot of it.
+  /// Returns the type of the state or bucket of that name. If `slot` is true,
+  /// returns the type of one slot of the state.
   Type typeOf(FlatSymbolRefAttr name, bool slot) {
     Operation *symbol = symbols.lookup(name.getValue());
     auto type = cast<RankedTensorType>(
@@ -261,8 +263,8 @@ private:
     for (Type member : pack.getMembers().getTypes())
       now +=
           nn::paddedElements(cast<RankedTensorType>(member).getNumElements());
-    // If ranks split a flat tensor, it is padded to parts of equal size. If
-    // they only all-reduce it, it is not padded.
+    // If ranks split the flat tensor, pad it so that their parts have equal
+    // sizes. If they only all-reduce it, it needs no padding.
     int64_t parts = 1;
     for (Operation *user : pack->getUsers())
       if (auto reshard = dyn_cast<dist::ReshardOp>(user))
@@ -321,8 +323,8 @@ private:
       return;
     for (auto [result, sharding] : llvm::zip(op.getResults(), shardings))
       result.setType(local(result.getType(), sharding));
-    // The result of an element-wise operation has the shape of its operands.
-    // For flat tensors the local shape does not follow from the global one,
+    // The result of an element-wise operation gets the shape of its operands.
+    // For a flat tensor the local shape cannot be derived from the global one,
     // because each member is padded by itself.
     if (op.hasTrait<nn::Elementwise>())
       takeShape(op);

@@ -13,13 +13,13 @@
 
 namespace heddle::spmd {
 
-/// Splits a loop over micro-batches in two: the first `count` micro-batches get
-/// a new loop before it. `count` must be less than the number of all. Returns
-/// the new loop.
+/// Splits a loop over micro-batches in two. A new loop before `loop` runs the
+/// first `count` micro-batches, and `loop` runs the others. `count` must be
+/// less than the number of all micro-batches. Returns the new loop.
 nn::MicroBatchesOp splitFirst(nn::MicroBatchesOp loop, int64_t count);
 
-/// Whether `--dump` keeps values of micro-batches. They are written to one
-/// buffer with an entry for each iteration of the loop, so that the loop must
+/// Whether `--dump` keeps values of micro-batches. These values are written to
+/// one buffer with an entry for each iteration of the loop. Such a loop must
 /// not be split.
 bool keepsValues(nn::StepOp step);
 

@@ -56,8 +56,9 @@ private:
     return wait;
   }
 
-  /// The number of elements of the parameters that are all-gathered before the
-  /// layer and used by it or by later operations.
+  /// Returns the number of elements of all-gathered parameters that are in
+  /// memory during the layer. These parameters were gathered before the layer,
+  /// and the layer or a later operation uses them.
   static int64_t gatheredAt(nn::CallOp layer) {
     Block *block = layer->getBlock();
     int64_t elements = 0;
@@ -77,8 +78,9 @@ private:
     return elements;
   }
 
-  /// Whether an all-gather may start early, so that it overlaps with the layer
-  /// `meanwhile`, within the strategy's limits on gathered parameters.
+  /// Whether an all-gather of parameters may start early, so that it overlaps
+  /// with the layer `meanwhile`. The gathered parameters must stay within the
+  /// strategy's limits.
   static bool mayPrefetch(dist::AllGatherOp gather, nn::CallOp meanwhile,
                           const dist::Strategy &strategy) {
     int64_t size = elementsOf(gather.getOutput().getType());

@@ -53,9 +53,10 @@ public:
   }
 
 private:
-  /// Returns how a value is flattened and split. Returns nullopt if tensor
-  /// ranks hold different parts of it already, or if it is smaller than a page.
-  /// The flat tensor has the flattened and padded values of all ranks.
+  /// Returns how a value is flattened and split over tensor ranks. Returns
+  /// nullopt if tensor ranks hold different parts of the value already, or if
+  /// the value is smaller than a page. The flat tensor contains the flattened
+  /// and padded values of all ranks.
   std::optional<Flat> flatOf(Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (!type || !isa<FloatType>(type.getElementType()))
@@ -84,8 +85,8 @@ private:
                 splitBy({builder.getArrayAttr(axes)})};
   }
 
-  /// The sharding with these axes for the dimensions of a tensor, which is no
-  /// partial sum.
+  /// Returns the sharding that splits the dimensions of a tensor over the axes
+  /// `dims`. The tensor is no partial sum.
   TensorShardingAttr splitBy(ArrayRef<Attribute> dims) {
     return TensorShardingAttr::get(model.getContext(),
                                    builder.getArrayAttr(dims),
@@ -100,8 +101,8 @@ private:
         DenseI64ArrayAttr());
   }
 
-  /// Copies this rank's part of a value, so that the memory of the whole value
-  /// becomes free.
+  /// Copies this rank's part of a value. After that the memory of the whole
+  /// value can be used for other values.
   Value cut(Value value, const Flat &flat) {
     Location loc = value.getLoc();
     Value whole = builder.create<nn::PackOp>(loc, flat.type, value);
@@ -141,8 +142,8 @@ private:
     }
   }
 
-  /// Splits values that a forward pass of a pipeline stage saves for its
-  /// backward pass.
+  /// Splits the values that a forward pass of a pipeline stage saves in slots
+  /// of a state for its backward pass.
   void partSlots() {
     llvm::StringSet<> saved = savedSlots(model);
     SmallVector<nn::SetOp> sets;

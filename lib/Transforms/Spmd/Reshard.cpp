@@ -82,9 +82,9 @@ private:
                                 segmentsIn(type), UnitAttr());
   }
 
-  /// Returns the segments of the last dimension for a collective that makes a
-  /// value of `type`. Their sizes on the rank are smaller than those of the
-  /// reshard if other axes have split them.
+  /// Returns the sizes of the last dimension's segments for a collective that
+  /// makes a value of `type`. They are smaller than those of the reshard if
+  /// axes other than the collective's have split the dimension already.
   DenseI64ArrayAttr segmentsIn(RankedTensorType type) {
     auto whole = reshard.getSegments();
     if (!whole || type.getRank() == 0)
@@ -105,8 +105,8 @@ private:
     for (Attribute axis : reshard.getFrom().getUnreduced())
       if (!llvm::is_contained(reshard.getTo().getUnreduced(), axis))
         sums.push_back(axis);
-    // If a summed axis splits a dimension of the result, a reduce-scatter along
-    // that dimension sums and splits at once.
+    // If an axis of the sum splits a dimension of the result, a reduce-scatter
+    // along that dimension sums and splits at once.
     for (auto [dim, axes] : llvm::enumerate(wanted)) {
       Axes scattered;
       for (Attribute axis : axes)
@@ -127,9 +127,9 @@ private:
       create<dist::AllReduceOp>(cast<RankedTensorType>(value.getType()), sums);
   }
 
-  /// Moves axes between dimensions by all-to-alls. An axis moves if it is the
-  /// innermost axis of one dimension, and the only axis that another dimension
-  /// still needs.
+  /// Moves mesh axes from one dimension of the tensor to another by
+  /// all-to-alls. An axis moves if it is the innermost axis of the one
+  /// dimension, and the only axis that the other dimension still needs.
   void exchange() {
     for (size_t from = 0; from < now.size(); ++from)
       for (size_t to = 0; to < now.size(); ++to) {

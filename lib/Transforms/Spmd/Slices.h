@@ -26,9 +26,9 @@ inline mlir::Value sliceOf(mlir::OpBuilder &builder, mlir::Value value,
                                      mlir::ArrayAttr());
 }
 
-/// Splits a flat value into adjacent parts of the sizes `sizes`. For a part
-/// that is the whole value, the value itself is returned. For a part of size 0,
-/// null is returned.
+/// Splits a flat value into adjacent parts of the given sizes. If a part is the
+/// whole value, the value itself is returned for it. If a part has the size 0,
+/// null is returned for it.
 inline llvm::SmallVector<mlir::Value> cutFlat(mlir::OpBuilder &builder,
                                               mlir::Location loc,
                                               mlir::Value flat,

@@ -27,8 +27,9 @@ namespace heddle {
 
 namespace {
 
-/// For each read of gradients in the body of a loop, how many of the states
-/// that it reads the body has already written.
+/// Lists the reads of gradients in the body of a loop. For each read it has the
+/// number of states that the body has written before the read, among those that
+/// it reads.
 class FirstReads {
 public:
   FirstReads(Block &body, const SymbolTable &symbols) : symbols(symbols) {
@@ -42,8 +43,9 @@ public:
   }
 
   /// Whether the body can begin with zeros instead of reading the gradients
-  /// `name`. It can if the body writes all of them, and no read covers both
-  /// written gradients and gradients that are only written later.
+  /// `name`. For this the body must write all of these gradients. Also no read
+  /// may cover both gradients that are written before it and gradients that are
+  /// written only after it.
   bool canStart(StringRef name) const {
     return numWritten(name) == statesOf(symbols, name).size() &&
            llvm::all_of(reads, [&](const Read &read) {
@@ -63,7 +65,8 @@ public:
 private:
   struct Read {
     mutable nn::GetOp get;
-    /// How many of the states that the operation reads were written before it.
+    /// Among the states that the operation reads, the number of those that the
+    /// body has written before it.
     size_t written;
   };
 
@@ -110,8 +113,8 @@ private:
     if (loop.getCount() > 1)
       loop = splitFirst(loop, 1);
     FirstReads first(loop->getRegion(0).front(), symbols);
-    // A bucket and its members may both be set to zero before the loop; their
-    // reads are collected only once.
+    // A bucket and its members may both be set to zero before the loop. The set
+    // contains each of their reads only once.
     llvm::SetVector<Operation *> gets;
     for (nn::SetOp set : zeros)
       first.appendTo(gets, set.getState());

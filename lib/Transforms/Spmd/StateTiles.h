@@ -22,23 +22,25 @@ namespace heddle::spmd {
 constexpr int64_t pageBytes = 4096;
 /// The number of f32 elements in a page of direct I/O.
 constexpr int64_t tileUnit = pageBytes / 4;
-/// The smallest tile, in elements. A request for fewer bytes takes as long.
+/// The smallest tile, in elements. A smaller request to a disk takes as long as
+/// a request of this size.
 constexpr int64_t leastTile = 256 * tileUnit;
 /// The number of tiles, in all updates of a step together, that `tileElements`
 /// aims at. A step then has few commands, and the buffers of tiles are small
 /// compared with the states.
 constexpr int64_t fewTiles = 64;
 /// The largest tile in elements, unless there would then be more than
-/// `mostTiles`. In f32 it has four times as many bytes as are in flight between
-/// a disk and memory; larger tiles would be no faster.
+/// `mostTiles` tiles. In f32 such a tile has four times as many bytes as are in
+/// flight between a disk and memory, so larger tiles would be no faster.
 constexpr int64_t largestTile = int64_t(16) << 20;
 /// The largest number of tiles. With more of them a plan would have too many
 /// commands.
 constexpr int64_t mostTiles = 128;
 
 /// Returns the number of elements of a tile, for states with `total` elements
-/// that are updated in one step. Unless `most` (`sub_group_size`) is 0, it is
-/// the upper limit. DeepSpeed's default of 1e9 would make one tile of most
+/// that are updated in one step. `most` is the setting `sub_group_size`, which
+/// limits the size of a tile unless it is 0. The size is often smaller than
+/// this limit, because DeepSpeed's default of 1e9 would make one tile of most
 /// models.
 inline int64_t tileElements(int64_t most, int64_t total) {
   int64_t size = std::max(

@@ -44,9 +44,9 @@ RankedTensorType slotsFor(RankedTensorType type, int64_t slots) {
       type.getElementType());
 }
 
-/// The offloaded states that hold activations of one block. All blocks use the
-/// same states, because blocks run one after the other, and each reads only
-/// what it stored itself.
+/// The offloaded states that hold activations of a block between their store
+/// and their fetch. All blocks use the same states, because blocks run one
+/// after the other, and each block reads only what it stored itself.
 class Slots {
 public:
   Slots(nn::ModelOp model, SymbolTable &symbols, nn::MemoryKind kind)
@@ -81,7 +81,8 @@ private:
   SymbolTable &symbols;
   nn::MemoryKind kind;
   DenseMap<Type, SmallVector<StringRef>> names;
-  /// For each type, how many of its states the block uses so far.
+  /// For each type, the number of states of this type that the block uses so
+  /// far.
   DenseMap<Type, size_t> used;
 };
 
@@ -230,8 +231,8 @@ private:
                                         slots.getElementType());
       if (bytesOf(slot) < pageBytes)
         continue;
-      // The state is no longer a shard of a whole tensor, because its slots are
-      // padded to pages.
+      // The slots of the state are now padded to pages, so the state is no
+      // longer a shard of a whole tensor.
       state.removeWholeAttr();
       state.removeStorageAttr();
       state.removeSegmentsAttr();

@@ -42,17 +42,17 @@ struct GradientRange {
 };
 
 /// The pages of offloaded buckets to which a step has already written
-/// something, as pairs of bucket and page number. The page number `everyPage`
-/// stands for all pages of a bucket.
+/// something. A page is given by its bucket and its index in the bucket's file.
+/// The index `everyPage` stands for all pages of a bucket.
 using Pages = std::set<std::pair<StringRef, int64_t>>;
 constexpr int64_t everyPage = -1;
 
 /// Inserts the fetches and stores for the gradients of one block.
 class Streamer {
 public:
-  /// `tile`: the number of zeros that are stored at a time. `written`: the
-  /// pages to which earlier blocks have written; the pages that this block
-  /// writes are added.
+  /// `tile` is the number of zeros that are stored with one transfer. `written`
+  /// has the pages to which earlier blocks have written, and the pages that
+  /// this block writes are added to it.
   Streamer(Block &block, const SymbolTable &symbols,
            const BucketOffsets &offsets, int64_t tile, Pages &written)
       : block(block), symbols(symbols), offsets(offsets), tile(tile),
@@ -121,8 +121,8 @@ private:
   // Fetches
   //===--------------------------------------------------------------------===//
 
-  /// Fetches gradients for `reader`. The fetch starts one layer earlier than
-  /// the reader.
+  /// Fetches the gradients `reads` for the operation `reader`. The fetch starts
+  /// one layer before the reader.
   void fetch(Operation &reader, ArrayRef<OpOperand *> reads) {
     llvm::StringMap<nn::GetOp> gets;
     for (OpOperand *read : reads)
@@ -252,10 +252,10 @@ private:
            }));
   }
 
-  /// Makes one flat value from adjacent gradients. If one transfer fetched
-  /// them, they are adjacent in memory already. Otherwise they are packed after
-  /// `lead` unused elements, so that each page of the file begins at a page of
-  /// memory.
+  /// Makes one flat value from adjacent gradients. If one transfer fetched the
+  /// gradients, they are adjacent in memory already. Otherwise they are packed
+  /// after `lead` unused elements, so that each page of the file is written
+  /// from the beginning of a page of memory.
   GradientRange pieceOf(ArrayRef<nn::SetOp> group) {
     nn::SetOp begin = group.front();
     Location loc = begin.getLoc();
@@ -306,9 +306,9 @@ private:
       storeEdge({piece.bucket, end, piece.end, parts[3]});
   }
 
-  /// Stores a page of the file of which this block computed only parts,
-  /// `pieces`. The other parts are fetched from the file, or are zero if
-  /// nothing was stored to the page before.
+  /// Stores a page of the file of which this block computed only the parts
+  /// `pieces`. The other parts are fetched from the file. If nothing was stored
+  /// to the page before, the other parts are filled with zeros.
   void storeAmong(int64_t number, ArrayRef<GradientRange> pieces) {
     nn::BucketOp bucket = pieces.front().bucket;
     Location loc = pieces.front().flat.getLoc();
@@ -321,8 +321,9 @@ private:
     }
     sizes.push_back(begin + type.getNumElements() - next);
     StringRef name = bucket.getSymName();
-    // A block outside of loops comes after all loops, which have written their
-    // parts of the page.
+    // Whether the file already has other parts of the page. If the block is not
+    // in a loop, it comes after all loops, which have written their parts of
+    // the page.
     bool isThere = isStep || !written.insert({name, number}).second ||
                    written.count({name, everyPage}) > 0;
     Value rest;
@@ -385,7 +386,8 @@ private:
   OpBuilder builder;
   llvm::StringMap<Value> fetched; ///< By state: its fetched value.
   SmallVector<nn::SetOp> sets;    ///< Writes that are not stored yet.
-  /// For each bucket and page number of an incomplete page, its parts so far.
+  /// The parts, computed so far, of each page that is not complete. The key is
+  /// the bucket and the index of the page.
   std::map<std::pair<StringRef, int64_t>, SmallVector<GradientRange>> edges;
   SmallVector<Operation *> stores; ///< Stores that nothing waits for yet.
 };

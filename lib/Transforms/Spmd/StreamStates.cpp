@@ -35,21 +35,22 @@ RankedTensorType tileType(Value flat, int64_t elements) {
   return cast<RankedTensorType>(flat.getType()).clone({elements});
 }
 
-/// An operation that is computed in tiles: an update, an element-wise operation
-/// that computes one of its operands, or a sum of squares.
+/// An operation that is computed in tiles. It is an update, an element-wise
+/// operation that computes an operand of an update, or a sum of squares.
 struct Streamed {
   Operation *op;
   int64_t elements = 0; ///< The elements of each flat operand.
-  /// How many elements of an operand make one element of a result: the block
-  /// size for sums of squares, otherwise 1.
+  /// The number of elements of an operand from which one element of a result is
+  /// computed. It is the block size for sums of squares, otherwise 1.
   int64_t unit = 1;
-  /// `sources`: by operand, the offloaded state that it is fetched from, or
-  /// null for an operand in the device's memory. `parts`: by operand, its tiles
-  /// if it is in the device's memory.
+  /// `sources` has for each operand the offloaded state from which its tiles
+  /// are fetched, or null if the operand is in the device's memory. `parts` has
+  /// the tiles of each operand that is in the device's memory.
   SmallVector<FlatSymbolRefAttr> sources;
   SmallVector<SmallVector<Value>> parts;
-  /// `targets`: by result, the write to an offloaded state that is replaced by
-  /// stores of tiles, or null. `results`: by result, its tiles.
+  /// `targets` has for each result its write to an offloaded state, or null if
+  /// there is none. Stores of tiles replace this write. `results` has the tiles
+  /// of each result.
   SmallVector<nn::SetOp> targets;
   SmallVector<SmallVector<Value>> results;
 };
@@ -61,9 +62,9 @@ struct StateTile {
   SmallVector<dist::FetchOp> fetches; ///< By operand: its fetch, or null.
 };
 
-/// Replaces updates of a block by updates of tiles. It takes the updates up to
-/// the first one that reads a state which an earlier one stores: tiles are
-/// fetched ahead, so the fetch of such a state would come before the store.
+/// Replaces updates of a block by updates of tiles. It stops before an update
+/// that reads a state which an earlier update stores. Tiles are fetched ahead,
+/// so such a state would be fetched before it is stored.
 class Streamer {
 public:
   Streamer(Block &block, const SymbolTable &symbols, size_t ahead)
@@ -88,8 +89,9 @@ public:
     }
   }
 
-  /// Replaces the updates by tiles of `size` elements, rounded up to pages. 0:
-  /// chooses the size (StateTiles.h). Returns the number of tiles.
+  /// Replaces the updates by updates of tiles with `size` elements, rounded up
+  /// to pages. If `size` is 0, StateTiles.h chooses the size. Returns the
+  /// number of tiles.
   size_t run(int64_t size) {
     if (updates.empty())
       return 0;
@@ -160,8 +162,8 @@ private:
     return {};
   }
 
-  /// The number of elements in a page, for the narrowest element type that is
-  /// transferred.
+  /// Returns the number of elements in a page of direct I/O, for the narrowest
+  /// element type among the transferred values.
   int64_t pageElements() {
     int64_t elements = 0;
     auto add = [&](StringRef state) {
@@ -261,7 +263,7 @@ private:
     return spmd::cutFlat(builder, update.op->getLoc(), flat, sizes);
   }
 
-  /// Operand number `number` of the update of a tile.
+  /// Returns operand `number` of the update of one tile.
   Value operandOf(const StateTile &tile, unsigned number) {
     Streamed &update = *tile.update;
     Value operand = update.op->getOperand(number);
@@ -312,7 +314,8 @@ private:
   Value join(const Streamed &update, Type type, ArrayRef<Value> parts) {
     if (parts.size() == 1)
       return parts.front();
-    // A kernel on a GPU takes at most some hundred operands.
+    // A kernel on a GPU takes at most some hundred operands, so join the parts
+    // in several steps.
     if (isa<nn::SquareSumsOp>(update.op))
       return spmd::concatOf(builder, llvm::to_vector(parts), 0, /*most=*/128);
     return builder.create<nn::PackOp>(update.op->getLoc(), type, parts);

@@ -33,8 +33,9 @@ StringRef TilePlanner::parameterOf(StringRef name) const {
   return state && state.getParameter() ? *state.getParameter() : name;
 }
 
-/// Describes a value as a weight, which is a state, or a bucket with one member
-/// that ranks all-gather. Returns nullopt if the value is neither.
+/// Describes a value that is a weight. The value must be read from a state, or
+/// ranks must all-gather it from a bucket with one member. Returns nullopt for
+/// every other value.
 std::optional<Weight> TilePlanner::weightOf(Value value) {
   Weight weight;
   if (!isa<RankedTensorType>(value.getType()))
@@ -68,9 +69,9 @@ std::optional<Weight> TilePlanner::weightOf(Value value) {
   return weight;
 }
 
-/// Returns the number of rows of which a tile's size must be a multiple, so
-/// that a sum over tiles has the same bits as one product. AMX adds 32 products
-/// of bf16 in one instruction.
+/// Returns the number of rows of which a tile's size must be a multiple. The
+/// number is such that a sum over tiles has the same bits as one product,
+/// because AMX adds 32 products of bf16 in one instruction.
 static int64_t unitOfSums(const Weight &weight, ArrayRef<Operation *> ops) {
   bool sums = llvm::any_of(ops, [](Operation *op) {
     auto linear = dyn_cast<nn::LinearOp>(op);
@@ -79,9 +80,10 @@ static int64_t unitOfSums(const Weight &weight, ArrayRef<Operation *> ops) {
   return sums && !weight.type.getElementType().isF32() ? 32 : 1;
 }
 
-/// Divides a weight into tiles. If ranks all-gather the weight, each shard has
-/// the same tiles. Otherwise tiles begin at multiples of 64 elements, as
-/// members of flat states do, and have a multiple of `unit` rows.
+/// Divides a weight into tiles. If ranks all-gather the weight, the shards of
+/// all ranks are divided into the same tiles. Otherwise each tile begins at a
+/// multiple of 64 elements, like members of flat states, and the number of its
+/// rows is a multiple of `unit`.
 LogicalResult TilePlanner::cut(Tiling &tiling, StringRef parameter,
                                int64_t unit, bool isOffloaded,
                                Operation *place) {
@@ -128,8 +130,9 @@ LogicalResult TilePlanner::cut(Tiling &tiling, StringRef parameter,
   return success();
 }
 
-/// Describes a layer's result as a gradient that ranks reduce-scatter. Returns
-/// nullopt if it is not such a gradient, or if its bucket has other gradients.
+/// Describes a layer's result that is a gradient which ranks reduce-scatter.
+/// Returns nullopt if the result is no such gradient, or if its bucket has
+/// other gradients too.
 std::optional<Gradient> TilePlanner::gradientOf(OpResult result,
                                                 std::string &parameter) {
   Gradient gradient;
@@ -214,9 +217,9 @@ FailureOr<TilePlan> TilePlanner::planOf(nn::CallOp call) {
   return plan;
 }
 
-/// Whether an embedding is not computed in tiles. A shard of the vocabulary is
-/// not divided further. An embedding that fetches single rows never needs the
-/// whole table.
+/// Whether an embedding is not computed in tiles. If ranks split the
+/// vocabulary, a rank's shard is not divided further. If an embedding fetches
+/// single rows, it never needs the whole table.
 bool TilePlanner::hasNoTiles(nn::EmbeddingOp embedding) {
   std::optional<Weight> weight = weightOf(embedding.getTable());
   return embedding.getFirst() ||

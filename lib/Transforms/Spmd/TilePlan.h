@@ -74,7 +74,8 @@ public:
   /// Returns the products of a layer's call that are computed by tiles. Emits
   /// H0149 if the tiles of ranks that all-gather a weight cannot be equal.
   mlir::FailureOr<TilePlan> planOf(nn::CallOp call);
-  /// Returns the tiles of one product outside of layers, for example the head.
+  /// Returns the tiles of one product outside of layers, for example of the
+  /// head that computes the logits.
   mlir::FailureOr<TilePlan> planOf(mlir::Operation *product);
 
   /// Names of weights that products read: `found` has those with tiles,
@@ -99,7 +100,8 @@ private:
 
   const TiledWeights &tiled;
   const mlir::SymbolTable &symbols;
-  /// For each state, its flat state and the index of its first element there.
+  /// For each state, the flat state (bucket) that contains it, and the index of
+  /// its first element there.
   llvm::StringMap<std::pair<nn::BucketOp, int64_t>> places;
 };
 

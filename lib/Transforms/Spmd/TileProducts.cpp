@@ -6,8 +6,8 @@
 //
 // Implements the pass `spmd-tile-products`: see Passes.td. If ranks all-gather
 // a weight, a row tile consists of the same rows of each rank's shard. So
-// shards are stored as before, and a gathered tile has one range of rows for
-// each rank.
+// shards are stored as without tiles, and a gathered tile has one range of rows
+// from each rank.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +41,8 @@ namespace {
 struct Sums {
   Gradient gradient;
   SmallVector<Value> parts;
-  /// The reduce-scatter of the last tile so far. Nothing waits for it yet.
+  /// The reduce-scatter of the last tile that was computed. Nothing waits for
+  /// this reduce-scatter yet.
   dist::ReduceScatterOp last;
 };
 
@@ -90,8 +91,8 @@ private:
   // Transferring tiles
   //===--------------------------------------------------------------------===//
 
-  /// The operation before which the transfer of a tile for `layer` starts: the
-  /// call that precedes it.
+  /// Returns the operation before which the transfer of a tile for `layer`
+  /// starts. It is the call that precedes `layer`.
   static Operation *ahead(Operation *layer) {
     Operation *call = neighbour(layer, /*before=*/true);
     return call ? call : layer;
@@ -107,8 +108,8 @@ private:
                                         pending);
   }
 
-  /// Fetches a range of a flat state. The fetch starts before `at`; the wait
-  /// for it is before `use`.
+  /// Fetches a range of a flat state. The fetch starts before the operation
+  /// `at`, and the wait for it is before the operation `use`.
   Value fetch(nn::BucketOp bucket, int64_t element, RankedTensorType type,
               Operation *at, Operation *use) {
     int64_t page = pageBytes / dist::byteSize(type.getElementType());
@@ -128,7 +129,8 @@ private:
     return parts.getMembers().back();
   }
 
-  /// This rank's part of a tile, which is available before `use`.
+  /// Returns this rank's part of a tile. If the part must be fetched, the fetch
+  /// is complete before the operation `use`.
   Value partOf(const Weight &weight, const RowTile &tile, Operation *use) {
     if (weight.isOffloaded)
       return fetch(weight.bucket, weight.first + tile.first * weight.width(),
@@ -144,8 +146,9 @@ private:
     return sliceOf(builder, rows, 0, indexOf(loc, tile.first), tile.rows);
   }
 
-  /// Transfers a tile for a call before `use`. The transfer starts one call
-  /// earlier, unless the tile is larger than the strategy's prefetch limit.
+  /// Returns a tile of a weight for `use`. If the tile is transferred, the
+  /// transfer starts one call earlier than `use`, unless the tile is larger
+  /// than the strategy's prefetch limit.
   Value tileOf(const Weight &weight, const RowTile &tile, Operation *use) {
     RankedTensorType whole = weight.whole(tile);
     bool isEarly = whole.getNumElements() <= strategy.prefetchBucketSize;
@@ -207,9 +210,9 @@ private:
                                          ArrayAttr());
   }
 
-  /// Calls a function before `use`. `body` builds the function from its
-  /// arguments. Tiles of the same product with the same number of rows share
-  /// one function.
+  /// Inserts before `use` a call of a function that computes a tile. `body`
+  /// builds the function from its arguments. Tiles of the same product with the
+  /// same number of rows share one function.
   Value call(Operation *use, Operation *product, const RowTile &tile,
              ValueRange operands, llvm::function_ref<Value(ValueRange)> body) {
     nn::FuncOp &function = functions[{product, tile.rows, operands.size()}];
@@ -246,10 +249,11 @@ private:
                                       value, ArrayAttr());
   }
 
-  /// Computes a product in tiles. If the weight's rows are output features, the
-  /// results of the tiles are concatenated. If they are input features, the sum
-  /// of a tile starts with that of the tile before, in f32. The bias is added
-  /// after the last tile, so that the result is rounded once.
+  /// Computes a product in tiles of its weight. If the weight's rows are output
+  /// features, the results of the tiles are concatenated. If the rows are input
+  /// features, the results are added: the sum of each tile starts with the sum
+  /// of the previous tile, in f32. The bias is added after the last tile, so
+  /// that the result is rounded once.
   Value compute(nn::LinearOp linear, const Weight &weight, IRMapping &values,
                 Operation *use) {
     bool sums = !linear.getTransposed();
@@ -286,9 +290,10 @@ private:
     return castTo(output, element);
   }
 
-  /// Looks ids up in the rows that a tile has of each rank, with zeros for ids
-  /// that are not among these rows. All results are added up. Only one term is
-  /// not zero, so the sum is exact in every type.
+  /// Computes an embedding in tiles of its table. For each tile, the ids whose
+  /// rows it contains are looked up, and the other ids get zeros. The results
+  /// of all tiles and ranks are added up. Only one term of each sum is not
+  /// zero, so the sum is exact in every type.
   Value compute(nn::EmbeddingOp embedding, const Weight &weight,
                 Operation *use) {
     Location loc = embedding.getLoc();
@@ -355,7 +360,7 @@ private:
   }
 
   /// Replaces the result of the original reduce-scatter by the rank's parts of
-  /// all tiles.
+  /// all tiles, joined.
   void finish(Sums &sums, Operation *use) {
     sums.parts.push_back(waitFor(use, sums.last.getOutput()));
     dist::ReduceScatterOp scatter = sums.gradient.scatter;
@@ -386,8 +391,8 @@ private:
   }
 
   /// Returns the path for the next call that replaces a part of a layer. The
-  /// first call gets the path of the layer itself, by which other passes count
-  /// layers.
+  /// first call gets the path of the layer itself, because other passes count
+  /// layers by these paths.
   std::string nextPath(Operation *use) {
     auto layer = dyn_cast<nn::CallOp>(use);
     std::string path = layer ? layer.getPath().str() : outside;
@@ -498,8 +503,8 @@ private:
   std::map<std::pair<Operation *, std::vector<Operation *>>,
            SmallVector<LayerStep>>
       steps;
-  /// The functions that compute tiles, by product, rows of the tile and number
-  /// of operands.
+  /// The functions that compute tiles. The key is the product, the number of
+  /// rows of the tile, and the number of operands.
   std::map<std::tuple<Operation *, int64_t, size_t>, nn::FuncOp> functions;
 };
 

@@ -32,9 +32,9 @@ std::optional<SmallVector<Operation *>> spmd::writesOf(nn::UpdateOp update) {
   return sorted;
 }
 
-/// Returns the bucket that is read to compute `flat`. Returns null if `flat` is
-/// computed otherwise, or if the bucket is split over ranks: a rank's part then
-/// does not consist of whole members.
+/// Returns the bucket from which `flat` is read. Returns null if `flat` is
+/// computed otherwise. Also returns null if the bucket is split over ranks,
+/// because a rank's part then does not consist of whole members.
 nn::BucketOp UpdateCutter::bucketOf(Value flat) {
   auto get = flat.getDefiningOp<nn::GetOp>();
   auto bucket =
@@ -42,9 +42,9 @@ nn::BucketOp UpdateCutter::bucketOf(Value flat) {
   return bucket && !bucket.getElements() ? bucket : nn::BucketOp();
 }
 
-/// Divides the members of a bucket into ranges, and returns the number of
-/// members of each. The gradients of a range are either all in `late` or all
-/// not.
+/// Divides the members of a bucket into ranges of adjacent members, and returns
+/// the number of members of each range. The gradients of a range are either all
+/// in `late` or all not in it.
 SmallVector<size_t> UpdateCutter::countsOf(nn::UpdateOp update, int64_t size,
                                            const llvm::StringSet<> &late) {
   auto namesOf = [&](Value flat) {
@@ -69,8 +69,9 @@ SmallVector<size_t> UpdateCutter::countsOf(nn::UpdateOp update, int64_t size,
   return counts;
 }
 
-/// Makes a bucket of members [first, first + count) of `whole`. If it has the
-/// last member, it also gets the padding at the end.
+/// Makes a bucket of `count` adjacent members of `whole`, from member `first`
+/// on. If the last member is among them, the new bucket also gets the padding
+/// at the end.
 nn::BucketOp UpdateCutter::bucketOfMembers(nn::BucketOp whole, size_t first,
                                            size_t count, size_t number) {
   ArrayRef<Attribute> members = whole.getMembers().getValue();

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Splits the update of a bucket. Used if only some of its parameters can be
-// updated early, or by the host.
+// Splits the update of a bucket into updates of some of its parameters each.
+// Passes use this if only some of the parameters can be updated early, or by
+// the host.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +21,8 @@
 namespace heddle::spmd {
 
 /// Returns the operations that write an update's results to states, and the
-/// all-gathers before these writes, in order. Returns nullopt if other
-/// operations use the results.
+/// all-gathers before these writes, in order. Returns nullopt if any other
+/// operation uses the results.
 std::optional<llvm::SmallVector<mlir::Operation *>>
 writesOf(nn::UpdateOp update);
 
@@ -33,11 +34,11 @@ public:
       : step(step), symbols(symbols) {}
 
   /// Replaces the update of a bucket by updates of ranges of its members. A
-  /// range has at most `size` elements, but at least one member; and its
-  /// gradients are either all in `late`, or none of them is. Returns the new
-  /// updates; or the update itself, unchanged, if it reads other values than
-  /// whole buckets or would be a single range. Requires that `writesOf(update)`
-  /// has a value.
+  /// range has at most `size` elements, unless it is a single member. The
+  /// gradients of a range are either all in `late` or all not in it. Returns
+  /// the new updates. If the update reads other values than whole buckets, or
+  /// would be a single range, returns the update itself, unchanged. Requires
+  /// that `writesOf(update)` has a value.
   llvm::SmallVector<nn::UpdateOp> cut(nn::UpdateOp update, int64_t size,
                                       const llvm::StringSet<> &late = {});
 

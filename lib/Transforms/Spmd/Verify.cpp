@@ -72,8 +72,8 @@ LogicalResult verifyBucket(nn::BucketOp bucket,
   auto axes = cast<ArrayAttr>(dims[0]);
   if (failed(dist::verifyAxes(bucket, axes)))
     return failure();
-  // Axes without replicas split the members, not the flat tensor: leave them
-  // out.
+  // Axes without replicas split each member of the bucket by itself, not the
+  // flat tensor. Do not count them here.
   SmallVector<Attribute> replicas(axes.getValue());
   llvm::erase_if(replicas,
                  [](Attribute axis) { return !dist::holdsReplicas(axis); });
@@ -127,8 +127,8 @@ LogicalResult verifyParts(nn::ModelOp model, const dist::Strategy &strategy) {
 }
 
 struct Verify : VerifyPass<heddle::impl::SpmdVerifyBase, Verify> {
-  /// Whether an nn.get or nn.set accesses memory of the host for a computation
-  /// on the host, which needs no transfer.
+  /// Whether an nn.get or nn.set accesses the host's memory for a computation
+  /// on the host. Such an access needs no transfer.
   static bool isOfHost(Operation *op, const SymbolTable &symbols) {
     if (auto set = dyn_cast<nn::SetOp>(op))
       return isHostMemory(memoryOf(symbols, set.getState())) &&

@@ -13,8 +13,9 @@
 
 namespace heddle {
 
-/// Sets the type of an nn.func or nn.step from its body: the types of the entry
-/// block's arguments and of the returned values.
+/// Sets the type of an nn.func or nn.step after its body has changed. The type
+/// consists of the types of the entry block's arguments and of the values that
+/// the body returns.
 template <typename OpT> void updateFunctionType(OpT function) {
   mlir::Block &body = function.getBody().front();
   function.setFunctionType(

@@ -19,9 +19,10 @@ inline bool isHostMemory(nn::MemoryKind kind) {
   return kind == nn::MemoryKind::Host || kind == nn::MemoryKind::Pinned;
 }
 
-/// Whether a value of a step is in the host's memory. It is if it is read from
-/// a state in host memory, if dist.move copied it to the host, or if an update
-/// on the host computed it. Valid from the spmd phase on.
+/// Whether a value of a step is in the host's memory. This is true if the value
+/// was read from a state in host memory, if dist.move copied it to the host, or
+/// if an update on the host computed it. The answer is valid from the spmd
+/// phase on.
 bool isOnHost(mlir::Value value, const mlir::SymbolTable &symbols);
 
 /// Whether the host's cores compute the update: all its operands are in the

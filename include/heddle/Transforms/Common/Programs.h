@@ -18,9 +18,9 @@ namespace heddle {
 /// programs of the model must be steps.
 void eraseUncalled(nn::ModelOp model);
 
-/// Checks the ports (inputs and outputs) of a program: the runtime must know
-/// how to fill each input and what to do with each output, by its role, and no
-/// port may occur twice. Errors begin with `code`.
+/// Checks the ports (inputs and outputs) of a program. Each port has a role, by
+/// which the runtime knows how to fill an input and what to do with an output.
+/// No port may occur twice. Errors begin with `code`.
 mlir::LogicalResult verifyPorts(nn::StepOp step, llvm::StringRef code);
 mlir::LogicalResult verifyPorts(planir::SequenceOp sequence,
                                 llvm::StringRef code);

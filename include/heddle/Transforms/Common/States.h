@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Functions that look up states. Also the checks of states that the verifiers
-// of all phases from train on share.
+// Functions that look up states of a model (parameters, gradients, moments and
+// others), and checks of states. The verifiers of all phases from train on
+// share these checks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,20 +23,22 @@ inline int64_t elementsOf(mlir::Type tensor) {
   return llvm::cast<mlir::RankedTensorType>(tensor).getNumElements();
 }
 
-/// The states with that name: the members of a bucket, or a single state.
+/// Returns the names of the states that `name` stands for: the members if
+/// `name` is a bucket, otherwise `name` alone.
 llvm::SmallVector<llvm::StringRef> statesOf(const mlir::SymbolTable &symbols,
                                             llvm::StringRef name);
 
-/// The kind of memory that holds the state, or the members of the bucket, with
-/// that name.
+/// Returns the kind of memory that holds the state `name`, or the members of
+/// the bucket `name`.
 nn::MemoryKind memoryOf(const mlir::SymbolTable &symbols, llvm::StringRef name);
 
 /// The names of parameters that have a copy in compute precision. Layers read
 /// the copy instead of the parameter.
 llvm::DenseSet<mlir::StringAttr> copiedIn(nn::ModelOp model);
 
-/// Whether `isMeant` returns true for the parameter's name, or for the names of
-/// all tensors in the weight files that make up the parameter.
+/// Whether `isMeant` returns true for the parameter's own name. It is also
+/// enough that `isMeant` returns true for the names of all tensors in the
+/// weight files from which the parameter is made.
 bool isNamed(nn::StateOp parameter,
              llvm::function_ref<bool(llvm::StringRef)> isMeant);
 
@@ -46,19 +49,22 @@ void eraseUnusedReads(mlir::Operation *root);
 bool writesCache(mlir::Operation *op);
 
 /// Checks the states of a model, and their reads and writes in its steps:
-/// - states of a parameter have the names by which passes look for them;
+/// - the states of a parameter have the names by which passes look for them;
 /// - gradients, accumulators and saved values are written before they are read,
-///   and are not overwritten unread;
-/// - only the optimizer writes parameters and moments, and reads moments; it
-///   updates each trainable parameter once;
-/// - a write to a cache is computed from its old value;
-/// - verifyGradientsBegin.
+///   and are read before they are overwritten;
+/// - only the optimizer writes parameters and moments, and only the optimizer
+///   reads moments;
+/// - the optimizer updates each trainable parameter once;
+/// - the value that is written to a cache is computed from the cache's old
+///   value;
+/// - gradients start at 0, as verifyGradientsBegin checks.
+///
 /// Errors begin with `code`.
 mlir::LogicalResult verifyStates(nn::ModelOp model, llvm::StringRef code);
 
-/// Checks that a gradient which is filled with a constant, by an operation or a
-/// kernel, starts at 0. Gradients are summed over ranks, so that any other
-/// value would be added once per rank. Errors begin with `code`.
+/// Checks that a gradient which an operation or a kernel fills with a constant
+/// starts at 0. Gradients are summed over ranks, so any other value would be
+/// added once per rank. Errors begin with `code`.
 mlir::LogicalResult verifyGradientsBegin(nn::ModelOp model,
                                          llvm::StringRef code);
 

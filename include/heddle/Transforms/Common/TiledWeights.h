@@ -14,9 +14,10 @@
 
 namespace heddle {
 
-/// The setting `tile` of a model's strategy, a list of PATTERN=N. It cuts a
-/// matching weight into N tiles of rows. A product uses one tile at a time, so
-/// that only a part of the weight must be in memory.
+/// The setting `tile` of a model's strategy, which is a list of PATTERN=N. Each
+/// entry cuts every weight whose name matches the pattern into N tiles of rows.
+/// A product uses one tile at a time, so that only a part of the weight must be
+/// in memory.
 class TiledWeights {
 public:
   /// Reads the setting. Emits H0148 on the model for an invalid pattern or
@@ -25,12 +26,12 @@ public:
 
   bool empty() const { return entries.empty(); }
 
-  /// The number of tiles for a parameter with that name and type. The last
-  /// pattern that matches gives it. Returns 1 if none matches or the parameter
-  /// is not a matrix.
+  /// The number of tiles for a parameter with that name and type. If several
+  /// patterns match, the last one counts. Returns 1 if none matches, or if the
+  /// parameter is not a matrix.
   int64_t tilesOf(llvm::StringRef parameter, mlir::Type type) const;
 
-  /// The patterns that match none of the parameters.
+  /// The patterns of the setting that match none of the parameters.
   llvm::SmallVector<llvm::StringRef>
   unmatched(llvm::ArrayRef<llvm::StringRef> parameters) const;
 

@@ -4,10 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Finds operations, such as those of an MLP or of the vocabulary head and its
-// loss, that compute each token independently. Values between them can be
-// computed for a few tokens at a time, which saves memory. Used by
-// spmd-chunk-tokens.
+// Finds adjacent operations that compute each token independently, such as
+// those of an MLP, or of the vocabulary head and its loss. Used by
+// spmd-chunk-tokens, which computes such operations for a few tokens at a time.
+// That saves memory, because values between the operations then exist only for
+// these tokens.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +26,7 @@ namespace heddle {
 bool isProduct(mlir::Operation *op);
 
 /// The operands and results of an operation that have one slice for each token.
-/// Results that are not listed are sums over tokens.
+/// Results that are not listed here are sums over tokens.
 struct TokenSplit {
   llvm::BitVector operands, results;
 };
@@ -48,13 +49,14 @@ struct TokenRegion {
   std::optional<TokenSplit> splitOf(mlir::Operation *op) const;
 };
 
-/// The regions of a block, in its order.
+/// Finds the regions of a block, in the order of the block.
 /// - Regions have no operation in common.
-/// - No operation outside of a region depends on one operation of the region
-///   and feeds another.
+/// - An operation outside of a region never both depends on an operation of the
+///   region and computes an operand of another one. So the region can run as a
+///   whole.
 /// - Results of rank 2, such as the losses of tokens, may be read outside of
-///   the region. Results of higher rank may be only if the product that ends
-///   the region computes them.
+///   the region. A result of higher rank may be read outside only if the
+///   product that ends the region computes it.
 llvm::SmallVector<TokenRegion> findTokenRegions(mlir::Block &block);
 
 } // namespace heddle

@@ -33,7 +33,8 @@ inline int64_t alignTo(int64_t bytes, int64_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-/// Bytes that are live from command `first` to command `last`, both included.
+/// Bytes of a buffer or of another region of memory, and the commands during
+/// which they are live: from command `first` to command `last`, both included.
 struct Interval {
   int64_t bytes = 0;
   int64_t first = 0, last = 0;
@@ -41,8 +42,8 @@ struct Interval {
   /// The offset must be a multiple of this, in addition to the alignment that
   /// `pack` gets for all intervals.
   int64_t alignment = 1;
-  /// The last command of a run of the sequence during which unfinished stores
-  /// of the previous run may use the bytes. -1: they never do.
+  /// The last command during which stores that the previous run of the sequence
+  /// left unfinished may use the bytes. -1 if no such store uses them.
   int64_t settled = -1;
   /// Whether the first command that uses the bytes has waited for all work that
   /// the previous run left unfinished.
@@ -57,8 +58,8 @@ struct Interval {
 /// arXiv 2001.03288, section 5).
 int64_t pack(llvm::MutableArrayRef<Interval> intervals, int64_t alignment);
 
-/// The largest number of bytes that are live at one command. No packing can be
-/// smaller.
+/// Returns the largest number of bytes that are live at the same command. No
+/// assignment of offsets can need less memory.
 int64_t lowerBound(llvm::ArrayRef<Interval> intervals, int64_t alignment);
 
 } // namespace heddle::memory

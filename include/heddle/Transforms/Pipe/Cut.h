@@ -34,18 +34,19 @@ struct LayerCosts {
 
 /// Cuts the layers into `stages` stages of at least one layer each, so that the
 /// most expensive stage is as cheap as possible. Among such cuts it takes the
-/// most even one (least squares). Among equally even ones it takes the one with
-/// the fewest layers in the first stages, which hold the activations of most
-/// micro-batches. `costs` must have at least as many layers as stages, or
-/// `stages` must be 1. Uses dynamic programming over prefixes.
+/// one with the most even costs (least squares). Among equally even cuts it
+/// takes the one with the fewest layers in the first stages, because these hold
+/// the activations of most micro-batches. `costs` must have at least as many
+/// layers as stages, unless `stages` is 1. Uses dynamic programming over
+/// prefixes.
 Cut cutByCost(const LayerCosts &costs, int64_t stages);
 
-/// Reads the user's cut, either as the layers of each virtual stage, "3,4,5",
-/// or as Megatron's layout, "Et*3|(tt|)*2tL". In a layout E is the embedding, t
-/// a layer, L the loss and `|` the end of a stage; `*n` repeats a letter or a
-/// group, and commas mean nothing. Only the first and the last stage may have
-/// no layer. Returns nullopt, and sets `why`, if the text is invalid or does
-/// not fit the model.
+/// Reads how the user divides the layers between stages. The text is either the
+/// number of layers of each virtual stage, "3,4,5", or Megatron's layout,
+/// "Et*3|(tt|)*2tL". In a layout E is the embedding, t a layer, L the loss and
+/// `|` the end of a stage; `*n` repeats a letter or a group, and commas mean
+/// nothing. Only the first and the last stage may have no layer. Returns
+/// nullopt, and sets `why`, if the text is invalid or does not fit the model.
 std::optional<Cut> readCut(llvm::StringRef layout, int64_t layers,
                            int64_t stages, std::string &why);
 

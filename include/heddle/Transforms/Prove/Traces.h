@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The data that the checks of the prove phase work on, and the checks. A trace
-// lists the commands of one rank. The checks get the traces of every rank, or
-// of one rank of every pipeline stage, and know nothing else about the
-// compiler: this header must not include MLIR headers. ProgramTraces.h makes
+// The checks of the prove phase, and the data that they work on. A trace lists
+// the commands of one rank. The checks get the traces of every rank, or of one
+// rank of every pipeline stage, and know nothing else about the compiler. For
+// this reason this header must not include MLIR headers. ProgramTraces.h makes
 // traces from plans.
 //
 //===----------------------------------------------------------------------===//
@@ -25,9 +25,9 @@
 
 namespace heddle::prove {
 
-/// The two address spaces of a trace: memory that lives across steps, and
-/// memory of one step. Each contains all kinds of memory, one behind the other,
-/// beginning with the device's.
+/// The two address spaces of a trace. `Persistent` is memory that lives across
+/// steps, `Arena` is memory of one step. Each space contains all kinds of
+/// memory one after the other, beginning with the device's memory.
 enum class Space : uint8_t { Persistent, Arena };
 
 /// Bytes [begin, end).
@@ -62,15 +62,16 @@ struct State {
   bool hasSlots = false;
   /// Whether the state is in the host's memory or a file.
   bool isOffloaded = false;
-  /// Whether each update computes the state from parameters.
+  /// Whether the state is a copy of a parameter that each update computes anew,
+  /// for example in bf16.
   bool isCopy = false;
   Axes axes = 0; ///< The axes along which ranks hold different parts.
 };
 
-/// Bytes of the persistent region that belong to one parameter and have one
-/// element for each of its elements: the parameter, its gradient, or an
-/// optimizer state. A flat tensor that is split over ranks is a single member,
-/// which has the name of its first parameter.
+/// Bytes of the persistent region that have one element for each element of a
+/// parameter. They are the parameter itself, its gradient, or an optimizer
+/// state. A flat tensor that is split over ranks is a single member, which has
+/// the name of its first parameter.
 struct Member {
   Range range;
   int64_t width = 1; ///< Bytes of an element.
@@ -89,8 +90,9 @@ struct Port {
   bool isOutput = false;
 };
 
-/// Bytes that an event reads or writes: `bytes` bytes from `begin` +
-/// `perIteration` * iteration + `perSlot` * slot on.
+/// Bytes that an event reads or writes. The first one is at the address `begin`
+/// + `perIteration` * iteration + `perSlot` * slot, and their number is
+/// `bytes`.
 struct Access {
   Space space = Space::Arena;
   bool writes = false;
@@ -99,9 +101,9 @@ struct Access {
   bool inSlot = false;
   int16_t operand = 0; ///< Number of the command's operand, for messages.
   int32_t buffer = -1; ///< Index into Trace::buffers.
-  /// Not 0 if the address depends on the rank; accesses with the same number
-  /// depend on it in the same way. `begin` is the address on the first rank.
-  /// The address on the last rank is `spread` bytes higher.
+  /// Not 0 if the address depends on the rank. Accesses with the same
+  /// `rankTerm` depend on the rank in the same way. `begin` is the address on
+  /// the first rank, and the address on the last rank is `spread` bytes higher.
   int32_t rankTerm = 0;
   int64_t spread = 0;
   Axes rankAxes = 0; ///< The axes that the address depends on.
@@ -118,14 +120,15 @@ struct Access {
 struct Collective {
   plan::Collective what;
   int64_t targetBytes = 0, sourceBytes = 0, stagingBytes = 0;
-  /// Why the collective is run. All ranks that run it together must agree on
-  /// this.
+  /// The reason for the collective, as in the IR, for example `activations`.
+  /// All ranks that run the collective together must agree on the reason.
   std::string reason;
   /// The buffer that the collective writes to. All ranks of a pipeline stage
   /// must use the same one.
   int32_t targetBuffer = -1;
-  /// Offset of the written bytes in their buffer, without the part that depends
-  /// on the rank. All ranks of a stage must agree on it.
+  /// The offset of the written bytes in their buffer, without the part of the
+  /// offset that depends on the rank. All ranks of a stage must have the same
+  /// `targetBegin`.
   int64_t targetBegin = 0;
 };
 
@@ -140,7 +143,8 @@ struct Kernel {
   /// For each written operand, the operands from which its value is computed.
   std::map<int16_t, std::vector<int16_t>> sources;
   /// The operands that say at which positions of a cache tokens are stored.
-  /// Each must be the step's input with the role given here.
+  /// Each such operand must be an input of the step, and the value of this map
+  /// is the role that the input must have.
   std::map<int16_t, plan::PortRole> places;
 };
 
@@ -151,8 +155,8 @@ struct Event {
     Copy,
     CopyRows, ///< Reads ids, and the rows of a table that they select.
     Fill,
-    /// The lifetime of a buffer begins. If `writes` is set, the buffer then
-    /// holds an input of the step.
+    /// The lifetime of a buffer begins. If the access `writes`, the runtime has
+    /// filled the buffer with an input of the step.
     Fresh,
     /// Records the point that `stream` has reached, like cudaEventRecord.
     Record,
@@ -176,16 +180,16 @@ struct Event {
   int64_t left = 0;
   int32_t kernel = -1;  ///< For Launch: index into Trace::kernels.
   bool updates = false; ///< For Launch: whether the kernel updates parameters.
-  /// Whether the event may write a cache. It writes no other memory that lives
-  /// across steps.
+  /// Whether the event may write a key-value cache. Such an event writes no
+  /// other memory that lives across steps.
   bool writesCache = false;
   /// For Launch: whether the kernel computes attention over a cache.
   bool readsCache = false;
   /// For Launch and CopyRows: the mesh axes on which the values of its scalar
   /// operands depend.
   Axes rankAxes = 0;
-  /// In an unrolled trace: the event's micro-batch. -1: take it from the run of
-  /// the event's body.
+  /// In an unrolled trace, the micro-batch of the event. -1 if the event has
+  /// the micro-batch of the BodyRun that executes it.
   int64_t iteration = -1;
   std::vector<Access> accesses;
 
@@ -213,8 +217,9 @@ struct Trace {
   std::vector<Message> messages;
   std::vector<Body> bodies;
   std::vector<BodyRun> runs;
-  /// The number of values of `Event::token`. One run of a body starts each
-  /// token of the body once.
+  /// The number of different tokens in the trace. A token connects the start of
+  /// an asynchronous operation with its wait, and each run of a body starts
+  /// each token of the body once.
   int32_t tokens = 0;
   int64_t stage = 0;
   /// Whether sends are executed in order, as by NCCL: a send waits until the
@@ -228,7 +233,7 @@ struct Trace {
   int64_t iterationOf(const Event &event, const BodyRun &run) const {
     return event.iteration >= 0 ? event.iteration : run.iteration;
   }
-  /// The address of an access's first byte in one run of its body.
+  /// The address of an access's first byte in the run `run` of its body.
   static int64_t beginOf(const Access &access, const BodyRun &run) {
     return access.begin + access.perIteration * run.iteration +
            access.perSlot * run.slot;
@@ -239,8 +244,9 @@ struct Trace {
   }
 };
 
-/// Returns the trace with a single body that is run once. If only one body uses
-/// a buffer, the buffer's lifetime begins anew in each run of that body.
+/// Returns the trace with all runs of all bodies in a single body that is run
+/// once. If only one body uses a buffer, the buffer's lifetime begins anew in
+/// each run of that body.
 Trace unroll(const Trace &trace);
 
 /// Why a plan is refused.
@@ -271,16 +277,16 @@ struct Fault {
 /// Checks the flow of data: every read must find the bytes that the program
 /// means.
 /// - A read of the arena must find what the last writer of the same buffer
-///   wrote, and a read of a slot what the same micro-batch wrote. No operand
-///   may reach beyond its buffer.
-/// - Inputs are written before the step. Outputs must be written when it ends.
+///   wrote. A read of a slot must find what the same micro-batch wrote. No
+///   operand may reach beyond its buffer.
+/// - Inputs are written before the step. Outputs must be written when the step
+///   ends.
 /// - States that live across steps hold what earlier steps wrote. Only the
-///   optimizer and collectives may write them.
+///   optimizer and collectives may write these states.
 ///
-/// A communication counts as done when it starts; `checkRaces` covers its
-/// duration. Adds to `executed` the number of events that were executed. Of
-/// several runs of a body, those that would repeat the same changes are
-/// executed once.
+/// For this check a communication is done when it starts; `checkRaces` covers
+/// its duration. Adds to `executed` the number of events that were executed. If
+/// several runs of a body make the same changes, only one of them is executed.
 std::optional<Fault> checkFlow(const Trace &trace, int64_t *executed = nullptr);
 
 /// Checks the transfers of offloaded states. A stored tile must have been
@@ -294,46 +300,49 @@ std::optional<Fault> checkStateTiles(const Trace &trace);
 /// Checks that plans with offloaded states transfer the right elements.
 /// - All operands of an update must be the same elements of the same
 ///   parameters.
-/// - In updates with the same code, operands with the same number must be of
-///   the same kind, for example `exp_avg`.
-/// - A result must be stored where the state keeps these elements.
-/// - Layers with the same code must read fetched parameters with the same name
-///   within the layer.
+/// - In updates with the same code, operands with the same index must be of the
+///   same kind, for example `exp_avg`.
+/// - A result must be stored at the address where the state keeps these
+///   elements.
+/// - If several layers have the same code, the fetched parameters that they
+///   read must have the same names within the layer.
 ///
-/// Does not check values that ranks exchanged, offsets that depend on the rank,
-/// and reads of parameters outside of layers.
+/// Three things are not checked: values that ranks exchanged, offsets that
+/// depend on the rank, and reads of parameters outside of layers.
 std::optional<Fault> checkSameElements(const Trace &trace);
 
 /// Checks the transfers of offloaded gradients. A store must not overwrite a
-/// gradient that was not fetched yet. A gradient that was fetched and added to
-/// must be stored at its old address, if later commands store gradients. All
-/// gradients must be fetched before the step ends.
+/// gradient that was not fetched yet. If something was added to a fetched
+/// gradient, and later commands store gradients, the gradient must be stored at
+/// its old address. All gradients must be fetched before the step ends.
 std::optional<Fault> checkGradients(const Trace &trace);
 
 /// Checks that commands and communications do not conflict.
 /// - No command may touch bytes that a communication in flight writes, or write
-///   bytes that it reads. A collective is in flight from its start to its wait.
-///   A message is in flight from its send until a flush whose limit no longer
-///   includes it.
+///   bytes that a communication in flight reads. A collective is in flight from
+///   its start to its wait. A message is in flight from its send until a flush
+///   that waits for it. A flush lets a number of the latest sends continue.
 /// - Every collective must be waited for before the step ends.
-/// - Two commands on different streams may use the same bytes, with at least
-///   one of them writing, only if a record and a join order them.
+/// - If two commands on different streams use the same bytes, and at least one
+///   writes them, a record and a wait must order the commands.
 /// - A program that leaves work to its next run is executed twice. The second
 ///   run must wait for all work that the first one left.
 std::optional<Fault> checkRaces(const Trace &trace);
 
 /// Checks that ranks agree on their communication and do not deadlock. `traces`
-/// has one trace for every rank, or one for each pipeline stage. The latter is
-/// enough because all ranks of a stage run the same commands, so that their
-/// communication along other axes matches. The members of a group must run the
-/// same collectives in the same order. Each message that is sent on a channel
-/// must be received, with the same size, element type and micro-batch.
+/// has one trace for every rank, or one for each pipeline stage. One trace for
+/// each stage is enough because all ranks of a stage run the same commands, so
+/// that their communication along other axes matches. The members of a group
+/// must run the same collectives in the same order. Each message that is sent
+/// on a channel must be received, with the same size, element type and
+/// micro-batch.
 ///
 /// Then the step is simulated. Starts and sends do not block. A rank runs its
 /// collectives in the order of their starts, together with all members of the
-/// group. A receive waits for its send, and a flush for the receives. With
-/// `sendsInOrder` a send waits for earlier sends. None of this depends on time,
-/// so a plan that blocks here blocks in every execution.
+/// group. A receive waits for its send, and a flush waits for the receives of
+/// the sends that it covers. With `sendsInOrder` a send waits for earlier
+/// sends. The simulation does not depend on time, so a plan that blocks here
+/// blocks in every execution.
 std::optional<Fault> checkAgreement(const plan::Mesh &mesh,
                                     const std::vector<Trace> &traces);
 
@@ -341,10 +350,11 @@ std::optional<Fault> checkAgreement(const plan::Mesh &mesh,
 /// state must have the same bytes of it, and all ranks must have the same loss
 /// and gradient norm. `traces` has one trace for each pipeline stage.
 ///
-/// A value may differ along the axes along which its operands differ. If a
-/// collective gives all its members the same result, that does not differ among
-/// them. Two stages have the same loss if they compute it with the same code
-/// from such a result.
+/// The check tracks for each value the axes along which ranks may have
+/// different bytes. These are the axes along which the operands of the value
+/// differ. A result of a collective does not differ along the collective's axes
+/// if all members get the same result. Two stages have the same loss if they
+/// compute it with the same code from such a result.
 std::optional<Fault> checkReplicas(const plan::Mesh &mesh,
                                    const std::vector<Trace> &traces);
 

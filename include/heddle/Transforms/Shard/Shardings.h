@@ -14,37 +14,38 @@
 
 namespace heddle::shard {
 
-/// The sharding of a tensor with `rank` dimensions of which none is split, and
-/// which is a partial sum over the axes `unreduced`.
+/// Returns a sharding for a tensor with `rank` dimensions. No dimension is
+/// split, and the tensor is a partial sum over the axes `unreduced`.
 dist::TensorShardingAttr
 wholeSharding(mlir::MLIRContext *context, int64_t rank,
               llvm::ArrayRef<mlir::Attribute> unreduced = {});
 
-/// The sharding in which a state or bucket is stored: its attribute `storage`,
-/// or whole if it has none.
+/// Returns the sharding in which a state or bucket is stored, which its
+/// attribute `storage` gives. Without the attribute no dimension is split.
 dist::TensorShardingAttr storageOf(mlir::Operation *state);
 
 /// The model's mesh. Emits an error (H0904) if there is none.
 mlir::FailureOr<dist::MeshOp> meshOf(nn::ModelOp model);
 
-/// The sharding that an attribute in the IR gives a value in a function or
-/// step; null if none does. `symbols` are those of the model.
+/// Returns the sharding that an attribute in the IR gives a value in a function
+/// or step, or null if no attribute does. `symbols` is the symbol table of the
+/// model.
 dist::TensorShardingAttr shardingOf(mlir::Value value,
                                     const mlir::SymbolTable &symbols);
 
 /// Whether the sharding splits a tensor over axes with replicas, as ZeRO does.
 bool splitsReplicas(dist::TensorShardingAttr sharding);
 
-/// The sharding of a slice along the first dimension: the same without that
-/// dimension.
+/// Returns the sharding of a slice of a tensor along the first dimension. It is
+/// the tensor's sharding without the first dimension.
 dist::TensorShardingAttr dropFirst(dist::TensorShardingAttr sharding);
-/// The sharding with a new first dimension that is not split, such as that of
-/// slots or of all micro-batches.
+/// Returns the sharding with a new first dimension, which is not split. The new
+/// dimension is for example that of slots, or of all micro-batches.
 dist::TensorShardingAttr addFirst(dist::TensorShardingAttr sharding);
 
-/// Checks that every value has the sharding that its users expect, and that no
-/// operation which expects a whole value reads a partial sum. Errors begin with
-/// `code`.
+/// Checks that every value has the sharding that its users expect. Also checks
+/// that an operation which expects a complete value never reads a partial sum.
+/// Errors begin with `code`.
 mlir::LogicalResult verifyShardings(nn::ModelOp model, llvm::StringRef code);
 
 } // namespace heddle::shard
