@@ -156,8 +156,8 @@ static Line makeStage(llvm::StringRef kind, int64_t stage, int64_t stages,
                   inGroups(Kind::Backward, 1, microBatches, 1));
 }
 
-/// Returns why such a schedule is impossible, and what is possible instead; ""
-/// if it is possible.
+/// Returns why a schedule of this kind is impossible, and what is possible
+/// instead; "" if it is possible.
 static std::string refuse(llvm::StringRef kind, int64_t stages,
                           int64_t microBatches, int64_t chunks) {
   if (kind != "gpipe" && kind != "1f1b" && kind != "interleaved" &&

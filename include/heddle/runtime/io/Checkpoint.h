@@ -79,9 +79,9 @@ struct CheckpointState {
   /// Checkpoints of older versions have 0 here.
   int64_t skipped = 0;
   uint64_t seed = 0;
-  /// Checkpoints of older versions have none. They have `dataSteps`, the number
-  /// of steps that were read from the beginning, and whether rows were
-  /// shuffled.
+  /// How far the run has read its data. Checkpoints of older versions lack
+  /// this. They have `dataSteps`, the number of steps whose data was read from
+  /// the beginning, and whether rows were shuffled.
   std::optional<DataState> data;
   int64_t dataSteps = 0;
   bool shuffled = false;

@@ -53,8 +53,8 @@ public:
   /// Copies bytes with read calls. If the file was truncated, this throws
   /// H0432, where an access to `data` would end the process.
   void read(int64_t offset, int64_t bytes, void *destination) const;
-  /// Lets the system remove pages that this process has read from memory. Later
-  /// accesses read them from the file again.
+  /// Lets the system free the memory of pages that this process has read. Later
+  /// accesses read these pages from the file again.
   void forget(int64_t offset, int64_t bytes) const;
 
 private:

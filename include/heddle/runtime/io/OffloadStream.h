@@ -101,8 +101,8 @@ public:
   void write(OffloadFile &file, int64_t offset, const void *source,
              int64_t bytes);
   /// Reads the rows of the table at `offset` that the ids name, one after the
-  /// other; each costs OffloadFile::bytesForRow. An id that is no row yields
-  /// bytes of ones.
+  /// other. Each row is read as OffloadFile::bytesForRow bytes. An id that is
+  /// no row yields bytes of all ones.
   void readRows(OffloadFile &file, int64_t offset, char *target,
                 const RowChoice &choice);
   /// Writes `value` to every byte of a range.
