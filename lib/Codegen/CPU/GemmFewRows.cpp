@@ -31,7 +31,8 @@ void GemmEmitter::emitFewRows(Range panels) {
   Value zero = b.constant(0);
   MicroPanel panelA =
       loadPanel(operandA, zero, {zero, b.constant(spec.k)}, residentBuffer);
-  // Only the last panel needs masks.
+  // Only the last panel may reach beyond the columns of B, so only its loads
+  // need masks.
   bool overhangs = operandB.mayOverhang;
   int64_t whole = spec.n / blocking.nr;
   Value at = panels.begin, end = b.min(panels.end, b.constant(whole));
@@ -142,8 +143,8 @@ LoopBuilder::Values GemmEmitter::sumRowsOfB(Value panel, int64_t count,
   Type type = operandB.type;
   Value zero = b.constant(0), column = firstOuter(operandB, panel);
   Value source = sourceOf(operandB, column, {zero, nullptr});
-  // The number of columns loaded at a time: a vector of words, or of pairs from
-  // two rows.
+  // The number of columns that a load reads: one for each lane or, with pairs
+  // of bf16, two.
   int64_t width = blocking.lanes * blocking.perWord();
   SmallVector<Value> masks(count * blocking.nr / width);
   if (operandB.mayOverhang)
@@ -167,8 +168,9 @@ LoopBuilder::Values GemmEmitter::sumRowsOfB(Value panel, int64_t count,
     return multiplyWord(left, panelA.outerStride,
                         loadRowsOfB(from, hasSecond, masks), carried);
   };
-  // With pairs of bf16, `loadRowsOfB` permutes columns within the two vectors
-  // of a panel. Permute the sums alike before the loop, and back after it.
+  // With pairs of bf16, `loadRowsOfB` permutes the columns within the two
+  // vectors of a panel. So permute the columns of the sums in the same way
+  // before the loop, and back after the loop.
   auto shufflePairs = [&](ArrayRef<int64_t> first, ArrayRef<int64_t> second) {
     for (size_t i = 0; blocking.dot && i < sums.size(); i += 2) {
       Value x = sums[i], y = sums[i + 1];

@@ -27,8 +27,9 @@ Value GemmEmitter::sourceOf(const GemmOperand &operand, Value outerBegin,
                    b.add(b.mul(row, operand.stride), column));
 }
 
-/// Micro-panel `index` of an operand, either packed in `buffer` or in the
-/// operand itself.
+/// Describes micro-panel `index` of an operand for the micro-kernel: packed in
+/// `buffer` or, if micro-kernels read the operand directly, in the operand
+/// itself.
 MicroPanel GemmEmitter::packedAt(const GemmOperand &operand, Value index,
                                  KRange k, Value buffer) {
   if (blocking.amx && &operand == &operandA)
@@ -216,8 +217,8 @@ SmallVector<Value> GemmEmitter::loadSquare(Type type, ArrayRef<Value> sources,
   return transpose(std::move(rows));
 }
 
-/// A vector made of 128-bit quarters of x and y. `pick` lists their numbers,
-/// which count the quarters of x and then those of y.
+/// A vector made of 128-bit quarters of x and y. `pick` lists the indices of
+/// these quarters: the quarters of x come first, then those of y.
 Value GemmEmitter::shuffleQuarters(Value x, Value y, ArrayRef<int64_t> pick) {
   SmallVector<int64_t> order;
   for (int64_t quarter : pick)
@@ -231,8 +232,8 @@ Value GemmEmitter::shuffleQuarters(Value x, Value y, ArrayRef<int64_t> pick) {
 /// instruction.
 SmallVector<Value> GemmEmitter::transpose(SmallVector<Value> rows) {
   int64_t lanes = blocking.lanes, quarters = lanes / 4;
-  // A shuffle that does the same in all quarters: lanes 0 to 3 are those of x,
-  // 4 to 7 those of y.
+  // Shuffles all quarters in the same way. `pick` lists lanes of a quarter: 0
+  // to 3 are lanes of x, 4 to 7 are lanes of y.
   auto inQuarters = [&](Value x, Value y, ArrayRef<int64_t> pick) {
     SmallVector<int64_t> order;
     for (int64_t quarter = 0; quarter < quarters; ++quarter)
@@ -242,8 +243,8 @@ SmallVector<Value> GemmEmitter::transpose(SmallVector<Value> rows) {
     return b.shuffle(x, y, order);
   };
 
-  // Quarter q of blocks[4 * g + c] becomes column 4 * q + c of rows 4 * g to 4
-  // * g + 3.
+  // After this loop, quarter q of blocks[g + c] has column 4 * q + c of the
+  // rows g to g + 3.
   SmallVector<Value> blocks(lanes);
   for (int64_t g = 0; g < lanes; g += 4) {
     Value low0 = inQuarters(rows[g], rows[g + 1], {0, 4, 1, 5});

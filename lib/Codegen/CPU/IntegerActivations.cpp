@@ -17,9 +17,10 @@ namespace heddle::cpu {
 
 using Values = LoopBuilder::Values;
 
-/// Groups longer than `longestBlock` are cut into blocks of `cutBlock`
-/// elements, because one large element makes the integers of its whole block
-/// less precise.
+/// A group of activations longer than `longestBlock` is cut into blocks of
+/// `cutBlock` elements, each with a scale of its own. The reason: a large
+/// element makes the scale large and so the integers of its whole block less
+/// precise.
 static constexpr int64_t longestBlock = 256, cutBlock = 128;
 static constexpr float largestCode = 127;
 /// The scale of int8 activations is computed as if the largest magnitude of a
@@ -123,8 +124,9 @@ void IntegerActivations::storeIntegers(Value integers, Value to,
   store(above, layout.digitsAt);
 }
 
-/// The bits of the largest magnitude of a block, as i32. Without the sign, the
-/// bits of f32 have the same order as the values.
+/// The largest magnitude of a block, as the i32 with the bits of the f32.
+/// Magnitudes can be compared as i32, because without the sign the bits of f32
+/// have the same order as the values.
 Value IntegerActivations::largestBits(Value from, int64_t length) {
   Value magnitude = splat(integer(0x7fffffff), i32s);
   auto body = [&](Value at, int64_t count, ValueRange carried) -> Values {
@@ -137,9 +139,9 @@ Value IntegerActivations::largestBits(Value from, int64_t length) {
                                        eachVector(length, zeros, body)[0]);
 }
 
-/// The power-of-two scaling of a block. `largest` has the bits of the block's
-/// largest magnitude. Their exponent is raised to at least `activationBits`, so
-/// that the scale is a normal f32.
+/// The scaling of a block by a power of two. `largest` has the f32 bits of the
+/// block's largest magnitude. For very small magnitudes the exponent
+/// `activationBits` is used instead, so that the scale is a normal f32.
 IntegerActivations::Scaling
 IntegerActivations::powerOfTwoScaling(Value largest) {
   Type f32 = b.builder.getF32Type();
@@ -204,8 +206,9 @@ Value IntegerActivations::prepareBlock(Value from, Value to, Value first,
   return b.create<arith::MulFOp>(b.create<arith::SIToFPOp>(f32, sum), scale);
 }
 
-/// The address of entry `block` of the table of 32-bit values that begins
-/// `bytes` after the beginning of the row.
+/// A prepared row has tables with a 32-bit value for each block. Returns the
+/// address of the entry for `block` in the table that begins `bytes` bytes
+/// after the beginning of the row.
 Value IntegerActivations::at(Value row, int64_t bytes, Value block) {
   return b.advance(b.advance(row, b.builder.getI8Type(), bytes),
                    b.builder.getI32Type(), block);

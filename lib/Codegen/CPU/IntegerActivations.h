@@ -22,12 +22,11 @@ namespace heddle::cpu {
 ///    nn.packed_linear defines, by which the block's largest magnitude becomes
 ///    127.
 ///  - Otherwise a power of two, by which the block's largest magnitude becomes
-///  a
-///    number of 14 bits. So a bf16 whose magnitude is at least 1/64 of that is
-///    represented exactly. With int8 weights and without VNNI: 13 bits and
-///    1/32.
-/// Sums of products of these integers and weights' codes are exact in 32 bits,
-/// so the order of the sum cannot change the result.
+///    an integer of 14 bits. Then a bf16 element is represented exactly if its
+///    magnitude is at least 1/64 of the largest one. With int8 weights and
+///    without VNNI there are only 13 bits, and the limit is 1/32.
+/// Sums of products of these integers and the weight's codes fit in 32 bits and
+/// are exact, so the order of the sum cannot change the result.
 class IntegerActivations {
 public:
   /// The memory layout of a prepared row, with offsets in bytes:
@@ -70,14 +69,15 @@ public:
   /// Loads the initial value of a block's sums from `begin`, as a vector of
   /// i32.
   mlir::Value beginOfSums(mlir::Value begin);
-  /// `sum` plus the sums of a block times its scale, in f32. `integers` has one
-  /// vector of i32 sums for each digit, `scale` is the address of the scale.
+  /// Returns `sum` plus the integer sums of a block multiplied by the block's
+  /// scale, in f32. `integers` has one vector of i32 sums for each digit.
+  /// `scale` is the address of the scale.
   mlir::Value addBlock(mlir::Value scale, mlir::ValueRange integers,
                        mlir::Value sum);
 
 private:
-  /// Elements of a block times `factor` are rounded to integers; integers times
-  /// `scale` approximate the elements.
+  /// The scaling of a block of activations. An element times `factor` is
+  /// rounded to an integer; the integer times `scale` approximates the element.
   struct Scaling {
     mlir::Value factor, scale;
   };

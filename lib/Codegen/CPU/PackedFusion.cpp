@@ -9,8 +9,9 @@
 //
 // Prologue: if the kernel begins with a norm, every thread computes the norm of
 // all rows into its scratch, with the same bits as a separate kernel of the
-// norm. If such a row is also a result of the kernel, as the residual before
-// the norm, one thread writes it.
+// norm. A row that the prologue computes, such as the residual before the norm,
+// may also be a result of the kernel. Then only one thread writes the row to
+// the result.
 //
 // Heads: operations on attention heads (norms of heads, rotary embeddings, the
 // write of the cache) read columns of other vectors, so they cannot be part of
@@ -38,8 +39,8 @@ namespace {
 /// An operation on attention heads: the value that it reads and its result.
 struct HeadStage {
   Value input, output;
-  /// For a row-wise operation on heads: emits a head as if it were a row. Null
-  /// for other operations.
+  /// For a row-wise operation on heads: computes one head, which the operation
+  /// treats as a row. Null for other operations, such as rotary embeddings.
   RowEmitter heads;
   int64_t columns = 0; ///< The number of columns of a head, with `heads`.
 };
@@ -83,8 +84,9 @@ private:
   PackedGemmSpec spec;
   SmallVector<HeadStage> stages; ///< In the order of execution.
   nn::CacheWriteOp write;        ///< The kernel's cache write, or null.
-  /// Maps each value with a separate dimension of heads to the value
-  /// [..., columns] whose heads it is computed from.
+  /// Some values have a separate dimension of heads: [..., heads, columns of a
+  /// head]. Maps such a value to the value [..., columns] from which it is
+  /// computed head by head.
   llvm::DenseMap<Value, Value> rowsOfHeads;
   SmallVector<Value> rowResults; ///< Results of the prologue.
   SmallVector<Output> outputs;   ///< Values computed by products' epilogues.
@@ -98,8 +100,9 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// The address of `value`, which an operation on heads reads or computes. If
-/// the value is not a result of the kernel and has a single reader, it gets the
-/// memory of the reader's result, which is then computed in place.
+/// `value` is not a result of the kernel and only one operation reads it, the
+/// result of that operation has the same address, so that the operation
+/// computes in place.
 Value PackedFusion::memoryOf(Value value) {
   if (Value known = k.pointerOf(value))
     return known;
@@ -119,7 +122,7 @@ Value PackedFusion::memoryOf(Value value) {
 }
 
 /// The value [..., columns] whose heads `op` reads. Reports an error and
-/// returns null if there is none, or more than one.
+/// returns null if `op` reads no heads, or heads of several values.
 Value PackedFusion::rowsReadBy(Operation *op) {
   Value found;
   for (Value operand : op->getOperands()) {
@@ -139,8 +142,8 @@ Value PackedFusion::rowsReadBy(Operation *op) {
   return found;
 }
 
-/// Lowers a row-wise operation on heads. It is emitted as part of the HeadStage
-/// for the value that merges the heads again.
+/// Lowers a row-wise operation on heads. Its code is emitted later, in the
+/// HeadStage of the reshape that merges the heads into rows again.
 LogicalResult PackedFusion::lowerHeads(Operation *op) {
   Value rows = rowsReadBy(op);
   FailureOr<SmallVector<Value>> results = failure();
@@ -151,8 +154,9 @@ LogicalResult PackedFusion::lowerHeads(Operation *op) {
   return success();
 }
 
-/// Adds the stage that computes `output` from a row-wise operation on `heads`.
-/// Both have the same elements; a head of `output` is a row of `heads`.
+/// Adds the stage that computes `heads` and everything row-wise before it, and
+/// stores it as `output`. The two values have the same elements: `heads` has a
+/// separate dimension of heads, and one of its rows is a head of `output`.
 LogicalResult PackedFusion::addNorm(Value heads, Value output) {
   auto type = cast<RankedTensorType>(heads.getType());
   Value rows = rowsOfHeads.lookup(heads);
@@ -279,8 +283,8 @@ void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
       return point;
     };
     ev.setMemory(stage.input, memoryOf(stage.input));
-    // The store below addresses row `row` of a whole tensor. Subtract the
-    // offset of that row, so that it stores to the copy.
+    // The store below adds the offset of row `row` in the whole tensor to the
+    // address. The copy has only this row, so subtract the offset first.
     Value before = b.sub(b.constant(0), b.mul(row, type.getShape().back()));
     Value copied = b.advance(rowCopy, type.getElementType(), before);
     forVectors([&](Value column) {
@@ -297,8 +301,9 @@ void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
   });
 }
 
-/// The function that emits the stages which read columns of the outputs `made`,
-/// directly or through other stages. Null if there are no such stages.
+/// After a thread has computed columns of the outputs `made`, operations on
+/// heads read these columns, directly or through other such operations. Returns
+/// the function that emits these operations; null if there are none.
 PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
   SmallVector<Value> values;
   for (const Output &output : made)
@@ -328,7 +333,8 @@ PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Finds the results of the kernel that the prologue computes.
+/// Finds the results of the kernel that the prologue computes. These are the
+/// results that depend on no product.
 LogicalResult PackedFusion::findRowResults() {
   ArrayRef<int64_t> shape =
       cast<RankedTensorType>(products.front().a.getType()).getShape();
@@ -358,8 +364,8 @@ void PackedFusion::copyRow(Type type, int64_t columns, Value from, Value to) {
   });
 }
 
-/// An emitter for the address of a row of A, which runs the prologue if there
-/// is one.
+/// Returns a function that emits the address of a row of A. If the kernel has a
+/// prologue, the emitted code first computes the row in scratch memory.
 FailureOr<PackedRowFn> PackedFusion::rowsOf() {
   Value a = products.front().a;
   int64_t columns = spec.k;
@@ -423,7 +429,7 @@ void PackedFusion::findOutputs() {
       add(value);
 }
 
-/// Sets in `found` the bits of the products that `value` depends on.
+/// Sets bit i of `found` for each product i on whose result `value` depends.
 void PackedFusion::collect(Value value, llvm::SmallBitVector &found) {
   for (auto [number, product] : llvm::enumerate(products))
     if (product.result() == value) {
@@ -476,7 +482,8 @@ LogicalResult PackedFusion::emit() {
   if (failed(rows) || failed(findHeads()))
     return failure();
   findOutputs();
-  // Outputs that depend on the same products are computed together.
+  // Outputs that depend on a common product are computed together, so that
+  // their products share one pass over the weights.
   SmallVector<std::pair<llvm::SmallBitVector, SmallVector<Output>>> sets;
   for (const Output &output : outputs) {
     std::pair<llvm::SmallBitVector, SmallVector<Output>> joined = {

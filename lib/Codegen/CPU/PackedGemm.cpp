@@ -28,14 +28,14 @@ constexpr int64_t mostStreams = 4;
 /// The distance of prefetches in bytes, for all streams together: about what
 /// memory delivers during the latency of one cache line.
 constexpr int64_t fetchAhead = 8192;
-/// Threads take pieces of a weight dynamically. `leastBytes` is the smallest
-/// size of a piece for up to `fewRows` rows. The first cache lines of a piece
-/// are not prefetched, which must cost little compared with the whole piece.
-/// With more rows each byte takes longer to multiply, so pieces may be smaller
-/// in proportion, but not below `leastBytes` / `mostTimes`.
+/// Threads take pieces of a weight dynamically. The first cache lines of a
+/// piece are not prefetched, so a piece must be large enough that this costs
+/// little: at least `leastBytes` for up to `fewRows` rows of A. With more rows
+/// each byte takes longer to multiply, so pieces may be smaller in proportion,
+/// down to `leastBytes` / `mostTimes`.
 constexpr int64_t leastBytes = 1 << 18, fewRows = 4, mostTimes = 16;
-/// Products are split into digits if all sums, with those of the second digit,
-/// fit in this many registers.
+/// Integer activations are split into two digits if the sums of both digits,
+/// for all rows, fit in this many registers.
 constexpr int64_t fewSums = 8;
 
 class PackedGemm {
@@ -59,8 +59,9 @@ public:
 private:
   using Values = LoopBuilder::Values;
 
-  /// The number of rows, out of `count`, that are computed together, so that
-  /// they share unpacked factors: as many as have room for sums in registers.
+  /// Rows that are computed together share unpacked factors. Returns how many
+  /// of `count` rows to compute together: as many as have room for their sums
+  /// in registers, in chunks of about equal size.
   int64_t chunkOf(int64_t count) const {
     int64_t most = std::max<int64_t>(sumVectors / sumsOfRow(), 1);
     return llvm::divideCeil(count, llvm::divideCeil(count, most));
@@ -68,8 +69,8 @@ private:
   int64_t numWeights() const {
     return static_cast<int64_t>(part->weights.size());
   }
-  /// Whether the sums of all rows, with a second sum for each element, need at
-  /// most `fewSums` registers.
+  /// Whether the sums of all rows need at most `fewSums` registers if each
+  /// element has two sums, one for each digit.
   bool hasFewSums() const {
     size_t weights = 1;
     for (const FusedProducts &each : parts)
@@ -128,7 +129,8 @@ private:
   ArrayRef<FusedProducts> parts;
   const FusedProducts *part = nullptr; ///< The products being emitted.
   int64_t panelVectors; ///< The number of vectors in a row of a panel's words.
-  /// A tile computes `vectors` vectors of a panel's row, from `firstVector` on.
+  /// The tile being emitted computes `vectors` vectors of columns of a panel,
+  /// from vector `firstVector` on.
   int64_t firstVector = 0, vectors = 0;
   int64_t lanes, sumVectors;
   bool usesAmx;
@@ -217,8 +219,9 @@ void PackedGemm::prepare(Value firstRow, Value count) {
 // Loops
 //===----------------------------------------------------------------------===//
 
-/// Computes rows `first` to `first` + `count` for the panels, one chunk of rows
-/// after the other. The panels stay in a cache between chunks.
+/// Computes the columns of `panels` for rows `first` to `first` + `count`
+/// (exclusive). The rows are computed in chunks, one after the other, while the
+/// panels stay in a cache.
 void PackedGemm::emitRows(Value first, int64_t count, ArrayRef<Value> panels) {
   int64_t rows = chunkOf(count), done = count / rows * rows;
   for (firstVector = 0; firstVector < panelVectors; firstVector += vectors) {
@@ -236,9 +239,9 @@ void PackedGemm::emitRows(Value first, int64_t count, ArrayRef<Value> panels) {
 /// Computes rows `first` to `first` + `count` for panels `begin` to `end`.
 void PackedGemm::emitPanels(Value first, int64_t count, Value begin,
                             Value end) {
-  // If the sums of all columns of a panel do not fit in registers for all rows,
-  // a tile has fewer columns. Words and factors of two vectors need registers,
-  // too.
+  // A tile has all columns of a panel if the sums of these columns fit in
+  // registers for all rows; otherwise fewer columns. The words and factors that
+  // are multiplied need registers, too.
   vectors = panelVectors;
   if (sumsOfRow() * count > sumVectors)
     vectors = std::max<int64_t>(2 / numWeights(), 1);
@@ -252,8 +255,9 @@ void PackedGemm::emitPanels(Value first, int64_t count, Value begin,
             [&](ArrayRef<Value> panels) { emitRows(first, count, panels); });
 }
 
-/// Computes rows `first` to `first` + `count` for units `begin` to `end`. Units
-/// are numbered through all of `parts`.
+/// Computes units of work `begin` to `end` for rows `first` to `first` +
+/// `count` (all ends exclusive). The units of all of `parts` are numbered
+/// consecutively.
 void PackedGemm::emitUnits(Value first, int64_t count, Value begin, Value end) {
   int64_t before = 0;
   for (const FusedProducts &each : parts) {
@@ -280,8 +284,8 @@ void PackedGemm::emitUnits(Value first, int64_t count, Value begin, Value end) {
   }
 }
 
-/// The smallest number of units that a thread takes dynamically: enough bytes
-/// to read, and enough panels for all streams.
+/// The smallest number of units that a thread takes dynamically. They must have
+/// enough bytes (see `leastBytes`) and enough panels for all streams.
 int64_t PackedGemm::leastUnits() const {
   int64_t panels = 0, bytes = 0, columns = 1;
   for (const FusedProducts &each : parts) {
@@ -461,8 +465,9 @@ PackedGemm::Values PackedGemm::scaleGroup(ValueRange sums, ValueRange totals,
   return next;
 }
 
-/// The micro-kernel: computes the elements of `rows` rows from `firstRow` on in
-/// the vectors of `panels` from `firstVector` on.
+/// The micro-kernel: computes a tile, which has `rows` rows from `firstRow` on
+/// and, in each of `panels`, `vectors` vectors of columns from `firstVector`
+/// on.
 void PackedGemm::emitTile(Value firstRow, ArrayRef<Value> panels,
                           int64_t rows) {
   SmallVector<Value> sources;

@@ -28,8 +28,8 @@ struct PackedGemmSpec {
   int64_t bits = 0;     ///< Bits of a value of B: 32, 16, 8 or 4.
   int64_t groups = 0;   ///< Quantization groups along K; 0: B has floats.
   mlir::Type scaleType; ///< Type of scales and zeros: f32, bf16 or f16.
-  /// Work is distributed in units of this many panels, because operations that
-  /// follow need whole attention heads.
+  /// Threads take units of this many panels. A unit has whole attention heads
+  /// if operations on heads follow the products.
   int64_t panelsTogether = 1;
   /// The number of elements of A that share a scale if A is rounded to int8
   /// (nn.packed_linear); 0: A is not rounded.
@@ -48,14 +48,14 @@ using PackedEpilogueFn =
     std::function<mlir::Value(mlir::ValueRange sums, mlir::Value row,
                               mlir::Value column, mlir::Value mask)>;
 
-/// Emits operations on elements of C that a thread has just computed: rows from
-/// `first` on, `count` of them, in columns `begin` to `end`. The range of
-/// columns may be empty.
+/// Emits operations on elements of C that a thread has just computed. The
+/// elements are in rows `first` to `first` + `count` and columns `begin` to
+/// `end` (exclusive). The range of columns may be empty.
 using PackedFinishFn = std::function<void(mlir::Value first, mlir::Value count,
                                           mlir::Value begin, mlir::Value end)>;
 
-/// Emits the address of row `row` of A, of K elements; the code may compute the
-/// row first.
+/// Emits the address of row `row` of A. The emitted code may compute the row
+/// first. A row has K elements.
 using PackedRowFn = std::function<mlir::Value(mlir::Value row)>;
 
 /// Products that are computed together because the epilogue computes an element

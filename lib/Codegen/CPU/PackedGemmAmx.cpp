@@ -25,9 +25,10 @@ constexpr int64_t quadBytes = 4, panelRowBytes = panelWidth * quadBytes;
 constexpr int64_t mostSums = 4;
 /// Tiles with fewer rows of B are slower than vectors, because of their loads.
 constexpr int64_t leastQuads = 8;
-/// Integer activations with up to this many rows are multiplied on vectors,
-/// which give the same sums. With more rows, vectors need more time than memory
-/// needs to deliver the weight.
+/// The largest number of rows of integer activations that vector instructions
+/// multiply. For more rows, vector instructions need more time than memory
+/// needs to deliver the weight. The choice does not change results, because
+/// sums of integers are exact.
 constexpr int64_t mostRowsOnVectors = 4;
 /// The number of words of a panel (pairs of bf16) that the first-level cache
 /// holds.
@@ -44,8 +45,9 @@ int64_t largestDivisor(int64_t number, int64_t most) {
   return 1;
 }
 
-/// The largest number of packed words that divides the length of every block of
-/// integer activations. Without blocks it is the length of K.
+/// The largest number of packed words such that the length of every block of
+/// integer activations is a multiple of it. Products of bf16 pairs have no
+/// blocks; for them, the number of packed words along K.
 int64_t commonWords(const PackedGemmSpec &spec) {
   int64_t perWord = plan::PackedWeight::wordBits / spec.bits;
   if (spec.groups == 0)
@@ -57,8 +59,8 @@ int64_t commonWords(const PackedGemmSpec &spec) {
              : last;
 }
 
-/// How many groups of four bytes in tiles of B a packed word becomes: two for
-/// int4.
+/// How many 32-bit elements of an AMX tile of B are made from one packed word:
+/// two from a word of int4 codes, which are unpacked to bytes; otherwise one.
 int64_t quadsOf(const PackedGemmSpec &spec) { return spec.bits < 8 ? 2 : 1; }
 
 /// The bytes of a row of A as pairs of bf16, or as integers of two digits.
@@ -69,9 +71,10 @@ int64_t stepsOfSlice(int64_t quads) {
   return std::max<int64_t>(wordsOfSlice / quads, 1);
 }
 
-/// The number of units into which K is cut; their products are added one after
-/// the other. A unit is a slice of pairs of bf16, or a group of a quantized
-/// weight. If the weight has a single group, a unit is a block of that group.
+/// The number of units into which K is cut. The products of one unit after the
+/// other are added to the totals. A unit is a slice of pairs of bf16, or a
+/// group of a quantized weight. If the weight has a single group, a unit is a
+/// block of the group.
 int64_t unitsOf(const PackedGemmSpec &spec, int64_t quads) {
   if (spec.groups == 0)
     return llvm::divideCeil(commonWords(spec) / quads, stepsOfSlice(quads));
@@ -234,9 +237,10 @@ void PackedGemmAmx::emit(const FusedProducts &made, Value first, int64_t count,
   });
 }
 
-/// Loops over cuts of K, for which the second-level cache holds all rows of A,
-/// and computes each cut for several panels. The totals of these panels are in
-/// scratch until the last cut.
+/// Loops over cuts of K that are so short that the second-level cache holds the
+/// cut of all rows of A. Each cut is computed for several panels while the rows
+/// are in the cache. Scratch memory holds the totals of these panels until the
+/// last cut.
 void PackedGemmAmx::emitCuts(Value begin, Value end) {
   auto panelBytes = vectors * static_cast<int64_t>(part->weights.size()) *
                     layout.columnBytes();
@@ -298,9 +302,9 @@ void PackedGemmAmx::addPairs(Value index) {
   emitRows(slice);
 }
 
-/// Adds a group's products block by block, in the order of
-/// PackedGemm::sumGroup, which gives the same bits. `begin` is the first group
-/// of the caller's loop.
+/// Adds a group's products block by block. The order is that of
+/// PackedGemm::sumGroup, so that tiles and vectors give the same bits. `begin`
+/// is the first group of the caller's loop over groups.
 void PackedGemmAmx::addGroup(Value group, Value begin) {
   int64_t blocks = activations.layout.blocksOfGroup();
   if (blocks == 1)
@@ -311,7 +315,8 @@ void PackedGemmAmx::addGroup(Value group, Value begin) {
   scaleGroup(group);
 }
 
-/// Adds blocks `begin` to `end` of a group that has several blocks.
+/// Adds the products of blocks `begin` to `end` (exclusive) of a group that has
+/// several blocks.
 void PackedGemmAmx::addBlocks(Value group, Value begin, Value end) {
   const IntegerActivations::Layout &blocks = activations.layout;
   Value last = b.constant(blocks.blocksOfGroup() - 1);
@@ -324,9 +329,10 @@ void PackedGemmAmx::addBlocks(Value group, Value begin, Value end) {
   addIntegers(lastOf(group, b.add(first, before(end))));
 }
 
-/// Adds the products of block `block` of a group. The caller loops over blocks,
-/// or over groups that have one block each, from `begin` on. In the first
-/// iteration no sums of an earlier block are pending.
+/// Adds the products of block `block` of a group. `begin` is the first block of
+/// the caller's loop over blocks, or the first group of its loop over groups
+/// that have one block each. The code needs it because no sums of an earlier
+/// block are pending in the first iteration.
 void PackedGemmAmx::addBlock(Value group, Value block, Value begin,
                              int64_t length) {
   const IntegerActivations::Layout &blocks = activations.layout;
@@ -347,8 +353,8 @@ void PackedGemmAmx::addBlock(Value group, Value block, Value begin,
   emitRows(slice);
 }
 
-/// Unpacks the int4 codes of a block to unsigned bytes: codes plus
-/// `WeightUnpacker::codeOffset`.
+/// Unpacks the int4 codes of a block to bytes in scratch memory.
+/// `WeightUnpacker::codeOffset` is added to each code, so that it is unsigned.
 void PackedGemmAmx::unpack(Value word, int64_t count) {
   for (auto [index, column] : llvm::enumerate(columns)) {
     Value to = unpackedAt(static_cast<int64_t>(index));
@@ -367,8 +373,8 @@ void PackedGemmAmx::unpack(Value word, int64_t count) {
   }
 }
 
-/// Loops over row tiles. While tiles multiply integers for some rows, vector
-/// code adds the pending sums of the rows before.
+/// Loops over row tiles. While AMX multiplies integers for some row tiles,
+/// vector code adds the sums that AMX has computed for the previous row tiles.
 void PackedGemmAmx::emitRows(const KSlice &slice) {
   int64_t numTiles = llvm::divideCeil(rows, layout.tileRows);
   int64_t together = layout.tilesOfRows;
@@ -449,8 +455,8 @@ void PackedGemmAmx::multiply(const KSlice &slice, Value tile, int64_t rowTiles,
       tiles.zero(static_cast<int>(sum));
     else
       tiles.load(static_cast<int>(sum), totalOf(sum), AmxTiles::rowBytes);
-  // With integers, emit the vector code in the last step, outside of the loop.
-  // Without integers there is none.
+  // With integers, the last step is emitted outside of the loop, together with
+  // the vector code. With pairs of bf16 there is no vector code.
   Value last = unpacker.isInteger ? before(slice.steps) : slice.steps;
   b.forLoop(b.constant(0), last, 1, [&](Value step) {
     multiplyStep(slice, tile, step, left, firstColumn, count, nullptr);
@@ -504,14 +510,14 @@ void PackedGemmAmx::multiplyStep(const KSlice &slice, Value tile, Value step,
 }
 
 /// Whether the next slice of the weight is prefetched while all rows are
-/// multiplied by this one. There must be enough rows that memory can deliver
-/// the slice in that time.
+/// multiplied by the current slice. This pays only with so many rows that
+/// memory can deliver a slice in the meantime.
 bool PackedGemmAmx::prefetchesSlices() const {
   return !unpacker.isInteger && rows > layout.tileRows * layout.tilesOfRows;
 }
 
-/// Prefetches those cache lines of the next slice that belong to step `step` of
-/// row tile `tile`: all steps together prefetch the whole slice.
+/// Prefetches some cache lines of the next slice. Each step of each row tile
+/// prefetches other lines, so that all steps together prefetch the whole slice.
 void PackedGemmAmx::prefetchSlice(const KSlice &slice, Value tile, Value step) {
   int64_t together = layout.tilesOfRows;
   int64_t turns = llvm::divideCeil(rows, layout.tileRows * together);
@@ -528,8 +534,8 @@ void PackedGemmAmx::prefetchSlice(const KSlice &slice, Value tile, Value step) {
                     i8, i * lineBytes));
 }
 
-/// Prefetches cache lines of the weight, only while the first row tile is
-/// computed.
+/// Prefetches cache lines of the weight. The emitted code does this only for
+/// the first row tile, because the other row tiles read the same lines again.
 void PackedGemmAmx::prefetchLines(Value from, Value tile) {
   b.ifThen(b.equal(tile, b.constant(0)), [&] {
     for (int64_t i = 0; i < layout.quads; ++i)

@@ -27,14 +27,16 @@ namespace heddle::cpu {
 /// Emits the products of one block of rows with panels of packed weights.
 class PackedGemmAmx {
 public:
-  /// Whether tiles compute the products. If the result's bits differ between
-  /// tiles and vectors, this does not depend on the number of rows.
+  /// Whether AMX tiles compute the products, rather than vector instructions.
+  /// The answer depends on the number of rows only for integer activations,
+  /// where both give the same bits.
   static bool isUsedFor(const PackedGemmSpec &spec, const CpuTarget &target);
   /// The number of rows of a block. The weight is read from memory once for
   /// each block.
   static int64_t rowsOfBlock(const PackedGemmSpec &spec);
   /// The smallest number of panels that a thread should take dynamically. If K
-  /// is cut, a thread loads all rows of A again for the panels that it takes.
+  /// is cut, a thread must load all rows of A again for each set of panels that
+  /// it takes, so the set should not be small.
   int64_t leastPanels() const { return layout.isCut() ? 8 : 1; }
 
   /// Sizes of tiles and loops, and the layout of the scratch memory that tiles
@@ -45,8 +47,9 @@ public:
     int64_t tileRows; ///< Rows of a tile of A.
     int64_t rows;     ///< Rows of A in a block, rounded up to whole tiles.
     int64_t columns;  ///< The largest number of tiles of B side by side.
-    /// The number of units of K, and the number of units in a cut: as many as
-    /// the second-level cache can hold all rows of A for.
+    /// The number of units into which K is cut, and the number of units in a
+    /// cut. A cut is so short that the second-level cache can hold the cut of
+    /// all rows of A.
     int64_t units, unitsOfCut;
     int64_t steps;  ///< Tiles along K.
     int64_t digits; ///< Digits of a split product; each has a tile of A.
@@ -68,8 +71,8 @@ public:
   /// Emits the configuration of the tile registers.
   void configure();
   /// Copies the prepared row at `row` into tiles of A, as row `local` of the
-  /// block. Tiles that are multiplied together are adjacent in memory, and
-  /// follow each other along K.
+  /// block. For each step along K, the tiles that are multiplied together are
+  /// adjacent in memory.
   void takeRow(mlir::Value row, mlir::Value local);
   void release() { tiles.release(); }
   /// Emits the products of `part` for `count` prepared rows from row `first`
@@ -98,8 +101,8 @@ private:
   /// Emits part `part` of `parts` parts of vector code that the CPU executes
   /// while it multiplies tiles.
   using MeanwhileFn = llvm::function_ref<void(int64_t part, int64_t parts)>;
-  /// Integer sums that were stored, but not yet scaled and added. Vector code
-  /// does that while tiles multiply the next block, rows or columns.
+  /// Integer sums that tiles have stored in scratch memory. Vector code scales
+  /// and adds these sums while tiles multiply the next block, rows or columns.
   struct PendingSums {
     mlir::Value group, block, tile;
     int64_t rowTiles = 0, firstColumn = 0, count = 0;
@@ -136,8 +139,8 @@ private:
   void finish();
 
   bool isUnpacked() const { return spec.bits < 8; }
-  /// Whether K is one group of several blocks. The sums of the group are then
-  /// kept in the memory of the totals.
+  /// Whether K is one group of several blocks. Then the totals are the sums of
+  /// this group, so no separate memory is needed for sums of groups.
   bool isOneGroup() const {
     return unpacker.isInteger && spec.groups == 1 &&
            activations.layout.blocksOfGroup() > 1;
@@ -151,8 +154,9 @@ private:
   /// The address of the tiles of A that are multiplied together: those of row
   /// tile `tile` and tile `step` along K.
   mlir::Value rowsAt(mlir::Value tile, mlir::Value step);
-  /// The address of a row's entry for a block, in the table of 32-bit values at
-  /// `offset`.
+  /// The address of the entry for block `block` and row `local` in a table of
+  /// 32-bit values, such as scales. `offset` is the table's offset in scratch
+  /// memory.
   mlir::Value ofBlock(int64_t offset, mlir::Value block, mlir::Value local);
   int64_t stepWords() const { return layout.quads / unpacker.steps(); }
   mlir::Value unpackedAt(int64_t column);

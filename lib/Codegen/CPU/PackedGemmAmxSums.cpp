@@ -16,8 +16,10 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// The sums of `block` that are pending after row tiles `tile` to `tile` +
-/// `rowTiles` were multiplied: those of the last columns.
+/// Describes the sums of block `block` that are still to be scaled and added
+/// after row tiles `tile` to `tile` + `rowTiles` (exclusive) were multiplied by
+/// all columns. Only the sums of the last columns are left, because vector code
+/// adds the others while AMX multiplies the next columns.
 PackedGemmAmx::PendingSums PackedGemmAmx::lastColumns(Value group, Value block,
                                                       Value tile,
                                                       int64_t rowTiles) const {
@@ -27,7 +29,8 @@ PackedGemmAmx::PendingSums PackedGemmAmx::lastColumns(Value group, Value block,
   return {group, block, tile, rowTiles, first, numColumns - first};
 }
 
-/// The sums of `block` that are pending after all row tiles were multiplied.
+/// Describes the sums of block `block` that are still to be scaled and added
+/// after all row tiles were multiplied.
 PackedGemmAmx::PendingSums PackedGemmAmx::lastOf(Value group, Value block) {
   int64_t numTiles = llvm::divideCeil(rows, layout.tileRows);
   int64_t rest = numTiles % layout.tilesOfRows;
@@ -35,9 +38,10 @@ PackedGemmAmx::PendingSums PackedGemmAmx::lastOf(Value group, Value block) {
   return lastColumns(group, block, b.constant(numTiles - rowTiles), rowTiles);
 }
 
-/// Scales pending integer sums and adds them to the sums of their group, or to
-/// the totals if the block is the whole group. Does so for part `part` of
-/// `parts` parts of the rows.
+/// Scales pending integer sums and adds them to the sums of their group. If a
+/// group has one block only, adds them to the totals. The caller splits the
+/// rows into `parts` parts, so that it can emit tile instructions between them;
+/// this call emits part `part`.
 void PackedGemmAmx::addIntegers(const PendingSums &pending, int64_t part,
                                 int64_t parts) {
   SmallVector<PackedSums::Scale> scales;
@@ -64,8 +68,10 @@ void PackedGemmAmx::addIntegers(const PendingSums &pending, int64_t part,
   }
 }
 
-/// Adds the pending sums of row `inTile` of a row tile. `scales` are those of
-/// the columns if the block is the whole group, otherwise empty.
+/// Adds the pending sums of row `inTile` of a row tile. If a group has one
+/// block only, `scales` are the weight's scales for the columns; otherwise
+/// `scales` is empty, because scales are applied to the sums of the whole
+/// group.
 void PackedGemmAmx::addRow(const PendingSums &pending,
                            ArrayRef<PackedSums::Scale> scales, int64_t rowTile,
                            Value inTile) {

@@ -24,8 +24,8 @@ PackedScratch::PackedScratch(const PackedGemmSpec &spec,
   bool usesAmx = PackedGemmAmx::isUsedFor(spec, target);
   bool isPairs = usesAmx && spec.groups == 0;
   int64_t perWord = plan::PackedWeight::wordBits / spec.bits;
-  // A prepared row is either f32 (or bf16 pairs) padded to whole words of B, or
-  // integers; the buffer fits the larger form.
+  // A prepared row is either floats, padded to whole words of B, or integers.
+  // The buffer must fit the larger of the two forms.
   int64_t elements = llvm::alignTo(spec.k, std::max<int64_t>(perWord, 2));
   rowBytes = llvm::alignTo(elements * (isPairs ? 2 : 4), 64);
   if (spec.groups > 0)

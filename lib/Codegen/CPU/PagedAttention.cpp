@@ -98,9 +98,9 @@ void PagedVectors::fetch(Value pointer, int64_t bytes) {
     b.prefetch(b.advance(pointer, b.builder.getI8Type(), line));
 }
 
-/// The scores of all keys of a page for each query, in units of log 2. Each is
-/// computed as four independent sums, each over every fourth feature, to hide
-/// the latency of additions.
+/// The scores of all keys of a page for each query, in units of log 2. A score
+/// is computed as four independent sums, each over every fourth feature, to
+/// hide the latency of additions.
 Values PagedVectors::scores(Page in, Page next) {
   constexpr int64_t chains = 4;
   auto loadType = VectorType::get(pageTokens, cacheType);
@@ -142,8 +142,8 @@ Values PagedVectors::scores(Page in, Page next) {
   return scores;
 }
 
-/// `sums` plus the first `count` values of a page, each weighted with its power
-/// 2^(s - m).
+/// Adds to `sums` the first `count` value vectors of a page, each multiplied by
+/// 2^(s - m), where s is the score of its key.
 Values PagedVectors::weighted(Page in, Page next, Value count, Values sums) {
   auto loadType = VectorType::get(lanes, cacheType);
   return b.forLoop(
@@ -168,10 +168,10 @@ Values PagedVectors::weighted(Page in, Page next, Value count, Values sums) {
       });
 }
 
-/// Adds a page: takes and returns the values carried from page to page, for
-/// each query m, l and the vectors of O. `count` is the largest number of keys
-/// that a query of the block sees; for other queries, keys that they do not see
-/// add zeros.
+/// Adds the keys and values of page `number` to the results so far. `carried`
+/// has m, l and the vectors of O of each query; returns their new values.
+/// `count` is the end of the keys that some query of the block sees. A key that
+/// a query does not see adds zero to the results of this query.
 Values PagedVectors::addPage(Queries queries, Page in, Page next, Value number,
                              Value count, ValueRange carried) {
   Values all = scores(in, next), largest, totals, sums;
@@ -205,7 +205,7 @@ Values PagedVectors::addPage(Queries queries, Page in, Page next, Value number,
   return result;
 }
 
-/// The partial result over a part's pages for each query of a block.
+/// For each query of a block: the partial result over the pages of part `part`.
 Values PagedVectors::sumPart(const QueryBlock &block, Queries queries,
                              Value part) {
   Values init;

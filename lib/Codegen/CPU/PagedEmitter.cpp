@@ -34,7 +34,8 @@ int64_t PagedEmitter::queriesOf(nn::PagedAttentionOp op) {
          op.getHeads().getKv();
 }
 
-/// Query `index` of a row and a head of keys.
+/// Returns query `index` among the queries of row `row` that read key head
+/// `kvHead`.
 PagedEmitter::Query PagedEmitter::query(Value row, Value kvHead, Value index) {
   Query query;
   if (tokens * group % blockSize != 0) {
@@ -68,8 +69,8 @@ Values PagedEmitter::alsoSees(ValueRange seen, const Query &query) {
 
 PagedEmitter::QueryBlock PagedEmitter::blockOf(Value row, Value kvHead,
                                                Value first, ValueRange seen) {
-  // Do not read pages before those that any window covers: they may already
-  // belong to another request.
+  // Do not read pages that are entirely before the windows of all queries: such
+  // pages may already belong to another request.
   Value firstPage = b.div(largerOf(seen[1], b.constant(0)), pageTokens);
   return {row,     kvHead,    first,
           seen[0], firstPage, b.ceilDiv(seen[0], pageTokens)};
@@ -89,8 +90,9 @@ Value PagedEmitter::endOfPages(const QueryBlock &block, Value part) {
   return b.min(b.mul(b.add(part, 1), partPages), block.pageCount);
 }
 
-/// If threads share the parts of a row, the next parts belong to other threads,
-/// so the thread's next page is in a later part.
+/// If threads share the parts of a row, part p + 1 belongs to another thread.
+/// The next page that this thread reads is then in part p + (number of
+/// threads).
 Value PagedEmitter::pageAhead(const QueryBlock &block, Value page, Value end) {
   Value ahead = b.add(page, pagesAhead);
   if (inParts) {

@@ -18,18 +18,19 @@
 
 namespace heddle::cpu {
 
-/// Emits the loops over queries and pages of nn.paged_attention. Keys are
-/// summed in parts of a fixed number of positions, and the partial results are
-/// combined in order (PartialAttention.h), in this kernel or by
-/// nn.paged_attention_join. So a query's result does not depend on the number
-/// of threads or on other queries, bit for bit.
+/// Emits the loops over queries and pages of nn.paged_attention. The keys of a
+/// row are cut into parts of a fixed number of positions. Each part gives a
+/// partial result, and partial results are combined in order
+/// (PartialAttention.h), in this kernel or by nn.paged_attention_join. So the
+/// bits of a query's result do not depend on the number of threads or on other
+/// queries.
 class PagedEmitter : public CacheEmitter {
 public:
   /// `blockSize` queries are computed together, so that they share the loads of
   /// a page.
   PagedEmitter(KernelEmitter &k, nn::PagedAttentionOp op, int64_t blockSize);
   /// The number of queries of a row that read the same head of keys: tokens
-  /// times query heads for each key head.
+  /// times (query heads / key heads).
   static int64_t queriesOf(nn::PagedAttentionOp op);
   virtual ~PagedEmitter() = default;
 
@@ -62,9 +63,10 @@ protected:
                          Value output) = 0;
 
   Query query(Value row, Value kvHead, Value index);
-  /// A pair of values: the end and the beginning of the range of keys that at
-  /// least one query of a block sees. `seesNothing` is the empty range;
-  /// `alsoSees` extends a range by the keys of one query.
+  /// A range of keys as two values: its end, then its beginning. `seesNothing`
+  /// returns the empty range; `alsoSees` returns the range `seen` extended by
+  /// the keys that `query` sees. With both, the caller finds the keys that at
+  /// least one query of a block sees.
   Values seesNothing();
   Values alsoSees(mlir::ValueRange seen, const Query &query);
   QueryBlock blockOf(Value row, Value kvHead, Value first,
@@ -72,14 +74,16 @@ protected:
   Page pageAt(const QueryBlock &block, Value number);
   Value firstPageOf(const QueryBlock &block, Value part);
   Value endOfPages(const QueryBlock &block, Value part);
-  /// The page to prefetch while the thread reads `page` of a part whose pages
-  /// end at `end`: the one that it will read `pagesAhead` pages later.
+  /// The page to prefetch while the thread reads page `page`: the page that the
+  /// thread will read `pagesAhead` pages later. `end` is the end of the pages
+  /// of the current part.
   Value pageAhead(const QueryBlock &block, Value page, Value end);
-  /// Applies the soft cap to the scores of a page's keys, products times
-  /// `AttentionSpec::scoreFactor`; the results are in units of log 2.
+  /// Applies the soft cap, if there is one, to the scores of a page's keys.
+  /// `scores` are dot products times `AttentionSpec::scoreFactor`; the results
+  /// are in units of log 2.
   Value capped(Value scores);
-  /// Sets scores of page `number` to -infinity for keys that the query does not
-  /// see; it sees keys from `first` to `count` (exclusive).
+  /// Sets scores of keys in page `number` to -infinity unless the key is in the
+  /// range `first` to `count` (exclusive) that the query sees.
   Value masked(Value scores, Value number, Value count, Value first);
   /// Reduces the lanes of a vector, one for each key of a page, to a scalar.
   Value fold(Value keys, llvm::function_ref<Value(Value, Value)> combine);
@@ -93,8 +97,8 @@ protected:
   /// The address of the output of a query, or of its partial result for a part.
   Value outputAt(Value output, const Query &query);
   Value partAt(Value output, const Query &query, Value part);
-  /// Writes the output of a query, if the query exists. `joined` emits its
-  /// partial result over all parts.
+  /// Writes the output of a query, if the query exists. `joined` emits the
+  /// partial results of all parts, combined, from which the output is computed.
   void storeOutput(Value output, const Query &query,
                    llvm::function_ref<Values()> joined);
 

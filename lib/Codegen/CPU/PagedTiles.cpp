@@ -54,8 +54,8 @@ public:
   void emitAll(Value output);
 
 private:
-  /// The number of row tiles for `count` queries. All have the same number of
-  /// rows.
+  /// The number of row tiles for `count` queries. All row tiles have the same
+  /// number of rows.
   static int64_t rowTilesFor(int64_t count) {
     return count > AmxTiles::rows ? 2 : 1;
   }
@@ -95,8 +95,8 @@ private:
   Value joinedAt(Value index) {
     return b.advance(joined, f32, b.mul(index, parts.size()));
   }
-  /// The address of one bound of the keys that a query sees: their end (`which`
-  /// is 0) or the first one (1).
+  /// The address at which one bound of the keys that a query sees is stored:
+  /// the end of the keys (`which` is 0) or the first key (1).
   Value boundAt(Value index, int64_t which) {
     return b.advance(bounds, b.builder.getI64Type(),
                      b.add(b.mul(index, 2), which));
@@ -164,10 +164,11 @@ PagedTiles::QueryBlock PagedTiles::boundsOf(Value row, Value kvHead,
   return blockOf(row, kvHead, first, seen);
 }
 
-/// The address to prefetch while page `number` is packed. A part's keys are
-/// read first, then its values, so the address after the last page of keys is
-/// that of the first page of values. Null for prompts, whose many tokens find
-/// the pages in the CPU's cache.
+/// The address to prefetch while the keys (`ofKeys`) or values of page `number`
+/// are packed. The code reads all keys of a part and then all values of the
+/// part, so the last pages of keys prefetch the first pages of values. Null for
+/// prompts: they have many tokens, most of which find the pages in the CPU's
+/// cache.
 Value PagedTiles::ahead(const QueryBlock &block, Value number, Value end,
                         bool ofKeys) {
   if (tokens > 1)
@@ -183,9 +184,9 @@ Value PagedTiles::ahead(const QueryBlock &block, Value number, Value end,
                 : b.select(isOfPart, next.values, next.keys);
 }
 
-/// Packs a page's keys into tiles. A page has a row for each feature, with that
-/// feature of all keys. A row of a tile has pairs of two features. Prefetches
-/// the page at `ahead` line by line.
+/// Packs a page's keys into tiles. A row of a page has one feature of all keys.
+/// A row of a tile has pairs: two adjacent features of each key. Prefetches the
+/// page at `ahead` line by line.
 void PagedTiles::packKeys(Value from, Value ahead) {
   SmallVector<int64_t> order;
   for (int64_t key = 0; key < pageTokens; ++key)
@@ -208,11 +209,11 @@ void PagedTiles::packKeys(Value from, Value ahead) {
 }
 
 /// Packs 32 features of a page's values, from feature 32 * `unit` on, into two
-/// tiles. A page has a row for each value. A row of a tile has pairs of the
-/// same feature of two values. Features whose number has bit 2 set go to the
-/// second tile, so that pairs can be formed within 128-bit quarters of a
-/// vector. Values from number `keys` on (null: none) are undefined in memory
-/// and become zero.
+/// tiles. A row of a page has all features of one value. A row of a tile has
+/// pairs: the same feature of two adjacent values. Features whose index has bit
+/// 2 set go to the second tile, so that pairs can be formed within 128-bit
+/// quarters of a vector. If `keys` is not null, only the first `keys` values of
+/// the page are defined, and the others become zero.
 void PagedTiles::packValues(Value from, Value ahead, int64_t unit, int64_t to,
                             Value keys) {
   int64_t first = unit * featuresOfTile;
@@ -370,8 +371,9 @@ Values PagedTiles::partOf(Value index) {
       return b.load(parts.headVector, at(row, tile * AmxTiles::rowBytes),
                     AmxTiles::rowBytes);
     };
-    // Undo the order of `packValues`: take four features from each of the two
-    // tiles in turn.
+    // `packValues` distributed features over two tiles in groups of four.
+    // Restore their order: take four features from the first tile, four from
+    // the second, and so on.
     SmallVector<int64_t> order;
     for (int64_t four = v % 2 * 8; four < v % 2 * 8 + 8; four += 4)
       for (int64_t tile = 0; tile < 2; ++tile)

@@ -67,8 +67,9 @@ void ScatterGenerator::storeTo(Value list, Value index, Value value) {
           sizeof(int32_t));
 }
 
-/// Calls `body` for each position whose id is a row of this table (the rank's
-/// shard), with the row.
+/// If ranks split the table, this rank has a range of its rows. Calls `body`
+/// with each position whose id is a row of this rank, and with the index of the
+/// row among the rank's rows.
 void ScatterGenerator::forIds(llvm::function_ref<void(Value, Value)> body) {
   auto ids = cast<RankedTensorType>(op.getIds().getType());
   b.forLoop(b.constant(0), b.constant(positions), 1, [&](Value position) {
@@ -77,8 +78,9 @@ void ScatterGenerator::forIds(llvm::function_ref<void(Value, Value)> body) {
         ev.evaluate(op.getIds(), ev.splitRow(position, ids.getShape())).value;
     id = b.create<arith::ExtSIOp>(b.builder.getI64Type(), id);
     Value row = op.getFirst() ? b.sub(id, ev.scalarOf(op.getFirst())) : id;
-    // As unsigned numbers, rows before the first one are large. Ids that are no
-    // row of this table are skipped.
+    // Skip ids whose row this rank does not have. A row before the rank's first
+    // row gives a negative number, which is large as an unsigned number, so one
+    // comparison finds both.
     Value adds = b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, row,
                                          b.constant(tableRows));
     if (std::optional<int64_t> padding = op.getPadding())
@@ -128,7 +130,8 @@ void ScatterGenerator::forOwnColumns(
   });
 }
 
-/// The initial value that the sum is added to, in f32.
+/// The element of `init` to which the sum of gradients is added, in f32; zero
+/// without `init`.
 Value ScatterGenerator::before(const Point &at) {
   if (!op.getInit())
     return b.zeros(ev.vectorType(b.builder.getF32Type()));
@@ -177,7 +180,8 @@ LogicalResult ScatterGenerator::emit() {
   b.forLoop(b.constant(0), b.constant(tableRows), 1, b.constant(0),
             [&](Value row, ValueRange first) {
               Value last = loadFrom(ends, row);
-              // In place, a row without positions does not change.
+              // If the result is computed in place, a row of the table that no
+              // id refers to already has its result.
               if (inPlace)
                 b.ifThen(b.less(first[0], last),
                          [&] { writeRow(row, first[0], last); });

@@ -18,10 +18,11 @@ namespace heddle::cpu {
 
 namespace {
 
-/// Emits nn.segment_sums and nn.scale_segments for a kernel that has a range of
-/// a flat tensor. There may be thousands of segments, so a constant table holds
-/// their beginnings. Segments begin and end at multiples of 64 elements, so
-/// there are no partial vectors.
+/// Emits nn.segment_sums and nn.scale_segments for a kernel whose input is a
+/// range of a flat tensor. There may be thousands of segments, too many for
+/// code that names each one, so a constant table holds their beginnings.
+/// Segments begin and end at multiples of 64 elements, so there are no partial
+/// vectors.
 class Segments {
 public:
   Segments(KernelEmitter &k, Operation *op, Value input, Value first)
@@ -40,8 +41,8 @@ private:
 
   Value makeTable();
   /// The index of the first element of segment `segment`, which is also the end
-  /// of the segment before. The index counts from the beginning of the kernel's
-  /// range and is clamped to [least, most].
+  /// of the previous segment. The index counts from the beginning of the
+  /// kernel's range and is clamped to [least, most].
   Value bound(Value segment, Value least, Value most);
   Value sumOf(Value begin, Value end);
   void forVectors(Value begin, Value end,

@@ -45,18 +45,18 @@ public:
   void store(mlir::Value tensor, mlir::Value pointer, const Point &at,
              Element element);
 
-  /// The coordinates of row number `row` in the dimensions `dims`. The
-  /// evaluator remembers `row` as their row-major index, so that no code
-  /// recomputes it.
+  /// The coordinates of row `row`, a row-major index of the dimensions `dims`.
+  /// The evaluator remembers that these coordinates belong to `row`, so that it
+  /// need not compute the index from the coordinates again.
   Point splitRow(mlir::Value row, llvm::ArrayRef<int64_t> dims);
 
 private:
   Element load(mlir::Value tensor, mlir::Value pointer, bool oneRow,
                const Point &at);
   Element gather(mlir::Type type, mlir::Value pointer, mlir::Value offsets);
-  /// The offset of the element of lane 0, the distance between the elements of
-  /// adjacent lanes, and an additional offset for each lane (null: none). All
-  /// count elements.
+  /// Where the elements of a vector's lanes are in a tensor, counted in
+  /// elements: lane i is at `base` + i * `laneStride`, plus `scattered`[i]
+  /// unless `scattered` is null.
   struct Offset {
     mlir::Value base;
     int64_t laneStride = 0;
@@ -67,8 +67,8 @@ private:
 
   LoopBuilder &b;
   mlir::Value mask;
-  /// Maps (outer, size, inner) to a value that equals outer * size + inner, for
-  /// the row numbers given to `splitRow`.
+  /// Maps (outer, size, inner) to a known value that equals outer * size +
+  /// inner, so that no code computes it again. `splitRow` adds the entries.
   std::map<std::tuple<void *, int64_t, void *>, mlir::Value> linearized;
 };
 

@@ -23,9 +23,10 @@ bool WeightUnpacker::usesIntegers(const PackedGemmSpec &spec,
   return spec.inputBlock > 0 || (spec.aType.isBF16() && isCode);
 }
 
-/// The width of a digit and a code in a factor. Without VNNI int8 codes need 16
-/// bits, because the sum of two products with int8 activations does not fit in
-/// 16 bits.
+/// The width, in bits, of a digit of an activation and of a code in a factor.
+/// Without VNNI, int8 codes are widened to 16 bits, because the instruction
+/// that multiplies bytes adds two products in 16 bits, where products of int8
+/// activations and int8 codes overflow.
 static int64_t elementBitsOf(const PackedGemmSpec &spec,
                              const CpuTarget &target, bool inDigits) {
   bool isByte =
@@ -48,8 +49,9 @@ WeightUnpacker::WeightUnpacker(LoopBuilder &builder, const PackedGemmSpec &spec,
       f32s(VectorType::get(target.lanes(), builder.builder.getF32Type())) {
   if (spec.bits != 4 || !hasAvx512 || isInteger)
     return;
-  // The table is indexed by an int4 code. The permute instructions ignore the
-  // bits above the index, which belong to other codes.
+  // The table maps an int4 code to its value as a float. The permute
+  // instructions use only the low bits of a lane as index, so the bits of other
+  // codes above need not be cleared.
   auto valueOf = [](int64_t index) {
     return static_cast<double>(index % 16 < 8 ? index % 16 : index % 16 - 16);
   };
@@ -101,7 +103,7 @@ Value WeightUnpacker::unpackCode(Value word, int64_t index) {
   return b.create<arith::SIToFPOp>(f32s, number);
 }
 
-/// A vector of words that hold `code` in every field of `bits` bits.
+/// A vector of words in which every field of `bits` bits holds `code`.
 Value WeightUnpacker::replicateCode(int64_t code, int64_t bits) {
   int64_t word = 0;
   for (int64_t at = 0; at < wordBits; at += bits)
@@ -110,8 +112,8 @@ Value WeightUnpacker::replicateCode(int64_t code, int64_t bits) {
       wordType, b.builder.getI32IntegerAttr(static_cast<int32_t>(word))));
 }
 
-/// Unpacks the codes that begin at bit `spec.bits` * `step` of every field of
-/// `elementBits` bits of a word. The other bits of the fields become zero.
+/// Each field of `elementBits` bits of a word holds one or several codes.
+/// Unpacks code `step` of every field and clears the other bits of the field.
 Value WeightUnpacker::unsignedCodes(Value word, int64_t step) {
   Value low = shift(word, spec.bits * step, /*left=*/false, /*isSigned=*/false);
   if (spec.bits == elementBits)
@@ -127,8 +129,9 @@ Value WeightUnpacker::lookUpCode(Value word, int64_t index) {
   return intrinsic("llvm.x86.avx512.permvar.sf.512", f32s, {table, at});
 }
 
-/// Unpacks two int4 codes to a pair of bf16 with one table lookup. For this,
-/// packed weights have both codes at the same position of their half words.
+/// Unpacks two int4 codes to a pair of bf16 with one table lookup, which looks
+/// at each half of a word. So the packed layout has the two codes at the same
+/// position of the two halves.
 Value WeightUnpacker::lookUpCodePair(Value word, int64_t step) {
   Value at = shift(word, plan::PackedWeight::bitOf(spec.bits, 2 * step),
                    /*left=*/false, /*isSigned=*/false);

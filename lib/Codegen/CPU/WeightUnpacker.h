@@ -40,8 +40,9 @@ public:
   int64_t steps() const {
     return isInteger ? elementBits / spec.bits : dot ? perWord / 2 : perWord;
   }
-  /// For integer activations: the inputs of a word, in the order in which
-  /// factors hold their codes.
+  /// For integer activations: the order in which the factors of a word hold the
+  /// codes of its inputs. Prepared rows of activations have their elements in
+  /// the same order.
   llvm::SmallVector<int64_t> orderOfInputs() const;
   /// The value that is added to each code of a factor, so that it is unsigned.
   int64_t codeOffset() const { return isInteger ? 1 << (spec.bits - 1) : 0; }
@@ -61,9 +62,10 @@ public:
   int64_t digits; ///< Digits of a split product; 1: it is not split.
   /// The width, in bits, of a digit in a row and of a code in a factor.
   int64_t elementBits;
-  /// The width, in bits, of the largest integer of a block. The sum of 256
-  /// products with int8 codes must fit in 32 bits. Without VNNI the sum of two
-  /// products of a digit and an int8 code must fit in 16 bits.
+  /// The width, in bits, of the largest integer to which a block of activations
+  /// is rounded. It is limited by two sums: that of 256 products with int8
+  /// codes must fit in 32 bits and, without VNNI, that of two products of a
+  /// digit and an int8 code in 16 bits.
   int64_t activationBits;
   int64_t digitBits; ///< The high digit counts 2^digitBits.
   bool dot;          ///< A factor holds pairs of bf16.
@@ -78,7 +80,8 @@ private:
   mlir::Value shift(mlir::Value word, int64_t bits, bool left, bool isSigned);
   mlir::Value intrinsic(llvm::StringRef name, mlir::Type type,
                         mlir::ValueRange operands);
-  /// Multiplies factor and x and adds the products within each word, in i32.
+  /// Multiplies `factor` and `x` element by element and adds the products of
+  /// each 32-bit word, in i32.
   mlir::Value multiplyPairs(mlir::Value factor, mlir::Value x);
 
   LoopBuilder &b;

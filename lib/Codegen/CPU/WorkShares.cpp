@@ -12,8 +12,8 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// The largest number of pieces for each thread. More pieces are smaller, so
-/// that the last ones end at about the same time.
+/// The largest number of pieces per thread. With many small pieces, all threads
+/// end at about the same time.
 static constexpr int64_t mostPieces = 8;
 /// The number of pieces per thread that `forTaken` makes.
 static constexpr int64_t timesOfThread = 16;
@@ -66,8 +66,8 @@ WorkShares::WorkShares(LoopBuilder &b, const LaunchThread &self, int64_t units,
   int64_t left = units / 3;
   if (left < 2 * least)
     return;
-  // Put all units into static shares if there is only one thread, or if there
-  // would be less than one piece per thread.
+  // Use only static shares if there is one thread, or if there would be less
+  // than one piece per thread.
   Value perThread = b.min(b.div(b.constant(left), b.mul(self.threads, least)),
                           b.constant(mostPieces));
   perThread =
