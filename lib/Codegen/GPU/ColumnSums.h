@@ -33,17 +33,17 @@ struct ColumnTile {
   mlir::Value column(KernelFrame &f, mlir::Value block) const;
 
   int64_t columns;
-  int64_t width;  ///< Columns of a thread.
-  int64_t across; ///< Threads with different columns.
-  int64_t below;  ///< Threads with different rows.
-  int64_t blocks; ///< Blocks that together have all columns.
+  int64_t width;  ///< Adjacent columns of a thread.
+  int64_t across; ///< Number of threads that share a row of the block.
+  int64_t below;  ///< Number of threads that share a column of the block.
+  int64_t blocks; ///< Number of blocks that together have all columns.
 };
 
 /// The columns and rows that one block sums.
 struct ColumnWork {
-  mlir::Value block;      ///< Which columns: a number below the tile's
-                          ///< `blocks`.
-  mlir::Value begin, end; ///< The range of rows.
+  mlir::Value block;      ///< Index of the block's columns among those of the
+                          ///< tile's `blocks` blocks.
+  mlir::Value begin, end; ///< The range of rows that the block sums.
 };
 
 /// Emits the sums after one more row: `running`, the sums so far, plus the

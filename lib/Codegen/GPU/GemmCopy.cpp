@@ -16,11 +16,12 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// The key of a row's permutation: the unit at i moves to i xor key.
+/// Returns the key of a row's permutation, which avoids bank conflicts: the
+/// 16-byte unit with index i in the row is stored at index i xor key.
 static Value keyOf(ThreadCode &c, const TileShape &shape, Value row) {
   int64_t units = shape.rowBytes() / accessBytes;
-  // If a row is shorter than all banks together, the next rows use the same
-  // key.
+  // If a row is shorter than all banks together, several adjacent rows fill the
+  // banks once. These rows have the same key.
   if (units < mixedUnits)
     return c.rem(c.div(row, mixedUnits / units), units);
   return c.rem(row, mixedUnits);
@@ -34,7 +35,8 @@ Value tileAddress(ThreadCode &c, const TileShape &shape, Value tile,
   int64_t rowMoved = alongK ? place.outerMoved : place.kMoved;
   int64_t columnMoved = alongK ? place.kMoved : place.outerMoved;
   int64_t perUnit = accessBytes / shape.elementBytes();
-  // Moving by a multiple of the permutation's period adds a constant.
+  // A distance that is a multiple of the permutation's period moves the address
+  // by a constant, which needs no arithmetic.
   int64_t constant = 0;
   if (!shape.isPermuted() || rowMoved % mixedUnits == 0)
     constant += rowMoved * shape.rowBytes();
@@ -54,8 +56,8 @@ Value tileAddress(ThreadCode &c, const TileShape &shape, Value tile,
   return c.at(c.at(tile, offset), constant);
 }
 
-/// Number of elements of one access: 16 bytes, or fewer where the leading
-/// dimension is no multiple of that.
+/// The number of elements that one access copies: as many as 16 bytes hold, or
+/// fewer if the leading dimension is no multiple of that number.
 static int64_t accessWidth(const TileShape &shape) {
   int64_t width = accessBytes / shape.storedBytes();
   while (shape.stride % width)
@@ -91,13 +93,14 @@ int64_t TileCopy::step() const {
          shape.storedBytes();
 }
 
-/// Coordinates of the first element of this thread's access `access`.
+/// Returns the coordinates, in the tile, of the first element of the
+/// `access`-th access of this thread.
 TileCoordinates TileCopy::coordinatesOf(int64_t access) const {
   int64_t moved = access * threads;
   if (shape.isTransposed()) {
-    // The tile is transposed. A warp takes eight elements along k times four
-    // outer ones: they lie in whole sectors of global memory and in 32 banks of
-    // shared memory.
+    // The copy transposes the tile. A warp copies eight elements along k times
+    // four elements along "outer". These elements fill whole sectors of global
+    // memory, and they lie in 32 different banks of shared memory.
     int64_t perRow = mixedUnits * shape.tileOuter;
     return {c.div(thread, mixedUnits), c.rem(thread, mixedUnits),
             moved % perRow / mixedUnits, moved / perRow * mixedUnits};
@@ -111,7 +114,9 @@ TileCoordinates TileCopy::coordinatesOf(int64_t access) const {
   return {column, row, columnMoved, rowMoved};
 }
 
-/// Whether an element lies within the operand. Null when all elements do.
+/// Returns the condition that an element lies within the operand, or null if
+/// all elements of the tile do. `left` is the number of elements along k from
+/// the tile's begin.
 Value TileCopy::isInside(const TileCoordinates &place, Value left) {
   Value inside;
   if (shape.outer % shape.tileOuter)
@@ -122,10 +127,10 @@ Value TileCopy::isInside(const TileCoordinates &place, Value left) {
   return inside;
 }
 
-/// Number of bytes that an access may read along k. Padding after a row may
-/// hold NaN, so it is not read: zeros replace all elements after the end
-/// of k. Elements after the end of the other dimension need no such care, since
-/// their sums are never stored.
+/// Returns the number of bytes that an access may read along k. Padding after a
+/// row is not read, since it may hold NaN: zeros replace all elements after the
+/// end of k. Elements after the end of the other dimension may have any value,
+/// since the sums that contain them are never stored.
 Value TileCopy::bytesInRow(const TileCoordinates &place, Value left) {
   Value all = c.constant(width * shape.storedBytes());
   if (!shape.kContiguous || shape.k % width == 0)
@@ -142,8 +147,9 @@ void TileCopy::copyElement(Value source, Value inside, Value target) {
 }
 
 /// Copies eight bf16 of a row that may begin in the middle of a 4-byte word, as
-/// every other row of an odd length does. Loads whole words and shifts them. At
-/// the end of a row, copies element by element.
+/// every other row of an odd length does. Loads whole words and shifts their
+/// content. If the row ends within the eight elements, copies element by
+/// element.
 void TileCopy::copyShifted(Value source, const TileCoordinates &place,
                            Value left, Value target) {
   OpBuilder &b = c.builder;
@@ -168,7 +174,8 @@ void TileCopy::copyShifted(Value source, const TileCoordinates &place,
   c.store(c.orZero(inside, c.load(shape.stored, from)), c.at(target, bytes));
 }
 
-/// Makes four aligned words from the five words that hold the eight elements.
+/// Makes four aligned words of eight elements from the five unaligned words
+/// that contain these elements.
 void TileCopy::copyWords(Value source, Value target) {
   Type i32 = c.builder.getI32Type(), i64 = c.builder.getI64Type();
   Value address = c.builder.create<LLVM::PtrToIntOp>(c.loc, i64, source);
@@ -190,9 +197,10 @@ void TileCopy::copyWords(Value source, Value target) {
 // Rounded to tf32
 //===----------------------------------------------------------------------===//
 
-/// Adjacent lanes take the units of one row, so that their stores cover all
-/// banks. Where the operand's rows run along "outer", a thread fetches four
-/// rows of four elements and transposes them in registers.
+/// Adjacent lanes take the units of one row of shared memory, so that their
+/// stores cover all banks. If the operand's rows in global memory run along
+/// "outer", a thread fetches four elements of each of four rows and transposes
+/// them in registers.
 TileCoordinates TileCopy::unit(int64_t number) const {
   int64_t together = shape.kContiguous ? 1 : tf32Unit;
   int64_t perPass = threads / lanesAlongK() * together;
@@ -201,8 +209,8 @@ TileCoordinates TileCopy::unit(int64_t number) const {
           number / together * perPass + number % together, 0};
 }
 
-/// Loads four elements of a stored row, by accesses as wide as its alignment
-/// allows.
+/// Loads four elements of a row in global memory, by accesses as wide as the
+/// row's alignment allows.
 SmallVector<Value> TileCopy::fetchFour(const TileCoordinates &place,
                                        Value source, Value left) {
   SmallVector<Value> values;

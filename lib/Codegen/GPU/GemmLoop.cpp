@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// GemmLoop: the loop over k of a product. Two forms of it exist: cp.async fills
-// a ring of stages, or, for tf32, registers hold the next tile while the
-// current one is multiplied.
+// GemmLoop: the loop over k of a product. The loop has two forms. In the first,
+// cp.async copies tiles to a ring of stages in shared memory. In the second,
+// for tf32, registers hold the next tile while the current one is multiplied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,7 +45,7 @@ void GemmLoop::advance(Source &source) {
 // By asynchronous copies
 //===----------------------------------------------------------------------===//
 
-/// Starts the copies of both operands' tiles of a step.
+/// Starts the copies of both operands' tiles of one step along k.
 void GemmLoop::startCopies(const Source &source, Value target) {
   left.start(source.pointers[0], source.left, target);
   right.start(source.pointers[1], source.left, c.at(target, left.tileBytes()));
@@ -78,8 +78,8 @@ GemmLoop::Values GemmLoop::emitRing(Multiplier &multiplier,
   Source source = {{rest[0], rest[1]}, rest[2]};
   Value reading = rest[3], writing = rest[4];
   c.waitForCopies(tiling.stages - 2);
-  // After the barrier all threads see this tile, and none reads the tile before
-  // it any more, which the next copies overwrite.
+  // After the barrier all threads see the current tile. No thread still reads
+  // the previous tile, which the next copies overwrite.
   c.barrier();
   if (steps > ahead) {
     InsideIf more(c, c.less(loop.getInductionVar(), steps - ahead));
@@ -116,10 +116,11 @@ void GemmLoop::fetchFirst() {
   advance(next);
 }
 
-/// Uses two stages. While half of a step is multiplied, this thread loads its
-/// part of the next left tile into registers; during the other half, that of
-/// the right tile. The last step loads nothing: it follows the loop, whose body
-/// needs no branch for that reason.
+/// Emits the loop for tf32, with two stages. While the first half of a step is
+/// multiplied, this thread loads its part of the next left tile into registers.
+/// During the second half it loads its part of the next right tile. The last
+/// step has no next tile: it is emitted after the loop, so that the loop's body
+/// needs no branch.
 GemmLoop::Values GemmLoop::emitTf32(Multiplier &multiplier,
                                     TileSums *factorSums, Values carried) {
   OpBuilder &b = c.builder;

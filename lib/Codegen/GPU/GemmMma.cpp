@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Multiplier: where a matrix product becomes mma.sync instructions of tensor
-// cores (bf16 and tf32), or FMA (f32). SumTile: how their sums become rows.
+// Multiplier: emits the multiplications of a matrix product, by mma.sync on
+// tensor cores (bf16 and tf32) or by FMA (f32). SumTile: moves the sums from
+// the layout of these instructions to rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,8 +47,9 @@ void Multiplier::multiply(Value leftTile, Value rightTile, int64_t begin,
 // Tensor cores: mma.sync
 //===----------------------------------------------------------------------===//
 
-/// Loads four matrices by ldmatrix: 8 x 8 bf16, or 8 x 4 tf32, whose elements
-/// are twice as wide. Each lane passes the address of one row.
+/// Loads four matrices by one ldmatrix. A matrix has 8 x 8 elements in bf16, or
+/// 8 x 4 in tf32, whose elements are twice as wide. Each lane passes the
+/// address of one row.
 static SmallVector<Value> loadMatrices(ThreadCode &c, Value pointer,
                                        bool transpose) {
   SmallVector<Type> words(4, c.builder.getI32Type());
@@ -57,8 +59,9 @@ static SmallVector<Value> loadMatrices(ThreadCode &c, Value pointer,
                                                       /*num=*/4, layout));
 }
 
-/// ldmatrix loads four matrices: the first two are rows 0-7 and 8-15 of the
-/// first 16 bytes of columns, the others the same rows of the next 16 bytes.
+/// ldmatrix loads four matrices. The first two are rows 0-7 and rows 8-15 of
+/// the first 16 bytes of each row. The other two are the same rows of the next
+/// 16 bytes.
 SmallVector<Value> loadLeftFragment(ThreadCode &c, const TileShape &shape,
                                     Value tile, Value outer, int64_t outerMoved,
                                     int64_t k) {
@@ -73,8 +76,8 @@ SmallVector<Value> loadLeftFragment(ThreadCode &c, const TileShape &shape,
                       !shape.rowsAlongK());
 }
 
-/// Loads two adjacent tiles of the right operand, each 16 x 8, or 8 x 8 in
-/// tf32.
+/// Loads two adjacent tiles of the right operand. Each tile has 16 x 8
+/// elements, or 8 x 8 in tf32.
 SmallVector<Value> Multiplier::rightFragments(Value tile, int64_t pair,
                                               int64_t k) {
   Value matrix = c.div(lane, 8), inMatrix = c.rem(lane, 8);
@@ -123,10 +126,10 @@ void Multiplier::multiplyMma(Value leftTile, Value rightTile, int64_t k,
 // FMA
 //===----------------------------------------------------------------------===//
 
-/// Loads groups of four adjacent elements at `k`, from `outer` on. With
-/// permuted units, all addresses follow from the first by flipping bits of it:
-/// tiles are aligned, and the bits that `k` and the group set are zero in every
-/// lane's first address.
+/// Loads groups of four adjacent elements at `k`, from `outer` on. If units are
+/// permuted, the address of each group follows from that of the first one by
+/// flipping bits. This works because tiles are aligned: in every lane's first
+/// address, the bits that `k` and the group set are zero.
 SmallVector<Value> Multiplier::loadGroups(const TileShape &shape, Value tile,
                                           Value outer, int64_t groups,
                                           int64_t groupStep, int64_t k) {
@@ -189,8 +192,9 @@ void Multiplier::forSums(ArrayRef<Value> sums, SumBody body) {
            sums.slice(i * columns + j * fmaGroup, fmaGroup));
 }
 
-/// Units of four sums are permuted by the row and by bits of the column, so
-/// that both the stores of fragments and the loads of rows access all banks.
+/// Returns the address of a sum in the tile. Units of four sums are permuted,
+/// depending on the row and on bits of the column. Because of this, both the
+/// stores of fragments and the loads of rows access all banks.
 Value SumTile::pointer(Value row, Value column) {
   Value unit = c.div(column, 4);
   unit = c.exclusiveOr(unit, c.rem(c.div(unit, 8), 2));

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// TileSums: sums of a product's operand along k, computed from the tiles that
-// the product loads anyway. A bias gradient is such a sum.
+// TileSums: sums an operand of a product along k, from the tiles that the
+// product loads anyway. For example, the gradient of a bias is such a sum over
+// the output gradient.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +17,8 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// Values of a fragment's sums that a lane holds. Two of the four repeat the
-/// sums of other lanes.
+/// The number of f32 values that a lane holds for the sums of a fragment. Two
+/// of the four values repeat sums that other lanes hold.
 constexpr int64_t valuesOfFragment = 4;
 
 TileSums::TileSums(ThreadCode &c, const Tiling &tiling, const TileShape &shape,
@@ -53,8 +54,8 @@ void TileSums::addFragments(Value tile, MutableArrayRef<Value> sums) {
               {ones, ones}, sums.slice(i * valuesOfFragment, valuesOfFragment));
 }
 
-/// Adds the tile's column of this thread to its sum. Only the block's first
-/// threads, one for each column, have a sum.
+/// Adds the elements of this thread's column of the tile to `sum`. A block's
+/// first threads have one column each; its other threads have none.
 void TileSums::addElements(Value tile, Value &sum) {
   OpBuilder &b = c.builder;
   auto choice =
@@ -81,7 +82,8 @@ void TileSums::addElements(Value tile, Value &sum) {
   sum = choice.getResult(0);
 }
 
-/// Each unit that a thread fetches has one sum.
+/// Adds the values that this thread has fetched. The thread has one sum for
+/// each unit that it fetches.
 void TileSums::addFetched(ArrayRef<Value> values, MutableArrayRef<Value> sums) {
   size_t perUnit = values.size() / sums.size();
   for (auto [number, sum] : llvm::enumerate(sums)) {
@@ -110,8 +112,8 @@ LogicalResult TileSums::forSums(
   if (tiling.tf32)
     for (Value &total : totals)
       total = acrossLanes(total);
-  // All columns of a fragment's sums are equal, so that one of four lanes
-  // reports them.
+  // With tensor cores, four adjacent lanes hold the same sums, so that only the
+  // first of them passes its sums to `body`.
   Value hasSum = tiling.tf32 ? c.less(c.rem(thread, copy.lanesAlongK()), 1)
                  : tiling.tensorCores ? c.less(c.rem(lane, 4), 1)
                                       : c.less(thread, shape.tileOuter);

@@ -6,8 +6,8 @@
 //
 // The parts of a matrix product's kernel. A block computes one tile of the
 // result. Shared memory holds a ring of stages, each with a tile of both
-// operands: the warps multiply one stage while cp.async copies the next ones.
-// MapGemm.cpp puts the parts together:
+// operands. The warps multiply one stage while cp.async copies the next ones.
+// MapGemm.cpp combines these classes:
 //
 //   TileCopy     copies tiles of one operand from global to shared memory, and
 //                rounds f32 to tf32 where tensor cores multiply it
@@ -33,24 +33,24 @@ constexpr int64_t mmaM = 16, mmaN = 8, mmaK = 16, mmaKTf32 = 8;
 /// A warp's tile in one step of FMA: each lane has a group of 4 x 4 sums.
 constexpr int64_t fmaGroup = 4, fmaM = 4 * fmaGroup, fmaN = 8 * fmaGroup;
 
-/// Number of 16-byte units of shared memory that are permuted with each other.
-/// Together they cover all 32 banks once.
+/// The number of 16-byte units of shared memory that are permuted with each
+/// other. So many units cover each of the 32 banks once.
 constexpr int64_t mixedUnits = 8;
-/// Padding in bytes after each row of a tile in tf32. It puts the same unit of
-/// eight consecutive rows into different banks, and the distance of two
-/// elements stays a constant.
+/// The padding in bytes after each row of a tile in tf32. It puts units at the
+/// same index of eight consecutive rows into different banks. Unlike a
+/// permutation, it keeps the distance of two elements constant.
 constexpr int64_t tf32Padding = 16;
 
 /// The tile sizes of a product, and how its blocks and warps divide it.
 struct Tiling {
-  int64_t m, n, k;          ///< The tile of a block, and the step along k.
+  int64_t m, n, k;          ///< Sizes of a block's tile; k: of one step.
   int64_t warpsM, warpsN;   ///< Number of warps along m and along n.
-  int64_t stages;           ///< Stages of the ring.
+  int64_t stages;           ///< Stages of the ring in shared memory.
   bool tensorCores = false; ///< bf16 operands, multiplied by mma.sync.
   bool tf32 = false;        ///< f32 operands, rounded to tf32 for mma.sync.
-  int64_t parts = 1;        ///< Split-K: k is cut into parts, each for its own
-                            ///< blocks.
-  int64_t partK = 0;        ///< The length of a part of k.
+  int64_t parts = 1;        ///< Split-K: number of parts of k. Each part has
+                            ///< blocks that multiply only its elements.
+  int64_t partK = 0;        ///< Number of elements along k in one part.
 
   int64_t threads() const { return warpsM * warpsN * warpSize; }
   int64_t warpM() const { return m / warpsM; }
@@ -73,7 +73,7 @@ Tiling chooseTiling(const codegen::Product &product, const Chip &chip);
 /// than k.
 struct TileShape {
   mlir::Type stored;        ///< Element type in global memory.
-  bool kContiguous;         ///< Stored rows run along k.
+  bool kContiguous;         ///< Rows in global memory run along k.
   int64_t outer, k;         ///< Sizes of the whole operand.
   int64_t stride;           ///< Leading dimension, in elements.
   int64_t tileOuter, tileK; ///< Sizes of a tile.
@@ -103,17 +103,18 @@ struct TileShape {
   }
 };
 
-/// Coordinates of an element in a tile: a part that depends on the thread, and
-/// a constant part (`outerMoved`, `kMoved`).
+/// The coordinates of an element in a tile. Each is the sum of a part that
+/// depends on the thread (`outer`, `k`) and a constant (`outerMoved`,
+/// `kMoved`).
 struct TileCoordinates {
   mlir::Value outer, k;
   int64_t outerMoved = 0, kMoved = 0;
 };
 
-/// The address in shared memory of an element of the tile at `tile`. 16-byte
-/// units are permuted within a row, so that the addresses that a warp accesses
-/// together lie in different banks. Elements whose coordinates differ by
-/// constants share address arithmetic where the permutation allows it.
+/// Returns the address in shared memory of an element of the tile at `tile`.
+/// 16-byte units are permuted within a row, so that the addresses that a warp
+/// accesses at the same time lie in different banks. Elements whose coordinates
+/// differ by constants share address arithmetic if the permutation allows it.
 mlir::Value tileAddress(ThreadCode &c, const TileShape &shape, mlir::Value tile,
                         const TileCoordinates &place);
 
@@ -121,8 +122,9 @@ mlir::Value tileAddress(ThreadCode &c, const TileShape &shape, mlir::Value tile,
 /// each tile.
 class TileCopy {
 public:
-  /// Copies tiles of the rows from `firstOuter` on, beginning at k = `firstK`.
-  /// `checksK`: some tile extends beyond the end of k.
+  /// Copies tiles of the operand's rows from `firstOuter` on. The first tile
+  /// begins at k = `firstK`. `checksK` says that some tile extends beyond the
+  /// end of k.
   TileCopy(ThreadCode &c, const TileShape &shape, int64_t threads,
            mlir::Value global, mlir::Value firstOuter, mlir::Value firstK,
            bool checksK);
@@ -131,13 +133,14 @@ public:
   /// `step` bytes from one tile to the next.
   mlir::Value begin() const { return first; }
   int64_t step() const;
-  /// Starts the copy of one tile to `target`. `left` is the number of elements
-  /// along k from this tile to the end.
+  /// Starts the copy of one tile from `source` to `target`. `left` is the
+  /// number of elements along k from the beginning of this tile to the end of
+  /// k.
   void start(mlir::Value source, mlir::Value left, mlir::Value target);
 
   /// For tf32, `fetch` and `put` replace `start`. `fetch` loads this thread's
-  /// part of a tile into registers in f32: `numUnits` times four elements along
-  /// k.
+  /// elements of a tile into registers, in f32. These are `numUnits` units of
+  /// four elements along k.
   llvm::SmallVector<mlir::Value> fetch(mlir::Value source, mlir::Value left);
   /// Rounds the fetched values to tf32 and stores them in the tile at `target`.
   void put(llvm::ArrayRef<mlir::Value> values, mlir::Value target);
@@ -145,8 +148,9 @@ public:
     return shape.tileOuter * shape.tileK / threads;
   }
   int64_t numUnits() const { return numElements() / tf32Unit; }
-  /// Coordinates of the first element of a unit of four. Lanes that differ only
-  /// in the last `lanesAlongK()` have the same outer coordinate.
+  /// Returns the coordinates of the first of four elements along k that this
+  /// thread fetches as its unit `number`. Every `lanesAlongK()` adjacent lanes
+  /// have the same outer coordinate.
   TileCoordinates unit(int64_t number) const;
   int64_t lanesAlongK() const { return shape.tileK / tf32Unit; }
   int64_t tileBytes() const { return shape.tileBytes(); }
@@ -168,8 +172,9 @@ private:
   TileShape shape;
   int64_t threads;
   int64_t width; ///< Elements that one access copies.
-  /// How a tile is copied: by cp.async; through registers, where rows are not
-  /// aligned to words; or element by element with a conversion to f32.
+  /// How a tile is copied: by cp.async; through registers, if rows are not
+  /// aligned to words; or element by element, if elements must be converted to
+  /// f32.
   enum class Method {
     Asynchronous,
     Shifted,
@@ -185,26 +190,28 @@ llvm::SmallVector<mlir::Value>
 loadLeftFragment(ThreadCode &c, const TileShape &shape, mlir::Value tile,
                  mlir::Value outer, int64_t outerMoved, int64_t k);
 
-/// Emits one mma.sync: adds the product of two fragments, bf16 or with `tf32`
-/// tf32, to `sum`, this lane's part of a 16 x 8 tile.
+/// Emits one mma.sync: multiplies two fragments and adds their product to
+/// `sum`, this lane's part of a 16 x 8 tile. The fragments are bf16, or tf32 if
+/// `tf32` is set.
 void mmaSync(ThreadCode &c, llvm::ArrayRef<mlir::Value> left,
              llvm::ArrayRef<mlir::Value> right,
              llvm::MutableArrayRef<mlir::Value> sum, bool tf32 = false);
 
-/// Multiplies tiles in shared memory, and knows which sums of the block's tile
-/// this thread has.
+/// Multiplies tiles in shared memory. Tells which sums of the block's tile this
+/// thread has.
 class Multiplier {
 public:
   Multiplier(ThreadCode &c, const Tiling &tiling, const TileShape &left,
              const TileShape &right);
 
   int64_t numSums() const;
-  /// Adds the product of the tiles at `leftTile` and `rightTile` for k from
-  /// `begin` to `end`, counted from the beginning of the tiles.
+  /// Multiplies the tiles at `leftTile` and `rightTile` for k from `begin` to
+  /// `end`, and adds the product to the sums. k counts from the beginning of
+  /// the tiles.
   void multiply(mlir::Value leftTile, mlir::Value rightTile, int64_t begin,
                 int64_t end, llvm::MutableArrayRef<mlir::Value> sums);
   /// Calls `body` for each group of adjacent sums, with the coordinates of the
-  /// first one in the tile.
+  /// group's first sum in the tile.
   void forSums(llvm::ArrayRef<mlir::Value> sums,
                llvm::function_ref<void(mlir::Value row, mlir::Value column,
                                        llvm::ArrayRef<mlir::Value> values)>
@@ -228,25 +235,27 @@ private:
   mlir::Value lane, warpRow, warpColumn;
 };
 
-/// Sums of one operand along k, one for each of its rows or columns in the
-/// block's tile. For bf16, tensor cores multiply by ones. For f32, sums are
-/// always in f32: a thread adds up a column, or with tf32 the elements that it
-/// fetches, before they are rounded.
+/// Sums one operand along k. There is one sum for each of the operand's rows or
+/// columns in the block's tile. For bf16, tensor cores compute the sums by
+/// multiplying with ones. For f32, each thread adds elements in f32: those of
+/// one column of the tile, or with tf32 the elements that it fetches, before
+/// they are rounded.
 class TileSums {
 public:
   /// `copy` is the object that copies the operand's tiles.
   TileSums(ThreadCode &c, const Tiling &tiling, const TileShape &shape,
            const TileCopy &copy);
 
-  /// Number of f32 values that a thread carries.
+  /// The number of f32 sums that a thread carries through the loop over k.
   int64_t numSums() const;
   /// Adds the tile at `tile` to the sums.
   void add(mlir::Value tile, llvm::MutableArrayRef<mlir::Value> sums);
-  /// Adds the values that this thread has fetched, with tf32.
+  /// With tf32: adds the values that this thread has fetched to its sums.
   void addFetched(llvm::ArrayRef<mlir::Value> values,
                   llvm::MutableArrayRef<mlir::Value> sums);
-  /// Calls `body` with each sum that this thread has and its coordinate in the
-  /// tile. The code of `body` runs only in threads that have a sum.
+  /// Calls `body` with each sum that this thread has, and with the sum's outer
+  /// coordinate in the tile. The code of `body` runs only in threads that have
+  /// a sum.
   mlir::LogicalResult
   forSums(llvm::ArrayRef<mlir::Value> sums,
           llvm::function_ref<mlir::LogicalResult(mlir::Value outer,
@@ -269,14 +278,15 @@ private:
 /// The loop over k: copies the tiles of each step and multiplies them.
 class GemmLoop {
 public:
-  /// Starts the copies of the first steps to the ring at `memory`. `elements`
-  /// is the length of k for this block. `sumsLeft` says which operand is
-  /// summed, if one is.
+  /// Starts the copies of the first steps to the ring of stages at `memory`.
+  /// `elements` is the number of elements along k that this block multiplies.
+  /// `sumsLeft` says which operand is summed, if `TileSums` is used.
   GemmLoop(ThreadCode &c, const Tiling &tiling, TileCopy &left, TileCopy &right,
            mlir::Value memory, mlir::Value elements, bool sumsLeft);
 
-  /// Emits the loop. Returns this thread's sums of the product, then those of
-  /// the operand. May be called once in each branch that follows.
+  /// Emits the loop. Returns this thread's sums of the product, followed by its
+  /// sums of the operand. It may be called several times, once in each branch
+  /// of the code, since only one branch runs.
   llvm::SmallVector<mlir::Value> emit(Multiplier &multiplier,
                                       TileSums *factorSums);
 
@@ -292,8 +302,9 @@ private:
   void fetchFirst();
   void startCopies(const Source &source, mlir::Value target);
   void advance(Source &source);
-  /// Each of `emitRing` and `emitTf32` emits one form of the loop, with
-  /// `carried` as initial values of the sums.
+  /// Emits one form of the loop: `emitRing` with a ring of stages, and
+  /// `emitTf32` with tiles in registers. `carried` has the initial values of
+  /// the sums.
   Values emitRing(Multiplier &multiplier, TileSums *factorSums, Values carried);
   Values emitTf32(Multiplier &multiplier, TileSums *factorSums, Values carried);
 

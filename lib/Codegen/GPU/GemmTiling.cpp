@@ -29,25 +29,27 @@ constexpr Candidate fmaTilings[] = {{{128, 128, 8, 4, 2, 3, false}, 1},
 constexpr Candidate tf32Tilings[] = {{{128, 128, 32, 2, 2, 2, false, true}, 1},
                                      {{64, 64, 32, 2, 2, 2, false, true}, 0.5}};
 
-/// Costs beside the multiplications. Their unit is one multiplication of a
-/// multiprocessor.
+/// Estimated costs of the work that is no multiplication. Their unit is the
+/// time in which a multiprocessor does one multiplication.
 struct Costs {
   double partialSum; ///< Writing one partial sum to memory and reading it
                      ///< again.
-  double launch;     ///< The second launch, which adds the parts: about a
-                     ///< microsecond passes between two kernels of a graph.
+  double launch;     ///< The second launch, which adds the partial sums:
+                     ///< about a microsecond passes between two kernels of a
+                     ///< CUDA graph.
 };
 constexpr Costs mmaCosts = {800, 4e6}, tf32Costs = {400, 2e6},
                 fmaCosts = {80, 2.5e5};
-/// Cost of filling the ring and of storing the results, as elements along k.
+/// The cost of filling the ring of stages and of storing a block's results, as
+/// the number of elements along k that the block could multiply meanwhile.
 constexpr double blockOverhead = 128;
-/// The shortest part of k.
+/// With split-K, the least number of elements along k that a block multiplies.
 constexpr int64_t leastPart = 256;
 constexpr int64_t mostScratch = int64_t(64) << 20;
 } // namespace
 
-/// The estimated time, as the multiplications that one multiprocessor does
-/// meanwhile.
+/// Returns the estimated time of a product. Its unit is the time in which a
+/// multiprocessor does one multiplication.
 static double timeOf(const Candidate &candidate,
                      const codegen::Product &product, const Chip &chip,
                      const Costs &costs) {

@@ -31,9 +31,10 @@ public:
   fusionRules(const dist::Strategy &strategy) const override {
     codegen::FusionRules rules;
     rules.sumsInProducts = true;
-    // cuBLASLt writes the gradient of a bias, but cannot add to one. Letting
-    // the library compute the product saves more than the launch that the
-    // addition takes.
+    // cuBLASLt can write the gradient of a bias, but cannot add it to earlier
+    // sums. If the library may compute products, the addition is therefore left
+    // to another kernel. The faster product saves more time than that kernel's
+    // launch takes.
     rules.sumsOntoInits = strategy.gemm == config::Gemm::Generated;
     rules.vectorSums = heddle::gpu::mostVectorSums;
     rules.sumsInRows = heddle::gpu::mostSumsInRows;
@@ -76,8 +77,9 @@ public:
     return plan::DeviceKind::Cuda;
   }
 
-  /// The CPU features that a binary needs. There are none, since its host code
-  /// runs on every x86-64, unless it has kernels that run on the host.
+  /// Returns the CPU features that a binary needs for kernels that run on the
+  /// host. A binary without such kernels needs none, since its host code runs
+  /// on every x86-64.
   FailureOr<std::vector<std::string>>
   requirementsOf(planir::ProgramOp program) const override {
     if (!codegen::hasKernelsOnHost(program))
@@ -121,7 +123,8 @@ private:
         SymbolTable::lookupSymbolIn(object->getParentOp(), name));
   }
 
-  /// The cubin of a PTX object; "" if there was no ptxas.
+  /// Returns the cubin of a PTX object, or "" if no ptxas was there to assemble
+  /// it.
   static FailureOr<std::string> cubinOf(planir::ObjectOp object) {
     planir::ObjectOp cubin =
         besides(object, heddle::gpu::cubinNameOf(object.getSymName()));

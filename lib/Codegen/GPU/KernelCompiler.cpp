@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compiles one kernel: mapping, lowering, PTX, and with ptxas a cubin. Also the
-// form of compiled kernels in the cache.
+// Compiles one kernel: maps its operations to the GPU, lowers them, and
+// translates them to PTX. If ptxas is installed, it makes a cubin, too. Also
+// writes and reads compiled kernels in the kernel cache.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,8 +45,8 @@ CompiledKernel::Launch launchOf(const MappedLaunch &mapped) {
           wide(func.getKnownBlockSize()), mapped.cluster, mapped.sharedBytes};
 }
 
-/// The maximum of each resource over all functions. Shared memory includes what
-/// the launch adds.
+/// Returns the maximum of each resource over all functions of a kernel. Shared
+/// memory includes the dynamic shared memory that the launch adds.
 static Resources largest(const CompiledKernel &kernel,
                          const llvm::StringMap<Resources> &functions) {
   Resources most;
@@ -77,7 +78,8 @@ FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
   result.reason = mapped->reason;
   if (!*mapped)
     return result;
-  // Reads the launches from the functions before lowering replaces these.
+  // Reads the launches from the functions now, since lowering replaces these
+  // functions.
   for (const MappedLaunch &launch : mapped->launches)
     result.launches.push_back(launchOf(launch));
   result.scratchBytes = mapped->scratchBytes;
@@ -135,8 +137,8 @@ std::string sealOf(const CompiledKernel &kernel, StringRef sourceHash) {
   return codegen::hashOf(toBytes(launched) + "\n" + sourceHash.str());
 }
 
-/// Reads a number, a text or a list of numbers without exceptions: false if the
-/// member is missing or of another type.
+/// Reads a number, a text or a list of numbers without exceptions. Returns
+/// false if the member is missing or has another type.
 template <typename T>
 static bool read(const json &object, const char *key, T &to) {
   auto at = object.find(key);
@@ -161,7 +163,8 @@ static bool read(const json &value, CompiledKernel::Launch &launch) {
 
 std::optional<CompiledKernel> fromBytes(StringRef bytes) {
   auto [text, ptx] = bytes.split('\n');
-  // If the text is no JSON, the value has no members.
+  // If the text is no valid JSON, the parsed value has no members, so that the
+  // reads below fail.
   json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
   CompiledKernel kernel;
   kernel.ptx = ptx.str();

@@ -27,16 +27,18 @@ constexpr int64_t warpSize = 32;
 /// Options of one function of a kernel.
 struct FrameOptions {
   bool flat = false; ///< Every buffer is flat: it has one dimension.
-  /// Bytes of the kernel's scratch memory; 0: the function has no such
-  /// argument. All functions of a kernel have the same value.
+  /// The bytes of the kernel's scratch memory. With 0, the function has no
+  /// argument for scratch memory. All functions of a kernel have the same
+  /// value.
   int64_t scratchBytes = 0;
   std::string suffix; ///< Appended to the kernel's name, for all functions but
                       ///< the first.
 };
 
-/// A function of a kernel that is being written. Its arguments are the tensor
-/// arguments of the plan.kernel as memrefs, the results that are not tied to
-/// arguments, the scratch memory, and the kernel's index arguments as i64.
+/// A function of a kernel that is being written. Its arguments are, in this
+/// order: the tensor arguments of the plan.kernel as memrefs, the results that
+/// do not overwrite an argument, the scratch memory, and the kernel's index
+/// arguments as i64.
 class KernelFrame {
 public:
   /// Starts the function inside of `module`. The body of `kernel` must be
@@ -44,15 +46,15 @@ public:
   KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
               const FrameOptions &options);
 
-  /// Emits the body's scalar operations. On failure, the emitter's `reason`
-  /// says why.
+  /// Emits the operations of the body that compute scalars. On failure, the
+  /// emitter's `reason` says why.
   mlir::LogicalResult emitScalars();
 
-  /// The buffer of yielded value `i`.
+  /// The buffer of the kernel's result `i`.
   mlir::Value outputBuffer(unsigned i) const { return outputs[i]; }
   mlir::Value yielded(unsigned i) const { return yield->getOperand(i); }
   unsigned numOutputs() const { return yield->getNumOperands(); }
-  /// The numbers of all yielded values.
+  /// The indices of all results of the kernel.
   llvm::SmallVector<unsigned> allOutputs() const {
     return llvm::to_vector(llvm::seq<unsigned>(0, numOutputs()));
   }
@@ -68,22 +70,23 @@ public:
   /// A view of the scratch memory, beginning at byte `offset`.
   mlir::Value scratch(int64_t offset, llvm::ArrayRef<int64_t> shape,
                       mlir::Type element);
-  /// Sets the sizes of grid and block, and records the launch.
+  /// Ends the function: sets its grid and block sizes, and records its launch.
   void finish(llvm::ArrayRef<int64_t> grid, int64_t threads,
               int64_t sharedBytes = 0);
   const MappedLaunch &launch() const { return mapped; }
 
-  /// Stores `elements` as one vector at `indices`, whose last one is the
-  /// chunk's first column. A single element, scalar or vector, is stored as it
-  /// is.
+  /// Stores `elements` as one vector. The last of `indices` is the column of
+  /// the first element. A single element, scalar or vector, is stored without
+  /// being packed.
   void store(llvm::ArrayRef<mlir::Value> elements, mlir::Value buffer,
              llvm::ArrayRef<mlir::Value> indices);
 
   mlir::Value constant(int64_t value);
-  /// The thread's number in the block, or after `beginTeams` in its team.
+  /// The index of this thread in its block. Between `beginTeams` and
+  /// `endTeams`, it is the index in the thread's team.
   mlir::Value threadId();
   /// Divides the block into teams of `threads` adjacent threads, until
-  /// `endTeams`. Returns the number of this thread's team.
+  /// `endTeams` is called. Returns the index of this thread's team.
   mlir::Value beginTeams(int64_t threads);
   void endTeams() { teamThreads = 0; }
   mlir::Value blockId(mlir::gpu::Dimension dimension);
@@ -128,39 +131,40 @@ struct InsideIf {
   mlir::OpBuilder::InsertionGuard guard;
 };
 
-/// The number of elements of a chunk. A chunk fills one access of the widest
-/// element type among the largest tensors of `kernel`. If `columns` is given,
-/// the chunk is halved until `columns` is a multiple of its size. Thus the
-/// lanes of a warp access consecutive bytes of all these tensors.
+/// Returns the number of elements in a chunk: the adjacent elements that a
+/// thread handles together. It is the number of elements that one access holds,
+/// of the widest element type among the largest tensors of `kernel`. With it,
+/// the lanes of a warp access consecutive bytes of each of these tensors. If
+/// `columns` is given, the number is halved until it divides `columns`.
 int64_t widestChunk(planir::KernelOp kernel, int64_t columns = 0);
 
 /// Writes a function of a kernel, whose name ends in `options.suffix`, and adds
-/// its launch on `grid` to `mapped`. The function takes the scratch memory of
-/// `mapped`. `body` emits the code of a thread. On failure, `mapped.reason` is
-/// set.
+/// its launch on `grid` to `mapped`. The function gets scratch memory of the
+/// size that `mapped` states. `body` emits the code of a thread. On failure,
+/// `mapped.reason` is set.
 mlir::LogicalResult
 addLaunch(MappedKernel &mapped, planir::KernelOp kernel,
           mlir::gpu::GPUModuleOp module, FrameOptions options,
           llvm::ArrayRef<int64_t> grid, int64_t threads,
           llvm::function_ref<mlir::LogicalResult(KernelFrame &)> body);
 
-/// Replaces exp, tanh, erf and the like by polynomials, since PTX has no math
-/// library, and folds what can be folded.
+/// Replaces exp, tanh, erf and similar functions by polynomials, since PTX has
+/// no math library. Also folds constants.
 mlir::LogicalResult simplify(mlir::gpu::GPUFuncOp func);
 
-/// Maps element-wise results. The results of each length have their own range
-/// of blocks.
+/// Maps element-wise kernels. If results have different lengths, the results of
+/// each length get their own range of blocks.
 MappedKernel mapFlat(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps sums over rows: columns are divided among threads, rows among threads
 /// and blocks.
 MappedKernel mapColumns(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
-/// Maps sums of all elements to one number each.
+/// Maps reductions of all elements of a tensor to one value.
 MappedKernel mapReduce(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps nn.square_sums.
 MappedKernel mapBlockSums(planir::KernelOp kernel,
                           mlir::gpu::GPUModuleOp module);
-/// Maps nn.embedding_grad: sorts the positions by row, and divides rows among
-/// blocks.
+/// Maps nn.embedding_grad: sorts the positions of tokens by the row of the
+/// embedding table that they add to, and divides the rows among blocks.
 MappedKernel mapScatter(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps sums of squares over segments of flat tensors, and the scaling of
 /// segments by factors.

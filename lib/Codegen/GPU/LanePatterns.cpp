@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Random numbers come in blocks of four: element e is word e % 4 of block e /
+// Simplifies the index arithmetic of random numbers. Philox draws random
+// numbers in blocks of four: the number of element e is word e % 4 of block e /
 // 4. In a chunk whose base is a multiple of four, four adjacent lanes need the
-// same block. These patterns make that visible: they simplify shifts and masks
-// of the lanes' indices, so that the code of a block is emitted once, not once
-// for each lane.
+// same block. These patterns simplify the shifts and masks of the lanes'
+// indices until this is visible, so that the code of a block is emitted once,
+// not once for each lane.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +24,7 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// A lower bound of the number of trailing zero bits of an integer.
+/// Returns a lower bound of the number of trailing zero bits of an integer.
 static unsigned trailingZeros(Value value, unsigned depth = 0) {
   constexpr unsigned many = 32, deepest = 16;
   APInt constant;
@@ -50,7 +51,7 @@ static unsigned trailingZeros(Value value, unsigned depth = 0) {
 }
 
 namespace {
-/// A vector of `base` plus a constant number for each lane.
+/// A vector whose lanes are `base` plus a different constant for each lane.
 struct Lanes {
   static std::optional<Lanes> match(Value vector) {
     auto add = vector.getDefiningOp<arith::AddIOp>();
@@ -82,8 +83,8 @@ struct Lanes {
   DenseIntElementsAttr numbers;
 };
 
-/// Rewrites (base + numbers) >> bits, if the base has that many trailing zeros,
-/// to (base >> bits) + (numbers >> bits).
+/// Rewrites (base + numbers) >> bits to (base >> bits) + (numbers >> bits), if
+/// the lowest `bits` bits of the base are zero.
 struct ShiftLanes : OpRewritePattern<arith::ShRUIOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -109,8 +110,8 @@ struct ShiftLanes : OpRewritePattern<arith::ShRUIOp> {
   }
 };
 
-/// Rewrites (base + numbers) & mask to a constant, if the base has only zeros
-/// under the mask.
+/// Rewrites (base + numbers) & mask to the constant numbers & mask, if all bits
+/// of the base under the mask are zero.
 struct MaskLanes : OpRewritePattern<arith::AndIOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -15,8 +15,8 @@ class RewritePatternSet;
 
 namespace heddle::gpu {
 
-/// Adds patterns that simplify shifts and masks of adjacent lanes, whose first
-/// one is a multiple of a power of two.
+/// Adds patterns that simplify shifts and masks of vectors of adjacent indices,
+/// the first of which is a multiple of a power of two.
 void populateLanePatterns(mlir::RewritePatternSet &patterns);
 
 } // namespace heddle::gpu

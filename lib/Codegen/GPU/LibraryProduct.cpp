@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Expresses a product's kernel as one call of cuBLASLt, if that is possible:
-// the product, an addend, GELU or its derivative as epilogue, and the sum of a
-// factor. Kernels with anything else in their body, for example dropout, always
-// use Heddle's code.
+// Describes a product's kernel as one call of cuBLASLt, if one call can compute
+// everything: the product, an addend, GELU or its derivative as the epilogue,
+// and the sum of a factor. For a kernel with other operations in its body, for
+// example dropout, the runtime always uses Heddle's code.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,8 +49,8 @@ private:
 };
 } // namespace
 
-/// The number of an argument among the kernel's addresses; -1 if it is no
-/// argument.
+/// The index of an argument in the list of addresses that a launch passes; -1
+/// if the value is no argument.
 int64_t CallReader::addressOf(Value argument) {
   auto place = dyn_cast_or_null<BlockArgument>(argument);
   if (!place)
@@ -59,7 +59,8 @@ int64_t CallReader::addressOf(Value argument) {
   return llvm::count_if(before, llvm::IsaPred<RankedTensorType>);
 }
 
-/// The number of a yielded value among the kernel's addresses, or -1.
+/// The index of a kernel's result in the list of addresses that a launch
+/// passes; -1 if the value is no result.
 int64_t CallReader::addressOfResult(Value value) {
   Block &body = kernel.getBody().front();
   int64_t next = llvm::count_if(kernel.getArgumentTypes(),
@@ -73,7 +74,8 @@ int64_t CallReader::addressOfResult(Value value) {
   return -1;
 }
 
-/// The leading dimension of one of the kernel's addresses; 0 if it is dense.
+/// The leading dimension of the tensor at one of the launch's addresses; 0 if
+/// its rows have no padding.
 int64_t CallReader::leadingDimensionOf(int64_t address) {
   for (auto [operand, type] : llvm::enumerate(kernel.getLaunchTypes()))
     if (isa<RankedTensorType>(type) && address-- == 0)
@@ -89,7 +91,8 @@ bool CallReader::readAddend() {
   return address >= 0;
 }
 
-/// The library computes one sum of a factor, and cannot add it to a value.
+/// Reads the sum of a factor. Returns false if cuBLASLt cannot compute it: the
+/// library computes at most one such sum, and cannot add it to a value.
 bool CallReader::readFactorSum() {
   if (product.sums.empty())
     return true;
@@ -99,7 +102,8 @@ bool CallReader::readFactorSum() {
   return product.sums.size() == 1 && !sum.getInit() && address >= 0;
 }
 
-/// Reads the operations after the product: at most one is allowed.
+/// Reads the operations after the product. Returns false if there is more than
+/// one, since a call has one epilogue.
 bool CallReader::readEnd() {
   result = product.result();
   for (Operation &op : kernel.getBody().front().without_terminator()) {
@@ -148,8 +152,8 @@ bool CallReader::readResults() {
     aux = addressOfResult(value);
   }
   d = addressOfResult(result);
-  // The product's result, GELU's input and the sums must each be yielded
-  // exactly once.
+  // The product's result, the input of GELU and the sums must each be a result
+  // of the kernel exactly once, since the call writes each to one address.
   bool writesAux = end == ProductEnd::GeluTanh && aux >= 0;
   return d >= 0 &&
          yielded.size() == 1 + size_t(writesAux) + product.sums.size();
@@ -175,8 +179,9 @@ bool CallReader::typesFit() {
   return isKnown && typeOf(product.b) == factors;
 }
 
-/// The library reads operands while it writes results. Only c may overlap with
-/// d.
+/// Whether results are in memory of their own. The library reads operands while
+/// it writes results, so that only the addend c may be in the same memory as
+/// the result d.
 bool CallReader::isInOwnMemory() {
   int64_t a = addressOf(product.a), b = addressOf(product.b);
   bool writesAux = end == ProductEnd::GeluTanh && aux >= 0;
@@ -190,8 +195,8 @@ LibraryProductAttr CallReader::read(bool tf32) {
   if (!readAddend() || !readFactorSum() || !readEnd() || !readResults() ||
       !typesFit() || !isInOwnMemory())
     return {};
-  // Enough for split-K in eight parts, and within NVIDIA's recommendation for
-  // sm_90.
+  // This workspace is enough for split-K in eight parts. It is within the size
+  // that NVIDIA recommends for sm_90.
   int64_t workspace =
       std::min<int64_t>(int64_t(32) << 20, 8 * 4 * product.m * product.n);
   Type factors = getElementTypeOrSelf(product.a.getType());

@@ -46,9 +46,9 @@ namespace heddle {
 
 namespace {
 
-/// Lowers mma.sync m16n8k16 of bf16 operands with f32 sums, which upstream
-/// cannot. Fragments are arrays of vectors in nvgpu, and single registers in
-/// nvvm.
+/// Lowers mma.sync m16n8k16 of bf16 operands with f32 sums, for which upstream
+/// has no lowering. Converts fragments from arrays of vectors, as nvgpu has
+/// them, to single registers, as nvvm takes them.
 struct LowerBf16Mma : ConvertOpToLLVMPattern<nvgpu::MmaSyncOp> {
   LowerBf16Mma(const LLVMTypeConverter &converter)
       : ConvertOpToLLVMPattern(converter, /*benefit=*/2) {}
@@ -128,9 +128,9 @@ private:
 };
 } // namespace
 
-/// Sets the alignment of vector accesses to their size, up to the widest
-/// access. Upstream's lowering only assumes the alignment of an element, which
-/// would split them.
+/// Sets the alignment of a vector access to its size, or to that of the widest
+/// access if this is less. Upstream's lowering only assumes the alignment of an
+/// element, so that the back end would split the access.
 static void alignVectors(Operation *root) {
   auto alignment = [](Type type) -> std::optional<uint64_t> {
     auto vector = dyn_cast<VectorType>(type);
@@ -169,7 +169,8 @@ static void keepSourceSizes(Operation *root) {
 }
 
 /// Makes dynamic shared memory an external symbol of size 0. Upstream's
-/// lowering defines it, and ptxas would give it one byte.
+/// lowering emits a definition, to which ptxas would give one byte of static
+/// memory.
 static void declareDynamicMemory(Operation *root) {
   root->walk([](LLVM::GlobalOp global) {
     auto type = dyn_cast<LLVM::LLVMArrayType>(global.getType());
@@ -183,9 +184,10 @@ static void declareDynamicMemory(Operation *root) {
   });
 }
 
-/// The width of an index in bits. 32 if the number of every element fits,
-/// including how far a loop may step past the last one, and if no address is
-/// used as an index.
+/// Returns the width in bits of an index. It is 32 if two conditions hold.
+/// First, the index of every element fits, and also the index that a loop
+/// reaches when it steps past the last element. Second, no address is used as
+/// an index. Otherwise it is 64.
 static unsigned indexBits(mlir::gpu::GPUModuleOp module) {
   constexpr int64_t beyond = int64_t(1) << 26;
   constexpr int64_t most = std::numeric_limits<int32_t>::max() - beyond;
@@ -249,8 +251,8 @@ struct GpuLowerToNvvm : impl::GpuLowerToNvvmBase<GpuLowerToNvvm> {
     OpPassManager first(mlir::gpu::GPUModuleOp::getOperationName());
     first.addPass(createConvertSCFToCFPass());
     first.addPass(createLowerAffinePass());
-    // Runs before gpu's own patterns, which would turn square roots into calls
-    // of libdevice.
+    // This pass runs before the patterns of the gpu dialect, which would turn
+    // square roots into calls of libdevice.
     first.addPass(createConvertMathToLLVMPass());
     OpPassManager last(mlir::gpu::GPUModuleOp::getOperationName());
     last.addPass(createReconcileUnrealizedCastsPass());

@@ -64,14 +64,15 @@ private:
   int64_t fillWidth() const {
     return accessBytes / dist::byteSize(table.getElementType());
   }
-  /// What a block of the third launch works on: a range of the sorted
-  /// positions, one for each group of threads that share columns.
+  /// The range of the sorted positions that a block of the third launch sums.
+  /// It has one position for each group of threads that share columns.
   struct BlockEntries {
-    Value first;    ///< Index of the first one in the sorted list.
-    Value segments; ///< End and row of the segment that begins at each, in
-                    ///< workgroup memory.
-    Value order;    ///< The positions from the first one on.
-    Value columns;  ///< The number of the block's columns among the tile's.
+    Value first;    ///< Index of the range's first position in the list.
+    Value segments; ///< For each position of the range at which a segment
+                    ///< begins: the segment's end and row; in workgroup memory.
+    Value order;    ///< The positions, from the range's first one on.
+    Value columns;  ///< Index of the block's columns among those of the tile's
+                    ///< blocks.
   };
   BlockEntries loadEntries(KernelFrame &f);
   LogicalResult sumFew(KernelFrame &f, const BlockEntries &entries);
