@@ -22,26 +22,28 @@ bool Cluster::isInside(const plan::Mesh &mesh,
   return true;
 }
 
-/// The clock of a simulated run: when the rank is free, and when each other
-/// stream will have done its work.
+/// The clock of a simulated run. It says when the rank is free to compute, and
+/// when each other stream will have done all its work.
 struct ClusterCost::Clock {
-  /// Starts work on a stream other than `compute`: it begins when it is
-  /// submitted and earlier work of the stream is done. Returns its end.
+  /// Starts work of `seconds` on a stream other than `compute`. The work begins
+  /// when it is submitted and earlier work of the stream is done. Returns the
+  /// time at which it ends.
   double start(plan::Stream stream, double seconds) {
     double &end = streams[size_t(stream)];
     end = std::max(end, now) + seconds;
     spans(stream).first += seconds;
     return end;
   }
-  /// Starts a copy from or to a file: it also waits until the disk has finished
-  /// earlier copies, in either direction.
+  /// Starts a copy from or to a file. In contrast to `start`, the copy also
+  /// waits until the disk has finished earlier copies, in either direction.
   double startOnDisk(plan::Stream stream, double seconds, double onDisk) {
     double &end = streams[size_t(stream)];
     end = std::max({end, now, disk});
     disk = end + onDisk;
     return start(stream, seconds);
   }
-  /// Lets one stream wait until a point of another.
+  /// Lets the stream `waiting` wait until the time `point`, at which the stream
+  /// `other` has done the awaited work.
   void wait(plan::Stream waiting, plan::Stream other, double point) {
     if (waiting != plan::Stream::Compute) {
       double &end = streams[size_t(waiting)];
@@ -57,8 +59,8 @@ struct ClusterCost::Clock {
     now += seconds;
     time.computing += seconds;
   }
-  /// The sums for a stream other than `compute`: all of its time, and the time
-  /// in which the rank waits for it.
+  /// The sums of times to which a stream other than `compute` adds: the time of
+  /// all its work, and the time in which the rank waits for it.
   std::pair<double &, double &> spans(plan::Stream stream) {
     if (plan::copiesBeside(stream))
       return {time.copies, time.exposedCopies};
@@ -128,10 +130,11 @@ double ClusterCost::secondsOf(plan::MemoryKind from, plan::MemoryKind to,
           ? cluster.pcie->latency + bytes / cluster.pcie->bytesPerSecond
           : 0;
   // A copy between a file and a GPU takes as long as the slower of disk and
-  // link: one chunk crosses the link while the next one is read or written.
+  // link, because one chunk crosses the link while the next one is read or
+  // written.
   if (from == MemoryKind::File || to == MemoryKind::File)
     return std::max(secondsOnDisk(from, to, bytes), onLink);
-  // On a CPU, cores read and write both memories.
+  // On a CPU, the cores read and write the memory of both sides of the copy.
   if (isCpu() && from != to && cluster.memoryPerSecond > 0)
     return 2 * bytes / cluster.memoryPerSecond;
   return onLink;
@@ -190,7 +193,8 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
                            : clock.start(stream, seconds);
       bool isFile = from.memory == plan::MemoryKind::File ||
                     to.memory == plan::MemoryKind::File;
-      // On a CPU the cores make all other copies when they are submitted.
+      // On a CPU, the cores themselves execute all copies except whole copies
+      // from and to files, at the time when the copies are submitted.
       if (isCpu() && (isRows || !isFile))
         clock.wait(plan::Stream::Compute, stream, ends[i]);
     };
@@ -225,7 +229,8 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
         },
         [&](const plan::command::Record &) { ends[i] = clock.endOf(stream); },
         [&](const plan::command::Wait &wait) {
-          // On a CPU the cores wait when any stream other than Copy does.
+          // On a CPU, the cores are occupied when any stream other than Copy
+          // waits.
           bool holdsUp = isCpu() && stream != plan::Stream::Copy;
           clock.wait(holdsUp ? plan::Stream::Compute : stream,
                      commands.at(wait.command).stream, ends.at(wait.command));

@@ -24,8 +24,9 @@
 using namespace mlir;
 using namespace heddle;
 
-/// Returns the operations that carry the strategy: nn.model, later
-/// plan.program. From the pipe phase on there is one for each pipeline stage.
+/// Returns the operations that have the strategy as an attribute. These are the
+/// nn.model operations and, in later phases, the plan.program operations. From
+/// the pipe phase on there is one for each pipeline stage.
 static SmallVector<Operation *> rootsOf(ModuleOp module) {
   SmallVector<Operation *> roots;
   for (Operation &op : module.getOps())
@@ -72,8 +73,9 @@ static plan::PerMemory<int64_t> bytesOf(planir::ProgramOp program) {
   return bytes;
 }
 
-/// Returns the bytes that a rank needs at least, as far as they are known: for
-/// each kind of memory those of the stage that has most.
+/// Returns the least bytes of each kind of memory that every rank must have, as
+/// far as they are known. For each kind it is the need of the pipeline stage
+/// that needs most.
 static plan::PerMemory<int64_t> leastBytes(ModuleOp module) {
   plan::PerMemory<int64_t> most;
   for (Operation *root : rootsOf(module)) {
@@ -104,9 +106,9 @@ LogicalResult heddle::takeIn(ModuleOp module, Phase phase) {
   PassManager pm(module.getContext(), ModuleOp::getOperationName());
   pm.addPass(createImportEraseDead());
   // A dump must still have the properties that earlier phases established.
-  // After the pipe phase these concern the models of stages; after the memory
-  // phase, plans. A plan contains its compiled code, so it can be verified
-  // after any later phase.
+  // After the pipe phase these are properties of the models of stages. After
+  // the memory phase they are properties of plans. A plan contains its compiled
+  // code, so it can be verified after any later phase.
   bool isPlan = phase >= Phase::Memory;
   Phase first = isPlan                 ? Phase::Kernels
                 : phase >= Phase::Pipe ? Phase::Pipe
@@ -183,8 +185,8 @@ LogicalResult Compilation::run(Phase phase, Track &track) {
   auto begin = Clock::now();
   PassManager pm(track.module.getContext(), ModuleOp::getOperationName());
   buildPhase(phase, pm, options);
-  // MLIR's verifier runs once a phase instead of after each pass: on a deep
-  // model it takes longer than most passes.
+  // Run MLIR's verifier once in each phase instead of after each pass, because
+  // on a deep model it takes longer than most passes.
   pm.enableVerifier(false);
   if (failed(pm.run(track.module)) || failed(verify(track.module)))
     return failure();
@@ -238,14 +240,16 @@ static LogicalResult write(ModuleOp module, std::vector<emit::Code> &codes,
     if (auto wrong =
             emit::writeBinary(codes, options.runtimePath, options.output))
       return emitDiagnostic(*module.getContext(), *wrong);
-  // Only the driver uses such a binary.
+  // Print no summary for a binary with programs of single layers, which only
+  // the driver uses.
   if (options.splitLayers != LayerPrograms::None)
     return success();
   summarize(codes, options);
   return success();
 }
 
-/// Reduces the draft's memory budget by what the model uses.
+/// Reduces the draft model's memory budget by the bytes that the first model
+/// uses.
 static void limitMemory(ModuleOp draft, const plan::Plan &plan) {
   for (Operation *root : rootsOf(draft)) {
     auto old = root->getAttrOfType<dist::StrategyAttr>("strategy");
@@ -260,16 +264,18 @@ static void limitMemory(ModuleOp draft, const plan::Plan &plan) {
   }
 }
 
-/// Compiles the draft model, and appends its code to that of the model.
+/// Compiles the draft model. The code for each target is appended to the code
+/// of the first model.
 static LogicalResult compileDraft(const CompileOptions &options, Phase stop,
                                   std::vector<emit::Code> &codes) {
   CompileOptions own = options;
-  // If all guesses of the draft were right, it has one token less in its cache
-  // than the model, and computes both missing tokens at once.
+  // The draft model verifies one token more than a plain step: if all its
+  // guesses were right, its cache has one token less than the first model's,
+  // and it computes both missing tokens at once.
   own.guesses = 1;
   if (!codes.empty()) {
-    // A page of the draft's cache is assigned with each page of the model's, so
-    // both need the same number.
+    // Each page of the draft model's cache is assigned together with a page of
+    // the first model's cache, so both caches need the same number of pages.
     own.cachePages = codes.front().plan.serving.pages;
     limitMemory(own.draft, codes.front().plan);
   }

@@ -25,8 +25,8 @@ LogicalResult heddle::emitDiagnostic(MLIRContext &context,
   return diagnostic;
 }
 
-/// Returns the code of a plan's kernels as one image, those for the host
-/// included.
+/// Returns the code of a plan's kernels as one image, which includes the
+/// kernels that the host runs.
 static FailureOr<std::string> imageOf(const emit::Parts &parts,
                                       const codegen::Target &target,
                                       planir::ProgramOp program) {
@@ -60,7 +60,7 @@ FailureOr<emit::Code> heddle::codeOf(ModuleOp module,
   FailureOr<emit::Parts> parts = emit::planFromModule(programs);
   if (failed(parts))
     return failure();
-  // If only the plan is wanted, its kernels have no code.
+  // If only the plan is wanted, the kernels need no code.
   FailureOr<std::string> image =
       options.makesCode() ? imageOf(*parts, **target, program) : std::string();
   if (failed(image))

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The last phase is no MLIR pipeline: it collects the plan, the objects of
-// kernels and what `explain` prints, from which the driver writes a binary.
+// The last phase (emit) is no MLIR pipeline. It collects the plan, the objects
+// of kernels, and what `explain` prints. The driver writes a binary from these.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +22,8 @@ namespace heddle {
 mlir::LogicalResult emitDiagnostic(mlir::MLIRContext &context,
                                    const heddle::Diagnostic &wrong);
 
-/// Makes the plan and code of a module, as it is written to a binary. `phases`
-/// are the phases that have run, which `explain` prints.
+/// Makes the plan and the code that are written to a binary for a module.
+/// `phases` are the phases that have run, which `explain` prints.
 mlir::FailureOr<emit::Code> codeOf(mlir::ModuleOp module,
                                    const CompileOptions &options,
                                    std::vector<std::string> phases);

@@ -19,7 +19,8 @@ InFlightDiagnostic heddle::emitOtherPhase(Location location,
                              << done << ", not after " << expected;
 }
 
-/// Returns the phase before `phase`, which only accepts dumps of that phase.
+/// Returns the phase whose dumps `phase` accepts, which is the one directly
+/// before it.
 static Phase before(Phase phase) {
   return static_cast<Phase>(static_cast<int>(phase) - 1);
 }
@@ -54,9 +55,9 @@ static LogicalResult refuseOtherPhase(Operation *root, llvm::StringRef done,
 
 namespace {
 
-/// Refuses a module that was dumped after another phase than the one before. A
-/// module without a phase was written by hand: then the passes report what they
-/// miss.
+/// Fails for a module that was dumped after another phase than the previous
+/// one. A module without the name of a phase was written by hand. In that case
+/// the passes themselves report what they miss.
 struct CheckPhase : PassWrapper<CheckPhase, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CheckPhase)
   explicit CheckPhase(Phase phase) : phase(phase) {}
@@ -80,7 +81,7 @@ struct CheckPhase : PassWrapper<CheckPhase, OperationPass<ModuleOp>> {
   Phase phase;
 };
 
-/// Writes the phase into the module, as in a dump.
+/// Writes the name of the phase into the module, as in a dump.
 struct NamePhase : PassWrapper<NamePhase, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NamePhase)
   explicit NamePhase(Phase phase) : phase(phase) {}

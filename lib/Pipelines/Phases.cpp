@@ -22,51 +22,52 @@ using namespace mlir;
 using namespace heddle;
 
 static void buildImport(OpPassManager &pm, const CompileOptions &options) {
-  // Needs the forward function, which the importer or the user wrote.
+  // This pass needs the forward function, which the importer or the user wrote.
   ImportDeriveProgramsOptions programs;
   programs.guesses = options.guesses;
   pm.addNestedPass<nn::ModelOp>(createImportDerivePrograms(programs));
-  // Needs the programs: the size of the cache follows from their rows and
-  // tokens.
+  // This pass needs the programs, because the size of the cache follows from
+  // their rows and tokens.
   ImportAddCacheOptions cache;
   cache.pages = options.cachePages;
   pm.addNestedPass<nn::ModelOp>(createImportAddCache(cache));
 }
 
 static void buildModel(OpPassManager &pm, const CompileOptions &) {
-  // Before differentiation: it gives gradients the types of the forward pass,
-  // whose precision this pass sets.
+  // This pass runs before differentiation, which gives gradients the types of
+  // the forward pass. This pass sets the precision of these types.
   pm.addNestedPass<nn::ModelOp>(createModelApplyPrecision());
 }
 
 static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
-  // Must not see steps: it builds the programs of single layers from `eval`,
-  // which has to be a function.
+  // This pass must not see steps, because it builds the programs of single
+  // layers from `eval`, which has to be a function.
   if (options.splitLayers != LayerPrograms::None) {
     TrainSplitLayersOptions split;
     split.sequential = options.splitLayers == LayerPrograms::Sequential;
     pm.addNestedPass<nn::ModelOp>(createTrainSplitLayers(split));
   }
-  // Before `train-differentiate`, which makes no gradients for parameters that
-  // are not trainable.
+  // This pass runs before `train-differentiate`, which makes no gradients for
+  // parameters that are not trainable.
   pm.addNestedPass<nn::ModelOp>(createTrainFreezeParameters());
-  // Before `train-differentiate`, which works on the body of the loop over
-  // micro-batches.
+  // This pass runs before `train-differentiate`, which works on the body of the
+  // loop over micro-batches.
   pm.addNestedPass<nn::ModelOp>(createTrainBuildSteps());
-  // Needs the calls in the steps. Before `train-differentiate`, which reads at
-  // each call which activations are saved.
+  // This pass needs the calls in the steps. It runs before
+  // `train-differentiate`, which reads at each call which activations are
+  // saved.
   pm.addNestedPass<nn::ModelOp>(createTrainRecompute());
-  // Needs the loop of `train-build-steps` and the policies of
+  // This pass needs the loop of `train-build-steps` and the policies of
   // `train-recompute`.
   pm.addNestedPass<nn::ModelOp>(createTrainDifferentiate());
-  // Needs the states with gradients that `train-differentiate` makes.
+  // This pass needs the states with gradients that `train-differentiate` makes.
   pm.addNestedPass<nn::ModelOp>(createTrainOptimizer());
 }
 
 static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
-  // Needs the local shapes of spmd: each rank packs its own shard. Before
-  // kernels are formed, because a product with a packed weight is another
-  // operation, with another generator.
+  // This pass needs the local shapes of spmd, because each rank packs its own
+  // shard. It runs before kernels are formed, because a product with a packed
+  // weight is another operation, with another generator.
   pm.addPass(createFusePackWeights());
   OpPassManager &models = pm.nest<nn::ModelOp>();
   // The next three passes split one operation into two that need a launch
@@ -74,99 +75,108 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   models.addPass(createFuseSplitAttention());
   models.addPass(createFuseSplitNorms());
   models.addPass(createFuseSplitSums());
-  // Needs the products of `fuse-pack-weights`. Before `fuse-form-kernels`,
-  // which joins only adjacent products.
+  // This pass needs the products of `fuse-pack-weights`. It runs before
+  // `fuse-form-kernels`, which joins only adjacent products.
   models.addPass(createFuseGatherProducts());
-  // Needs the final list of operations: it puts all of them into kernels.
+  // This pass needs the final list of operations, because it puts all of them
+  // into kernels.
   FuseFormKernelsOptions fuse;
   fuse.remarks = options.verbose;
   models.addPass(createFuseFormKernels(fuse));
-  // Needs the kernels: a value may have padding only if kernels alone read and
-  // write it.
+  // This pass needs the kernels, because a value may have padding only if
+  // kernels alone read and write it.
   models.addPass(createFusePadRows());
 }
 
 static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   OpPassManager &models = pm.nest<nn::ModelOp>();
-  // First: all following passes read the axes from the mesh.
+  // This pass runs first, because all following passes read the axes from the
+  // mesh.
   models.addPass(createShardMakeMesh());
-  // Before reductions are placed: they transfer gradients in the type that this
-  // pass gives them.
+  // This pass runs before reductions are placed, because reductions transfer
+  // gradients in the type that this pass gives them.
   models.addPass(createShardNarrowGradients());
-  // Before `shard-partition-states`, which reduces a micro-batch's gradients at
-  // the additions that this pass separates from the products.
+  // This pass runs before `shard-partition-states`, which reduces a
+  // micro-batch's gradients at the additions that this pass separates from the
+  // products.
   models.addPass(createShardSeparateSums());
-  // Before `shard-partition-states`: ZeRO splits over replicas what tensor
-  // parallelism has left whole.
+  // This pass runs before `shard-partition-states`, because ZeRO splits over
+  // replicas what tensor parallelism has left whole.
   models.addPass(createShardSplitParameters({options.shardingReasons}));
-  // Before the sharding plan is made, which derives the shardings of values
-  // from the storage of states.
+  // This pass runs before the sharding plan is made, which derives the
+  // shardings of values from the storage of states.
   models.addPass(createShardPartitionStates({options.shardingReasons}));
-  // Needs the buckets of `shard-partition-states`: whole buckets are offloaded.
+  // This pass needs the buckets of `shard-partition-states`, because whole
+  // buckets are offloaded.
   models.addPass(createShardPlaceStates());
-  // Needs the buckets: a bucket is reduced later if all of its members are. The
-  // last change of storage.
+  // This pass needs the buckets, because a bucket is reduced later if all of
+  // its members are. No later pass changes the storage of states.
   models.addPass(createShardDeferGradientReduction({options.shardingReasons}));
-  // Needs the final storage of all states. Makes the sharding plan.
+  // This pass needs the final storage of all states. It makes the sharding
+  // plan.
   models.addPass(createShardPropagate({options.shardingReasons}));
-  // Needs the sharding plan, and writes it into the module.
+  // This pass needs the sharding plan, and writes it into the module.
   models.addPass(createShardInsertReshards());
-  // Needs the reshards: a value that the backward pass would reshard again is
-  // saved after its reshard in the forward pass.
+  // This pass needs the reshards, because a value that the backward pass would
+  // reshard again is saved after its reshard in the forward pass.
   models.addPass(createShardSaveResharded({options.shardingReasons}));
 }
 
 static void buildPipe(OpPassManager &pm, const CompileOptions &) {
-  // Needs the whole model: it balances the arithmetic of the layers' calls
-  // between stages.
+  // This pass needs the whole model, because it balances the arithmetic of the
+  // layers' calls between stages.
   pm.addNestedPass<nn::ModelOp>(createPipeSchedule());
-  // Needs the stages and their schedule. All later passes see one model for
-  // each stage.
+  // This pass needs the stages and their schedule. All later passes see one
+  // model for each stage.
   pm.addPass(createPipeSplit());
 }
 
 static void buildSpmd(OpPassManager &pm, const CompileOptions &) {
-  // Needs shardings, which say that all tensor ranks hold a value. Must not see
-  // local shapes.
+  // This pass needs shardings, which say that all tensor ranks hold a value. It
+  // must not see local shapes.
   pm.addPass(createSpmdPartitionActivations());
-  // Needs the reshards of `spmd-partition-activations`: it turns all reshards
-  // into collectives, and removes the shardings.
+  // This pass needs the reshards of `spmd-partition-activations`, because it
+  // turns all reshards into collectives, and removes the shardings.
   pm.addNestedPass<nn::ModelOp>(createSpmdLocalize());
-  // Needs local shapes: a chunk is a number of a rank's own tokens. Must not
-  // see pending collectives: it moves the collectives of a chunk into it.
+  // This pass needs local shapes, because a chunk has a number of the rank's
+  // own tokens. It must not see pending collectives, because it moves the
+  // collectives for a chunk into the chunk.
   pm.addNestedPass<nn::ModelOp>(createSpmdChunkTokens());
-  // Needs chunks, whose products it tiles. Must not see pending all-gathers or
-  // fetches of whole parameters: it replaces them by those of row tiles.
+  // This pass needs chunks, whose products it tiles. It must not see pending
+  // all-gathers or fetches of whole parameters, because it replaces these by
+  // all-gathers or fetches of row tiles.
   pm.addPass(createSpmdTileProducts());
-  // Needs all collectives, those of row tiles too. Moves their starts and waits
-  // apart.
+  // This pass needs all collectives, those of row tiles too, and moves their
+  // starts and waits apart.
   pm.addNestedPass<nn::ModelOp>(createSpmdOverlap());
-  // Needs the waits of `spmd-overlap`: an update follows the reduction of its
-  // gradients. Before `spmd-stream-states`, whose tiles are transferred in the
-  // order of the updates.
+  // This pass needs the waits of `spmd-overlap`, because an update follows the
+  // reduction of its gradients. It runs before `spmd-stream-states`, whose
+  // tiles are transferred in the order of the updates.
   pm.addNestedPass<nn::ModelOp>(createSpmdAdvanceUpdates());
-  // Must not see fetches of gradients: it removes the zeros that the first
-  // micro-batch would fetch.
+  // This pass must not see fetches of gradients, because it removes the zeros
+  // that the first micro-batch would fetch.
   pm.addNestedPass<nn::ModelOp>(createSpmdStartGradients());
-  // Needs the final places of all-gathers and updates: a fetch starts one layer
-  // before the first of them that reads the parameter.
+  // This pass needs the final places of all-gathers and updates, because a
+  // fetch starts one layer before the first of them that reads the parameter.
   pm.addNestedPass<nn::ModelOp>(createSpmdFetchParameters());
-  // Needs the waits of `spmd-overlap`, after which reduced gradients are
-  // stored. Before `spmd-stream-states`, which tiles the sums of squares that
-  // this pass makes of the gradient norm.
+  // This pass needs the waits of `spmd-overlap`, after which reduced gradients
+  // are stored. It runs before `spmd-stream-states`, which tiles the sums of
+  // squares that this pass makes of the gradient norm.
   pm.addNestedPass<nn::ModelOp>(createSpmdStreamGradients());
-  // Needs the final order of updates: the host computes the first ones. Before
-  // `spmd-stream-states`, which moves all others through the device's memory.
+  // This pass needs the final order of updates, because the host computes the
+  // first ones. It runs before `spmd-stream-states`, which moves all others
+  // through the device's memory.
   pm.addPass(createSpmdHostUpdates());
-  // Needs the updates that the device computes, in their final order.
+  // This pass needs the updates that the device computes, in their final order.
   pm.addNestedPass<nn::ModelOp>(createSpmdStreamStates());
-  // Needs the all-gathers and fetches of weights, to know that these values are
-  // no activations.
+  // This pass needs the all-gathers and fetches of weights, to know that these
+  // values are no activations.
   pm.addPass(createSpmdStreamActivations());
 }
 
 static void buildKernels(OpPassManager &pm, const CompileOptions &options) {
-  // Needs the bodies of `plan.kernel`, with the final leading dimensions.
+  // This pass needs the bodies of `plan.kernel`, with the final leading
+  // dimensions.
   KernelsCompileOptions kernels;
   kernels.cache = options.cache;
   kernels.sizesOnly = !options.makesCode();
@@ -174,7 +184,8 @@ static void buildKernels(OpPassManager &pm, const CompileOptions &options) {
 }
 
 static void buildMemory(OpPassManager &pm, const CompileOptions &) {
-  // Needs compiled kernels: their scratch memory is part of the arena.
+  // This pass needs compiled kernels, because their scratch memory is part of
+  // the arena.
   pm.addPass(createMemoryPlan());
 }
 
@@ -208,9 +219,10 @@ static void prove(OpPassManager &pm) {
   pm.addPass(createProveCommunication());
 }
 
-/// By phase. The verifier of the memory phase reads only the plan, not the data
-/// of the planner, so it finds errors of `memory-plan`. The phase prove only
-/// verifies. The phase emit is no pipeline: see EmitPhase.h.
+/// The passes and the verifier of each phase, in the order of `Phase`. The
+/// verifier of the memory phase reads only the plan, not the data of the
+/// planner, so it finds errors of `memory-plan`. The phase prove only verifies.
+/// The phase emit is no pipeline: see EmitPhase.h.
 static constexpr PhaseRow rows[] = {
     {"import", buildImport, addVerifier<nn::ModelOp, createImportVerify>},
     {"model", buildModel, addVerifier<nn::ModelOp, createModelVerify>},

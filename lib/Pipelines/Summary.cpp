@@ -37,7 +37,8 @@ static std::string memoryOf(const plan::Plan &plan) {
   return text + (onFile > 0 ? ", " + textOf(onFile) + " on file" : "");
 }
 
-/// Returns the bytes that a rank needs of its machine's memory.
+/// Returns the bytes that a rank needs of its machine's main memory. On a GPU
+/// these are host and pinned memory, without device memory.
 static int64_t machineBytesOf(const plan::Plan &plan,
                               const plan::Memory &memory) {
   if (plan.device == plan::DeviceKind::Cpu)

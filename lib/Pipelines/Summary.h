@@ -14,10 +14,10 @@
 
 namespace heddle {
 
-/// Prints a line for each plan, with parameters, kernels and memory; after a
-/// dry run also the owners of the memory. Warns of plans that need more memory
-/// than this machine has, unless a cluster file describes the machines that run
-/// them.
+/// Prints a line for each plan, with parameters, kernels and memory. After a
+/// dry run it also prints the owners of the memory. Warns if a plan needs more
+/// memory than this machine has, unless a cluster file describes the machines
+/// that run the plan.
 void summarize(llvm::ArrayRef<emit::Code> codes, const CompileOptions &options);
 
 } // namespace heddle

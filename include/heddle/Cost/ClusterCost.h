@@ -29,29 +29,30 @@ struct Files {
   double readPerSecond = 0, writePerSecond = 0; ///< Bytes per second.
 };
 
-/// The machines that run the ranks. Ranks fill the nodes in order: rank r is on
-/// node r / ranksPerNode.
+/// The machines that run the ranks. The first `ranksPerNode` ranks are on the
+/// first node, the next ones on the second node, and so on.
 struct Cluster {
   std::string name;
   int64_t nodes = 1, ranksPerNode = 1;
   std::optional<Link> intraNode, interNode;
-  /// Floating-point operations per second and rank; 0: not known.
+  /// Floating-point operations that a rank computes per second. 0 if not known.
   double flops = 0;
-  /// Bytes per second of a rank's memory; 0: not known.
+  /// Bytes per second of a rank's device memory. 0 if not known.
   double memoryPerSecond = 0;
   int64_t deviceMemory = 0; ///< Bytes of a rank's device memory; 0: not known.
   int64_t hostMemory = 0;   ///< Bytes of a node's host memory; 0: not known.
-  /// Bytes per second of a node's host memory; 0: not known.
+  /// Bytes per second of a node's host memory, which its ranks share. 0 if not
+  /// known.
   double hostMemoryPerSecond = 0;
   std::optional<Link> pcie; ///< Between a rank's device and the host.
   std::optional<Files> files;
   int64_t ranks() const { return nodes * ranksPerNode; }
-  /// Whether every group along `axes` is on one node.
+  /// Whether all ranks of each group along `axes` are on the same node.
   bool isInside(const plan::Mesh &mesh,
                 const std::vector<std::string> &axes) const;
 };
 
-/// The time of one run of a sequence on a pipeline stage, in seconds.
+/// The time of one run of a command sequence on a pipeline stage, in seconds.
 struct SequenceTime {
   double seconds = 0; ///< All of it: computing, and waiting for other streams.
   double computing = 0;   ///< The sum over kernels of the device.
@@ -60,33 +61,38 @@ struct SequenceTime {
   double exposed = 0;
   double copies = 0; ///< The sum over copies between kinds of memory.
   double onHost = 0; ///< The sum over kernels on the host's cores.
-  /// The time in which the device computes nothing while copies run, or while
-  /// kernels run on the host's cores for which copies wait.
+  /// The time in which nothing is computed on the device, while copies run, or
+  /// kernels on the host for which these copies wait.
   double exposedCopies = 0;
   /// The sum of the times of copies from one kind of memory to another.
   std::map<std::pair<plan::MemoryKind, plan::MemoryKind>, double> links;
 };
 
-/// Times of a plan's communication and computation.
-/// A collective takes latency and bandwidth of the slowest link for each of its
-/// rounds (runtime/comm/Collectives.cpp has n - 1 rounds among n ranks, and
-/// twice as many for an all-reduce). A kernel takes as long as its operations
-/// or, if the cluster gives the memory's speed, as its bytes, whichever is
-/// longer. A kernel on the host's cores takes as long as its bytes at the share
-/// of the node's memory bandwidth that its rank has, and no time when that is
-/// not known. A copy between a file and a GPU takes as long as the slower of
-/// disk and link. Reads and writes of one disk follow each other: a disk that
-/// does both at a time is at best as fast.
+/// Times of a plan's communication and computation, by these rules.
+/// - A collective takes latency and bandwidth of the slowest link for each of
+///   its rounds. As in runtime/comm/Collectives.cpp, there are n - 1 rounds
+///   among n ranks, and twice as many for an all-reduce.
+/// - A kernel takes the time for its operations. If the cluster gives the speed
+///   of the memory, and the time for the kernel's bytes is longer, it takes
+///   that time.
+/// - A kernel on the host's cores takes the time for its bytes at its rank's
+///   share of the node's memory bandwidth. If that bandwidth is not known, it
+///   takes no time.
+/// - A copy between a file and a GPU takes as long as the slower of disk and
+///   link.
+/// - Reads and writes of one disk follow each other, because a disk that reads
+///   and writes at the same time is at best as fast.
 class ClusterCost {
 public:
   /// `plan` and `cluster` must outlive this.
   ClusterCost(const plan::Plan &plan, const Cluster &cluster)
       : plan(plan), cluster(cluster) {}
 
-  /// The slowest link along the axes; null when the cluster does not give it.
+  /// The slowest link between ranks along the axes. Null if the cluster does
+  /// not give this link.
   const Link *linkOf(const std::vector<std::string> &axes) const;
-  /// The time of `calls` exchanges of a kind (`all_reduce`, `send`) in which a
-  /// rank sends `bytes` in all; 0 when the link is not known.
+  /// The time of `calls` exchanges of a kind (`all_reduce`, `send`). `bytes` is
+  /// what a rank sends in all these exchanges. 0 if the link is not known.
   double secondsOf(const std::vector<std::string> &axes,
                    const std::string &kind, int64_t calls, int64_t bytes) const;
   /// Whether the cluster has what `timeOf` needs: the speed of kernels and the
@@ -108,24 +114,25 @@ public:
   /// time of kernels on the host's cores.
   bool knowsHost() const { return cluster.hostMemoryPerSecond > 0; }
   /// The time of one run of a sequence, without waits for other pipeline
-  /// stages. Collectives run one after the other; so do the copies of each
-  /// direction, and the kernels on the host's cores. All these overlap with the
-  /// device's kernels. Copies from and to files share the disk.
+  /// stages. Collectives run one after the other, and overlap with what is
+  /// computed. The same holds for the copies in each direction, and for the
+  /// kernels on the host's cores. Copies from and to files share the disk.
   SequenceTime timeOf(const plan::Stage &stage, int64_t sequence) const;
   /// The longest time of a message that the sequence sends.
   double transferSeconds(const plan::Sequence &sequence) const;
 
 private:
-  /// On a CPU, copies in memory and commands on the stream Host hold up
-  /// kernels.
+  /// Whether the plan is for a CPU. There a copy in memory or a command on the
+  /// stream `Host` occupies the cores, so that kernels wait for it.
   bool isCpu() const { return plan.device == plan::DeviceKind::Cpu; }
   struct Clock;
   void run(const plan::Stage &stage, int64_t sequence, Clock &clock) const;
   double secondsOf(const plan::command::Collective &start) const;
-  /// The time of a copy.
+  /// The time of a copy of `bytes` bytes between two kinds of memory.
   double secondsOf(plan::MemoryKind from, plan::MemoryKind to,
                    double bytes) const;
-  /// The time for which a copy occupies the disk; 0 when no file takes part.
+  /// The time during which a copy occupies the disk, so that the disk can do
+  /// nothing else. 0 if no file takes part in the copy.
   double secondsOnDisk(plan::MemoryKind from, plan::MemoryKind to,
                        double bytes) const;
   double secondsOnHost(const plan::Kernel &kernel) const;

@@ -15,12 +15,12 @@
 
 namespace heddle::cost {
 
-/// A cluster of machines with 8 ranks each, enough for `ranks`. Its figures are
-/// round, and only serve to compare plans with each other.
+/// A cluster of machines with 8 ranks each, enough for `ranks` ranks. Its
+/// speeds are round figures, which only serve to compare plans with each other.
 Cluster usualMachines(plan::DeviceKind device, int64_t ranks);
 
-/// Returns `cluster`, with the figures of usual machines for those that it
-/// lacks.
+/// Returns `cluster`. Each speed that it lacks is filled in from usual
+/// machines.
 Cluster withUsualTimes(Cluster cluster, plan::DeviceKind device);
 
 } // namespace heddle::cost

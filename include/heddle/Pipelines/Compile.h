@@ -49,20 +49,22 @@ std::optional<Phase> parsePhase(llvm::StringRef name);
 /// The options of `compile`, in addition to the strategy in the module.
 struct CompileOptions {
   std::string output; ///< Path of the binary; may be empty with `stopAfter`.
-  /// A second module, after import, with a draft model that guesses tokens for
-  /// the first one; or null. It runs through the same phases after the first
-  /// model, and its cache gets as many pages.
+  /// A second module, as it is after the phase import, or null. It has a draft
+  /// model, which guesses tokens for the first model. The draft model runs
+  /// through the same phases after the first model, and its cache gets as many
+  /// pages.
   mlir::ModuleOp draft;
-  /// The number of the draft's guesses for a request that the model verifies at
-  /// once.
+  /// The number of the draft model's guesses that the first model verifies at
+  /// once for a request.
   int64_t guesses = 0;
   int64_t cachePages = 0; ///< Pages of the cache; 0: as the strategy says.
-  /// Targets. With several of them the binary has code for each. Without any
-  /// the strategy says the target.
+  /// The targets of the binary. If there are several, the binary has code for
+  /// each. If there is none, the strategy names the target.
   std::vector<config::Target> targets;
   std::string dumpPhases; ///< Directory for one dump per phase; may be empty.
   std::string stopAfter;  ///< Name of the last phase; empty for all.
-  /// Name of the phase after which the module was dumped; may be empty.
+  /// The name of the phase after which the user dumped the module. Empty if the
+  /// module is no dump.
   std::string startFrom;
   std::string cache;       ///< Directory of compiled kernels; may be empty.
   std::string cluster;     ///< Cluster description, as JSON; may be empty.
@@ -71,16 +73,17 @@ struct CompileOptions {
   bool verbose = false;
   bool shardingReasons = false; ///< Print why values are sharded as they are.
   LayerPrograms splitLayers = LayerPrograms::None;
-  /// If set, gets the plans, one for each target, and no binary is written.
+  /// If set, receives one plan for each target, and no binary is written.
   /// Kernels for x86-64 are not compiled then.
   std::vector<plan::Plan> *plans = nullptr;
-  /// Neither compiles kernels nor writes a binary, and prints what a binary
-  /// would need.
+  /// If set, kernels are not compiled and no binary is written. The memory that
+  /// the binary would need is printed.
   bool dryRun = false;
   bool makesCode() const { return !plans && !dryRun; }
-  /// If set, called after the fuse phase with modelStateBytes, and after the
-  /// memory phase with all bytes that a rank needs of each kind of memory. If
-  /// it returns false, `compile` fails without an error.
+  /// If set, the function is called twice: after the fuse phase with the result
+  /// of modelStateBytes, and after the memory phase with all bytes that a rank
+  /// needs of each kind of memory. If it returns false, `compile` fails without
+  /// an error message.
   std::function<bool(Phase phase, const plan::PerMemory<int64_t> &bytes)>
       goesOn;
 };
@@ -91,19 +94,19 @@ void registerAllDialects(mlir::DialectRegistry &registry);
 void registerAllPasses();
 
 /// Adds the passes that verify the result of a phase. They run at the end of
-/// the phase, and on dumps that the user hands in.
+/// the phase, and on a dump that the user compiles.
 void buildPhaseVerifier(Phase phase, mlir::OpPassManager &pm);
 /// Adds the passes of one phase, ending with its verifier.
 void buildPhase(Phase phase, mlir::OpPassManager &pm,
                 const CompileOptions &options);
 
-/// Prepares a module that the user handed in, dumped after `phase`: erases
-/// unused operations, and verifies everything that later phases rely on.
+/// Prepares a module that the user dumped after `phase` and now compiles.
+/// Erases unused operations, and verifies everything that later phases rely on.
 mlir::LogicalResult takeIn(mlir::ModuleOp module, Phase phase);
 
 /// Runs the phases after `startFrom` (or after import) on the module, and
-/// writes dumps and the binary. Diagnostics are emitted to the context's
-/// handler. A message may begin with its code, as in "H0213: ...".
+/// writes dumps and the binary. Diagnostics go to the handler of the module's
+/// MLIRContext. A message may begin with its code, as in "H0213: ...".
 mlir::LogicalResult compile(mlir::ModuleOp module,
                             const CompileOptions &options);
 

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // An option of compilations by `heddle quantize`. This header includes no MLIR
-// header, so that the driver need not either.
+// header, so that the driver can use it without including MLIR headers.
 //
 //===----------------------------------------------------------------------===//
 

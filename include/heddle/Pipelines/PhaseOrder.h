@@ -14,15 +14,16 @@
 
 namespace heddle {
 
-/// Emits the error for a module that was dumped after another phase than
-/// expected (H0113). It does not print the operation, which may be a whole
-/// model.
+/// Emits the error H0113 for a module that was dumped after another phase than
+/// expected. The error does not print the operation, because the operation may
+/// be a whole model.
 mlir::InFlightDiagnostic emitOtherPhase(mlir::Location location,
                                         llvm::StringRef done,
                                         llvm::StringRef expected);
 
-/// Adds the pipeline of a phase for heddle-opt: it refuses a dump of another
-/// phase than the one before, and writes its phase into the module.
+/// Adds the pipeline of a phase for heddle-opt. The pipeline fails if its input
+/// is a dump of another phase than the previous one. It also writes the name of
+/// its own phase into the module.
 void buildPhaseOfDump(Phase phase, mlir::OpPassManager &pm);
 
 } // namespace heddle

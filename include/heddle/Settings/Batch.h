@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Computes sizes of a batch (batch, micro-batch, accumulation) from each other.
-// The readers of flags and of ds_config.json use it, and so does the verifier
-// of strategies.
+// Computes sizes of a batch (batch, micro-batch, accumulation) from each other,
+// for the readers of flags and of ds_config.json, and for the verifier of
+// strategies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,16 +18,17 @@
 
 namespace heddle::config {
 
-/// micro_batch x accumulate x data: the rows of a batch. The largest integer if
-/// the product overflows.
+/// The rows of a batch: micro-batch size x accumulation steps x ranks along
+/// `data`. The largest integer if the product overflows.
 int64_t rowsOfBatch(const Settings &settings);
 
-/// Computes one size that the user has not given from the other sizes: the
-/// batch, or if that is given the micro-batch, or if both are given accumulate.
-/// `isGiven` says which keys the user has given. Returns the key of the
-/// computed size, or "" if all are given. If the given sizes do not divide the
-/// batch, the quotient is rounded down, and `rowsOfBatch` differs from the
-/// batch.
+/// Computes one size that the user has not given from the other sizes. This is
+/// the batch size. If the user has given it, it is the micro-batch size. If the
+/// user has given both, it is the number of accumulation steps. `isGiven` says
+/// which keys the user has given. Returns the key of the computed size, or ""
+/// if all are given. If the given sizes do not divide the batch size, the
+/// quotient is rounded down, and `rowsOfBatch` then differs from the batch
+/// size.
 std::string completeBatch(Settings &settings,
                           const std::function<bool(const char *)> &isGiven);
 

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How a serving binary's ranks divide up requests.
+// How the ranks that run a serving binary divide up the requests.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,15 +15,16 @@
 
 namespace heddle::config {
 
-/// The number of groups of ranks that generate sequences on their own. The
-/// ranks of a group share one copy of the weights: without ZeRO 3, which splits
-/// weights along `data`, each coordinate along `data` is a group.
+/// The number of groups of ranks that generate sequences independently. The
+/// ranks of a group share one copy of the weights. Without ZeRO 3 each
+/// coordinate along `data` is a group. ZeRO 3 splits the weights along `data`,
+/// so that all ranks are one group.
 inline int64_t groupsOf(const Settings &settings) {
   return settings.zero < 3 ? settings.data : 1;
 }
 
-/// The sequences that one group generates at a time: its share of --max-batch,
-/// rounded up.
+/// The number of sequences that one group generates at a time. It is the
+/// group's share of --max-batch, rounded up.
 inline int64_t textsOfGroup(const Settings &settings) {
   const int64_t groups = groupsOf(settings);
   return (settings.maxBatch + groups - 1) / groups;

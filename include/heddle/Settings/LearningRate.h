@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Maps the names of DeepSpeed's learning-rate schedules and parameters to the
-// plan format. The import has checked what users write; a dump may have been
-// edited.
+// plan format. The import has checked what users write, but names are checked
+// here again, because a dump may have been edited.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,9 +18,10 @@
 
 namespace heddle::config {
 
-/// The schedule of the settings `scheduler` and `scheduler_params`, in the plan
-/// format. Nothing when parameters are unknown, missing or of a wrong type,
-/// which dist::verifyStrategy refuses; then `wrong` says why.
+/// Returns the schedule of the settings `scheduler` and `scheduler_params` in
+/// the plan format. If parameters are unknown, missing or of a wrong type,
+/// returns nullopt and sets `wrong` to the reason; dist::verifyStrategy then
+/// refuses the strategy.
 std::optional<plan::Scheduler> readScheduler(const Settings &settings,
                                              std::string &wrong);
 

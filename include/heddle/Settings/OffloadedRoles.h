@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The states that `--place` can offload. Flags, ds_config.json and `fit` use
-// the list.
+// The roles of states (for example gradients) that `--place` can offload. The
+// readers of flags and ds_config.json use this list, and so does `fit`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +16,8 @@
 
 namespace heddle::config {
 
-/// A name that `--place` takes, and the setting with its kind of memory.
+/// A name that `--place` accepts, and the setting with the kind of memory for
+/// states of this role.
 struct OffloadedRole {
   const char *name, *key;
   MemoryKind Settings::*place;

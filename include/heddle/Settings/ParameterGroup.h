@@ -20,12 +20,14 @@ namespace heddle::config {
 struct ParameterGroup {
   std::string pattern; ///< A regular expression, matched anywhere in a name.
   bool frozen = false;
-  /// A factor for the schedule's learning rate; the weight decay.
+  /// `lr` is a factor for the learning rate of the schedule. `weightDecay`
+  /// replaces the weight decay of the optimizer. Neither is changed without a
+  /// value.
   std::optional<double> lr, weightDecay;
 };
 
-/// Parses `REGEX:frozen` or `REGEX:lr=X,weight_decay=Y`. Nothing for other
-/// text; then `wrong` says why.
+/// Parses `REGEX:frozen` or `REGEX:lr=X,weight_decay=Y`. For any other text
+/// returns nullopt, and sets `wrong` to the reason.
 std::optional<ParameterGroup> parseGroup(const std::string &text,
                                          std::string &wrong);
 

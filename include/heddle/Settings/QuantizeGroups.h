@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Finds a quantization group that divides a model's weights, for the help of
-// errors about --quantize-group.
+// Finds a quantization group (a number of inputs that share a scale) that
+// divides a model's weights. Error messages about --quantize-group suggest it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +39,7 @@ inline std::string patternOfLayers(const std::string &name) {
 struct QuantizeCandidate {
   std::string name;
   int64_t inputs = 0;
-  /// Whether the weight can be quantized with some group.
+  /// Whether the weight can be quantized with some group size.
   bool canBe = true;
 
   bool isDividedBy(int64_t group) const {
@@ -47,10 +47,11 @@ struct QuantizeCandidate {
   }
 };
 
-/// Returns flags that let all weights be quantized. If no group divides the
-/// inputs of all weights, they choose the group that divides most, and keep the
-/// others in 16 bits. A group is a multiple of `perWord`, the number of codes
-/// in a word. `asked` is the user's group, which does not divide all.
+/// Returns flags with which all weights can be quantized. If no group size
+/// divides the inputs of all weights, the flags choose the size that divides
+/// most of them, and keep the other weights in 16 bits. A group size is a
+/// multiple of `perWord`, the number of codes in a word. `asked` is the size
+/// that the user has chosen, which does not divide all weights.
 inline std::string
 flagsToQuantize(const std::vector<QuantizeCandidate> &weights, int64_t perWord,
                 int64_t asked) {
