@@ -236,7 +236,8 @@ private:
     return success();
   }
 
-  /// Kernels of different stages that have the same code share one entry.
+  /// Adds the kernels of a stage to the plan. A kernel whose code the plan
+  /// already has, because another stage uses it too, is not added again.
   LogicalResult readKernels() {
     for (auto op : program.getOps<planir::KernelOp>()) {
       if (!op.getSymbol() || !op.getObject())
@@ -435,8 +436,8 @@ private:
     return success();
   }
 
-  /// The placement of a port's tensor. The sequence has the sharding as an
-  /// attribute, under the port's key.
+  /// How a rank's part of a port's tensor is placed in the whole tensor. The
+  /// sequence has the port's sharding as an attribute, under the port's key.
   plan::Placement portPlacement(planir::SequenceOp sequence,
                                 planir::BufferOp buffer) {
     auto shardings = sequence.getPortsAttr();
@@ -458,13 +459,14 @@ private:
   planir::ProgramOp program; ///< The program that is being read.
   dist::Strategy strategy;
   Parts parts;
-  llvm::StringMap<int64_t> kernelIndex; ///< Numbers of the stage's kernels.
-  StatePlaces places;                   ///< Offsets of the states of the stage.
-  /// For each kernel symbol and number of its object: the number of the kernel
-  /// in the plan.
+  /// For each kernel of the stage, its index in the plan.
+  llvm::StringMap<int64_t> kernelIndex;
+  StatePlaces places; ///< Offsets of the states of the stage.
+  /// Finds equal kernels: the key is a kernel's symbol and the index of its
+  /// object, the value is the index of the kernel in the plan.
   llvm::DenseMap<std::pair<Attribute, int64_t>, int64_t> byCode;
   llvm::StringMap<int64_t> names;   ///< How many kernels have each name.
-  llvm::StringMap<int64_t> objects; ///< Numbers of objects by their code.
+  llvm::StringMap<int64_t> objects; ///< The index of each object, by its code.
   llvm::StringSet<> counted;
 };
 

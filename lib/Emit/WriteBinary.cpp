@@ -117,7 +117,8 @@ void writeAll(std::vector<emit::Code> &codes, const std::string &runtimePath,
   file.commit();
 }
 
-/// Runs `write`, and returns the error that it threw, or nothing.
+/// Runs `write`. Returns a text that describes the error which it threw, or
+/// nullopt.
 template <typename Write>
 std::optional<Diagnostic> diagnosticOf(const Write &write) {
   try {

@@ -24,14 +24,14 @@ namespace {
 // Attention
 //===----------------------------------------------------------------------===//
 
-/// The vectors of q, k or v, by batch row, position and head. q, k and v are
-/// packed in one tensor, or are three tensors.
+/// The vectors of q, k or v. An index is a batch row, a position and a head. q,
+/// k and v are packed in one tensor, or are three tensors.
 struct HeadView {
   const double *read = nullptr;
   double *write = nullptr; ///< In attention_grad: the gradient's elements.
-  int64_t length = 0;      ///< T
+  int64_t length = 0;      ///< The number of positions, T.
   int64_t rowSize = 0;     ///< Elements of one position of the operand.
-  int64_t offset = 0;      ///< Of head 0 in such a row.
+  int64_t offset = 0;      ///< The offset of head 0 among these elements.
   int64_t headDim = 0;
 
   int64_t index(int64_t batch, int64_t position, int64_t head) const {
@@ -48,10 +48,10 @@ struct HeadView {
 /// The shapes and operands that attention and its gradient share.
 struct AttentionShape {
   int64_t batch, length, heads, kvHeads, headDim;
-  double scale, softcap; ///< 0: no softcap.
+  double scale, softcap; ///< If `softcap` is 0, scores are not capped.
   bool causal;
   int64_t window;                  ///< 0: all keys up to the query.
-  llvm::ArrayRef<int64_t> lengths; ///< Of the rows; empty if all are full.
+  llvm::ArrayRef<int64_t> lengths; ///< Lengths of rows; empty: all are full.
   HeadView q, k, v;
   /// The length of the whole sequence, and the positions of this shard's first
   /// query and key in it.

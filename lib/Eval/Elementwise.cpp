@@ -25,9 +25,9 @@ namespace {
 // Embeddings and positions
 //===----------------------------------------------------------------------===//
 
-/// Calls `body` for each id with its position and the row of the table that it
-/// selects. The row is -1 if the shard, which has `rows` rows, does not have
-/// it.
+/// Calls `body` for each id, with the position of the id and the row of the
+/// table that the id selects. The table may be a shard with `rows` rows. If the
+/// shard does not have the row, `body` gets -1.
 template <typename OpT>
 void forRowsOfTable(
     OpT op, int64_t rows, const Inputs &in,
@@ -44,8 +44,8 @@ LogicalResult evalEmbedding(nn::EmbeddingOp op, const Inputs &in,
   const Tensor &table = in[op.getTable()];
   int64_t columns = table.columns();
   double *output = out.floats(op.getOutput());
-  // Without `first` the table is whole, and an id outside of it gives NaN, as
-  // in compiled code.
+  // An operation without `first` has the whole table. An id outside of the
+  // table then gives NaN, as in compiled code.
   double otherwise = op.getFirst() ? 0 : std::nan("");
   forRowsOfTable(op, table.rows(), in, [&](int64_t position, int64_t row) {
     for (int64_t c = 0; c < columns; ++c)

@@ -215,8 +215,8 @@ Tensor Interpreter::state(const std::string &name) const {
       if (storedRanges[rank].count(name))
         return ranks[rank]->stored(name);
   Tensor whole(info.kind, info.wholeShape());
-  // If several ranks store the same element, the first rank's value is used:
-  // write that one last.
+  // The value of an element that several ranks store is taken from the first of
+  // these ranks: its elements are copied last, over those of the others.
   for (size_t rank = ranks.size(); rank-- > 0;) {
     auto runs = storedRanges[rank].find(name);
     if (runs == storedRanges[rank].end())
@@ -303,10 +303,10 @@ bool Interpreter::loadParameters(const std::string &directory,
   return true;
 }
 
-/// The initial value of a state without weights.
+/// The initial value of a state if no weights are loaded.
 static Tensor firstValue(const StateInfo &info, uint64_t seed) {
-  // Packed weights are computed from floats. Only a cache of int8 codes has
-  // integers.
+  // For a packed weight this is the float weight that is packed later. The only
+  // states of integers are caches with int8 codes.
   bool isOfIntegers = info.packed.empty() && !isFloat(info.kind);
   Tensor value(isOfIntegers ? info.kind : ElementKind::F64, info.wholeShape());
   std::vector<float> floats =

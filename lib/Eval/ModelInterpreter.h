@@ -49,7 +49,7 @@ private:
   struct Program {
     mlir::FunctionOpInterface function;
     mlir::ArrayAttr inputs, outputs;
-    mlir::DictionaryAttr ports; ///< For a step whose ports are split.
+    mlir::DictionaryAttr ports; ///< How ports are split; null if none is.
   };
   std::optional<Program> findProgram(const ProgramName &name);
 
@@ -94,11 +94,14 @@ private:
   nn::ModelOp model;
   mlir::SymbolTable symbols;
   std::shared_ptr<KernelRunner> kernels;
-  llvm::StringMap<Tensor> stateValues; ///< Of states and of flat buckets.
+  llvm::StringMap<Tensor> stateValues; ///< The values of states and buckets.
   /// For each state in a flat bucket, the name of the bucket.
   llvm::StringMap<std::string> flats;
-  llvm::DenseMap<mlir::Value, int64_t> pending; ///< Collectives in flight.
-  llvm::DenseMap<mlir::Value, Tensor> fetched;  ///< Before their wait.
+  /// For the result of each collective that was started and not yet waited
+  /// for: the handle that Rank::wait takes.
+  llvm::DenseMap<mlir::Value, int64_t> pending;
+  /// For the result of each fetch that was not yet waited for: its value.
+  llvm::DenseMap<mlir::Value, Tensor> fetched;
   TensorMap kept; ///< Values that nn.keep selected in this run.
 };
 

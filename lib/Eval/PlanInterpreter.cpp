@@ -149,7 +149,8 @@ void PlanInterpreter::findLifetimes(planir::SequenceOp sequence) {
     if (buffer.getPort() || buffer.getLast() >= commands.size())
       continue;
     lifetimes[commands[buffer.getFirst()]].begin.push_back(buffer);
-    // Do not poison a buffer that a store still reads in the next run.
+    // A buffer with `settled` is not filled with NaN when its lifetime ends,
+    // because a store may read it until the next run.
     if (!buffer.getSettled())
       lifetimes[commands[buffer.getLast()]].end.push_back(buffer);
   }
@@ -392,8 +393,9 @@ LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
         return success();
       })
       .Case([&](planir::SettleOp settle) {
-        // With --poison the stream for copies waits here, too, because buffers
-        // whose lifetime has ended are filled immediately.
+        // With --poison, also a wait of the stream `copy` executes the work at
+        // once, because buffers whose lifetime has ended are filled
+        // immediately.
         if (settle.getStream() == planir::Stream::Compute || options.poison)
           return finishDeferred(carried[settle.getNumber()]);
         return success();

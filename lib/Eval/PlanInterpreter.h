@@ -84,15 +84,16 @@ private:
   mlir::LogicalResult runCollective(planir::CollectiveOp collective,
                                     Environment &values);
   mlir::LogicalResult runWait(planir::WaitOp wait, const Environment &values);
-  /// The address of `bytes` bytes at `offset` in the frame, in the kind of
-  /// memory `memory`. If they are not inside the arena of that memory, reports
-  /// an error at `op` and returns null.
+  /// The address of `bytes` bytes at `offset` in the frame, which is in memory
+  /// of the kind `memory`. If the bytes are not inside of the arena of this
+  /// kind, reports an error at `op` and returns null.
   char *inFrame(mlir::Operation *op, planir::MemoryKind memory, char *frame,
                 int64_t offset, int64_t bytes);
-  /// The address of a buffer, checked as by inFrame. `frame` is the frame of
-  /// its sequence.
+  /// The address of a buffer in `frame`, the frame of its sequence. Reports an
+  /// error and returns null as `inFrame` does.
   char *bufferAddress(planir::BufferOp buffer, char *frame);
-  /// The frame, in the kind of memory that the buffer is in.
+  /// The beginning of a sequence's frame in the kind of memory that the buffer
+  /// is in. `frame` is the beginning in the device's memory.
   char *frameOf(planir::BufferOp buffer, char *frame) const;
   char *deviceArena() const { return arena[plan::MemoryKind::Device].get(); }
   /// The address of a state or a flat tensor.
@@ -105,7 +106,7 @@ private:
   /// stream.
   mlir::LogicalResult runOn(planir::Stream stream, std::function<void()> work);
   /// Executes queued work of the streams `copy` and `host`, until `count`
-  /// pieces of it are done in total.
+  /// pieces of work have been executed since the program began.
   mlir::LogicalResult
   finishDeferred(int64_t count = std::numeric_limits<int64_t>::max()) const;
 
@@ -118,7 +119,7 @@ private:
   int64_t scratchBytes();
   void poisonScratch();
 
-  /// A collective in flight.
+  /// A collective that was started and not yet waited for.
   struct Pending {
     mlir::Type type; ///< Type of the target.
     char *target = nullptr;
@@ -132,14 +133,17 @@ private:
   plan::PerMemory<std::shared_ptr<char>> persistent, arena;
   /// The queued work of the streams `copy` and `host`.
   mutable std::deque<std::function<void()>> deferred;
-  mutable int64_t numDeferred = 0; ///< How much of it was executed.
-  /// For each carried record of the program's last run, how many pieces of
-  /// queued work come before it.
+  /// How many pieces of work were taken from the queue and executed.
+  mutable int64_t numDeferred = 0;
+  /// For each record with `carried` of the program's last run: how many pieces
+  /// of work were queued before it.
   std::map<int64_t, int64_t> carried;
   planir::SequenceOp lastRun;
   bool hasFailed = false; ///< Whether any work has failed.
-  llvm::DenseMap<mlir::Operation *, Lifetimes> lifetimes; ///< By command.
-  llvm::DenseMap<int64_t, Pending> pending; ///< By the handle to wait for.
+  /// The buffers whose lifetimes begin or end at each command.
+  llvm::DenseMap<mlir::Operation *, Lifetimes> lifetimes;
+  /// The running collectives, by the handle that Rank::wait takes.
+  llvm::DenseMap<int64_t, Pending> pending;
 };
 
 /// Reads a value of a memref's or tensor's type from memory.

@@ -20,9 +20,10 @@ namespace heddle::eval {
 Tensor concatenate(const Tensor &first, const Tensor &second);
 
 /// The part of `value` that a port of shape `shape` gets in run `part` of
-/// `parts`. If `value` has as many elements as the port, this is all of it. If
-/// it has `parts` times as many, it is one of equal ranges. Otherwise returns
-/// nullopt.
+/// `parts` runs. If `value` has as many elements as the port, the port gets all
+/// of them in every run. If it has `parts` times as many, the port gets one of
+/// `parts` equal ranges. Returns nullopt if `value` has any other number of
+/// elements.
 std::optional<Tensor> partOfInput(const Tensor &value,
                                   llvm::ArrayRef<int64_t> shape, int64_t part,
                                   int64_t parts);

@@ -38,7 +38,7 @@ public:
     results = numbersOf(body.getTerminator()->getOperands());
   }
 
-  /// Returns the results. `values` has the arguments.
+  /// Runs the function on the arguments `values` and returns its results.
   llvm::SmallVector<double> run(llvm::SmallVector<double> values) const {
     llvm::SmallVector<double> operands;
     for (const Instruction &instruction : instructions) {

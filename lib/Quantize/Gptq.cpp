@@ -5,11 +5,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Rounds the inputs of a weight one after the other. The GPTQ paper takes the
-// corrections from the Cholesky factor of the inverse moments. The same numbers
-// follow from the moments themselves, so that nothing is inverted (Chee et al.
-// 2023, "QuIP", theorem 6): with H = (U + 1) D (U + 1)^T, U strictly upper
-// triangular, input k is rounded after the errors w[i] - q[i] of earlier
-// inputs, times U[i][k], were added to it.
+// corrections from the Cholesky factor of the inverse of the moments H. Here
+// they are computed from H itself, without an inverse, which gives the same
+// numbers (Chee et al. 2023, "QuIP", theorem 6). Let H = (U + 1) D (U + 1)^T,
+// where U is strictly upper triangular and D diagonal. Before input k is
+// rounded, the errors w[i] - q[i] of all inputs i that were rounded before,
+// times U[i][k], are added to it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,11 +22,12 @@
 using namespace heddle;
 using namespace heddle::quantize;
 
-/// Block sizes that keep rows in the processor's cache: inputs whose errors are
-/// added to later inputs together, and columns of the factor that are computed
-/// together.
+/// Block sizes that keep rows in the processor's cache. The errors of
+/// `blockInputs` inputs are added to later inputs together. `blockColumns`
+/// columns of the factor are computed together.
 static constexpr int64_t blockInputs = 128, blockColumns = 64;
-/// Outputs that are rounded together, so that a row of them stays in registers.
+/// The number of outputs that are rounded together. The values of one input for
+/// all of them fit into the vector registers.
 static constexpr int64_t tile = 32;
 
 //===----------------------------------------------------------------------===//
@@ -44,14 +46,15 @@ static double dot(const double *a, const double *b, int64_t count) {
   return std::accumulate(sums, sums + lanes, 0.0);
 }
 
-/// Replaces the upper triangle of a symmetric matrix H by R, with H = R R^T.
-/// False when H is not positive definite.
+/// Replaces the upper triangle of a symmetric matrix H by the matrix R with H =
+/// R R^T. Returns false if H is not positive definite.
 static bool factor(std::vector<double> &matrix, int64_t size,
                    rt::ThreadPool &pool) {
   auto row = [&](int64_t i) { return &matrix[i * size]; };
   for (int64_t end = size; end > 0;) {
     int64_t begin = std::max<int64_t>(0, end - blockColumns);
-    // Subtract the terms of the columns after this block.
+    // Subtract from the columns of this block the terms of the columns after
+    // it.
     forEachShare(pool, end, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
         for (int64_t k = std::max(i, begin); k < end; ++k)
@@ -135,8 +138,9 @@ void Gptq::makeFeedback(const Moments &moments, double dampening) {
   double mean = 0;
   for (int64_t i = 0; i < size; ++i)
     mean += moments[i * size + i] / double(size);
-  // With the moments of few tokens, rounding errors may make the matrix not
-  // positive definite: add more to the diagonal.
+  // If the moments come from few tokens, the matrix may not be positive
+  // definite because of rounding errors. More is then added to the diagonal
+  // until it is.
   for (double added = dampening;; added *= 10) {
     feedback.resize(size * size);
     for (int64_t i = 0; i < size; ++i)
@@ -144,7 +148,8 @@ void Gptq::makeFeedback(const Moments &moments, double dampening) {
         feedback[i * size + j] = moments[order[i] * size + order[j]];
     for (int64_t i = 0; i < size; ++i) {
       double &diagonal = feedback[i * size + i];
-      // An input that is always zero has no errors to correct.
+      // The moment of an input that is always zero is 0. Its error has no
+      // effect, so any positive number will do here.
       diagonal = (diagonal == 0 ? 1 : diagonal) + added * mean;
     }
     if (factor(feedback, size, pool))
@@ -155,8 +160,8 @@ void Gptq::makeFeedback(const Moments &moments, double dampening) {
       feedback[i * size + k] /= feedback[k * size + k];
 }
 
-/// Adds the sum over `count` rows of errors, each times its factor, to row
-/// `to`. The factors are `stride` apart.
+/// Adds to the row `to` the sum of `count` rows of `errors`, each multiplied by
+/// its factor. The factor of row i is factors[i * stride].
 static void addErrors(double *to, const double *errors, const double *factors,
                       int64_t count, int64_t stride) {
   double sums[tile];
@@ -200,8 +205,8 @@ Tile::Tile(Gptq &of, int64_t first, int64_t width)
       values[turn * tile + o] = weightAt(turn, o);
 }
 
-/// Chooses scales and zeros for the group that begins with input number
-/// `input`, by the values in `group`.
+/// Sets the scales and zero points of a group of inputs that begins with input
+/// `input`. They are chosen by the group's values in `group`.
 void Tile::setCodes(int64_t input, const std::vector<double> &group) {
   std::vector<float> column(length);
   for (int64_t o = 0; o < width; ++o) {
@@ -212,9 +217,10 @@ void Tile::setCodes(int64_t input, const std::vector<double> &group) {
   }
 }
 
-/// Chooses scales and zeros of a group before its inputs are rounded: by the
-/// values that they would have if none of them were rounded. The values include
-/// the corrections for errors of earlier groups.
+/// Sets the scales and zero points of a group before its first input is
+/// rounded. They are chosen by the values that the group's inputs would have if
+/// no input of the group were rounded. Corrections for the errors of earlier
+/// groups are included in these values.
 void Tile::chooseCodes(int64_t turn) {
   auto begin = values.begin() + turn * tile;
   std::vector<double> group(begin, begin + length * tile);
@@ -250,8 +256,8 @@ void Tile::round() {
   }
   std::vector<double> errors(blockInputs * tile);
   for (int64_t begin = 0, end = 0; begin < inputs; begin = end) {
-    // Let no block extend past a group: a group's scale is chosen when its
-    // values have the corrections for all earlier errors.
+    // A block ends where a group ends: the next group's scales may only be
+    // chosen when its values have the corrections for all earlier errors.
     int64_t groupEnd = (begin / length + 1) * length;
     end = std::min({begin + blockInputs, groupEnd, inputs});
     if (!of.largestFirst && begin % length == 0)
@@ -291,8 +297,9 @@ RoundedMatrix quantize::roundWithGptq(const CodeShape &shape,
 // Errors
 //===----------------------------------------------------------------------===//
 
-/// The sum over outputs of m^T H m, where H are the moments and m is an
-/// output's column of the matrix. `columns` has `tile` of them.
+/// The sum of m^T H m over the outputs of a tile, where H are the moments, and
+/// m is the column of an output. `columns` has the `tile` columns, as
+/// [inputs][tile].
 static double momentOf(const std::vector<double> &columns,
                        const Moments &moments, int64_t inputs) {
   double sum = 0;
@@ -315,7 +322,8 @@ double quantize::outputError(const std::vector<float> &weight,
   int64_t tiles = (outputs + tile - 1) / tile;
   std::vector<double> errors(tiles), squares(tiles);
   forEachShare(pool, tiles, [&](int64_t begin, int64_t end) {
-    // One more row, as addErrors gets a pointer to the row after the last.
+    // There is one row more than inputs, because momentOf passes addErrors the
+    // address of the row after the last one.
     std::vector<double> whole((inputs + 1) * tile), off(whole.size());
     for (int64_t number = begin; number < end; ++number) {
       int64_t first = number * tile, width = std::min(tile, outputs - first);

@@ -87,7 +87,7 @@ namespace {
 /// A tensor that is quantized.
 struct Chosen {
   bool outIn = false;    ///< Whether the tensor is [out, in].
-  std::string parameter; ///< The parameter that it is, or is a part of.
+  std::string parameter; ///< The parameter that consists of it, or contains it.
 };
 
 /// Quantizes weights and writes the tensors.
@@ -219,14 +219,16 @@ std::vector<float> Quantizer::readWeight(const io::TensorInfo &info,
 }
 
 /// Quantizes a tensor, and gives the rounded values to the calibration.
-/// `moments` are those of its product's inputs; null when there are none.
+/// `moments` are the moments of the inputs of the product that uses the tensor;
+/// null if they are not known.
 void Quantizer::code(const std::string &name, const Moments *moments) {
   const io::TensorInfo &info = weights.at(name);
   bool outIn = chosen.at(name).outIn;
   CodeShape shape = shapeOf(info, outIn);
   std::vector<float> weight = readWeight(info, shape, outIn);
-  // Several tensors joined along the inputs are one parameter. The moments are
-  // then those of all inputs and do not fit this tensor.
+  // A parameter may consist of several tensors that are joined along the
+  // inputs. The moments are then of the inputs of all these tensors, so they do
+  // not fit a single one.
   if (moments && int64_t(moments->size()) != shape.inputs * shape.inputs)
     moments = nullptr;
   bool isGptq = moments && request.method == Method::Gptq;
@@ -251,8 +253,9 @@ void Quantizer::code(const std::string &name, const Moments *moments) {
       name, outIn ? transposed(values, shape.inputs, shape.outputs) : values);
 }
 
-/// Quantizes the weights of the layers' products, layer by layer and stage by
-/// stage.
+/// Quantizes the weights of all layers' matrix products, in the order of layers
+/// and stages: the calibration computes the inputs of a stage from the weights
+/// that were quantized before.
 void Quantizer::codeLayers() {
   for (int64_t layer = 0; layer < calibration->layers(); ++layer) {
     for (int64_t stage = 0; stage < calibration->stages(); ++stage) {

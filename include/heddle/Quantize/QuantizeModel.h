@@ -34,7 +34,7 @@ struct QuantizeRequest {
   int64_t bits = 4;   ///< Bits of a quantized value: 8 or 4.
   int64_t group = 64; ///< Inputs that share a scale; 0: all.
   /// Whether each group of inputs has a zero point. Otherwise the middle code
-  /// stands for zero.
+  /// means zero.
   bool zeros = false;
   /// Patterns of the names of weights that are not quantized.
   std::vector<std::string> keep;

@@ -47,9 +47,9 @@ static std::optional<TokenSplit> splitOfExchange(Operation *op, int64_t rows) {
   return isOfTokens ? std::optional(split) : std::nullopt;
 }
 
-/// Whether a value's first dimensions are rows and tokens. `dims` are the
-/// factors of its dimensions. Returns nullopt if rows or tokens are at another
-/// position.
+/// Whether the first two dimensions of a value are rows and tokens. `dims` has
+/// the factor of each dimension; `rows` and `tokens` are the factors of rows
+/// and tokens. Returns nullopt if rows or tokens are at another position.
 static std::optional<bool> beginsWith(ArrayRef<int64_t> dims, int64_t rows,
                                       int64_t tokens) {
   bool begins = dims.size() > 1 && dims[0] == rows && dims[1] == tokens;

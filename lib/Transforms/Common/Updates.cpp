@@ -154,8 +154,8 @@ StateRange UpdateReader::rangeWritten(Value value, StringRef kind,
     } else if (isa<dist::MoveOp, dist::WaitOp>(user)) {
       range = rangeWritten(user->getResult(0), kind, range);
     } else if (isExchange(user)) {
-      // The collective gathers the shards of all ranks, so the offset of this
-      // rank's shard is no part of the result's offset.
+      // An all-gather's result begins with the shard of the first rank. So the
+      // offset of this rank's shard in the state does not count for the result.
       llvm::append_range(
           range.parameters,
           rangeWritten(user->getResult(0), kind, StateRange()).parameters);

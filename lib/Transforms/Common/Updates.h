@@ -50,11 +50,12 @@ inline llvm::SmallVector<mlir::Operation *> makersOf(mlir::Value value) {
   return llvm::map_to_vector(pack.getMembers(), makerOf);
 }
 
-/// A range of elements in the states of several parameters, laid out one after
-/// the other. `parameters` names them, `whole` is the number of all their
-/// elements, and the range is `first` to `first` + `count`.
+/// A range of elements in the concatenated states of several parameters. The
+/// states are those of `parameters`, in this order, and have `whole` elements
+/// together. The range has `count` elements and begins at element `first`.
 struct StateRange {
-  llvm::SmallVector<llvm::StringRef> parameters; ///< Empty: no such states.
+  /// Empty if the value is not read from or written to states of the kind.
+  llvm::SmallVector<llvm::StringRef> parameters;
   int64_t first = 0, count = 0, whole = 0;
 
   bool operator==(const StateRange &other) const {
@@ -87,25 +88,25 @@ struct Update {
   llvm::SmallVector<mlir::Value> newStates;
 };
 
-/// Finds the states that a model's updates read and write. Works in all phases
-/// from train on.
+/// Finds the states that the optimizer's updates in a model read and write. It
+/// can be used after every phase from `train` on.
 class UpdateReader {
 public:
   explicit UpdateReader(nn::ModelOp model) : symbols(model) {}
 
   nn::StateRole roleOf(llvm::StringRef state);
-  /// The name of the parameter that a state belongs to. For a parameter this is
-  /// its own name.
+  /// The name of the parameter that a state belongs to. For a parameter itself,
+  /// returns the parameter's name.
   llvm::StringRef parameterOf(llvm::StringRef name);
   /// The body of the kernel that an operation launches; null for other
   /// operations.
   mlir::Block *kernelOf(mlir::Operation *op);
-  /// Whether the operation is one of the optimizer, or launches a kernel that
-  /// contains one.
+  /// Whether the operation computes a part of the optimizer, or launches a
+  /// kernel that contains such an operation.
   bool isOptimizers(mlir::Operation *op);
   std::optional<Update> updateOf(mlir::Operation *op);
-  /// The parameters of a state, or of all members of a bucket. Empty if one of
-  /// these states is not of this kind (see `kindOf`).
+  /// The parameters to which a state, or all members of a bucket, belong. Empty
+  /// if any of these states is not of the kind `kind` (see `kindOf`).
   llvm::ArrayRef<llvm::StringRef> parametersOf(llvm::StringRef name,
                                                llvm::StringRef kind);
   /// The kind of a state: the name of its role, or for a state of the optimizer
@@ -121,20 +122,20 @@ protected:
   mlir::SymbolTable symbols;
 
 private:
-  /// The offsets, in elements, of the members that an operation packs or
-  /// unpacks. Cached.
+  /// The offsets, in elements, of the members that an nn.pack or nn.unpack
+  /// joins or splits. They are cached.
   llvm::ArrayRef<int64_t> offsetsIn(mlir::Operation *op,
                                     mlir::TypeRange members);
 
-  // Caches, as large models need them: a flat state holds states of all layers,
-  // and many of its tiles are read and written.
+  // These caches make the verification of large models fast: a flat state holds
+  // states of all layers, and many of its tiles are read and written.
   std::map<std::pair<llvm::StringRef, llvm::StringRef>,
            llvm::SmallVector<llvm::StringRef>>
       parameters;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t>> offsets;
 
-  /// Continues the public `rangeWritten`: `range` is the part of the answer
-  /// that was found so far.
+  /// The recursive part of the public function `rangeWritten`. `range` is what
+  /// was found on the way from the value that the caller asked for to `value`.
   StateRange rangeWritten(mlir::Value value, llvm::StringRef kind,
                           StateRange range);
 };

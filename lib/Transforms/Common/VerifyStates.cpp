@@ -184,9 +184,10 @@ private:
                    succeeded(verifySlot(get, get.getState(), get.getSlot())));
   }
 
-  /// Checks the operations that use a value which `get` read. Only the
-  /// optimizer may read its states. Only gradients and accumulators may be the
-  /// init of a sum, because the sum is computed in place.
+  /// Checks the operations that use a value which `get` read. The states of the
+  /// optimizer may be read only by the optimizer. Only gradients and
+  /// accumulators may be the init of a sum: the sum is computed in the memory
+  /// of the init, which overwrites it.
   LogicalResult verifyUsers(nn::GetOp get, Value value) {
     nn::StateRole role = roleOf(firstStateOf(symbols, get.getState()));
     bool isSum =
@@ -218,9 +219,9 @@ private:
     return success();
   }
 
-  /// Whether a sum may be computed in the memory of the gradient that `get`
-  /// reads. This needs a single use of the read value, and a new value of the
-  /// gradient that is computed from the result of this use.
+  /// Whether the operation that uses the value read by `get` may overwrite the
+  /// gradient with its sum. It may if it is the only user of the value, and the
+  /// gradient is later written with a value that is computed from this sum.
   bool isAddedTo(nn::GetOp get) {
     if (!get->hasOneUse())
       return false;
@@ -239,8 +240,8 @@ private:
     return false;
   }
 
-  /// A single member of a bucket that replicas split cannot be read or written:
-  /// no rank has the whole member.
+  /// Checks that no operation reads or writes a single member of a bucket that
+  /// ZeRO splits over replicas, because no rank has the whole member.
   LogicalResult verifyWhole(Operation *op, StringRef name) {
     if (!inSplitBucket.contains(name))
       return success();
@@ -287,7 +288,8 @@ private:
     return success();
   }
 
-  /// Whether layers, and not only the optimizer, read the state or bucket.
+  /// Whether layers read the state, or the states of the bucket. Otherwise only
+  /// the optimizer reads them.
   bool isComputedWith(StringRef name) {
     StringRef state = firstStateOf(symbols, name);
     nn::StateRole role = roleOf(state);
@@ -316,9 +318,9 @@ private:
     return roleOf(firstStateOf(symbols, name)) == nn::StateRole::Gradient;
   }
 
-  /// The members of a flat state that have elements in the range. If the state
-  /// is split over ranks, all members are returned, because each rank has other
-  /// elements in the range.
+  /// The members of a flat state of which some elements lie in the range. If
+  /// replicas split the flat state, returns all members: the range is then an
+  /// offset in each rank's part, and each rank has other members there.
   SmallVector<StringRef> statesIn(StringRef name, int64_t first,
                                   int64_t elements) {
     std::vector<Member> &members = layouts[name];
@@ -338,8 +340,9 @@ private:
     return found;
   }
 
-  /// Inside the loop over micro-batches a gradient may be fetched only to add
-  /// to it and store it again. After the loop any operation may read it.
+  /// Checks a fetch of a gradient. The gradient must have been stored before.
+  /// Inside of the loop over micro-batches it may only be added to and stored
+  /// again. After the loop any operation may read it.
   LogicalResult verifyGradientFetch(dist::FetchOp fetch) {
     SmallVector<StringRef> states =
         statesIn(fetch.getState(), fetch.getElement(),
@@ -356,7 +359,7 @@ private:
   }
 
   /// Whether a value that is computed from the fetched value is stored to the
-  /// same state.
+  /// state from which it was fetched.
   static bool isStoredAgain(dist::FetchOp fetch) {
     SmallVector<Operation *> worklist(fetch->getUsers());
     DenseSet<Operation *> seen;
@@ -371,7 +374,7 @@ private:
     return false;
   }
 
-  /// The forward pass must store a saved activation before it is fetched.
+  /// Checks that a saved activation is stored before it is fetched.
   LogicalResult verifySavedFetch(dist::FetchOp fetch) {
     if (!written.contains(fetch.getState()))
       return fetch.emitError(code)
@@ -509,7 +512,8 @@ private:
       return update.op->emitError(code)
              << "does not read and write parameters, and what the optimizer "
                 "keeps of the same ones, in one order";
-    // Empty if a collective or transfer passed only parts of the gradient.
+    // `gradients` is empty if a collective or transfer passed only parts of the
+    // gradient. Nothing is checked then.
     StateRange gradients = rangeRead(
         update.gradient, nn::stringifyStateRole(nn::StateRole::Gradient));
     if (!gradients.parameters.empty() && !(gradients == range))
@@ -518,7 +522,8 @@ private:
     return count(update, range);
   }
 
-  /// The tiles of parameters must be updated in order, without gaps.
+  /// Counts an update of `range`. An update may be divided into tiles, which
+  /// must follow each other in the order of elements, without gaps.
   LogicalResult count(const Update &update, const StateRange &range) {
     int64_t &next = covered[range.parameters.front()];
     next = range.first == 0 ? 0 : next;
@@ -553,13 +558,17 @@ private:
   struct Member {
     StringRef state;
     int64_t offset, size;
-    bool isSplit; ///< The replicas split the bucket: the offset does not hold.
+    bool isSplit; ///< Replicas split the flat state; `offset` has no meaning.
   };
-  llvm::StringMap<std::vector<Member>> layouts; ///< By flat state, cached.
+  /// A cache: the members of each flat state, in order.
+  llvm::StringMap<std::vector<Member>> layouts;
   llvm::StringSet<> written, inSplitBucket;
-  llvm::StringSet<> copied; ///< Parameters that layers read copies of.
+  /// The parameters of which layers do not read the f32 values, but a copy.
+  llvm::StringSet<> copied;
   llvm::StringMap<int> updated;
-  llvm::StringMap<int64_t> covered; ///< Updated elements, by first parameter.
+  /// How many elements the tiles of an update have covered so far. The key is
+  /// the first parameter of the update.
+  llvm::StringMap<int64_t> covered;
   DenseSet<Operation *> updates;
 };
 

@@ -34,7 +34,7 @@ namespace {
 
 /// The shape of the cache of one attention operation.
 struct CacheShape {
-  std::string path; ///< The path within the function; "" for its first.
+  std::string path; ///< Its path within the function; "" for the first one.
   int64_t heads, dims;
 };
 
@@ -42,8 +42,9 @@ struct CacheShape {
 using CacheValues = SmallVector<Value, 3>;
 constexpr StringLiteral cacheNames[] = {"keys", "values", "scales"};
 
-/// The inputs that paged attention needs besides the cache: the numbers of each
-/// row's pages, the positions of the tokens, and the lengths of the rows.
+/// The inputs that paged attention needs besides the cache. They are the
+/// indices of each row's pages, the positions of the tokens, and the lengths of
+/// the rows.
 struct CacheInputs {
   Value pages, positions, lengths;
 };
@@ -235,8 +236,9 @@ nn::StateOp CacheAdder::stateOf(const Twine &name, Type type) {
 // Bodies
 //===----------------------------------------------------------------------===//
 
-/// Replaces attention by paged attention, after an operation that writes the
-/// new keys and values into the cache. Returns the cache after this write.
+/// Inserts an operation that writes the new keys and values into the cache, and
+/// replaces the attention by paged attention, which reads the cache. Returns
+/// the cache after the write.
 CacheValues CacheAdder::rewriteAttention(nn::AttentionOp attention,
                                          CacheInputs inputs,
                                          const CacheValues &cache) {
@@ -260,9 +262,9 @@ CacheValues CacheAdder::rewriteAttention(nn::AttentionOp attention,
   return CacheValues(write.getResults());
 }
 
-/// Replaces nn.positions by the program's input of positions. The offset of an
-/// nn.positions becomes an offset in the embeddings that read it: their tables
-/// then begin with an earlier row.
+/// Replaces an nn.positions by `given`, the program's input of positions. If
+/// the nn.positions has an offset, each embedding that reads it gets the offset
+/// instead: its table then begins with an earlier row.
 void CacheAdder::replacePositions(nn::PositionsOp positions, Value given) {
   auto offset = static_cast<int64_t>(positions.getOffset());
   for (Operation *user : positions.getOutput().getUsers()) {
@@ -277,9 +279,9 @@ void CacheAdder::replacePositions(nn::PositionsOp positions, Value given) {
   positions.erase();
 }
 
-/// Rewrites the attention, calls and positions of a function. `read` returns
-/// the cache with the given path, as it is before an operation. `write` gets
-/// the cache that the operation returns.
+/// Rewrites the attention, calls and positions of a function. `read` must
+/// return the cache with a given path, as it is before a given operation.
+/// `write` gets the cache that this operation returns.
 void CacheAdder::rewriteBody(
     nn::FuncOp function, CacheInputs inputs,
     llvm::function_ref<CacheValues(Operation *, StringRef)> read,

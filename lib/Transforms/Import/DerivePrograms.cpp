@@ -39,9 +39,9 @@ struct Variant {
   nn::FuncOp layer;
   SmallVector<Type> arguments;
   bool dropout = false;
-  std::vector<std::string> kept; ///< Dumped values: paths within the layer.
-  bool whole = false;            ///< Ranks do not split its rows and tokens.
-  bool cached = false;           ///< Its attention will read a cache.
+  std::vector<std::string> kept; ///< Paths in the layer of values to dump.
+  bool whole = false;  ///< Whether all ranks have all rows and tokens.
+  bool cached = false; ///< Whether attention will read a cache.
   bool operator==(const Variant &other) const {
     return layer == other.layer && arguments == other.arguments &&
            dropout == other.dropout && kept == other.kept &&
@@ -53,7 +53,8 @@ struct Variant {
 struct Instance {
   Variant variant;
   nn::FuncOp function;
-  SmallVector<unsigned> arguments; ///< The layer's arguments that it keeps.
+  /// The indices of those arguments of the original layer that the copy has.
+  SmallVector<unsigned> arguments;
 };
 
 /// Builds all programs of the strategy from the forward function.
@@ -79,10 +80,12 @@ private:
                   const DerivedProgram &program);
   void copyCall(nn::CallOp call, IRMapping &values,
                 const DerivedProgram &program);
-  /// The copy of a layer that a call needs. It is made at the first request.
+  /// The copy of a layer with the properties `variant`. It is made when it is
+  /// first asked for.
   Instance &instance(const Variant &variant, const DerivedProgram &program);
-  /// For a program that returns the logits of one token: maps `value` in `rows`
-  /// to its row for the token at `position`.
+  /// For a program that returns the logits of a single token: computes the
+  /// slice of `value` for the token at `position`, and maps `value` to the
+  /// slice in `rows`.
   void takeRow(Value value, IRMapping &values, IRMapping &rows, Value position);
 
   nn::ModelOp model;
@@ -250,8 +253,8 @@ void Deriver::copyCall(nn::CallOp call, IRMapping &values,
   variant.layer = layers.lookup(call.getCallee());
   SmallVector<Value> operands;
   for (Value operand : call.getOperands()) {
-    // The operand is null if it is a random number and the program has no
-    // dropout.
+    // The operand is null if it is random numbers for dropout and the program
+    // has no dropout.
     operands.push_back(values.lookupOrNull(operand));
     variant.arguments.push_back(
         (operands.back() ? operands.back() : operand).getType());
@@ -260,7 +263,7 @@ void Deriver::copyCall(nn::CallOp call, IRMapping &values,
   bool isForward = call->getParentOp() == forward;
   if (program.keeps && isForward)
     variant.kept = kept.within(path);
-  // Ranks split rows and tokens only in programs with a loss.
+  // Only programs with a loss may split rows and tokens over ranks.
   variant.whole = !program.hasLoss() &&
                   strategy.data * strategy.sequence * strategy.tensor > 1;
   variant.cached = program.isCached();
@@ -351,7 +354,8 @@ nn::FuncOp Deriver::begin(const DerivedProgram &program, IRMapping &values,
 }
 
 Value Deriver::loss(nn::FuncOp function, Value logits, Value labels) {
-  // Only training smooths labels: evaluation reports the plain loss.
+  // Label smoothing is only for training: evaluation reports the loss without
+  // it.
   double smoothing = function.getProgram() == nn::ProgramKind::Train
                          ? strategy.labelSmoothing
                          : 0;
@@ -383,8 +387,8 @@ void Deriver::build(const DerivedProgram &program) {
     } else if (auto call = dyn_cast<nn::CallOp>(op)) {
       copyCall(call, values, program);
     } else if (ofOneToken) {
-      // Replace operands that have a row for each token by the row of the one
-      // token.
+      // An operand that has a row for each token is replaced by its row for the
+      // one token.
       IRMapping mixed = values;
       for (Value operand : op.getOperands())
         if (Value row = rows.lookupOrNull(operand))

@@ -22,9 +22,9 @@ struct DerivedProgram {
   nn::ProgramKind kind;
   int64_t rows, tokens;
   bool dropout;
-  bool keeps;         ///< Dumps the values of `--keep`.
-  std::string name;   ///< The name of its function.
-  bool logits = true; ///< An encoder also returns logits.
+  bool keeps;         ///< Whether it dumps the values of `--keep`.
+  std::string name;   ///< The name of the program's function.
+  bool logits = true; ///< Whether an encoder also returns logits.
 
   bool hasLoss() const {
     return kind == nn::ProgramKind::Train || kind == nn::ProgramKind::Eval;
@@ -44,10 +44,10 @@ struct DerivedProgram {
 };
 
 /// The programs that the strategy's mode needs. Programs that generate or
-/// encode come in several sizes; the runtime chooses the smallest that has
-/// room. `drops`: whether the forward function has dropout. `generates`:
-/// whether it can generate tokens. `guesses`: the number of drafted tokens that
-/// decode verifies for each sequence.
+/// encode come in several sizes, of which the runtime chooses the smallest that
+/// is large enough. `drops` says whether the forward function has dropout.
+/// `generates` says whether the model can generate tokens. `guesses` is the
+/// number of drafted tokens that decode verifies for each sequence.
 std::vector<DerivedProgram> programsOf(const dist::Strategy &strategy,
                                        bool drops, bool generates,
                                        int64_t guesses);

@@ -69,9 +69,9 @@ static LogicalResult verifyCoverage(nn::ModelOp model) {
   return wrong;
 }
 
-/// Only operations of the forward pass are allowed, and they must compute in
-/// f32. A result that overwrites an operand, such as a cache, keeps that
-/// operand's type.
+/// Checks an operation of the forward pass. It must compute in f32, except that
+/// a result which overwrites an operand, such as a cache, has the operand's
+/// type. Other operations than those of the forward pass are errors.
 static LogicalResult verifyOperation(Operation *op) {
   if (isa<nn::StepOp, nn::SetOp, nn::MicroBatchesOp>(op) && !writesCache(op))
     return op->emitError(code) << "belongs to a later phase";
@@ -102,8 +102,8 @@ static bool hasLoss(nn::ProgramKind kind) {
   return kind == nn::ProgramKind::Train || kind == nn::ProgramKind::Eval;
 }
 
-/// The type that a port must have with the strategy's sizes, if it has rows of
-/// the batch.
+/// The type that the strategy's sizes require for a port. Null if the port does
+/// not have rows of the batch.
 static RankedTensorType typeOf(nn::PortAttr port, nn::ProgramKind program,
                                const dist::Strategy &strategy) {
   SmallVector<int64_t> shape = {program == nn::ProgramKind::Generate

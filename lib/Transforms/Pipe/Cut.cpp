@@ -44,10 +44,11 @@ public:
     last = units(costs.last);
   }
 
-  /// Returns the cut with the least value, and this value. `combine` computes
-  /// the value of the first stages of a cut from the value without the last of
-  /// them and the cost of that stage. Among cuts of equal value, the one with
-  /// the fewest layers in the first stages wins.
+  /// Returns the partition with the smallest value, and this value. The value
+  /// of a partition is computed stage by stage: `combine` gets the value of the
+  /// stages so far and the cost of the next stage, and returns the value with
+  /// the next stage. If several partitions have the smallest value, the one
+  /// with the fewest layers in the first stages is returned.
   template <typename Fn> std::pair<int64_t, Cut> solve(Fn combine) const;
 
 private:
@@ -65,8 +66,8 @@ private:
 
 template <typename Fn>
 std::pair<int64_t, Cut> Partition::solve(Fn combine) const {
-  // best[end] is the least value with which the stages so far can run the
-  // layers before `end`.
+  // best[end] is the smallest value of a partition of the layers before `end`
+  // into the stages so far.
   std::vector<int64_t> best(layers + 1, impossible);
   std::vector<std::vector<int64_t>> begins;
   best[0] = 0;
@@ -114,8 +115,8 @@ Cut heddle::pipe::cutByCost(const LayerCosts &costs, int64_t stages) {
 //===----------------------------------------------------------------------===//
 
 /// Handles a repeat count: if `rest` begins with `*`, reads the number after it
-/// and repeats the end of `text`, from `start` on, that many times. False when
-/// the number is missing or too large.
+/// and repeats the end of `text`, from `start` on, this many times. Returns
+/// false if the number is missing or too large.
 static bool repeat(std::string &text, size_t start, llvm::StringRef &rest) {
   constexpr size_t longest = 1 << 16;
   if (!rest.consume_front("*"))

@@ -159,8 +159,9 @@ Value Fragments::sumThrough(OpOperand &operand) const {
   return {};
 }
 
-/// The operations from a gradient to the write of its state. Empty if the
-/// gradient is not written to exactly one state.
+/// The operations through which a gradient gets to the nn.set that writes it to
+/// a state, including the nn.set. Empty if the gradient is not written to
+/// exactly one state.
 static SmallVector<Operation *> chainOf(Value gradient) {
   SmallVector<Operation *> chain;
   while (gradient.hasOneUse()) {
@@ -178,8 +179,8 @@ static SmallVector<Operation *> chainOf(Value gradient) {
   return {};
 }
 
-/// The value from which a sum starts: the read of a state, or zeros. Null if it
-/// starts from neither.
+/// The value to which the first summand of a sum is added: the read of a state,
+/// or zeros. Null if it is neither.
 Value Fragments::startOf(Value sum) const {
   while (Operation *op = sum.getDefiningOp()) {
     if (op->hasTrait<nn::Rematerializable>())
@@ -197,8 +198,8 @@ Value Fragments::startOf(Value sum) const {
   return {};
 }
 
-/// Follows a sum to the last addition that the same fragment makes, and returns
-/// the value after it.
+/// Follows a sum through the additions that the same fragment makes, and
+/// returns the result of the last one.
 Value Fragments::endOf(Value sum) const {
   while (sum.hasOneUse()) {
     OpOperand &use = *sum.getUses().begin();
@@ -212,8 +213,9 @@ Value Fragments::endOf(Value sum) const {
   return sum;
 }
 
-/// The name of the parameter whose gradient `set` writes, alone or in a bucket;
-/// "" if it writes something else.
+/// The name of the parameter whose gradient `set` writes, either to the
+/// gradient's own state or to a bucket of one gradient. "" if `set` writes
+/// something else.
 static std::string parameterOf(nn::SetOp set, const SymbolTable &symbols) {
   Operation *symbol = symbols.lookup(set.getState());
   if (auto bucket = dyn_cast<nn::BucketOp>(symbol);

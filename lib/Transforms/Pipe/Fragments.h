@@ -20,10 +20,11 @@
 
 namespace heddle::pipe {
 
-/// Numbers the fragments of a micro-batch along its path through n virtual
-/// stages: the forward pass of stage k is k, its backward pass is 2n - 1 - k.
-/// With `halves` (zb-h1) the backward pass only computes the gradient of the
-/// stage's input, and the fragment 3n - 1 - k computes those of its weights.
+/// The numbers of a micro-batch's fragments, in the order in which it passes
+/// through n virtual stages. Fragment k is the forward pass of stage k, and
+/// fragment 2n - 1 - k its backward pass. With `halves` (the schedule zb-h1)
+/// the backward pass only computes the gradient of the stage's input. Fragment
+/// 3n - 1 - k then computes the gradients of the stage's weights.
 struct FragmentNumbering {
   int64_t ranks = 1;  ///< Ranks along `pipe`.
   int64_t chunks = 1; ///< Virtual stages of each rank.
@@ -38,7 +39,7 @@ struct FragmentNumbering {
   int64_t stageOf(int64_t fragment) const {
     return isForward(fragment) ? fragment : stages() - 1 - fragment % stages();
   }
-  /// The virtual stage that chunk number `chunk` of a rank is.
+  /// The number of the virtual stage that a rank runs as its chunk `chunk`.
   int64_t stageAt(int64_t rank, int64_t chunk) const {
     return chunk * ranks + rank;
   }
@@ -46,16 +47,18 @@ struct FragmentNumbering {
   int64_t chunkOf(int64_t fragment) const { return stageOf(fragment) / ranks; }
 };
 
-/// The gradient of a parameter to which two fragments add: in the whole model
-/// the later fragment adds to the sum of the earlier one. After the split each
+/// A gradient of a parameter that two virtual stages use, such as a tied
+/// embedding. In the whole model, the later of two fragments adds its summand
+/// to the sum that the earlier one returns. After the model is split, each
 /// stage has its own sum.
 struct PassedSum {
   /// The operand through which the later fragment reads the sum.
   mlir::OpOperand *operand = nullptr;
-  mlir::Value start; ///< What the earlier fragment adds to; null: zeros.
-  mlir::Value total; ///< The sum of both fragments.
-  /// The operations from the sum to the write of its state, including that
-  /// write.
+  /// The value to which the earlier fragment adds its summand; null: zeros.
+  mlir::Value start;
+  mlir::Value total; ///< The sum after the addition of the later fragment.
+  /// The operations through which `total` gets to the nn.set that writes it to
+  /// a state, including the nn.set.
   llvm::SmallVector<mlir::Operation *> chain;
 };
 
@@ -63,7 +66,8 @@ struct PassedSum {
 /// computes one summand.
 struct SharedSum {
   mlir::FlatSymbolRefAttr state; ///< The gradient's state or bucket.
-  /// The coordinates of these stages along `pipe`, in order.
+  /// The coordinates along `pipe` of the stages that use the parameter, in
+  /// order.
   llvm::SmallVector<int64_t> ranks = {};
 };
 
@@ -79,9 +83,9 @@ struct SharedSum {
 ///  - Any other operation belongs to the fragment that computes its operands.
 class Fragments {
 public:
-  /// `stages` gives the virtual stage of each layer, by the layer's path.
-  /// `backward`: whether the body has backward passes. `symbols` are those of
-  /// the whole model.
+  /// `stages` maps the path of each layer to the layer's virtual stage.
+  /// `backward` says whether the body has backward passes. `symbols` is the
+  /// symbol table of the whole model.
   Fragments(mlir::Block &body, const FragmentNumbering &numbering,
             const mlir::SymbolTable &symbols,
             const llvm::DenseMap<mlir::Attribute, int64_t> &stages,
@@ -90,22 +94,23 @@ public:
         backward(backward) {}
   mlir::LogicalResult assign();
 
-  /// The fragment of an operation; -1 if every fragment that uses the operation
-  /// repeats it.
+  /// The number of the fragment that runs an operation. -1 if the operation is
+  /// repeated in every fragment that uses it.
   int64_t of(mlir::Operation *op) const {
     auto found = numbers.find(op);
     return found == numbers.end() ? -1 : found->second;
   }
-  /// The sum that an earlier fragment passes to a later one through this
-  /// operand; null if there is none.
+  /// If `operand` is the sum of an earlier fragment, to which a later fragment
+  /// adds: a description of this sum. Otherwise null.
   const PassedSum *passedThrough(mlir::OpOperand &operand) const;
   llvm::ArrayRef<PassedSum> passedSums() const { return sums; }
-  /// The gradients to which several stages add, by the name of the parameter.
+  /// The gradients to which several stages add summands. The keys are the names
+  /// of the parameters.
   const llvm::MapVector<mlir::StringAttr, SharedSum> &sharedSums() const {
     return shared;
   }
-  /// If an addition adds something to this operand, the result of the addition;
-  /// otherwise null.
+  /// The result of the addition if the owner of `operand` adds something to it,
+  /// directly or in a called function. Otherwise null.
   mlir::Value sumThrough(mlir::OpOperand &operand) const;
 
   mlir::Block &body;
@@ -126,7 +131,8 @@ private:
   const llvm::DenseMap<mlir::Attribute, int64_t> &stages;
   bool backward;
   llvm::DenseMap<mlir::Operation *, int64_t> numbers;
-  /// Operations that belong to the fragment of their first user.
+  /// Operations that are assigned to the fragment of their first user, when all
+  /// other operations have a fragment.
   llvm::SmallVector<mlir::Operation *> open;
   mlir::Operation *firstForward = nullptr, *lastForward = nullptr,
                   *firstBackward = nullptr;
@@ -134,11 +140,12 @@ private:
   llvm::MapVector<mlir::StringAttr, SharedSum> shared;
 };
 
-/// How a fragment gets a value that another fragment computes.
+/// How a fragment gets a value that another fragment has computed.
 struct Arrival {
-  int64_t from = 0; ///< The fragment that hands the value on.
-  /// The channel that the value is received on. Empty if the value is in a
-  /// slot, since both fragments belong to one virtual stage.
+  int64_t from = 0; ///< The fragment that sends or saves the value.
+  /// The channel on which the value is received. Empty if the value is read
+  /// from a slot of a state, because both fragments belong to one virtual
+  /// stage.
   std::string channel;
 };
 
@@ -152,14 +159,14 @@ struct Departure {
   int64_t delta = 0; ///< The receiver is this much further along `pipe`.
 };
 
-/// Plans how values get from the fragment that computes them to those that use
-/// them. Between forward passes they are sent from stage to stage, and between
-/// backward passes as well. From a stage's forward pass to its backward pass
-/// they are saved in slots.
+/// Plans how values get from the fragment that computes them to the fragments
+/// that use them. From one forward pass to the next, values are sent from stage
+/// to stage. The same holds from one backward pass to the next. From a stage's
+/// forward pass to its backward pass, values are saved in slots of states.
 class Routes {
 public:
-  /// `slots`: whether several micro-batches are in flight at the same time, so
-  /// that a saved value needs a slot for each of them.
+  /// `slots` says whether several micro-batches are in flight at the same time.
+  /// A saved value then needs a slot for each of them.
   Routes(const Fragments &fragments, bool slots);
 
   using Key = std::pair<mlir::Value, int64_t>;
@@ -171,8 +178,8 @@ private:
 
   const Fragments &fragments;
   bool slots;
-  /// How many channels and states each virtual stage has so far, for their
-  /// names.
+  /// How many channels and states each virtual stage has so far. Their names
+  /// contain these numbers.
   llvm::DenseMap<int64_t, unsigned> channels, states;
 };
 

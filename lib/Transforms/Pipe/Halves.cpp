@@ -19,16 +19,18 @@ namespace {
 /// One of the two functions that a backward function is split into.
 struct Half {
   nn::FuncOp function;
-  /// The indices of this half's arguments among those of the whole function.
+  /// The indices, among the arguments of the whole function, of the arguments
+  /// that this half has.
   SmallVector<unsigned> arguments;
 };
 
-/// The two halves of a backward function. `input` returns the results other
-/// than gradients of weights, followed by the values that `weight` needs. These
-/// values are the last arguments of `weight`.
+/// The two halves of a backward function. The function `input` computes all
+/// results but gradients of weights; the function `weight` computes gradients
+/// of weights. `input` also returns the values that `weight` needs: they are
+/// the last results of `input` and the last arguments of `weight`.
 struct Halves {
   Half input, weight;
-  BitVector weights; ///< The results that the weights' half computes.
+  BitVector weights; ///< The results that the function `weight` computes.
 };
 
 class BackwardSplitter {
@@ -47,7 +49,8 @@ private:
   llvm::StringMap<Halves> known;
 };
 
-/// Whether the value is only used to write the state of a gradient.
+/// Whether the value has no other use than to be written to the state of a
+/// gradient.
 bool BackwardSplitter::isGradient(Value value) {
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
     if (isa<nn::PackOp, nn::AddOp, dist::ReshardOp>(user))

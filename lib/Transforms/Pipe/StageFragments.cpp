@@ -35,8 +35,9 @@ void FragmentWriter::write() {
         markNeeded(sum->start);
     }
   }
-  // First receive and pass on values that this fragment does not use, so that
-  // the next stage does not wait for this fragment's computation.
+  // Some values only pass through this fragment to the next stage. They are
+  // received and sent on first, so that the next stage does not wait for this
+  // fragment's computation.
   for (auto &[key, arrival] : routes.arrivals) {
     auto &[value, place] = key;
     if (place == fragment &&
@@ -108,8 +109,9 @@ void FragmentWriter::depart(Value value) {
                                builder.getStringAttr(departure.channel));
 }
 
-/// Lets this fragment's sum start with the initial value of the whole sum,
-/// instead of the sum of the earlier fragment.
+/// Changes `copy`, the copied addition: this stage's sum starts with the
+/// initial value of the whole sum, because it does not get the sum of the
+/// earlier fragment.
 void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
   unsigned number = sum.operand->getOperandNumber();
   if (sum.start) {
@@ -131,8 +133,8 @@ void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
       MutableOperandRange(init).clear();
 }
 
-/// Returns zeros for an operand to which a layer's function adds. The function
-/// always adds to it, also if this stage has no earlier sum.
+/// Returns zeros for an operand of `call` to which the called layer adds a
+/// gradient. The layer needs the operand even if this stage has no earlier sum.
 Value FragmentWriter::zerosFor(nn::CallOp call, unsigned number) {
   auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
   ArrayAttr shardings;
@@ -144,14 +146,14 @@ Value FragmentWriter::zerosFor(nn::CallOp call, unsigned number) {
                                    builder.getF64FloatAttr(0), shardings);
 }
 
-/// Writes a stage's own part of a sum to its state, by the operations that
-/// write the whole sum.
+/// Writes the sum of this stage's own summands to the gradient's state. The
+/// operations are copies of those that write the whole sum.
 void FragmentWriter::finish(const PassedSum &sum) {
   IRMapping here = mapping;
   here.map(sum.total, mapping.lookup(sum.operand->get()));
   for (Operation *op : sum.chain) {
-    // The operations may use reads of states that come later in the body: copy
-    // these reads, too.
+    // An operation may use a read of a state that comes later in the body. This
+    // read is then copied, too.
     for (Value operand : op->getOperands())
       if (auto get = operand.getDefiningOp<nn::GetOp>();
           get && !here.contains(operand))

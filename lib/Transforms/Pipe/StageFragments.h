@@ -18,13 +18,14 @@
 namespace heddle::pipe {
 
 /// Writes one fragment of a micro-batch at the builder's insertion point.
-/// Before each operation it writes the receives and the reads of slots that the
-/// operation needs. After it come the sends and saves of results that other
-/// fragments need.
+/// Before each operation it writes the receives, and the reads of saved values,
+/// that the operation needs. After each operation it sends and saves the
+/// results that other fragments need.
 class FragmentWriter {
 public:
-  /// `mapping` maps those values of the whole body that the stage has already:
-  /// the step's inputs and the number of the micro-batch. `slot` is null
+  /// `mapping` maps the values that exist before the fragment, which are the
+  /// step's inputs and the number of the micro-batch, from the whole model to
+  /// this stage. `slot` is the slot for saved values of the micro-batch; null
   /// outside of training.
   FragmentWriter(mlir::OpBuilder &builder, const mlir::SymbolTable &symbols,
                  const Fragments &fragments, const Routes &routes,
@@ -56,7 +57,8 @@ private:
   int64_t fragment;
   mlir::IRMapping mapping;
   mlir::Value slot;
-  /// Those operations that fragments repeat and that this fragment uses.
+  /// The operations that this fragment must repeat, because it uses their
+  /// results.
   llvm::DenseSet<mlir::Operation *> needed;
 };
 

@@ -42,12 +42,12 @@ struct ModelPlan {
   FragmentNumbering numbering;
   Schedule schedule;
   int64_t replicas = 1; ///< Ranks along `data` and `seq`.
-  /// For each layer's path, the layer's virtual stage.
+  /// The virtual stage of each layer. The key is the layer's path.
   llvm::DenseMap<mlir::Attribute, int64_t> stages;
   std::deque<StepPlan> steps;
 
-  /// The stages that compute summands of a parameter's gradient; null if only
-  /// one stage does, or none.
+  /// The stages that compute summands of a parameter's gradient. Null if at
+  /// most one stage does.
   const SharedSum *sharedSum(mlir::StringAttr parameter) const;
 };
 

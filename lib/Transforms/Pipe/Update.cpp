@@ -90,8 +90,8 @@ TensorShardingAttr heddle::pipe::sumOverStages(TensorShardingAttr sharding) {
 // Flat values
 //===----------------------------------------------------------------------===//
 
-/// The stage's buckets that replace the bucket which an operation reads, writes
-/// or fills. Null if the operation does none of these.
+/// The stage's buckets that replace the whole model's bucket which `op` reads,
+/// writes or fills. Null if `op` has no bucket.
 const StageBucket *UpdateWriter::bucketOf(Operation &op) const {
   StringRef name;
   if (auto get = dyn_cast<nn::GetOp>(op))
@@ -116,8 +116,8 @@ void UpdateWriter::write(Operation &op) {
                 });
   if (isFlat)
     return writeFlat(op, bucket);
-  // Leave out reshards of the norm's sums of squares: `total` sums these over
-  // stages and over the other axes.
+  // Reshards of the packed sums of squares of the gradient norm are not copied:
+  // `total` sums over stages and over all other axes at once.
   bool ofNorm = isa<dist::ReshardOp>(op) &&
                 isa_and_nonnull<nn::PackOp>(op.getOperand(0).getDefiningOp());
   if (!ofNorm)
@@ -131,10 +131,10 @@ static void rename(Operation *copy, nn::BucketOp bucket) {
     get.setState(bucket.getSymName());
 }
 
-/// The shape of the result of `copy`, a copy of `op` on the stage's shorter
-/// buckets; `old` is op's result. For sums per block or segment the shape
-/// follows from the copy. Any other result keeps the shape of the operand that
-/// had the same shape as `old`.
+/// The shape of the result of `copy`, which is a copy of `op` for one of the
+/// stage's buckets. `old` is the result of `op`. The number of sums per block
+/// or per segment follows from `copy`. Any other result has the shape that the
+/// operand of `copy` has whose counterpart in `op` has the shape of `old`.
 static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
                                           Value old) {
   auto shapeOf = [](Value value) {
@@ -153,7 +153,8 @@ static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
 }
 
 void UpdateWriter::writeFlat(Operation &op, const StageBucket *bucket) {
-  // Null is the value of a result if the stage has no part of the bucket.
+  // A result of `op` has no value on this stage if the stage has no parameters
+  // of the bucket. Its entry in `flats` is then null.
   for (Value result : op.getResults())
     flats[result] = {};
   auto segments = op.getAttrOfType<FlatSymbolRefAttr>("bucket");

@@ -20,22 +20,25 @@
 
 namespace heddle::pipe {
 
-/// The parts of a bucket of the whole model that one stage has. `own` has
-/// parameters whose squares this stage adds to the gradient norm. `copies` has
-/// parameters whose squares another stage adds, because it has these
-/// parameters, too. Null: there are no such parameters.
+/// A stage has only some parameters of a bucket of the whole model, in two new
+/// buckets. `own` has the parameters whose sums of squares this stage adds to
+/// the gradient norm. `copies` has parameters that another stage has, too, and
+/// whose sums of squares the other stage adds. Null if there are no such
+/// parameters.
 struct StageBucket {
   nn::BucketOp own, copies;
   nn::BucketOp operator[](int number) const { return number ? copies : own; }
 };
 using StageBuckets = llvm::StringMap<StageBucket>;
 
-/// The parameter that a state belongs to; a parameter belongs to itself.
+/// The parameter that a state belongs to. For the state of a parameter, returns
+/// the parameter itself.
 mlir::StringAttr parameterOf(nn::StateOp state);
 
-/// Removes the parameters for which `has` returns false from a model's buckets.
-/// Buckets that are split over `replicas` ranks are padded, so that their parts
-/// have equal length. `symbols` is the symbol table from before this change.
+/// Replaces the buckets of a stage's model by buckets of only those parameters
+/// for which `has` returns true. A bucket that is split over `replicas` ranks
+/// is padded, so that the parts of all ranks have equal length. `symbols` is
+/// the symbol table from before this change.
 StageBuckets cutBuckets(nn::ModelOp model, const mlir::SymbolTable &symbols,
                         llvm::function_ref<bool(mlir::StringAttr)> has,
                         llvm::function_ref<bool(mlir::StringAttr)> isCopy,
@@ -56,8 +59,8 @@ public:
   void write(mlir::Operation &op);
 
 private:
-  /// A flat value of the whole model becomes one value for the stage's bucket
-  /// `own` and one for its bucket `copies`.
+  /// The two values of a stage that replace one flat value of the whole model:
+  /// one for the stage's bucket `own`, one for its bucket `copies`.
   using Flat = std::array<mlir::Value, 2>;
 
   const StageBucket *bucketOf(mlir::Operation &op) const;
@@ -74,11 +77,11 @@ private:
   llvm::DenseMap<mlir::Value, Flat> flats;
 };
 
-/// Adds up the summands that several stages compute of a gradient. Each stage
-/// adds its summand to the sum that it receives from the next one, and sends
-/// the result to the previous one. The first stage sends the total back, so
-/// that all stages have the same value. `rank` is the stage's coordinate along
-/// `pipe`.
+/// Adds up a gradient of which several stages have computed a summand each.
+/// Each stage adds its summand to the sum that it receives from the next of
+/// these stages, and sends the result to the previous one. The first stage
+/// sends the total back, so that all these stages have the same value. `rank`
+/// is the stage's coordinate along `pipe`.
 void addUpShared(mlir::OpBuilder &builder, nn::ModelOp stage,
                  const SharedSum &sum, int64_t rank);
 

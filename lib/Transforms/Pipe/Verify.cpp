@@ -123,8 +123,8 @@ private:
     return success();
   }
 
-  /// A stage runs its line of the schedule, except for the last entry, the
-  /// optimizer.
+  /// Checks that the stage runs its line of the schedule, without the last
+  /// entry of the line, which is the optimizer.
   LogicalResult verifyLine(pipe::FragmentsOp fragments) {
     ArrayRef<Action> actual = fragments.getLine().getActions();
     ArrayRef<Action> expected = ArrayRef(line).drop_back();

@@ -124,7 +124,7 @@ public:
   /// The pipeline stage of the rank.
   int64_t stage() const { return source.mesh.stageOf(rank()); }
   Device &runsOn() const { return device; }
-  /// Bytes allocated for states and for everything else.
+  /// The number of bytes of memory that the session has allocated.
   int64_t mappedBytes() const {
     return persistent.bytes() + arena.bytes() + device.stagedBytes();
   }

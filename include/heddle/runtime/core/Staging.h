@@ -20,31 +20,37 @@
 namespace heddle::rt {
 
 /// The inputs that the host writes before each run of a program, and the
-/// outputs that it reads afterwards. Each has two buffers in pinned memory,
-/// which runs use alternately, so that the host can write the inputs of a run
-/// while the device computes the one before. If the host can access the
-/// device's memory, values are not staged.
+/// outputs that the host reads after the run. Each value has two buffers in
+/// pinned memory. Odd runs use one buffer and even runs the other, so that the
+/// host can write the inputs of a run while the device still computes the run
+/// before. If the host can access the device's memory, there are no such
+/// buffers.
 class Staging {
 public:
-  /// Stages the inputs of `program`, and the outputs listed in `results`. The
-  /// session must outlive it. Throws H0292 without memory.
+  /// Makes buffers for the inputs of `program`, and for the outputs in
+  /// `results`. `session` must outlive the object. Throws H0292 if there is too
+  /// little memory.
   Staging(Session &session, const LoadedProgram &program,
           const std::vector<const Value *> &results);
 
-  /// The buffer in which the host writes all of an input for the next run.
+  /// The buffer for the value of `input` in the next run. The host must write
+  /// all of it.
   template <typename T> T *at(const Value &input) const {
     const StagedValue *staged = find(input);
     return staged ? reinterpret_cast<T *>(host(*staged, turn))
                   : session.at<T>(input);
   }
-  /// Copies the input's buffer to the device, after all submitted work.
+  /// Submits the copy of the input's buffer to the device, after all work that
+  /// is submitted so far.
   void store(const Value &input) const;
 
-  /// Runs the program once on the stored inputs; returns the number of the run.
-  /// Waits at most for the run before this one. `times` as in Session::run.
+  /// Submits a run of the program on the stored inputs. Returns the number of
+  /// the run, which `result` takes. Waits at most for the previous run. `times`
+  /// is as in Session::run.
   int64_t run(LaunchTime *times = nullptr);
-  /// A result of one of the last two runs, or only of the last one if the host
-  /// can access the device's memory. Waits until that run is done.
+  /// Waits until the run with number `run` is done, and returns its value of
+  /// `output`. The run must be one of the last two. If the host can access the
+  /// device's memory, it must be the last one.
   template <typename T> const T *result(const Value &output, int64_t run) {
     const StagedValue *staged = find(output);
     if (!staged)
@@ -59,7 +65,7 @@ private:
     int64_t offset; ///< Offset in the buffer of a run.
     bool isResult;
   };
-  /// One of the two buffers, for every second run.
+  /// One of the two buffers. Every second run uses it.
   struct Turn {
     std::optional<DeviceMemory> memory;
     char *host = nullptr;

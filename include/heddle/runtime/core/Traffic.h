@@ -19,8 +19,8 @@
 
 namespace heddle::rt {
 
-/// The sizes of a plan's collective for a group of `ranks`; the bytes are those
-/// of its target and its source on one rank.
+/// The sizes of a plan's collective for a group of `ranks` ranks. `targetBytes`
+/// and `sourceBytes` are the sizes of the buffers on one rank.
 plan::CollectiveShape shapeOf(const plan::Collective &collective, int64_t ranks,
                               int64_t targetBytes, int64_t sourceBytes);
 

@@ -32,13 +32,15 @@ public:
 
   /// The bytes of a slot.
   int64_t slotBytes() const { return bytes; }
-  /// A slot to fill; waits until its previous contents are copied. Throws H0292
-  /// without memory.
+  /// Waits until the contents of the next slot have been copied to the device,
+  /// and returns the slot to be filled. Throws H0292 if there is too little
+  /// memory.
   char *next();
-  /// Copies the first `count` bytes of the slot from `next` to `target`, after
-  /// all work submitted to Compute.
+  /// Submits the copy of the first `count` bytes of the slot that `next`
+  /// returned to `target`. The copy runs after all work submitted to the stream
+  /// Compute.
   void send(Address target, int64_t count);
-  /// Waits until everything sent has arrived.
+  /// Waits until all submitted copies are done.
   void finish();
 
 private:

@@ -33,7 +33,8 @@ void forEachRun(const std::vector<plan::WeightSlice> &pieces, int64_t first,
                 int64_t count,
                 const std::function<void(const WeightRange &)> &visit);
 
-/// The only slice of a state that is a whole tensor.
+/// The slice for a state that equals the whole tensor `tensor` of the weight
+/// files. Such a state has no other slices.
 plan::WeightSlice wholeTensor(const std::string &tensor,
                               const std::vector<int64_t> &shape);
 
