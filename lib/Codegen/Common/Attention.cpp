@@ -90,8 +90,9 @@ Value VisibleKeys::endOf(Value query) {
 }
 
 Value VisibleKeys::endOfSome(Value first, int64_t queries) {
-  // Without a split of the sequence, no clamp is needed here: `endOf` never
-  // returns more than the number of keys.
+  // The last query may lie after the end of the sequence. It is clamped only if
+  // ranks split the sequence: otherwise `endOf` clamps its result to the number
+  // of keys, which is enough.
   Value last = ints.add(first, queries - 1);
   return endOf(queriesFrom ? ints.min(last, spec.seq - 1) : last);
 }

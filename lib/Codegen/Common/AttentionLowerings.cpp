@@ -186,9 +186,10 @@ Values AttentionLoops::forward(Type outputType) {
       lse};
 }
 
-/// The gradient of q, k or v: the product of `weights` [B, heads, queries,
-/// keys] with the other factor of the forward product: k for q, q for k, and
-/// the output's gradient `grad` for v.
+/// The gradient of q, k or v. `weights` [B, heads, queries, keys] has the
+/// gradients of scores for q and k, and the probabilities for v. It is
+/// multiplied by k to get the gradient of q, by q to get that of k, and by the
+/// output's gradient `grad` to get that of v.
 Value AttentionLoops::gradOf(Operand which, Value weights, Value grad) {
   int64_t group = spec.heads / spec.kvHeads;
   int64_t columns = (which == Q ? spec.heads : spec.kvHeads) * spec.headDim;
@@ -243,8 +244,9 @@ Values AttentionLoops::gradient(Value grad, Value forward, Value lse,
                   s.mul(s.mul(x[0], s.f32(spec.scale)), s.sub(product, x[2]));
               if (spec.softcap == 0)
                 return result;
-              // Select zero explicitly: hidden scores are minus infinity, whose
-              // slope is not finite.
+              // A key that a query does not see has the score minus infinity,
+              // for which `slope` is not finite. So select a zero gradient
+              // instead of multiplying by zero.
               Value share = s.div(x[3], s.f32(spec.softcap));
               Value slope = s.sub(s.f32(1), s.mul(share, share));
               return s.create<arith::SelectOp>(isVisible(s),

@@ -92,8 +92,9 @@ template <typename OpT> struct CacheLoops {
 };
 } // namespace
 
-/// A tensor [pages, positions of a page]. Each element is 1 + the number of the
-/// token that writes this position, or 0 if no token does.
+/// A tensor [pages, positions of a page] that says which token writes each
+/// position of the cache: 1 + (row * tokens + token), or 0 if no token writes
+/// the position.
 static Value writersOf(CacheLoops<nn::CacheWriteOp> &loops, int64_t pages,
                        LinalgBuilder &b) {
   int64_t shape[] = {pages, loops.pageTokens, loops.rows, loops.tokens};
@@ -149,9 +150,9 @@ static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
                               LinalgBuilder &b) {
   CacheLoops loops(op, in);
   Value writers = writersOf(loops, tensorOf(op.getValues()).getDimSize(0), b);
-  /// The tensor `old`, with new elements at the positions that a token writes.
-  /// `make` computes a new element from the token's row and the token's number
-  /// in that row.
+  /// `write` returns the tensor `old` with new elements at the positions that a
+  /// token writes. `make` computes a new element from the token's row and the
+  /// token's index in that row.
   using Make =
       llvm::function_ref<Value(ScalarBuilder &, Value row, Value token)>;
   auto write = [&](Value old, int64_t dim, Make make) {
@@ -223,8 +224,8 @@ private:
   Value keyOf(ScalarBuilder &s, Value part, Value inPart) {
     return plus(s, times(s, part, length), inPart);
   }
-  /// Like `keyOf`, but limited to the positions of the row's page table, so
-  /// that reads are in bounds.
+  /// Like `keyOf`, but clamped to the last position that the page table of a
+  /// row covers, so that reads are in bounds.
   Value knownKey(ScalarBuilder &s, Value part, Value inPart) {
     int64_t context = tensorOf(op.getPages()).getDimSize(1) * loops.pageTokens;
     return s.create<arith::MinUIOp>(keyOf(s, part, inPart),
@@ -250,8 +251,8 @@ Value PartialAttentionLowering::isVisible(ScalarBuilder &s, Value row,
   return s.create<arith::AndIOp>(sees, loops.isThere(s, row, token));
 }
 
-/// The scores times log2(e). They are the lowest f32 for keys that a query does
-/// not see.
+/// The scores times log2(e). The score of a key that the query does not see is
+/// the lowest f32.
 Value PartialAttentionLowering::scores() {
   double scale = op.getHeads().getScale().convertToDouble();
   double cap = op.getHeads().getSoftcap().convertToDouble();

@@ -112,7 +112,7 @@ static Values philox(ScalarBuilder &s, Values counter, Value key0, Value key1) {
 }
 
 /// The index (i64) of this iteration's element in the tensor of the global
-/// batch, as nn.dropout defines it. It may not fit in 32 bits.
+/// batch, as nn.dropout defines this index. 32 bits may be too few for it.
 static Value globalElement(ScalarBuilder &s, nn::DropoutOp op,
                            nn::DropoutOp::Adaptor in) {
   auto type = tensorOf(op.getOutput());
@@ -131,8 +131,8 @@ static Value globalElement(ScalarBuilder &s, nn::DropoutOp op,
     within = {};
     numWithin = 1;
   };
-  // In the global index, the number of the rank's shard comes before the index
-  // in the dimension that ranks split.
+  // If ranks split a dimension, the global index has two parts for it: first
+  // the index of the rank's shard, then the index in the shard.
   size_t part = 0;
   int64_t left = type.getNumElements();
   for (auto [dim, size] : llvm::enumerate(type.getShape())) {
@@ -154,7 +154,8 @@ static Value globalElement(ScalarBuilder &s, nn::DropoutOp op,
   return element;
 }
 
-/// The random word for element `element` of the global batch's tensor.
+/// The random 32-bit word with which dropout decides on the element with the
+/// index `element` in the tensor of the global batch.
 static Value randomWord(ScalarBuilder &s, Value rng, Value element, Value layer,
                         uint32_t site) {
   auto wide = [&](Value value) -> Value {
@@ -253,7 +254,8 @@ static Values lowerConcat(nn::ConcatOp op, nn::ConcatOp::Adaptor in,
     int64_t first = 0;
     for (Value input : in.getInputs()) {
       int64_t size = tensorOf(input).getDimSize(dim);
-      // As unsigned numbers, indices before the first one are large.
+      // An index before `first` becomes negative, which is large as an unsigned
+      // number, so one comparison checks both bounds.
       Value here = s.create<arith::SubIOp>(s.position(dim), s.index(first));
       Value isHere = s.create<arith::CmpIOp>(arith::CmpIPredicate::ult, here,
                                              s.index(size));

@@ -33,9 +33,10 @@ static Values lowerEmbedding(nn::EmbeddingOp op, nn::EmbeddingOp::Adaptor in,
                                                s.index(tableRows));
         row = s.create<arith::SelectOp>(isHere, row, s.index(0));
         Value element = s.extract(in.getTable(), {row, s.position(last)});
-        // An invalid id must not read other memory. It yields NaN, so that the
-        // error is noticed. With `first` it yields 0, because another rank may
-        // have the row.
+        // An id without a row in the table must not read other memory. If the
+        // table is whole, the id is invalid and yields NaN, so that the error
+        // is noticed. If ranks split the table (`first`), the id yields 0,
+        // because another rank has its row and the ranks' results are added.
         double otherwise = in.getFirst() ? 0 : std::nan("");
         return s.create<arith::SelectOp>(isHere, element, s.f32(otherwise));
       })};
@@ -204,8 +205,8 @@ static Values lowerRotary(nn::RotaryOp op, nn::RotaryOp::Adaptor in,
 }
 
 namespace {
-/// `left` and `right` are the exponentials of two numbers, each divided by the
-/// larger exponential. `largest` is the larger number.
+/// For two numbers x and y: `largest` is the larger number, `left` is exp(x -
+/// largest) and `right` is exp(y - largest). The subtraction avoids overflow.
 struct Exponentials {
   Exponentials(ScalarBuilder &s, Value x, Value y)
       : largest(s.create<arith::MaximumFOp>(x, y)),

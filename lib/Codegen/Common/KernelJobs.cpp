@@ -75,8 +75,9 @@ OwningOpRef<ModuleOp> codegen::parseSource(const KernelSource &source,
 int64_t KernelJobs::add(Operation *root, StringRef target,
                         const CompileSource &compile,
                         llvm::function_ref<bool(planir::KernelOp)> wanted) {
-  // Merge kernels within this model only, because models launch their own
-  // kernels. Keep kernels of the host separate: they use other memory.
+  // Merge kernels within this model only, because a model can launch only its
+  // own kernels. Do not merge a kernel that runs on the host with one of the
+  // device, because they use different memory.
   llvm::StringMap<planir::KernelOp> ofDevice, ofHost;
   llvm::DenseMap<StringAttr, StringAttr> replacements;
   for (auto kernel : llvm::make_early_inc_range(

@@ -15,8 +15,8 @@ using namespace mlir;
 
 namespace heddle::codegen {
 
-/// Whether the generator has its own algorithm for the nn operation, which is
-/// then not lowered to linalg.
+/// Whether the generator has its own algorithm for the nn operations that it
+/// compiles. Such operations are not lowered to linalg.
 static bool isReadWhole(Generator generator) {
   switch (generator) {
   case Generator::Rows:
@@ -34,9 +34,10 @@ static bool isReadWhole(Generator generator) {
   llvm_unreachable("all generators handled");
 }
 
-/// Whether the generator of the kernel with this body has its own code for
-/// `op`, which is then not lowered. The generator of products also has code for
-/// column sums and for operations on heads, which it fuses.
+/// Whether the code generator of the kernel with this body has its own
+/// algorithm for `op`, so that `op` is not lowered. The generator of products
+/// also has algorithms for operations that it fuses: column sums and operations
+/// on attention heads.
 static bool isReadWhole(Block &body, nn::LinalgLoweringOpInterface op) {
   Generator generator = op.getGenerator();
   if (isReadWhole(generator))

@@ -43,8 +43,8 @@ struct VocabularyShard {
 };
 } // namespace
 
-/// An input with the sum of each row's logits, which label smoothing needs;
-/// empty without label smoothing.
+/// Label smoothing needs the sum of each row's logits. Returns this sum as an
+/// input of a linalg operation; empty without label smoothing.
 static SmallVector<Input> sumForSmoothing(double smoothing,
                                           ArrayRef<int64_t> shape, Value logits,
                                           const VocabularyShard &part,
@@ -58,7 +58,8 @@ static SmallVector<Input> sumForSmoothing(double smoothing,
                         })}};
 }
 
-/// (1 - smoothing) logit + smoothing / vocab * (sum of the row's logits).
+/// The logit of the label after label smoothing: (1 - smoothing) logit +
+/// smoothing / vocab * (sum of the row's logits).
 static Value smooth(ScalarBuilder &s, double smoothing, int64_t vocab,
                     Value logit, Args sum) {
   if (sum.empty())
@@ -101,8 +102,9 @@ static Values lowerCrossEntropy(nn::CrossEntropyOp op,
   return {losses, lse};
 }
 
-/// The log-sum-exp over the columns of the shard; the lowest f32 if the shard
-/// has only padding.
+/// The log-sum-exp over those columns of the rank's shard that are not padding.
+/// If there are none, the lowest f32, which adds nothing when the ranks' values
+/// are combined.
 static Value partLse(Value logits, Type type, const VocabularyShard &part,
                      LinalgBuilder &b) {
   constexpr double lowest = std::numeric_limits<float>::lowest();
@@ -145,7 +147,9 @@ static Values lowerCrossEntropyPart(nn::CrossEntropyPartOp op,
       [&](ScalarBuilder &s, Args x) -> Value {
         Value label = s.create<arith::IndexCastOp>(s.getIndexType(), x[0]);
         Value column = s.create<arith::SubIOp>(label, in.getFirst());
-        // As an unsigned number, a negative label is large.
+        // A label before the rank's first column gives a negative `column`,
+        // which is large as an unsigned number, so one comparison checks both
+        // bounds.
         Value isHere = s.create<arith::CmpIOp>(arith::CmpIPredicate::ult,
                                                column, s.index(part.count));
         Values at;

@@ -14,7 +14,8 @@ namespace heddle::codegen {
 
 using Args = ValueRange;
 
-/// Whether the condition of an update, an f32, is not 0.
+/// Whether the f32 `condition` of an update is not 0. Only then does the update
+/// change its parameter.
 static Value holds(ScalarBuilder &s, Value condition) {
   return s.create<arith::CmpFOp>(arith::CmpFPredicate::UNE, condition,
                                  s.f32(0));
@@ -35,8 +36,9 @@ static Values lowerUpdate(nn::UpdateOp op, nn::UpdateOp::Adaptor in,
                  if (op.getCondition()) {
                    Value updates = holds(s, x.back());
                    // If the condition is 0, return the old parameter and
-                   // states. These are the arguments other than argument 1, the
-                   // gradient, which has no result.
+                   // states. Argument 0 is the old parameter. Argument 1 is the
+                   // gradient, for which there is no result, so result i > 0
+                   // replaces argument i + 1.
                    for (auto [number, result] : llvm::enumerate(results))
                      result = s.create<arith::SelectOp>(
                          updates, result, x[number ? number + 1 : 0]);
@@ -74,12 +76,13 @@ static SmallVector<int64_t> beginsOf(Operation *op) {
   return begins;
 }
 
-/// The number (i64) of the segment that contains element `position` of a range,
-/// which begins at element `first` of the flat tensor. It is the number of
-/// segments that end before this element.
+/// The index (i64) of the segment that contains element `position` of a range.
+/// The range begins at element `first` of the flat tensor. The code counts the
+/// segments that end before the element.
 static Value segmentAt(ScalarBuilder &s, Value position, Value first,
                        ArrayRef<int64_t> begins) {
-  // The flat tensor of all ranks may have more than 2^32 elements.
+  // Compute in 64 bits, because the flat tensor of all ranks may have more than
+  // 2^32 elements.
   auto wide = [&](Value index) -> Value {
     return s.create<arith::IndexCastOp>(s.getI64Type(), index);
   };

@@ -60,8 +60,8 @@ static Product describe(nn::PackedLinearOp op) {
 }
 
 static Product describe(nn::LinearGradWeightOp op) {
-  // out[i, o] = x^T grad. If the weight is stored as [out, in], its gradient is
-  // grad^T x.
+  // The gradient of a weight [in, out] is x^T grad. The gradient of a weight
+  // that is stored as [out, in] is grad^T x.
   Product product;
   product.op = op;
   product.a = op.getTransposed() ? op.getGrad() : op.getInput();
@@ -87,8 +87,8 @@ static LogicalResult verifyOperands(const Product &product) {
   return success();
 }
 
-/// Finds the nn.sum_rows in the kernel of a weight's gradient. They must sum
-/// the gradient that the product multiplies.
+/// Finds the nn.sum_rows operations in the kernel of a weight's gradient. Each
+/// of them must sum the output's gradient, which the product multiplies.
 static LogicalResult findSums(planir::KernelOp kernel, Product &product) {
   auto gradient = dyn_cast<nn::LinearGradWeightOp>(product.op);
   for (auto sum : kernel.getBody().getOps<nn::SumRowsOp>()) {
@@ -124,8 +124,8 @@ FailureOr<SmallVector<Product, 1>> describeProducts(planir::KernelOp kernel) {
     return failure();
   for (Value value : kernel.getBody().front().getTerminator()->getOperands()) {
     Operation *op = value.getDefiningOp();
-    // Accept results of the prologue, which computes the rows that packed
-    // weights multiply.
+    // A kernel of products with packed weights may compute the rows A itself.
+    // Accept results with the shape of A.
     bool isRows =
         products.front().bits > 0 &&
         typeOf(value).getShape() == typeOf(products.front().a).getShape();

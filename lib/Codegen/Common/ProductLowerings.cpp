@@ -20,7 +20,7 @@ using Args = ValueRange;
 
 static Value product(ScalarBuilder &s, Args x) { return s.mul(x[0], x[1]); }
 
-/// The numbers of dimensions from `first` to `end` (exclusive).
+/// The indices of the dimensions from `first` to `end` (exclusive).
 static SmallVector<unsigned> range(unsigned first, unsigned end) {
   return llvm::to_vector(llvm::seq<unsigned>(first, end));
 }
@@ -49,8 +49,8 @@ static Values lowerLinear(nn::LinearOp op, nn::LinearOp::Adaptor in,
   })};
 }
 
-/// Unpacks the value, or the int4 or int8 code, of input `i` and output `o` of
-/// a packed weight, as f32.
+/// Returns the element of a packed weight at input `i` and output `o` as f32: a
+/// float, or an int4 or int8 code before scales are applied.
 static Value unpackWeight(ScalarBuilder &s, nn::PackedLinearOp op, Value weight,
                           Value i, Value o) {
   int64_t perWord = op.getPerWord();
@@ -82,8 +82,9 @@ static Value unpackWeight(ScalarBuilder &s, nn::PackedLinearOp op, Value weight,
   return s.create<arith::SIToFPOp>(s.getF32Type(), code);
 }
 
-/// `input` rounded to int8 and multiplied by its scales again, in f32
-/// (`input_block` of nn.packed_linear).
+/// Rounds `input` to int8 as `input_block` of nn.packed_linear says, and
+/// multiplies the integers by their scales. So the f32 result has the rounding
+/// errors of int8.
 static Value quantizeInput(nn::PackedLinearOp op, Value input,
                            LinalgBuilder &b) {
   constexpr float most = 127, least = 0x1p-100F;

@@ -94,8 +94,9 @@ bool RowsForm::isReadAtOtherColumns(Value tensor) {
   return llvm::any_of(tensor.getUsers(), llvm::IsaPred<tensor::ExtractOp>);
 }
 
-/// Finds out whether the kernel is flat: the same row-major index addresses all
-/// tensors.
+/// Finds out whether the kernel is flat: an element of a result depends only on
+/// the elements of other tensors that have the same row-major index, and on
+/// scalars.
 bool RowsForm::findFlat() {
   if (kernel.getLeadingDimensions())
     return false;
@@ -123,8 +124,8 @@ bool RowsForm::findFlat() {
 // Rounds
 //===----------------------------------------------------------------------===//
 
-/// The number of rounds that must come before the computation of `value`: the
-/// length of the longest chain of reductions on which it depends.
+/// How many rounds with reductions must come before `value` can be computed:
+/// the length of the longest chain of reductions on which `value` depends.
 int RowsForm::depthOf(Value value) {
   auto known = depths.find(value);
   if (known != depths.end())
@@ -143,8 +144,8 @@ int RowsForm::depthOf(Value value) {
   return depths[value] = depth;
 }
 
-/// The combiner of a reduction. It is null if the last operation of the body
-/// does not combine the accumulator with a term.
+/// Describes a reduction. The field `combiner` is null if the last operation of
+/// the body does not combine the accumulator with a term.
 static RowReduction describe(GenericOp op) {
   Operation *combiner =
       op.getBody()->getTerminator()->getOperand(0).getDefiningOp();
@@ -234,8 +235,9 @@ LogicalResult RowsForm::findRows() {
   return success();
 }
 
-/// Whether a result may be stored in a round with reductions, so that later
-/// rounds load it. Its memory must not hold an argument that later rounds read.
+/// Whether a round with reductions may store a result, so that later rounds
+/// load the result instead of recomputing it. It must not if the result
+/// overwrites an argument that later rounds read.
 bool RowsForm::mayStoreEarly(unsigned index) {
   Operation *op = results[index].getDefiningOp();
   if (!isa_and_nonnull<GenericOp>(op))
@@ -254,8 +256,8 @@ void RowsForm::placeResults() {
       continue;
     int64_t extent = shapeOf(result).back();
     size_t depth = depthOf(result);
-    // A result that a later reduction also reads is stored in that reduction's
-    // round.
+    // If a reduction also reads the result, store the result in the round of
+    // that reduction.
     if (depth < reducing.size() && reducing[depth].extent == extent &&
         !result.use_empty() && !result.hasOneUse() && mayStoreEarly(index)) {
       reducing[depth].stores.push_back(index);
