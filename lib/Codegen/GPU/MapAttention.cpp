@@ -39,7 +39,8 @@ public:
   MappedLaunch emit();
 
 private:
-  /// State of a warp's queries.
+  /// The values that a warp carries for its queries from one block of keys to
+  /// the next.
   struct State {
     Values maxima, sums; ///< Maximum of each row; this thread's part of the sum
                          ///< of each row.
@@ -58,14 +59,14 @@ private:
   Value largest(Value a, Value b) {
     return f.builder.create<arith::MaxNumFOp>(f.loc, a, b);
   }
-  /// Whether scaling keeps the order of products, so that the maximum can be
-  /// found before scaling.
+  /// Whether scaling keeps the order of products. If so, the maximum of a row
+  /// is found before its products are scaled.
   bool isScaledLast() const { return spec.scale > 0 && spec.softcap == 0; }
 
   nn::AttentionOp forward;
   std::array<Heads, 3> qkv;
   Value kvHead, queryTile, keys, values;
-  Values ends; ///< End of the keys that each of the thread's queries sees.
+  Values ends; ///< For each query of the thread: end of the keys it sees.
 };
 } // namespace
 
@@ -131,14 +132,16 @@ MappedLaunch ForwardMapper::emit() {
   return finish(spec.heads);
 }
 
-/// Rows of the queries (0), keys (1) or values (2).
+/// Rows of the queries (`tensor` 0), keys (1) or values (2) of this block's
+/// head, from row `first` on.
 HeadRows ForwardMapper::headRows(int64_t tensor, Value first) {
   if (tensor == 0)
     return {qkv[0], headOfBlock, first, i32.constant(spec.seq)};
   return {qkv[tensor], kvHead, first, visible.count()};
 }
 
-/// With slices, `multiplySlices` copies the slices that it multiplies.
+/// If features are sliced, this copies nothing, since `multiplySlices` itself
+/// copies the slices that it multiplies.
 void ForwardMapper::copyColumns(Value first, Value stage) {
   if (isSliced())
     return;
@@ -250,8 +253,8 @@ MappedKernel mapAttention(planir::KernelOp kernel,
   auto op = dyn_cast<nn::AttentionOpInterface>(body.front());
   if (!op || op->getNextNode() != body.getTerminator())
     return MappedKernel::no("attention with other operations");
-  // An in-place result would overwrite arguments that other blocks, or later
-  // launches, have yet to read.
+  // A result in place of an argument would overwrite elements that other
+  // blocks, or later launches of the same kernel, have yet to read.
   if (llvm::any_of(kernel.getTies(), [](int64_t tie) { return tie >= 0; }))
     return MappedKernel::no("attention in place");
   auto timesYielded = [&](Value result) {
@@ -259,8 +262,8 @@ MappedKernel mapAttention(planir::KernelOp kernel,
   };
   auto isYielded = [&](Value result) { return timesYielded(result) > 0; };
   auto forward = dyn_cast<nn::AttentionOp>(*op);
-  // A program that only evaluates does not use lse, the second result of the
-  // forward pass.
+  // Inference and evaluation do not use lse, the second result of the forward
+  // pass, so that their kernels need not yield it.
   if (forward ? !isYielded(forward.getOutput())
               : !llvm::all_of(op->getResults(), isYielded))
     return MappedKernel::no("attention whose results are not all yielded");

@@ -51,9 +51,10 @@ public:
   }
 
 protected:
-  /// Computes M P in `weights` from scores, and dS in `scores` from the
-  /// products of output gradients and values. `lse` and `delta` return the
-  /// value of the query of element (i, j).
+  /// Computes M P in `weights` and dS in `scores`. Before the call, `weights`
+  /// holds the scores, and `scores` the products of output gradients and
+  /// values. `lse` and `delta` return the value of the query to which element
+  /// (i, j) belongs.
   using OfElement = function_ref<Value(int64_t i, int64_t j)>;
   void gradScores(WarpTile &weights, WarpTile &scores, Value first,
                   Value isFull, ArrayRef<Value> bounds, bool keysAreColumns,
@@ -65,9 +66,10 @@ protected:
     Value share = mulF(score, constant(1.0 / spec.capFactor()));
     return subF(constant(1.0), mulF(share, share));
   }
-  /// Products of a warp that are in registers at the same time.
+  /// The number of tiles of products that a warp has in registers at the same
+  /// time. A soft cap needs one more, for its derivative.
   int64_t products() const { return spec.softcap > 0 ? 3 : 2; }
-  /// Multiplies by log2(e): e^x is 2^(x log2(e)).
+  /// Multiplies an exponent by log2(e), since e^x is computed as 2^(x log2(e)).
   Value inLog2(Value exponent) { return mulF(exponent, constant(M_LOG2E)); }
 
   nn::AttentionGradOp gradient;
@@ -119,8 +121,10 @@ void GradMapper::gradScores(WarpTile &weights, WarpTile &scores, Value first,
         weight = capped(weight);
         slopes.push_back(slopeOf(weight));
       } else if (spec.elementType.isF32()) {
-        // Subtracts before it multiplies: where the probability is large the
-        // difference is small, and lse needs no further rounding.
+        // Subtracts lse before it multiplies by log2(e), for accuracy. Where
+        // the probability is large, the difference is small, so that its
+        // multiplication rounds little. lse itself is not rounded by a
+        // multiplication.
         Value negated = f.builder.create<arith::NegFOp>(f.loc, lse(i, j));
         weight = inLog2(fmaF(weight, spec.scale, negated));
         continue;
@@ -162,8 +166,8 @@ void GradMapper::hideOutside(WarpTile &weights, Value first,
   Values ends;
   for (int64_t i = 0; i < weights.rows; ++i)
     ends.push_back(visible.endSeeing(i32.add(firstOfWarp, tiles->row(i))));
-  // The bound grows with the key. If even the block's first key is seen by all
-  // queries of the tile, nothing is masked.
+  // The last query that sees a key comes later for a later key. If all queries
+  // of the tile see even the block's first key, no element is masked.
   Value isFull =
       i32.less(i32.add(first, columns - 1), visible.endSeeing(firstRow));
   hide(weights, first, isFull, ends, /*below=*/true);
@@ -207,7 +211,8 @@ MappedLaunch QueriesMapper::emit() {
 
   Values ends, lses, deltas;
   for (int64_t i = 0; i < tiles->rowsOfThread(); ++i) {
-    // Rows after the last one repeat it; their results are not stored.
+    // A block may have rows after the last query. They load the values of the
+    // last query, and their results are not stored.
     Value row = i32.min(i32.add(firstOfWarp, tiles->row(i)), spec.seq - 1);
     ends.push_back(visible.endOf(row));
     lses.push_back(loadNumber(lse, numberIndex(headOfBlock, row)));
@@ -249,8 +254,8 @@ MappedLaunch QueriesMapper::emit() {
   return finish(spec.heads);
 }
 
-/// The row sum of O dO. The lanes that share the row add their parts, and the
-/// sum goes to scratch memory.
+/// Returns the row sum of O dO, and stores it in scratch memory for the second
+/// launch. The lanes that share the row add their partial sums.
 Value QueriesMapper::deltaOf(Value row) {
   OpBuilder &b = f.builder;
   Heads output = queryHeads(f.argumentBuffer(gradient.getForward()));
@@ -281,7 +286,8 @@ Value QueriesMapper::deltaOf(Value row) {
       });
   Value sum = tiles->acrossRow(loop.getResult(0),
                                [&](Value a, Value b) { return addF(a, b); });
-  // All lanes of a row store the same value.
+  // All lanes that share a row store the same value, so that no condition is
+  // needed.
   ifThen(isFirstSlice(), [&] {
     b.create<memref::StoreOp>(f.loc, sum, delta, numberIndex(headOfBlock, row));
   });
@@ -338,17 +344,20 @@ MappedLaunch KeysMapper::emit() {
   return finish(spec.kvHeads);
 }
 
-/// The block's rows of keys (1) or values (2).
+/// The rows of keys (`tensor` 1) or values (2) for which this block computes
+/// gradients.
 HeadRows KeysMapper::ownRows(int64_t tensor) {
   return {qkv[tensor], headOfBlock, firstRow, visible.count()};
 }
 
-/// Rows of queries, or of the gradients of their outputs.
+/// Rows of queries, or of the gradients of attention's outputs, over which this
+/// block loops.
 HeadRows KeysMapper::otherRows(const Heads &heads, Value head, Value first) {
   return {heads, head, first, i32.constant(spec.seq)};
 }
 
-/// Adds the contribution of one head's queries.
+/// Adds to `sums` what the queries of one head contribute to the gradients of
+/// the block's keys and values.
 AttentionMapper::Values KeysMapper::queriesOf(Value head, Values sums) {
   if (spec.p > 0)
     prepareRandom(head);
@@ -365,7 +374,8 @@ AttentionMapper::Values KeysMapper::queriesOf(Value head, Values sums) {
     copyNumbers(lses, at, columns, lse, head, first);
     copyNumbers(deltas, at, columns, delta, head, first);
   };
-  // Queries before `begin` see none of the block's keys.
+  // The loop begins at `begin`, since earlier queries see none of the block's
+  // keys.
   Value begin = i32.floorTo(visible.firstSeeing(firstRow), columns);
   beginColumns(begin, copy);
   Value end = all;

@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Maps sums over rows, for example the gradient of a bias. A block has some
-// columns: adjacent threads take adjacent columns, the others take every n-th
-// row, and their sums are added in workgroup memory. Where the columns do not
-// fill the chip, blocks share the rows, and a second launch adds the blocks'
-// sums. The order of all additions depends only on sizes.
+// Maps sums over rows, for example the gradient of a bias. A block sums some
+// adjacent columns. Adjacent threads have adjacent columns; threads with the
+// same column sum every n-th row, and their sums are added in workgroup memory.
+// If there are too few columns to fill the chip, several blocks share the rows
+// of the same columns, and a second launch adds these blocks' sums. The order
+// of all additions depends only on sizes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +23,7 @@ namespace {
 using linalg::GenericOp;
 using Tile = ColumnTile;
 
-/// The least rows that a thread sums, where blocks share the rows.
+/// If several blocks share rows, each thread sums at least this many rows.
 constexpr int64_t leastRows = 8;
 /// Number of blocks that fill any chip.
 constexpr int64_t manyBlocks = 512;
@@ -64,7 +65,7 @@ LogicalResult ColumnMapper::fail(const Twine &why) {
   return failure();
 }
 
-/// Whether all sums are over a single row: then they are element-wise
+/// Whether all sums are over a single row. Such sums are mapped as element-wise
 /// additions.
 bool ColumnMapper::sumsVectors() {
   auto generics = kernel.getBody().front().getOps<GenericOp>();
@@ -107,7 +108,7 @@ LogicalResult ColumnMapper::findReductions() {
   return success();
 }
 
-/// Sums this block's share of the rows.
+/// Sums the rows that this block adds, and writes the results or partial sums.
 LogicalResult ColumnMapper::emitRows(KernelFrame &f) {
   OpBuilder &b = f.builder;
   Tile tile(columns, widestChunk(kernel, columns));

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Maps element-wise kernels: a grid of threads over flat tensors. Where results
-// have different lengths, as the gradients of a layer's biases, each length has
-// its own range of blocks.
+// Maps element-wise kernels to a grid of threads over flat tensors. Results may
+// have different lengths, for example the gradients of a layer's biases. The
+// results of each length then have their own range of blocks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +18,9 @@ using namespace mlir;
 namespace heddle::gpu {
 
 namespace {
-/// `threads`: threads of a block. `maxBlocks`: the most blocks for results of
-/// one length, more than any chip runs at once.
+/// `threads` is the number of threads of a block. `maxBlocks` is the largest
+/// number of blocks for results of one length, which is more than any chip runs
+/// at once.
 constexpr int64_t threads = 256;
 constexpr int64_t maxBlocks = 4096;
 
@@ -49,8 +50,8 @@ static SmallVector<FlatVector> vectorsOf(planir::KernelOp kernel) {
   return vectors;
 }
 
-/// Emits all elements before any is stored, since results may overwrite
-/// arguments.
+/// Computes the chunk of all results before it stores any, since a result may
+/// overwrite an argument that another result needs.
 static LogicalResult emitChunk(KernelFrame &f, ArrayRef<unsigned> results,
                                Chunk chunk) {
   ElementEmitter::Scope scope(f.emitter, chunk);
@@ -66,8 +67,8 @@ static LogicalResult emitChunk(KernelFrame &f, ArrayRef<unsigned> results,
   return success();
 }
 
-/// Emits the code of a vector's blocks. `block` is the block's number among
-/// them.
+/// Emits the code of the blocks that compute results of one length. `block` is
+/// the index of this block among them.
 static LogicalResult emitVector(KernelFrame &f, const FlatVector &vector,
                                 Value block, int64_t width) {
   OpBuilder &b = f.builder;
@@ -90,7 +91,7 @@ static LogicalResult emitVector(KernelFrame &f, const FlatVector &vector,
   return emitChunk(f, vector.results, f.chunk(f.add(global, whole), 1));
 }
 
-/// Emits all vectors, each for its range of blocks.
+/// Emits the code of all lengths. Each length has its own range of blocks.
 static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
                                  int64_t width) {
   Value block = f.blockId(mlir::gpu::Dimension::x);
@@ -98,8 +99,9 @@ static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
     return emitVector(f, vectors[0], block, width);
   int64_t first = 0;
   for (const FlatVector &vector : vectors) {
-    // The comparison is unsigned: blocks before the first one of this vector
-    // have a negative number, which then is larger than all others.
+    // The comparison is unsigned. For blocks before the first one of this
+    // vector, the difference is negative, which as an unsigned number is larger
+    // than any number of blocks.
     Value own = f.add(block, -first);
     InsideIf isOwn(
         f, f.compare(arith::CmpIPredicate::ult, own, vector.blocks(width)));
@@ -112,8 +114,8 @@ static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
 }
 
 MappedKernel mapFlat(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
-  // Uses the widest chunk for every size. The elements that remain are handled
-  // one by one.
+  // The widest chunk is used whatever the lengths are. The elements after a
+  // vector's last whole chunk are computed one by one.
   int64_t width = widestChunk(kernel), blocks = 0;
   SmallVector<FlatVector> vectors = vectorsOf(kernel);
   for (const FlatVector &vector : vectors)

@@ -5,13 +5,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Maps a matrix product and its epilogue. A block multiplies tiles along k
-// (GemmTiles.h; mma.sync is in GemmMma.cpp), moves its sums to rows through
+// (GemmTiles.h; mma.sync is in GemmMma.cpp). It moves its sums to rows through
 // shared memory, and computes the results of a few adjacent columns at a time.
-// With split-K, blocks write partial sums to scratch memory, and a second
-// launch adds them in order and computes the results. If the kernel also sums
-// one of the factors, the blocks at one edge of the grid do it, since they load
-// each tile of that factor once. Elements outside of the operands count as
-// zero, and sums outside of the result are not stored.
+// With split-K, blocks write partial sums to scratch memory. A second launch
+// adds the partial sums in order and computes the results. If the kernel also
+// sums one of the factors, the blocks at one edge of the grid compute this sum,
+// since together they load each tile of the factor once. Elements outside of
+// the operands count as zero, and sums outside of the result are not stored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +39,8 @@ private:
   using ChunkBody =
       llvm::function_ref<LogicalResult(Value row, Value column, Value sums)>;
 
-  /// The number of sums of a factor along k; 0 if no factor is summed.
+  /// The number of sums along k of a factor: one for each of the factor's rows
+  /// or columns. It is 0 if no factor is summed.
   int64_t numFactorSums() const {
     if (product.sums.empty())
       return 0;
@@ -117,9 +118,11 @@ LogicalResult GemmMapper::startFrame(StringRef suffix) {
   return frame->emitScalars();
 }
 
-/// Chooses the tile that this block computes. Blocks go through bands of a few
-/// rows of tiles, column by column. Blocks that run at the same time therefore
-/// share rows and columns, and the L2 cache serves most of their reads.
+/// Chooses the tile of the result that this block computes. Tiles are divided
+/// into bands of a few rows of tiles. Blocks with adjacent indices compute the
+/// tiles of a band, column by column. Blocks that run at the same time
+/// therefore read the same rows and columns of the operands, and the L2 cache
+/// serves most of their reads.
 void GemmMapper::placeBlock() {
   ThreadCode &c = *code;
   int64_t band = std::min<int64_t>(8, tilesM());
@@ -197,7 +200,8 @@ LogicalResult GemmMapper::emitProduct() {
       emitSteps(multiplier, product.sumsA ? left : right);
   if (failed(sums))
     return failure();
-  // The sums overwrite the last tiles, which all warps must have read.
+  // Before the sums overwrite the last tiles in shared memory, all warps must
+  // have read these tiles.
   c.barrier();
   SumTile tile(c, tiling, memory);
   multiplier.forSums(*sums, [&](Value row, Value column, ArrayRef<Value> some) {
@@ -208,8 +212,8 @@ LogicalResult GemmMapper::emitProduct() {
     return failure();
   frame->finish({tilesM() * tilesN(), 1, tiling.parts}, tiling.threads(),
                 tiling.sharedBytes());
-  // Two blocks on a multiprocessor hide each other's latency. Registers must
-  // suffice for both.
+  // Two blocks on a multiprocessor hide each other's latency. The minimum of
+  // two blocks makes ptxas use no more registers than both blocks can have.
   frame->func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                        c.builder.getI32IntegerAttr(2));
   launches.push_back(frame->launch());
@@ -220,15 +224,16 @@ LogicalResult GemmMapper::emitProduct() {
 // The results
 //===----------------------------------------------------------------------===//
 
-/// The largest number of adjacent columns, at most `most`, whose vectors are
-/// aligned in every row.
+/// Returns the largest number of adjacent columns, at most `most`, that divides
+/// the length of a row. Vectors of so many columns are aligned in every row.
 int64_t GemmMapper::widestChunk(int64_t most) const {
   while (product.n % most)
     most /= 2;
   return most;
 }
 
-/// The number of columns of a 16-byte access to the narrowest elements.
+/// Returns the number of columns that a 16-byte access holds of the tensor with
+/// the narrowest elements.
 int64_t GemmMapper::resultChunk() {
   auto shape = cast<RankedTensorType>(product.result().getType()).getShape();
   for (Type type : llvm::concat<const Type>(kernel.getArgumentTypes(),
@@ -245,9 +250,9 @@ LogicalResult GemmMapper::emitTile(SumTile &tile) {
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
   int64_t most = part ? 4 : resultChunk();
-  // In long rows whose length is no multiple of the chunk, chunks begin where
-  // memory is aligned, a different column in each row. Rows with padding need
-  // no such shift.
+  // The rows are long, and their length is no multiple of the chunk's width.
+  // Chunks therefore begin where memory is aligned, which is a different column
+  // in each row. Rows with padding need no such shift.
   bool isOdd = !part && product.n % most;
   bool isAligned = isOdd && resultsArePadded();
   bool isShifted = isOdd && !isAligned && product.n >= tiling.n;
@@ -273,7 +278,8 @@ bool GemmMapper::resultsArePadded() {
   });
 }
 
-/// Emits a chunk of a row of the tile, unless it is after the row's end.
+/// Emits the results of a chunk of a row of the tile. Emits nothing for a chunk
+/// after the end of the result's row.
 LogicalResult GemmMapper::emitTileChunk(SumTile &tile, Value inTileRow,
                                         Value inTileColumn, int64_t width) {
   ThreadCode &c = *code;
@@ -287,9 +293,10 @@ LogicalResult GemmMapper::emitTileChunk(SumTile &tile, Value inTileRow,
   return success();
 }
 
-/// Emits a chunk of a row whose length is no multiple of `width`. Chunks that
-/// cross the end of the tile's row are emitted element by element. A shifted
-/// chunk begins before `column`, where the result's memory is aligned.
+/// Emits a chunk of a row whose length is no multiple of `width`. The chunk
+/// begins at `column`. With `isShifted` it begins before `column`, where the
+/// result's memory is aligned. If it crosses the begin or the end of the tile's
+/// row, its elements are emitted one by one.
 LogicalResult GemmMapper::emitOddChunk(SumTile &tile, Value row, Value column,
                                        int64_t width, bool isShifted) {
   ThreadCode &c = *code;
@@ -322,7 +329,8 @@ LogicalResult GemmMapper::emitOddChunk(SumTile &tile, Value row, Value column,
                     /*isShifted=*/false);
 }
 
-/// The address of a partial sum in scratch memory.
+/// The address of the product's partial sum at (`row`, `column`) in scratch
+/// memory.
 Value GemmMapper::partPointer(Value inPart, Value row, Value column) {
   ThreadCode &c = *code;
   Value all = frame->scratch(0, {tiling.parts, product.m, product.n},
@@ -332,8 +340,8 @@ Value GemmMapper::partPointer(Value inPart, Value row, Value column) {
   return c.at(c.globalPointer(all), c.mul(element, 4));
 }
 
-/// The address of a partial sum of a factor. The partial sums of factors follow
-/// those of the product in scratch memory.
+/// The address of the partial sum `place` of a factor in scratch memory. The
+/// partial sums of the factor follow those of the product.
 Value GemmMapper::factorPartPointer(Value inPart, Value place) {
   ThreadCode &c = *code;
   Value all =
@@ -343,8 +351,8 @@ Value GemmMapper::factorPartPointer(Value inPart, Value place) {
   return c.at(c.globalPointer(all), c.mul(c.wide(element), 4));
 }
 
-/// Returns `width` adjacent elements of the product: each is the sum, in order,
-/// of its partial sums.
+/// Returns `width` adjacent elements of the product. Each is computed by adding
+/// its partial sums in order.
 SmallVector<Value>
 GemmMapper::addParts(int64_t width, llvm::function_ref<Value(Value)> pointer) {
   ThreadCode &c = *code;
@@ -368,7 +376,7 @@ LogicalResult GemmMapper::emitSumOfParts() {
   if (failed(startFrame("_sum")))
     return failure();
   ThreadCode &c = *code;
-  // Partial sums are f32.
+  // The width is that of one access to partial sums, which are f32.
   int64_t width = widestChunk(accessBytes / 4), perRow = product.n / width;
   int64_t chunks = product.m * perRow;
   Value chunk =
@@ -397,8 +405,9 @@ LogicalResult GemmMapper::emitSumOfParts() {
   return success();
 }
 
-/// Stores this block's sum of a factor: a result, or a partial sum. `inTile` is
-/// the sum's row or column in the tile.
+/// Stores this block's sum of a factor: as a result, or with split-K as a
+/// partial sum. `inTile` is the row or column of the tile to which the sum
+/// belongs.
 LogicalResult GemmMapper::emitFactorSum(Value inTile, Value sum) {
   ThreadCode &c = *code;
   Value place = c.add(product.sumsA ? firstRow : firstColumn, inTile);
@@ -409,7 +418,8 @@ LogicalResult GemmMapper::emitFactorSum(Value inTile, Value sum) {
   return success();
 }
 
-/// Stores a factor's sum, plus the initial value of each result.
+/// Stores the finished sum `sum` of a factor, plus the initial value, to each
+/// result that is such a sum.
 LogicalResult GemmMapper::storeFactorSum(Value place, Value sum) {
   KernelFrame &f = *frame;
   Chunk chunk = f.chunk(code->toIndex(place), 1);
@@ -430,7 +440,8 @@ LogicalResult GemmMapper::storeFactorSum(Value place, Value sum) {
   return success();
 }
 
-/// Adds the addend, and rounds to the element type of the product.
+/// Adds the product's addend to its sums, and rounds them to the product's
+/// element type.
 FailureOr<Value> GemmMapper::finishSums(Value sums, ArrayRef<Value> leading) {
   ThreadCode &c = *code;
   if (product.addend) {
@@ -443,9 +454,9 @@ FailureOr<Value> GemmMapper::finishSums(Value sums, ArrayRef<Value> leading) {
   return c.narrow(sums, getElementTypeOrSelf(product.result().getType()));
 }
 
-/// Computes and stores the results of adjacent columns of one row. A shifted
-/// chunk is aligned in memory, though its first column is no multiple of its
-/// width.
+/// Computes and stores the results of adjacent columns of one row. If the chunk
+/// is shifted, it is aligned in memory, though its first column is no multiple
+/// of its width.
 LogicalResult GemmMapper::storeChunk(Value row, Value column,
                                      ArrayRef<Value> sums, bool isShifted) {
   KernelFrame &f = *frame;

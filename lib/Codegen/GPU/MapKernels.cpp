@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Chooses the mapping of each plan.kernel by its generator, and the pass
-// gpu-map-kernels, which makes a gpu.func of every kernel.
+// Chooses how each plan.kernel is mapped to the GPU, by the generator that the
+// kernel names. Has the pass gpu-map-kernels, which makes a gpu.func of every
+// kernel.
 //
 //===----------------------------------------------------------------------===//
 

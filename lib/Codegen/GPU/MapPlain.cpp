@@ -4,13 +4,14 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The reference kernels that `BINARY check` compares with. They are as simple
-// as possible: one thread for each element, loops over reduced dimensions, and
-// a launch of its own for each tensor that is used several times. No memory is
-// shared, no thread waits, and no access is wider than an element. The grid has
-// two layers: one counts elements from the first one, the other from the last
-// one backward. Running only the first blocks thus computes both the beginning
-// and the end of a tensor.
+// Plain reference kernels, with which `BINARY check` compares the fast kernels.
+// They are as simple as possible: one thread computes each element, reduced
+// dimensions are loops, and a tensor that is used several times is computed by
+// a launch of its own. Threads share no memory and do not wait, and no access
+// is wider than an element. The blocks of the grid form two layers: the first
+// layer counts elements from the first one on, the second from the last one
+// backward. A run of only the first few blocks of the grid thus computes both
+// the beginning and the end of a tensor.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +33,9 @@ constexpr int64_t threads = 256;
 /// Alignment of tensors in scratch memory, in bytes.
 constexpr int64_t alignment = 256;
 
-/// The element that a thread computes. `isThere` is false where it does not
-/// exist, or where another thread computes it.
+/// The element that a thread computes, by its linear index (`number`).
+/// `isThere` is false if the tensor has no such element, or if another thread
+/// computes it.
 struct PlainElement {
   Value number, isThere;
 };
@@ -46,7 +48,8 @@ public:
   PlainMapping run();
 
 private:
-  /// A tensor that a launch of its own computes into scratch memory.
+  /// A tensor that is computed by a launch of its own and stored in scratch
+  /// memory.
   struct Stored {
     Value tensor;
     int64_t offset; ///< Offset in the scratch memory.
@@ -59,9 +62,9 @@ private:
   FailureOr<Value> loop(KernelFrame &f, GenericOp op,
                         SmallVector<Value> &iteration, unsigned dim,
                         Value carried);
-  /// Adds the launch that computes `tensor` into the memory that `target`
-  /// returns. The launch reads the first `numKnown` stored tensors from scratch
-  /// memory and computes all others.
+  /// Adds the launch that computes `tensor` and stores it in the memory that
+  /// `target` returns. The launch reads the first `numKnown` of the stored
+  /// tensors from scratch memory. It computes all other tensors that it needs.
   LogicalResult launch(Value tensor, size_t numKnown,
                        llvm::function_ref<Value(KernelFrame &)> target);
   Value memoryOf(KernelFrame &f, const Stored &stored);
@@ -77,7 +80,8 @@ static RankedTensorType typeOf(Value tensor) {
   return cast<RankedTensorType>(tensor.getType());
 }
 
-/// The number of elements that are combined to one element of the result.
+/// The number of elements that a reduction combines to one element of its
+/// result.
 static int64_t termsOf(GenericOp op) {
   int64_t terms = 1;
   for (auto [size, kind] :
@@ -86,7 +90,8 @@ static int64_t termsOf(GenericOp op) {
   return terms;
 }
 
-/// The indices `at` in `buffer`. A tensor of rank 0 is stored as one element.
+/// The indices of an element in `buffer`: `at`, or index 0 for a tensor of rank
+/// 0, whose buffer has one element.
 static SmallVector<Value> indicesIn(KernelFrame &f, Value buffer,
                                     ArrayRef<Value> at) {
   SmallVector<Value> indices(at);
@@ -127,8 +132,8 @@ Value PlainMapper::memoryOf(KernelFrame &f, const Stored &stored) {
                    typeOf(stored.tensor).getElementType());
 }
 
-/// Emits loops over the reduced dimensions from `dim` on, and carries the value
-/// through them.
+/// Emits loops over the reduced dimensions of `op` from dimension `dim` on. The
+/// loops carry the reduction's value.
 FailureOr<Value> PlainMapper::loop(KernelFrame &f, GenericOp op,
                                    SmallVector<Value> &iteration, unsigned dim,
                                    Value carried) {
@@ -171,8 +176,9 @@ static int64_t blocksFor(Value tensor) {
   return llvm::divideCeil(typeOf(tensor).getNumElements(), threads);
 }
 
-/// Gives the blocks of both layers their elements: the first layer counts from
-/// the first block, the second from the last one backward.
+/// Returns the element that this thread computes. Blocks of the first layer
+/// count elements from the first one on, those of the second layer from the
+/// last one backward.
 static PlainElement elementOf(KernelFrame &f, Value tensor) {
   OpBuilder &b = f.builder;
   int64_t blocks = blocksFor(tensor);
@@ -193,7 +199,8 @@ static PlainElement elementOf(KernelFrame &f, Value tensor) {
   return {number, b.create<arith::AndIOp>(f.loc, exists, isMine)};
 }
 
-/// Emits one thread's code: the element of `tensor` that it computes.
+/// Emits the code of one thread, which computes one element of `tensor` and
+/// stores it in `buffer`.
 LogicalResult PlainMapper::emit(KernelFrame &f, Value tensor, Value buffer,
                                 bool isYielded) {
   auto [number, isThere] = elementOf(f, tensor);
@@ -283,8 +290,8 @@ FailureOr<PlainMapping> mapPlain(planir::KernelOp kernel,
   for (const MappedLaunch &launch : mapped.launches) {
     if (failed(simplify(launch.func)))
       return failure();
-    // Folds casts from i64 to index and back, since an index may have only 32
-    // bits.
+    // Folds casts from i64 to index and back to i64, since an index may have
+    // only 32 bits.
     RewritePatternSet patterns(context);
     arith::IndexCastOp::getCanonicalizationPatterns(patterns, context);
     if (failed(applyPatternsAndFoldGreedily(launch.func, std::move(patterns))))

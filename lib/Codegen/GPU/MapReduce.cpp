@@ -4,9 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Maps sums of all elements of a tensor, in f64. One block computes short sums.
-// Long ones take two launches: each block of the first sums a part whose size
-// depends only on the tensor's, and the second adds the parts.
+// Maps sums of all elements of a tensor, in f64. One block computes a short
+// sum. A long sum takes two launches: each block of the first launch sums a
+// part of the tensor, and the second launch adds these partial sums. The size
+// of a part depends only on the size of the tensor, so that results do not
+// depend on the chip.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,9 +25,10 @@ namespace {
 using linalg::GenericOp;
 
 constexpr int64_t threads = 256;
-/// The least elements of a block's part, where there are several blocks.
+/// If several blocks share a sum, each block sums at least this many elements.
 constexpr int64_t leastPart = 8192;
-/// The most parts: each thread of the second launch reads one or two.
+/// The most parts into which a sum is divided. Each thread of the second launch
+/// then reads one or two partial sums.
 constexpr int64_t maxParts = 512;
 
 class ReduceMapper {
@@ -37,16 +40,18 @@ public:
 
 private:
   LogicalResult findReductions();
-  /// Returns the sum of the terms of `op` over this block's share of the
-  /// tensor, which is divided into `parts` shares.
+  /// Returns the sum of the terms of `op` over this block's part of the tensor,
+  /// which is divided into `parts` parts.
   FailureOr<Value> sumTerms(KernelFrame &f, GenericOp op, Value slots);
   LogicalResult emitParts(KernelFrame &f);
   LogicalResult emitAll(KernelFrame &f);
   LogicalResult emitSumOfParts(KernelFrame &f);
-  /// Stores the results, which every thread can compute from `sums`.
+  /// Stores the results of the kernel. Every thread can compute them from
+  /// `sums`.
   LogicalResult emitResults(KernelFrame &f, ArrayRef<Value> sums);
   SmallVector<Value> addSlots(KernelFrame &f);
-  /// Scratch memory with the partial sums of a reduction, between the launches.
+  /// The scratch memory that holds the partial sums of one reduction between
+  /// the two launches.
   Value partsOf(KernelFrame &f, size_t reduction) {
     int64_t bytes = parts * static_cast<int64_t>(sizeof(double));
     return f.scratch(static_cast<int64_t>(reduction) * bytes, {parts},
@@ -96,7 +101,7 @@ LogicalResult ReduceMapper::findReductions() {
   return success();
 }
 
-/// Workgroup memory of one element for each warp, for each sum.
+/// Allocates workgroup memory for each sum, with one element for each warp.
 SmallVector<Value> ReduceMapper::addSlots(KernelFrame &f) {
   SmallVector<Value> slots;
   for (size_t i = 0; i < reductions.size(); ++i)

@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Maps chains of row-wise operations (element-wise ones, and reductions over
-// the last dimension), as codegen::RowsForm describes them. Flat kernels go to
-// MapFlat.cpp. In others a block takes a row, and each thread takes the same
-// chunks of columns in every round. Values that several rounds read are kept in
-// registers where they fit, otherwise in workgroup memory.
+// Maps chains of row-wise operations: element-wise operations, and reductions
+// over the last dimension. codegen::RowsForm describes them as rounds over the
+// columns of a row. MapFlat.cpp maps kernels of only element-wise operations.
+// In all others a block computes one row after the other, and each thread takes
+// the same chunks of columns in every round. Values that several rounds read
+// are kept in registers if they fit, otherwise in workgroup memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -76,24 +77,25 @@ private:
   std::unique_ptr<KernelFrame> frame;
   int64_t threads = 0;
   std::optional<RowLayout> layout;
-  /// The chunks of a thread, if the kernel keeps elements in registers between
-  /// rounds.
+  /// The chunks of a thread. Set if the kernel keeps elements in registers
+  /// between rounds.
   std::optional<RowChunks> chunks;
-  /// The rows that are kept in workgroup memory, if they are too long for
-  /// registers.
+  /// The rows that are kept in workgroup memory between rounds. Set if rows are
+  /// too long for registers.
   std::optional<RowMemory> memory;
-  /// Sums over rows, and the values of a thread's sums so far.
+  /// The kernel's sums over rows, and a thread's sums of the rows so far.
   std::optional<RowSums> sums;
   SmallVector<Value> running;
   Walk walk; ///< The walk of the current round.
-  /// The shape that `walk` refers to.
+  /// The shape of a round's tensors, to which `walk` refers.
   SmallVector<int64_t> shape;
-  /// Whether a result overwrites an argument from which bodies extract
-  /// elements.
+  /// Whether a result overwrites an argument whose elements the bodies of
+  /// operations extract at arbitrary indices.
   bool overwritesExtracted = false;
   /// Whether a result with one value per row overwrites an argument.
   bool overwritesRow = false;
-  /// Workgroup memory of each reduction.
+  /// Workgroup memory through which each reduction combines the values of
+  /// several warps.
   llvm::DenseMap<Operation *, Value> slots;
   Value row; ///< The number of the current row.
   SmallVector<Value> rowIndices;
@@ -120,9 +122,9 @@ LogicalResult RowMapper::checkReductions() {
   return success();
 }
 
-/// Checks results that are computed in place. Threads do not wait for each
-/// other between columns, so that none may read elements that another one
-/// overwrites.
+/// Checks results that are computed in place of arguments. Threads do not wait
+/// for each other between columns, so that no thread may read an element that
+/// another thread overwrites.
 LogicalResult RowMapper::checkTies() {
   for (auto [index, tie] : llvm::enumerate(kernel.getTies())) {
     if (tie < 0)
@@ -143,8 +145,8 @@ LogicalResult RowMapper::checkTies() {
   return success();
 }
 
-/// Emits elements of `results` for the chunk. All of them are computed before
-/// any is stored, since a result may overwrite an argument.
+/// Emits the chunk's elements of all `results` before any of them is stored,
+/// since a result may overwrite an argument that another result needs.
 LogicalResult RowMapper::elementsOf(ArrayRef<unsigned> results,
                                     ArrayRef<Value> leading,
                                     SmallVectorImpl<Value> &elements) {
@@ -175,7 +177,8 @@ RowChunks::KeptTensor RowMapper::keptOf(Value tensor) const {
   return {tensor, isOfAllRows ? ArrayRef<Value>() : ArrayRef(rowIndices)};
 }
 
-/// Whether no thread reads values that threads of other warps write.
+/// Whether the warps of a block may handle different rows. This is allowed if
+/// no thread reads values that threads of other warps write.
 bool RowMapper::mayDivide() const {
   return !overwritesExtracted && !overwritesRow &&
          llvm::none_of(
@@ -184,8 +187,8 @@ bool RowMapper::mayDivide() const {
              });
 }
 
-/// Copies the values that all rows share to workgroup memory, where all teams
-/// (warps that each have a row) read them.
+/// Copies the values that all rows share to workgroup memory. All teams (warps
+/// that each have a row) read them there.
 LogicalResult RowMapper::shareColumns() {
   KernelFrame &f = *frame;
   int64_t extent = anyRound().extent;
@@ -213,8 +216,9 @@ LogicalResult RowMapper::shareColumns() {
   return success();
 }
 
-/// Reserves what is used for every row: workgroup memory for kept rows, and
-/// registers or workgroup memory with the values that all rows share.
+/// Reserves memory for values that are kept between rounds or rows: workgroup
+/// memory for kept rows, and registers or workgroup memory for the values that
+/// all rows share.
 LogicalResult RowMapper::placeKept() {
   KernelFrame &f = *frame;
   const RowRound &round = anyRound();
@@ -262,8 +266,8 @@ LogicalResult RowMapper::emitRows() {
     llvm::append_range(running, loop.getRegionIterArgs());
     if (failed(emitRow(loop.getInductionVar())))
       return failure();
-    // The next row's reductions write the slots, which threads may still read
-    // for this row.
+    // A barrier is needed between rows: the reductions of the next row write
+    // the slots, which some threads may still read for this row.
     if (!slots.empty() && form.rows() > blocks)
       b.create<mlir::gpu::BarrierOp>(f.loc);
     if (sums)
@@ -283,9 +287,10 @@ LogicalResult RowMapper::load(ArrayRef<Value> tensors) {
   return success();
 }
 
-/// Emits one row. Results of one value per row may read any column. They are
-/// computed before the last rounds, which may overwrite arguments, and stored
-/// last, because they may themselves overwrite values that every thread reads.
+/// Emits the code of one row. A result with one value per row may read any
+/// column of the row. Such results are computed before the last rounds, since
+/// these may overwrite arguments. They are stored after these rounds, since
+/// they may themselves overwrite values that every thread reads.
 LogicalResult RowMapper::emitRow(Value row) {
   KernelFrame &f = *frame;
   ElementEmitter::Scope scope(f.emitter);
@@ -388,8 +393,8 @@ Walk RowMapper::walkOf(const RowRound &round) {
   return walk;
 }
 
-/// Emits a round's code for one chunk: stores its results, and returns the
-/// reductions' running values.
+/// Emits a round's code for one chunk: stores the chunk's results, and returns
+/// the values of the round's reductions after this chunk.
 FailureOr<SmallVector<Value>> RowMapper::emitColumns(const RowRound &round,
                                                      const Chunk &chunk,
                                                      ValueRange running) {
@@ -413,8 +418,8 @@ FailureOr<SmallVector<Value>> RowMapper::emitColumns(const RowRound &round,
   return next;
 }
 
-/// Combines the threads' partial values, and binds them as results of the
-/// round's reductions.
+/// Combines the values that all threads have for each reduction of the round.
+/// Binds the totals as the reductions' results, so that later rounds use them.
 LogicalResult RowMapper::bindTotals(const RowRound &round, ValueRange parts) {
   KernelFrame &f = *frame;
   SmallVector<Value> own;
@@ -458,8 +463,8 @@ Value RowMapper::combineElements(const RowReduction &reduction, Value terms) {
   return parts.front();
 }
 
-/// Returns the values, in registers of every thread, of results that have one
-/// value per row. Other results get null.
+/// Computes the results that have one value per row, in registers of every
+/// thread. Returns null for other results.
 FailureOr<SmallVector<Value>> RowMapper::rowResults() {
   KernelFrame &f = *frame;
   SmallVector<Value> values(form.numResults());

@@ -4,12 +4,13 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Maps the gradient of an embedding table in three launches. The first sorts
-// the positions of tokens by the row that they add to. The order of each sum
-// therefore depends only on the ids. The second fills the table with its
-// initial values, unless they are there already. The third writes rows that
-// have positions: a few threads sum a row of few positions, a whole block sums
-// one of many.
+// Maps the gradient of an embedding table in three launches. The first launch
+// sorts the positions of tokens by the row of the table that they add to. The
+// order of each sum therefore depends only on the ids of the tokens. The second
+// launch fills the table with its initial values, unless the table already
+// holds them. The third launch adds the gradients to the rows that tokens refer
+// to: a few threads sum a row with few positions, and a whole block sums a row
+// with many.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,14 +28,16 @@ namespace heddle::gpu {
 
 namespace {
 constexpr int64_t threads = ColumnTile::threads;
-/// Elements of the table that a block fills, as accesses of each thread.
+/// The number of accesses by which each thread fills elements of the table.
 constexpr int64_t accessesToFill = 8;
-/// The most positions of a row that a few adjacent threads sum alone.
+/// The most positions of a row that a few adjacent threads sum. A whole block
+/// sums a row with more positions.
 constexpr int64_t mostAlone = 8;
 
-/// The number of columns of a thread: those of one access to the tensor with
-/// wider elements, so that the lanes of a warp access consecutive bytes of both
-/// tensors.
+/// Returns the number of adjacent columns of a thread. It is the number of
+/// elements that one access holds of the gradients or of the table, whichever
+/// has wider elements. The lanes of a warp then access consecutive bytes of
+/// both tensors.
 int64_t chunkOf(nn::EmbeddingGradOp op) {
   int64_t width = accessBytes;
   for (Type type : {op.getGrad().getType(), op.getOutput().getType()})
@@ -60,7 +63,7 @@ private:
   LogicalResult emitFill(KernelFrame &f);
   LogicalResult emitSums(KernelFrame &f);
 
-  /// Elements of the table in one access.
+  /// The number of elements of the table that one access holds.
   int64_t fillWidth() const {
     return accessBytes / dist::byteSize(table.getElementType());
   }
@@ -77,7 +80,7 @@ private:
   BlockEntries loadEntries(KernelFrame &f);
   LogicalResult sumFew(KernelFrame &f, const BlockEntries &entries);
   LogicalResult sumMany(KernelFrame &f, const BlockEntries &entries);
-  /// The positions of one row in the sorted list.
+  /// The range of the sorted positions that add to the same row of the table.
   struct Segment {
     Value first, count, row;
   };
@@ -87,7 +90,8 @@ private:
         f.loc, f.builder.getF32FloatAttr(0));
     return SmallVector<Value>(tile.width, zero);
   }
-  /// The entries of a list that a thread adds.
+  /// The entries of a list of positions that a thread adds: every `step`-th one
+  /// from `begin` to `end`.
   struct Span {
     Value begin, end;
     int64_t step;
@@ -129,7 +133,8 @@ private:
 };
 } // namespace
 
-/// The row that a position adds to; the number of rows, if it adds to none.
+/// Emits the row of the table to which a position adds. Emits the number of
+/// rows if the position adds to none, for example because its token is padding.
 FailureOr<Value> ScatterMapper::rowOf(KernelFrame &f, Value position) {
   OpBuilder &b = f.builder;
   FailureOr<Value> id = f.emitter.element(op.getIds(), position);
@@ -141,7 +146,8 @@ FailureOr<Value> ScatterMapper::rowOf(KernelFrame &f, Value position) {
         f.loc, row,
         b.create<arith::TruncIOp>(f.loc, b.getI32Type(),
                                   f.argumentScalar(op.getFirst())));
-  // Rows before the first one become large unsigned numbers.
+  // The comparison is unsigned: ids before the table's first row give negative
+  // rows, which become large numbers.
   Value adds =
       b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult, row, none);
   if (std::optional<int64_t> padding = op.getPadding()) {
@@ -183,7 +189,8 @@ LogicalResult ScatterMapper::emitFill(KernelFrame &f) {
       });
 }
 
-/// The result at element `at` of the table: the initial value plus `sum`.
+/// Returns the table's element with the linear index `at`: its initial value
+/// plus `sum`.
 FailureOr<Value> ScatterMapper::result(KernelFrame &f, Value at, Value sum) {
   if (op.getInit()) {
     FailureOr<Value> before = f.emitter.element(op.getInit(), at);
@@ -234,8 +241,8 @@ ScatterMapper::BlockEntries ScatterMapper::loadEntries(KernelFrame &f) {
   return entries;
 }
 
-/// The segment that begins at entry `below` of the block's range of the sorted
-/// positions. Its count is 0 if no segment begins there.
+/// Returns the segment that begins at position `below` of the block's range of
+/// the sorted positions. Its count is 0 if no segment begins at that position.
 ScatterMapper::Segment ScatterMapper::segmentAt(KernelFrame &f,
                                                 const BlockEntries &entries,
                                                 Value below) {
@@ -250,8 +257,8 @@ ScatterMapper::Segment ScatterMapper::segmentAt(KernelFrame &f,
   return {first, count, number(SortedPositions::row)};
 }
 
-/// Adds the gradients of the listed positions to `sums` of the thread's
-/// columns, which begin at `column`.
+/// Adds the gradients of the positions that `span` selects from `list` to
+/// `sums`, for the thread's columns, which begin at `column`.
 FailureOr<SmallVector<Value>> ScatterMapper::sumListed(KernelFrame &f,
                                                        Value column, Value list,
                                                        const Span &span,
@@ -275,8 +282,8 @@ FailureOr<SmallVector<Value>> ScatterMapper::sumListed(KernelFrame &f,
   return SmallVector<Value>(loop.getResults());
 }
 
-/// Sums rows of few positions. The threads of an entry sum the segment that
-/// begins at this entry.
+/// Sums the rows that have few positions. If a segment begins at a position,
+/// the group of threads for this position sums it.
 LogicalResult ScatterMapper::sumFew(KernelFrame &f,
                                     const BlockEntries &entries) {
   OpBuilder &b = f.builder;
@@ -306,7 +313,8 @@ LogicalResult ScatterMapper::sumFew(KernelFrame &f,
   return success();
 }
 
-/// Sums rows of many positions, one row after the other, by all threads.
+/// Sums the rows that have many positions, one row after the other, each by all
+/// threads of the block.
 LogicalResult ScatterMapper::sumMany(KernelFrame &f,
                                      const BlockEntries &entries) {
   OpBuilder &b = f.builder;
@@ -325,7 +333,8 @@ LogicalResult ScatterMapper::sumMany(KernelFrame &f,
   {
     OpBuilder::InsertionGuard inLoop(b);
     b.setInsertionPointToStart(loop.getBody());
-    // After the barrier no thread reads the previous content of the memory.
+    // After the barrier no thread still reads what the previous row left in the
+    // memory, so that it may be overwritten.
     b.create<mlir::gpu::BarrierOp>(f.loc);
     Value left =
         b.create<arith::SubIOp>(f.loc, segment.count, loop.getInductionVar());
@@ -340,7 +349,7 @@ LogicalResult ScatterMapper::sumMany(KernelFrame &f,
           b.create<scf::YieldOp>(f.loc);
         });
     b.create<mlir::gpu::BarrierOp>(f.loc);
-    // Threads after the last column add no positions.
+    // Threads whose columns are after the table's last column add no positions.
     Value end = b.create<arith::SelectOp>(f.loc, exists, count, f.constant(0));
     FailureOr<SmallVector<Value>> sums = sumListed(
         f, column, list, {f.div(thread, tile.across), end, tile.below},

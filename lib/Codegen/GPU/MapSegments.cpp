@@ -4,11 +4,13 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Maps sums of squares and factors of segments of a flat tensor. A kernel has a
-// range of the tensor. Segments begin and end at multiples of 64 elements, and
-// counting in such units makes offsets fit 32 bits. A constant table holds the
-// beginnings of segments. Sums take two launches: a block for each piece of a
-// segment, then a warp for each segment.
+// Maps sums of squares over segments of a flat tensor, and the scaling of
+// segments by factors. A kernel has a range of the tensor. Segments begin and
+// end at multiples of 64 elements. Offsets are counted in such units of 64
+// elements, so that they fit 32 bits. A constant table holds the unit at which
+// each segment begins. Sums take two launches: in the first, one block sums
+// each piece of a segment; in the second, one warp adds the sums of a segment's
+// pieces.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,9 +26,10 @@ namespace heddle::gpu {
 namespace {
 constexpr int64_t unit = 64;
 constexpr int64_t threads = 256;
-/// Length of a piece, which one block sums, in units of 64 elements.
+/// The length of a piece of a segment in units of 64 elements. One block sums a
+/// piece.
 constexpr int64_t pieceUnits = 1024;
-/// Elements that a block scales, as accesses of each thread.
+/// The number of accesses by which each thread scales elements.
 constexpr int64_t accessesToScale = 16;
 
 class SegmentMapper {
@@ -62,12 +65,15 @@ private:
   Value at(KernelFrame &f, Value table, Value index) {
     return f.builder.create<memref::LoadOp>(f.loc, table, ValueRange(index));
   }
-  /// Binary search: the last entry of the table that is at most `key`.
+  /// Emits a binary search. Returns the index of the last entry of the table
+  /// that is at most `key`.
   Value search(KernelFrame &f, Value table, int64_t last, Value key);
-  /// The unit, in the whole tensor, at which the kernel's range begins.
+  /// Returns the index, among the units of the whole tensor, of the unit at
+  /// which the kernel's range begins.
   Value firstUnit(KernelFrame &f);
-  /// The element of the kernel's range at which unit `place` begins. If the
-  /// unit is outside of the range, the range's nearest end.
+  /// Returns the index, in the kernel's range, of the first element of the unit
+  /// `place`. If the unit is outside of the range, returns the nearest end of
+  /// the range.
   Value inRun(KernelFrame &f, Value place);
   Value pieceSums(KernelFrame &f) {
     return f.scratch(0, {pieces.back()}, f.builder.getF64Type());
@@ -81,8 +87,9 @@ private:
   mlir::gpu::GPUModuleOp module;
   Value input, first;
   int64_t length, width;
-  /// For each segment the number of its first unit, and that of its first
-  /// piece. One more entry follows, with the total of units or of pieces.
+  /// For each segment, the index of its first unit (`begins`) and the index of
+  /// its first piece (`pieces`). The last entry of each is the total number of
+  /// units or of pieces.
   SmallVector<int32_t> begins, pieces;
   MappedKernel mapped;
 };
@@ -144,8 +151,8 @@ Value SegmentMapper::inRun(KernelFrame &f, Value place) {
                unit);
 }
 
-/// Sums the squares of the elements of one piece that are in the kernel's
-/// range.
+/// Sums the squares of a piece's elements. Only the elements in the kernel's
+/// range are added.
 LogicalResult SegmentMapper::emitPieces(KernelFrame &f) {
   OpBuilder &b = f.builder;
   Type i32 = b.getI32Type();
@@ -204,8 +211,8 @@ LogicalResult SegmentMapper::emitSums(KernelFrame &f) {
   return success();
 }
 
-/// Scales a part of the range, segment by segment. Elements after the last
-/// segment become zero.
+/// Scales the elements of the range that this block handles, segment by
+/// segment. Elements after the last segment become zero.
 LogicalResult SegmentMapper::emitScaled(KernelFrame &f, Value factors) {
   OpBuilder &b = f.builder;
   Value firstUnits = table(f, "begins", begins);

@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Describes how `BINARY check` tests a kernel against its plain form: ranges of
-// inputs for which the kernel is defined (ids of existing rows, positive
-// variances), and tolerances of results.
+// Describes how `BINARY check` compares a kernel with its plain reference
+// kernel. For inputs, it gives ranges in which the kernel is defined, for
+// example ids of existing rows, or positive variances. For results, it gives
+// tolerances.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,13 +41,13 @@ static Range below(int64_t end) {
   return {0, static_cast<double>(std::max<int64_t>(end - 1, 0))};
 }
 
-/// Labels below `columns`. -1 means no label.
+/// The range of labels: ids below `columns`, or -1, which means no label.
 static Range labels(int64_t columns) {
   return {-1, static_cast<double>(columns - 1)};
 }
 
-/// The range of the logarithm of a sum of `count` exponentials of small
-/// numbers.
+/// The range of values for an input that is the logarithm of a sum of `count`
+/// exponentials, computed from small numbers.
 static Range logOfSum(int64_t count) {
   double log = std::log(static_cast<double>(count));
   return {log, log + 1};
@@ -99,7 +100,8 @@ static std::optional<Range> rangeOfLoss(Operation *op, Value value) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-/// The range that an operation requires of one of its operands.
+/// The range in which an operation requires the elements of one of its
+/// operands.
 static std::optional<Range> rangeOf(OpOperand &use) {
   Value value = use.get();
   if (std::optional<Range> ofLoss = rangeOfLoss(use.getOwner(), value))
@@ -157,8 +159,9 @@ static std::optional<Range> rangeOf(OpOperand &use) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-/// A value for a scalar argument that is not its neutral value, so that
-/// ignoring the argument changes results.
+/// Returns the value of a scalar argument for the comparison. It differs from
+/// the argument's neutral value, so that a kernel that ignores the argument
+/// gets other results.
 static int64_t scalarFor(BlockArgument argument) {
   for (Operation *user : argument.getUsers()) {
     Value layer, microBatch, part;
@@ -182,7 +185,8 @@ static int64_t scalarFor(BlockArgument argument) {
   return 0;
 }
 
-/// Elements of an operand's buffer, with padding between rows.
+/// The number of elements in an operand's buffer, including the padding between
+/// rows.
 static int64_t elementsOf(planir::KernelOp kernel, unsigned operand) {
   Type type = kernel.getBufferType(operand);
   return dist::byteSize(type) / dist::byteSize(getElementTypeOrSelf(type));
@@ -215,9 +219,10 @@ static bool isNarrow(Type type) {
   return element.isBF16() || element.isF16();
 }
 
-/// The relative tolerance between two orders of the same sums. Each term adds
-/// an error of one f32 ulp of either sign. Tensor cores, which truncate, add
-/// more. tf32 has a mantissa of ten bits.
+/// Returns the relative tolerance of results. Both kernels add the same terms,
+/// but in a different order, and each addition has an error of one f32 ulp of
+/// either sign. Tensor cores truncate, which adds more error. tf32 has a
+/// mantissa of only ten bits.
 static double toleranceOf(planir::KernelOp kernel, int64_t longestSum,
                           const Chip &chip) {
   for (Operation &op : kernel.getBody().front())

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs ptxas in a process of its own, with temporary files.
+// Runs ptxas in a separate process, with temporary files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,8 @@ std::string findPtxas() {
   return {};
 }
 
-/// The number in the first group of `pattern`; 0 if nothing matches.
+/// Parses the number that the first group of the regular expression `pattern`
+/// matches. Returns 0 if nothing matches.
 static int64_t numberIn(StringRef text, StringRef pattern) {
   SmallVector<StringRef> groups;
   int64_t number = 0;
@@ -39,7 +40,7 @@ static int64_t numberIn(StringRef text, StringRef pattern) {
   return number;
 }
 
-/// Parses the output of `ptxas -v`, for each function.
+/// Parses the output of `ptxas -v`: the resources that each function uses.
 static StringMap<Resources> readResources(StringRef text) {
   StringMap<Resources> all;
   constexpr StringRef heading = "Compiling entry function '";

@@ -20,25 +20,26 @@ namespace heddle::gpu {
 /// that their elements can stay in registers from one round to the next.
 class RowChunks {
 public:
-  /// Emits the positions of the chunks that `walk` has among the columns up to
-  /// `extent`. With a head, the arrays that `walk` refers to must live as long
-  /// as this object.
+  /// Emits the positions of the thread's chunks in a row of `extent` columns,
+  /// which `walk` visits. If `walk` has a head, the arrays to which it refers
+  /// must live as long as this object.
   RowChunks(KernelFrame &f, const Walk &walk, int64_t extent);
 
-  /// The number of chunks of a thread.
+  /// The number of chunks that a thread has in a row of `extent` columns.
   static int64_t countOf(const Walk &walk, int64_t extent) {
     return llvm::divideCeil(extent, walk.threads * walk.width);
   }
 
-  /// A tensor whose elements are kept, and the indices before the column.
+  /// A tensor whose elements are kept in registers, and the indices of the row,
+  /// which precede the column's index.
   struct KeptTensor {
     mlir::Value tensor;
     mlir::ArrayRef<mlir::Value> leading;
   };
 
-  /// Emits `body` for each chunk and carries values from one to the next, as
-  /// forChunks does. Elements of `kept` are computed in this walk and defined
-  /// in every later one.
+  /// Emits `body` for each chunk and carries values from one chunk to the next,
+  /// as forChunks does. The elements of `kept` that `body` computes stay in
+  /// registers, and later calls of this function use them.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   walk(mlir::ValueRange inits, llvm::ArrayRef<KeptTensor> kept, ChunkBody body);
 

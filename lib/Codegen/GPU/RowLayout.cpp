@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Limits and choices of a row-wise kernel's layout: threads of a row, what is
-// kept in registers or workgroup memory, rows of a block.
+// Limits and choices of a row-wise kernel's layout: how many threads handle a
+// row, what is kept in registers or workgroup memory, and how many rows a block
+// handles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,41 +25,44 @@ using nn::tensorOf;
 /// The most threads of a block: enough to hide latency, and few enough that a
 /// reduction combines only eight warps.
 static constexpr int64_t maxThreads = 256;
-/// The most blocks: more than any chip runs at once. Each takes further rows in
-/// a grid-stride loop.
+/// The largest number of blocks, which is more than any chip runs at once. If
+/// there are more rows, each block handles several, in a grid-stride loop.
 static constexpr int64_t maxBlocks = 4096;
 /// Registers of a thread for elements that are kept between rounds: a quarter
-/// of the registers that a thread has in the largest block. Sums over rows may
-/// take as many again. Teams (warps that each handle a row) may use twice as
-/// many registers for either purpose. The rest is for addresses and
-/// intermediate values.
+/// of the registers that a thread has in the largest block. A thread may use as
+/// many registers again for sums over rows. If a block has teams (warps that
+/// each handle a row), a thread may use twice as many registers for either
+/// purpose. The rest is for addresses and intermediate values.
 static constexpr int64_t keptRegisters = 32;
-/// The most threads of a block that can keep its row in registers only with
-/// more than `maxThreads` threads.
+/// The largest number of threads of a block whose row fits into registers only
+/// if more than `maxThreads` threads share it.
 static constexpr int64_t mostThreads = 512;
 static_assert(mostElementsOfSums == mostThreads * keptRegisters &&
               mostSumsInRows * (accessBytes / 2) == keptRegisters);
-/// Workgroup memory for rows that are too long for registers: the limit of a
-/// block on sm_80, minus the memory of reductions. Only one block of the most
-/// threads fits then.
+/// The workgroup memory for rows that are too long for registers. It is the
+/// limit of a block on sm_80, minus the memory of reductions. A multiprocessor
+/// then has memory for only one block, so that this block gets the largest
+/// number of threads.
 static constexpr int64_t keptBytes = 160 << 10;
 static constexpr int64_t threadsWithMemory = 1024;
-/// Weights of columns stay in registers while a block handles several rows. The
-/// number of rows per block is limited, so that at least this many blocks
-/// remain: about five for each multiprocessor of a large chip.
+/// A block that handles several rows loads values that all rows share, for
+/// example a norm's weights, only once. The number of rows of a block is
+/// limited so that there are at least this many blocks: about five for each
+/// multiprocessor of a large chip.
 static constexpr int64_t enoughBlocks = 640;
 static constexpr int64_t mostRows = 8;
 
 /// Limits of teams: warps that each handle a row alone. `rowsAtOnce` is the
-/// number of teams of a block, `mostAccesses` how often a lane accesses each
-/// tensor. No warp waits for another, and more registers are free for kept
-/// values, since a block has few threads. At least `leastTeamBlocks` blocks
-/// must remain for the multiprocessors of a large chip.
+/// number of teams of a block. `mostAccesses` is how often a lane may access
+/// each tensor in a row. Teams are fast for two reasons: no warp waits for
+/// another, and a block has few threads, which leaves more registers for kept
+/// values. A kernel has teams only if at least `leastTeamBlocks` blocks remain
+/// for the multiprocessors of a large chip.
 static constexpr int64_t rowsAtOnce = 8, mostAccesses = 8;
 static constexpr int64_t registersOfTeams = 2 * keptRegisters;
 static constexpr int64_t leastTeamBlocks = 128;
-/// Workgroup memory for values that all rows of a block share. Every block may
-/// have that much.
+/// The workgroup memory for values that all rows of a block share. Every block
+/// may have that much, so that it does not limit how many blocks run at once.
 static constexpr int64_t sharedColumnBytes = 32 << 10;
 
 RowLayout::RowLayout(planir::KernelOp kernel, const codegen::RowsForm &form,
@@ -78,7 +82,8 @@ SmallVector<Value> RowLayout::keptRowsAndResults() const {
   return kept;
 }
 
-/// Threads that sum over rows handle only whole chunks.
+/// Kernels with sums over rows have chunks that divide the length of a row,
+/// since their threads handle only whole chunks.
 bool RowLayout::isOdd(const RowRound &round) const {
   int64_t widest = widestChunk(kernel);
   return !form.hasColumnSums() && round.extent % widest &&
@@ -103,7 +108,8 @@ void RowLayout::chooseThreads() {
   }
 }
 
-/// Bytes of registers that a thread needs to keep its elements of `kept`.
+/// The bytes of registers that a thread needs to keep its elements of the
+/// tensors `kept`.
 int64_t RowLayout::keptBytesOf(const Walk &walk, ArrayRef<Value> kept) const {
   int64_t extent = form.rounds().front()->extent, bytes = 0;
   for (Value tensor : kept)
@@ -120,9 +126,10 @@ int64_t RowLayout::elementsOfSums(const Walk &walk) const {
          sums;
 }
 
-/// The least number of rows of a block that sums them. Its rows must make up
-/// five sixths of the block's memory traffic. The rest is the traffic of shared
-/// columns, and of the block's partial sums, which are written and read again.
+/// Returns the least number of rows that a block must have if it computes sums
+/// over rows. Its rows must make up five sixths of the block's memory traffic.
+/// The remaining sixth is the traffic of the values that all rows share, and of
+/// the block's partial sums, which are written and read again.
 int64_t RowLayout::leastRowsOfSums() const {
   constexpr int64_t share = 5;
   int64_t extent = form.rounds().front()->extent, ofRow = 0;
@@ -139,8 +146,9 @@ int64_t RowLayout::leastRowsOfSums() const {
   return ofRow ? llvm::divideCeil(share * ofBlock, ofRow) : 1;
 }
 
-/// Whether the elements of `kept` and the sums over rows fit into registers, if
-/// need be with more threads per block. Every round must have the same columns.
+/// Whether a thread's elements of `kept` and its sums over rows fit into
+/// registers. If they do not, tries more threads per block. Every round must
+/// have the same columns.
 bool RowLayout::fits(ArrayRef<Value> kept) {
   const RowRound &round = *form.rounds().front();
   for (int64_t count = numThreads; count <= mostThreads; count *= 2) {
@@ -154,9 +162,9 @@ bool RowLayout::fits(ArrayRef<Value> kept) {
   return false;
 }
 
-/// Whether the elements of `kept` fit into workgroup memory. Kernels with sums
-/// over rows cannot keep rows there, since they need a thread's columns in
-/// registers.
+/// Whether a row of each tensor in `kept` fits into workgroup memory. Returns
+/// false for kernels with sums over rows, since these need a thread's columns
+/// in registers.
 bool RowLayout::fitsMemory(ArrayRef<Value> kept) {
   const RowRound &round = *form.rounds().front();
   Walk any = {chunkOf(round), threadsWithMemory};
@@ -186,9 +194,10 @@ int64_t RowLayout::countBlocks() const {
   return std::min(areShared ? shared : all, maxBlocks);
 }
 
-/// Finds the tensors that may be kept: those whose rows several rounds read,
-/// and those with a single row that all rows share. Returns false, with no such
-/// tensors, if rounds have rows of different lengths.
+/// Finds the tensors that may be kept. These are tensors whose rows several
+/// rounds read, and tensors with a single row that all rows share. Returns
+/// false, with no such tensors, if the rows of different rounds have different
+/// lengths.
 bool RowLayout::findKept() {
   const RowRound &first = *form.rounds().front();
   if (llvm::any_of(form.rounds(), [&](const RowRound *round) {
@@ -213,8 +222,8 @@ bool RowLayout::findKept() {
   return true;
 }
 
-/// Gives each row to one warp, if rows are short enough and there are many of
-/// them, or if a block has many rows because it sums them.
+/// Gives each row to one warp, if rows are short and there are many of them, or
+/// if a block has many rows because it sums them.
 bool RowLayout::chooseTeams() {
   const RowRound &round = *form.rounds().front();
   Walk walk = {chunkOf(round), warpSize};
@@ -235,8 +244,9 @@ bool RowLayout::chooseTeams() {
   return true;
 }
 
-/// Drops tensors that do not fit, and shared columns where a block has only one
-/// row.
+/// Decides which tensors are kept. Drops those that do not fit. If each block
+/// has only one row, also drops the values that all rows share, since no later
+/// row would use them.
 void RowLayout::chooseKept() {
   if (rowsPerBlock() == 1)
     columns.clear();

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Decides how a kernel of row-wise operations (mapRows) uses the GPU, from the
-// rounds of its RowsForm and the sizes of its tensors.
+// Decides how a kernel of row-wise operations (mapRows) uses the GPU. The
+// decision depends on the kernel's rounds over the columns of a row (RowsForm),
+// and on the sizes of its tensors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,47 +18,47 @@
 
 namespace heddle::gpu {
 
-/// The division of a row-wise kernel that is not flat: which blocks have which
-/// rows, which threads have which columns, and what is kept between rounds.
+/// The division of the work of a row-wise kernel: which blocks have which rows,
+/// which threads have which columns, and which values are kept between rounds.
+/// Kernels of only element-wise operations have no such layout.
 class RowLayout {
 public:
-  /// `mayDivide`: warps of a block may work on different rows without waiting
-  /// for each other.
+  /// `mayDivide` says that the warps of a block may work on different rows
+  /// without waiting for each other.
   RowLayout(planir::KernelOp kernel, const codegen::RowsForm &form,
             bool mayDivide);
 
   /// The reason why no layout exists, or "".
   llvm::StringRef reason() const { return why; }
 
-  int64_t threads() const {
-    return numThreads;
-  } ///< Threads that work on one
-    ///< row.
-  /// Number of rows that a block works on at the same time. If there are
+  /// The number of threads that work on one row.
+  int64_t threads() const { return numThreads; }
+  /// The number of rows that a block works on at the same time. If there are
   /// several, each has one warp.
   int64_t teams() const { return numTeams; }
-  /// Number of blocks. Rows are given to them in turn, `teams()` at a time.
+  /// The number of blocks. They take `teams()` rows each, in turn, until no row
+  /// is left.
   int64_t blocks() const { return numBlocks; }
   /// Number of adjacent columns that a thread handles together in a round.
   int64_t chunkOf(const codegen::RowRound &round) const;
   /// Whether the length of rows is no multiple of the chunk, so that some
   /// columns are in no whole chunk.
   bool isOdd(const codegen::RowRound &round) const;
-  /// Whether some of these columns come before the first chunk. This is so
-  /// where rows have no padding: aligned chunks then begin at another column in
-  /// every row.
+  /// Whether some of the columns outside of whole chunks come before the first
+  /// whole chunk. This happens if rows have no padding: aligned chunks then
+  /// begin at a different column in every row.
   bool isShifted(const codegen::RowRound &round) const;
 
-  /// The tensors whose row a block keeps while it works on it: arguments that
-  /// several rounds read (`keptRows`), and results that are read after they
-  /// were stored (`keptResults`).
+  /// The tensors of which a block keeps the current row. `keptRows` are
+  /// arguments that several rounds read. `keptResults` are results that a later
+  /// round reads.
   llvm::ArrayRef<mlir::Value> keptRows() const { return rows; }
   llvm::ArrayRef<mlir::Value> keptResults() const { return results; }
-  /// Tensors with one row that all rows share. They are kept in registers, or
-  /// in workgroup memory where a block has teams.
+  /// Tensors with one row that all rows share, for example a norm's weights.
+  /// They are kept in registers, or in workgroup memory if a block has teams.
   llvm::ArrayRef<mlir::Value> keptColumns() const { return columns; }
-  /// Whether rows and results are kept in workgroup memory, of `sharedBytes()`
-  /// bytes; otherwise in registers.
+  /// Whether `keptRows` and `keptResults` are kept in workgroup memory, of
+  /// `sharedBytes()` bytes. Otherwise they are kept in registers.
   bool keepsInMemory() const { return sharedBytes() > 0; }
   int64_t sharedBytes() const { return memoryBytes; }
   llvm::SmallVector<mlir::Value> keptRowsAndResults() const;
@@ -77,7 +78,7 @@ private:
 
   planir::KernelOp kernel;
   const codegen::RowsForm &form;
-  bool hasPadding; ///< Rows have padding.
+  bool hasPadding; ///< A tensor has padding between its rows.
   std::string why;
   int64_t numThreads = 0, numTeams = 1, numBlocks = 0, memoryBytes = 0;
   llvm::SmallVector<mlir::Value> rows, results, columns;

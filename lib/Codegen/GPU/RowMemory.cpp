@@ -16,8 +16,8 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// Number of elements: all whole chunks, and for each thread one column outside
-/// of them.
+/// The number of elements of a row in memory: those of all whole chunks, and
+/// for each thread one element outside of whole chunks.
 static int64_t elementsOf(const Walk &walk, int64_t extent) {
   return llvm::alignTo(extent, walk.width) + walk.threads;
 }
@@ -58,7 +58,7 @@ RowMemory::RowMemory(KernelFrame &f, const Walk &walk, int64_t extent,
   }
 }
 
-/// The position of the chunk's first element in memory.
+/// Returns the index in workgroup memory of the chunk's first element.
 Value RowMemory::placeOf(const Walk &walk, const Chunk &chunk) {
   if (chunk.width() < walk.width)
     return f.add(f.threadId(), llvm::alignTo(extent, walk.width));

@@ -23,8 +23,8 @@ namespace heddle::gpu {
 /// itself, so that no barrier is needed.
 class RowMemory {
 public:
-  /// Keeps a row of `extent` columns of each of `tensors`, for walks like
-  /// `walk`.
+  /// Allocates memory for one row of `extent` columns of each of `tensors`. All
+  /// walks must have the chunks and threads of `walk`.
   RowMemory(KernelFrame &f, const Walk &walk, int64_t extent,
             llvm::ArrayRef<mlir::Value> tensors);
 
@@ -32,17 +32,18 @@ public:
   static int64_t bytesOf(const Walk &walk, int64_t extent,
                          llvm::ArrayRef<mlir::Value> tensors);
 
-  /// Begins a row: no element of it is kept yet.
+  /// Begins a row. Workgroup memory then holds no element of this row yet.
   void beginRow();
   /// Must be called in the body of a walk, for the row at `leading`. Loads the
-  /// chunk's elements that workgroup memory holds. Stores elements of arguments
-  /// there that it does not hold yet.
+  /// chunk's elements that workgroup memory holds. Elements of arguments that
+  /// it does not hold yet are read and stored in it.
   mlir::LogicalResult fetch(const Walk &walk, const Chunk &chunk,
                             mlir::ArrayRef<mlir::Value> leading);
-  /// Keeps a chunk's elements, if `tensor` is one of the tensors to keep.
+  /// Stores a chunk's elements in workgroup memory, if `tensor` is one of the
+  /// tensors to keep.
   void put(mlir::Value tensor, const Walk &walk, const Chunk &chunk,
            mlir::Value elements);
-  /// Ends a walk: later walks find the elements that this walk has put.
+  /// Ends a walk: later walks use the elements that this walk has stored.
   void endWalk() { known.insert(written.begin(), written.end()); }
 
 private:

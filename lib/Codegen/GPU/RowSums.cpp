@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A thread has up to eight adjacent columns, which take two accesses in f32.
-// Partial sums are therefore stored in strips: the first four columns of every
-// thread, then the next four, so that a warp accesses consecutive bytes. Where
-// a block has teams, their sums are added in workgroup memory, one chunk after
-// the other.
+// Sums over rows inside of a row-wise kernel. A thread has up to eight adjacent
+// columns, whose f32 sums take two accesses. Partial sums are therefore stored
+// in strips: the first four columns of every thread, then the next four columns
+// of every thread. In each access, a warp then accesses consecutive bytes. If a
+// block has teams (warps with rows of their own), the teams' sums are added in
+// workgroup memory, one chunk after the other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,14 +20,15 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// f32 elements of one access.
+/// The number of f32 elements that one access holds.
 static constexpr int64_t stripWidth = accessBytes / sizeof(float);
 
 int64_t RowSums::strips() const {
   return teams > 1 ? 1 : std::max<int64_t>(width / stripWidth, 1);
 }
 
-/// The column whose sum is element `place` of a block's partial sums.
+/// Returns the column whose sum is the element at index `place` of a block's
+/// partial sums.
 Value RowSums::columnAt(KernelFrame &f, Value place) const {
   if (strips() == 1)
     return place;
@@ -52,7 +54,8 @@ FailureOr<SmallVector<Value>> RowSums::add(KernelFrame &f, RowChunks &chunks,
   ArrayRef<codegen::RowReduction> sums = form.columnSums().reductions;
   for (const codegen::RowReduction &sum : sums)
     f.emitter.hoistTerms(sum.op, leading);
-  // The walk visits chunks in order, and each chunk has its own carried values.
+  // The walk visits chunks in order. Each chunk has carried values of its own;
+  // `next` is the index of the current chunk's next one.
   size_t next = 0;
   return chunks.walk(
       running, {},

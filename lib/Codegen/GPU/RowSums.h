@@ -34,18 +34,21 @@ public:
                             static_cast<int64_t>(
                                 form.columnSums().reductions.size())} {}
 
-  /// The most blocks that rows are given to: three for each multiprocessor of a
-  /// large chip.
+  /// The most blocks among which rows are divided: three for each
+  /// multiprocessor of a large chip. The limit bounds the number of partial
+  /// sums.
   static constexpr int64_t mostParts = 384;
   int64_t scratchBytes() const { return parts.scratchBytes(); }
 
   /// Emits the initial values of a thread's sums.
   llvm::SmallVector<mlir::Value> zeros(KernelFrame &f, int64_t threads) const;
-  /// Emits the sums `running` plus the terms of the row at `leading`.
+  /// Emits a thread's sums after one more row: `running`, the sums so far, plus
+  /// the terms of the row at `leading`.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   add(KernelFrame &f, RowChunks &chunks, llvm::ArrayRef<mlir::Value> leading,
       mlir::ValueRange running) const;
-  /// Writes the block's partial sums. Those of its teams are added first.
+  /// Writes the block's partial sums to scratch memory. If the block has teams,
+  /// adds the teams' sums first.
   mlir::LogicalResult store(KernelFrame &f, RowChunks &chunks,
                             mlir::ValueRange sums) const;
   /// Adds the second launch, which computes the results from the partial sums.

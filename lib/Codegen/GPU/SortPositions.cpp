@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The code of the counting sort: counts, prefix sums, and the placement of
-// positions.
+// The code of the counting sort of token positions: counts the positions of
+// each row, computes prefix sums of the counts, and writes the positions in
+// order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,8 +22,9 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// Every block reads all positions, so there should be few blocks. But the
-/// counters of a block's rows must fit workgroup memory.
+/// Limits of a block. Every block reads all positions, so that there should be
+/// few blocks. But the counters of a block's rows must fit into its workgroup
+/// memory, which limits the number of rows.
 static constexpr int64_t mostBlocks = 32, mostRowsOfBlock = 2048;
 
 SortedPositions::SortedPositions(int64_t positions, int64_t rows)
@@ -43,7 +45,7 @@ Value SortedPositions::segments(KernelFrame &f) const {
 }
 
 namespace {
-/// Emits the code of one block.
+/// Emits the code of one block, which handles a range of rows.
 class Sorter {
 public:
   Sorter(KernelFrame &f, int64_t positions, int64_t rows, int64_t rowsOfBlock,
@@ -59,7 +61,7 @@ private:
   static constexpr int64_t threads = SortedPositions::threads;
 
   struct Prefix {
-    Value before, total; ///< The sum of earlier threads, and of all.
+    Value before, total; ///< The sum over earlier threads, and over all.
   };
   Prefix sumBefore(Value value);
   FailureOr<Value> localRow(Value position);
@@ -76,7 +78,8 @@ private:
   Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
     return b.create<arith::CmpIOp>(f.loc, predicate, x, y);
   }
-  /// Whether a row belongs to this block.
+  /// Returns the condition that the row with the index `local` is one of this
+  /// block's rows.
   Value isOwn(Value local) {
     return compare(arith::CmpIPredicate::ult, local, c.constant(rowsOfBlock));
   }
@@ -95,10 +98,11 @@ private:
   Value order, segments;
   SortedPositions::RowOf rowOf;
   Value thread, lane, firstRow;
-  /// `next`: the count of each of the block's rows, later the index at which
-  /// its next position is written. `starts`, `ends`: the range of each row in
-  /// the sorted list. `list`: positions of this iteration that are to be
-  /// written.
+  /// Arrays with an element for each of the block's rows, and a list of
+  /// positions. `next` first counts the positions of a row; later it is the
+  /// index at which the row's next position is written. `starts` and `ends` are
+  /// the range of a row in the sorted list. `list` has the positions that the
+  /// current iteration writes.
   Value next, starts, ends, list;
 };
 } // namespace
@@ -126,8 +130,8 @@ Sorter::Prefix Sorter::sumBefore(Value value) {
   return prefix;
 }
 
-/// The number of a position's row among the block's rows; out of range if
-/// another block has that row.
+/// Returns the index of a position's row among this block's rows. The index is
+/// out of range if another block has the row.
 FailureOr<Value> Sorter::localRow(Value position) {
   ElementEmitter::Scope scope(f.emitter);
   FailureOr<Value> row = rowOf(c.toIndex(position));
@@ -154,7 +158,8 @@ FailureOr<Value> Sorter::count() {
   FailureOr<Value> local = localRow(c.toI32(loop.getInductionVar()));
   if (failed(local))
     return failure();
-  // The order of these additions does not matter, since they are of integers.
+  // The additions are atomic and in any order. The order does not matter, since
+  // integers are added.
   ifThen(isOwn(*local), [&] {
     b.create<memref::AtomicRMWOp>(f.loc, arith::AtomicRMWKind::addi,
                                   c.constant(1), next, c.toIndex(*local));
@@ -167,7 +172,8 @@ FailureOr<Value> Sorter::count() {
 }
 
 /// Computes where each of the block's rows begins and ends in the sorted list.
-/// `earlier` is this thread's number of positions in rows of earlier blocks.
+/// `earlier` is the number of positions that this thread has found in rows of
+/// earlier blocks.
 void Sorter::placeRows(Value earlier) {
   Value begin = sumBefore(earlier).total;
   int64_t perThread = llvm::divideCeil(rowsOfBlock, threads);
@@ -228,7 +234,8 @@ void Sorter::placeListed(Value tile, Value total) {
   Value entry =
       load(list, c.create<arith::MinSIOp>(at, c.sub(total, c.constant(1))));
   Value local = c.div(entry, threads);
-  // Lanes after the end get a key that no other lane has.
+  // Lanes after the end of the list get keys that no other lane has, so that
+  // they match no lane.
   Value key =
       c.create<arith::SelectOp>(isHere, local, c.sub(c.constant(-1), lane));
   Type i32 = b.getI32Type();

@@ -4,12 +4,13 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A stable counting sort of token positions by the row of the embedding table
-// that each adds to, in one launch. The result does not depend on the order in
-// which threads run. Each block has a range of rows and reads all positions
-// twice. First it counts the positions of its rows and those of rows of earlier
-// blocks, which gives the beginning of each row. Then it writes the positions
-// of its rows in their order.
+// A stable counting sort in one launch: sorts token positions by the row of the
+// embedding table to which each position adds. The result does not depend on
+// the order in which threads run. Each block has a range of rows and reads all
+// positions twice. First it counts the positions of its rows, and the positions
+// of rows of earlier blocks. These counts give the beginning of each of its
+// rows in the sorted list. Then it writes the positions of its rows in their
+// original order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +21,9 @@
 
 namespace heddle::gpu {
 
-/// Sorts `positions` positions by their rows into the kernel's scratch memory.
-/// There are `rows` rows; positions without a row count as one row more.
+/// Sorts `positions` positions by their rows, and writes them to the kernel's
+/// scratch memory. There are `rows` rows. Positions that add to no row are
+/// sorted to the end, as if they had the row `rows`.
 class SortedPositions {
 public:
   static constexpr int64_t threads = 1024; ///< Threads of a block.
@@ -35,12 +37,13 @@ public:
   int64_t blocks() const;
   /// The sorted positions, i32.
   mlir::Value order(KernelFrame &f) const;
-  /// Pairs of i32, one for each sorted position. At the first position of a
-  /// row: the end of the row's positions, and the row. Zeros elsewhere, and at
-  /// positions without a row.
+  /// Pairs of i32, one for each sorted position. For the first position of a
+  /// row, the pair is the end of the row's positions and the row. It is zero
+  /// for other positions, and for positions without a row.
   mlir::Value segments(KernelFrame &f) const;
 
-  /// Emits the row, an i32, of an existing position; `rows` if it has none.
+  /// Emits the row (i32) to which a position adds, or `rows` if it adds to
+  /// none. The position must exist.
   using RowOf =
       llvm::function_ref<mlir::FailureOr<mlir::Value>(mlir::Value position)>;
   /// Emits the code of a block.
@@ -52,7 +55,7 @@ private:
   }
 
   int64_t positions, rows;
-  int64_t rowsOfBlock; ///< Counts the row of positions without a row.
+  int64_t rowsOfBlock; ///< Includes one row more, for positions without one.
 };
 
 } // namespace heddle::gpu

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Puts locations on a kernel's operations, and turns them into `.file` and
-// `.loc` lines of PTX.
+// Gives a kernel's operations locations for profilers, and makes `.file` and
+// `.loc` lines of PTX from them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,8 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// Adds the location for PTX. The location for messages stays.
+/// Adds to an operation the location that PTX will name. The operation keeps
+/// the location that error messages name.
 static void setSourceLine(Operation *op, FileLineColLoc line) {
   op->setLoc(FusedLoc::get({op->getLoc()}, line, op->getContext()));
 }

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Equal layers share one kernel, so the text of a kernel cannot name a layer.
-// Its `.loc` lines therefore refer to operations of the kernel's body. Which
-// layer runs is known from the launch.
+// Source lines of kernels for profilers. Equal layers share one kernel, so that
+// the code of a kernel cannot name a layer. Its `.loc` lines therefore refer to
+// operations of the kernel's body. A profiler shows the layer by the launch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,13 +17,13 @@
 
 namespace heddle::gpu {
 
-/// Gives each operation of the body a location: its name as the file, its
-/// number from 1 as the line. The kernel's own location is that of the
-/// operation that its generator implements.
+/// Gives each operation of the kernel's body a location: the operation's name
+/// as the file, and its index in the body, from 1 on, as the line. The kernel
+/// itself gets the location of the operation that its generator implements.
 void numberOperations(planir::KernelOp kernel);
 
-/// Emits files and lines of numbered kernels to PTX (`.file`, `.loc`), without
-/// other debug information. The code does not change.
+/// Emits the files and lines of numbered kernels to PTX (`.file`, `.loc`),
+/// without other debug information. This does not change the instructions.
 void addSourceLines(mlir::gpu::GPUModuleOp module);
 
 /// Removes source lines from PTX. ptxas would copy them into the cubin.

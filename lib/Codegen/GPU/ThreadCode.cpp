@@ -89,7 +89,8 @@ Value ThreadCode::toI32(Value index) {
   return create<arith::IndexCastOp>(builder.getI32Type(), index);
 }
 
-/// The type of `value`, a scalar or a vector, with another element type.
+/// Returns the type of `value`, a scalar or a vector, but with `element` as its
+/// element type.
 static Type withElement(Value value, Type element) {
   if (auto vector = dyn_cast<VectorType>(value.getType()))
     return vector.clone(element);
@@ -136,7 +137,7 @@ void ThreadCode::barrier() { builder.create<mlir::gpu::BarrierOp>(loc); }
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// The pointer of a memref, as its lowering makes it.
+/// Returns the pointer that a memref's lowering uses for its first element.
 static Value pointerOf(ThreadCode &c, Value buffer, unsigned space) {
   Value address =
       c.builder.create<memref::ExtractAlignedPointerAsIndexOp>(c.loc, buffer);

@@ -18,7 +18,8 @@
 
 namespace heddle::gpu {
 
-/// Short forms of builder calls. Integers are i32 unless made `wide`.
+/// Short forms of builder calls. Integers are i32, except the results of
+/// `wide`.
 class ThreadCode {
 public:
   ThreadCode(mlir::OpBuilder &builder, mlir::Location loc)
@@ -45,9 +46,11 @@ public:
   /// a < b as signed numbers.
   mlir::Value less(mlir::Value a, mlir::Value b);
   mlir::Value less(mlir::Value a, int64_t b);
-  /// The conjunction of two conditions. A null condition is true.
+  /// Returns the conjunction of two conditions. A null condition counts as
+  /// true.
   mlir::Value both(mlir::Value a, mlir::Value b);
-  /// `value` if the condition holds, else zero. A null condition is true.
+  /// Returns `value` if the condition holds, else zero. A null condition counts
+  /// as true.
   mlir::Value orZero(mlir::Value condition, mlir::Value value);
   /// `value`, extended to 64 bits.
   mlir::Value wide(mlir::Value value);
@@ -57,8 +60,8 @@ public:
   /// f32 to `type`.
   mlir::Value widen(mlir::Value value);
   mlir::Value narrow(mlir::Value value, mlir::Type type);
-  /// The indices, of type index, of element `linear` of a row-major tensor of
-  /// this shape.
+  /// Returns the indices (of type index) of the element with the linear index
+  /// `linear` in a row-major tensor of this shape.
   llvm::SmallVector<mlir::Value> split(mlir::Value linear,
                                        llvm::ArrayRef<int64_t> shape);
 
@@ -75,7 +78,8 @@ public:
   mlir::Value at(mlir::Value pointer, int64_t bytes);
   /// `pointer` with the given bits of its address flipped.
   mlir::Value flip(mlir::Value pointer, int64_t bits);
-  /// Accesses must be aligned to their size.
+  /// Loads or stores through a pointer, which must be aligned to the size of
+  /// the access.
   mlir::Value load(mlir::Type type, mlir::Value pointer);
   void store(mlir::Value value, mlir::Value pointer);
   mlir::Value loadVector(mlir::Type element, int64_t count,
@@ -89,12 +93,13 @@ public:
   /// The members of the struct that an intrinsic returns.
   llvm::SmallVector<mlir::Value> members(mlir::Value aggregate);
 
-  /// Emits cp.async of `bytes` (4, 8 or 16). Reads `present` of them and fills
-  /// the rest with zeros.
+  /// Emits cp.async of `bytes` bytes (4, 8 or 16). Copies the first `present`
+  /// bytes from `source`, and fills the others with zeros.
   void copyAsync(mlir::Value target, mlir::Value source, int64_t bytes,
                  mlir::Value present);
   void commitCopies();
-  /// Waits until at most `pending` groups of copies are unfinished.
+  /// Waits until at most `pending` of the thread's commit groups of copies are
+  /// unfinished.
   void waitForCopies(int64_t pending);
 };
 

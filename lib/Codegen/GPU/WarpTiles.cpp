@@ -67,8 +67,9 @@ Value WarpTiles::shuffle(Value value, Value lane) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// bf16, by mma.sync m16n8k16. A thread has two rows: lane / 4, and eight rows
-/// after it. Of every eight columns it has two, beginning at 2 (lane mod 4).
+/// Tiles of bf16, multiplied by mma.sync m16n8k16. A thread has elements of two
+/// rows: row lane / 4, and eight rows after it. Of every eight columns, it has
+/// two adjacent ones, which begin at 2 (lane mod 4).
 class MmaTiles : public WarpTiles {
 public:
   MmaTiles(KernelFrame &frame, Type element, int64_t width)
@@ -100,9 +101,10 @@ private:
   void multiplyAdd(Value left, Value right, WarpTile &sums, int64_t tile);
 };
 
-/// f32, by FMA. A thread has row lane / 8 and every fourth row after it. Of
-/// every eight columns it has column lane mod 8; of sums, four adjacent columns
-/// of every 32.
+/// Tiles of f32, multiplied by FMA. A thread has elements of row lane / 8 and
+/// of every fourth row after it. In a tile of products it has column lane mod 8
+/// of every eight columns. In a tile of sums it has four adjacent columns of
+/// every 32.
 class FmaTiles : public WarpTiles {
 public:
   FmaTiles(KernelFrame &frame, Type element, int64_t width)
@@ -124,7 +126,8 @@ public:
                   const SharedRows &right) override;
 
 private:
-  /// Products that `multiply` adds before it begins a new sum.
+  /// The number of products that `multiply` adds to one partial sum before it
+  /// begins a new one.
   static constexpr int64_t partDepth = 16;
 
   WarpTile multiplyPart(const LeftRows &left, const SharedRows &right,
@@ -138,7 +141,8 @@ private:
 RandomShares MmaTiles::randomShares(bool keysAreColumns) {
   RandomShares shares;
   if (keysAreColumns) {
-    // Two lanes share four keys: each draws words for one of the two rows.
+    // Two lanes of a row hold elements of the same four keys. Each of these
+    // lanes draws the words for one of the two rows.
     Value mine = i32.rem(lane, 2), first = i32.sub(lane, mine);
     shares.row = i32.add(i32.div(lane, 4), i32.mul(mine, 8));
     shares.column = i32.mul(i32.div(i32.rem(lane, 4), 2), 4);
@@ -149,8 +153,8 @@ RandomShares MmaTiles::randomShares(bool keysAreColumns) {
     shares.key = i32.mul(mine, 2);
     return shares;
   }
-  // Four lanes share four keys: each draws words for one of two rows and one of
-  // two columns.
+  // Four lanes hold elements of the same four keys. Each of these lanes draws
+  // the words for one of two rows and one of two columns.
   Value mine = i32.rem(i32.div(lane, 4), 4);
   Value first = i32.sub(lane, i32.mul(mine, 4));
   shares.row =
@@ -175,9 +179,9 @@ Value MmaTiles::loadMatrices(const SharedRows &rows, Value row, Value column,
                                              ValueRange(at), transpose, 4);
 }
 
-/// Loads columns `first` to `first` + 15. Of the four matrices that are loaded,
-/// the first two are rows 0-7 and 8-15 of eight columns, the others the same
-/// rows of the next eight.
+/// Loads columns `first` to `first` + 15 of 16 rows as four matrices. The first
+/// two matrices are rows 0-7 and 8-15 of the first eight columns, the other two
+/// the same rows of the next eight.
 Value MmaTiles::leftFragment(const SharedRows &rows, int64_t first) {
   Value column = i32.add(i32.mul(i32.div(lane, 16), 8), first);
   return loadMatrices(rows, i32.rem(lane, 16), column, /*transpose=*/false);
@@ -200,15 +204,15 @@ Value MmaTiles::fragmentsOf(ArrayRef<Value> rows) {
   return result;
 }
 
-/// Makes a left operand from sixteen columns of a tile in registers, rounded to
-/// bf16. No lane needs elements of others: mma.sync lays out sums and left
-/// operands alike.
+/// Makes a left operand of sixteen columns of a tile in registers, rounded to
+/// bf16. Lanes exchange no elements, because mma.sync lays out its sums and its
+/// left operand alike.
 Value MmaTiles::leftFragment(const WarpTile &tile, int64_t first) {
   SmallVector<Value> rows;
   auto pairType = VectorType::get({2}, element);
   for (int64_t j : {first / 4, first / 4 + 2})
     for (int64_t i : {0, 1}) {
-      // The instruction puts its second operand into the lower half of the
+      // The intrinsic puts its second operand into the lower half of the
       // result.
       auto call = f.builder.create<LLVM::CallIntrinsicOp>(
           f.loc, pairType, f.builder.getStringAttr("llvm.nvvm.ff2bf16x2.rn"),
@@ -218,7 +222,8 @@ Value MmaTiles::leftFragment(const WarpTile &tile, int64_t first) {
   return fragmentsOf(rows);
 }
 
-/// One of the two right operands that four matrices hold.
+/// Returns one of the two right operands that the four matrices of an ldmatrix
+/// hold.
 Value MmaTiles::half(Value fragments, int64_t first) {
   Value rows[] = {
       f.builder.create<vector::ExtractOp>(f.loc, fragments, first),
@@ -226,7 +231,8 @@ Value MmaTiles::half(Value fragments, int64_t first) {
   return fragmentsOf(rows);
 }
 
-/// Adds to columns 8 tile to 8 tile + 7 of the sums.
+/// Adds the product of two operands to columns 8 tile to 8 tile + 7 of the
+/// sums.
 void MmaTiles::multiplyAdd(Value left, Value right, WarpTile &sums,
                            int64_t tile) {
   OpBuilder &b = f.builder;
@@ -248,8 +254,9 @@ WarpTile MmaTiles::multiply(const LeftRows &left, const SharedRows &right,
                             int64_t columns) {
   WarpTile sums{2, columns / 4, {}};
   sums.elements.assign(sums.rows * sums.columns, constant(0.0));
-  // Four matrices are loaded: the first two are rows 0-7 of the first and of
-  // the second eight features, the others rows 8-15 of the same features.
+  // ldmatrix loads four matrices. The first two are rows 0-7 of the first and
+  // of the second eight features, the other two are rows 8-15 of the same
+  // features.
   Value row = i32.add(i32.rem(lane, 8), i32.mul(i32.div(lane, 16), 8));
   Value column = i32.mul(i32.rem(i32.div(lane, 8), 2), 8);
   for (int64_t k = 0; k < width(); k += depth) {
@@ -267,9 +274,9 @@ WarpTile MmaTiles::multiply(const LeftRows &left, const SharedRows &right,
 
 void MmaTiles::accumulate(WarpTile &sums, const WarpTile &weights,
                           const SharedRows &right) {
-  // Four matrices are loaded: the first two are rows 0-7 and 8-15 of eight
-  // columns, the others the same rows of the next eight. ldmatrix transposes
-  // them.
+  // ldmatrix loads four matrices and transposes them. The first two are rows
+  // 0-7 and 8-15 of the first eight columns, the other two the same rows of the
+  // next eight.
   Value row = i32.rem(lane, 16);
   Value column = i32.mul(i32.div(lane, 16), 8);
   for (int64_t k = 0; k < weights.columns * 4; k += depth) {
@@ -292,7 +299,8 @@ RandomShares FmaTiles::randomShares(bool keysAreColumns) {
   shares.sourceOf = [](int64_t i, int64_t j) -> RandomShares::WordSource {
     return {i, j, 0};
   };
-  // Four lanes share four keys: each draws words for one of the four rows.
+  // Four lanes hold elements of the same four keys. Each of these lanes draws
+  // the words for one of the four rows.
   if (keysAreColumns) {
     Value mine = i32.rem(lane, 4), first = i32.sub(lane, mine);
     shares.row = i32.add(i32.div(lane, 8), i32.mul(mine, 4));
@@ -320,8 +328,8 @@ SmallVector<Value> FmaTiles::four(const SharedRows &rows, Value row,
   return elements;
 }
 
-/// Adds partial sums of a few products each. Fewer rounding errors accumulate
-/// than in one sum as long as a row.
+/// Adds partial sums of a few products each, which accumulates fewer rounding
+/// errors than one long sum of all products.
 WarpTile FmaTiles::multiply(const LeftRows &left, const SharedRows &right,
                             int64_t columns) {
   OpBuilder &b = f.builder;
@@ -349,7 +357,8 @@ WarpTile FmaTiles::multiply(const LeftRows &left, const SharedRows &right,
   return sums;
 }
 
-/// Multiplies `count` columns from `begin` on, with one sum for each element.
+/// Multiplies `count` columns of the rows, from column `begin` on. Each element
+/// of the product is one sum.
 WarpTile FmaTiles::multiplyPart(const LeftRows &left, const SharedRows &right,
                                 int64_t columns, Value begin, int64_t count) {
   OpBuilder &b = f.builder;

@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention's matrix products. A warp has 16 rows. Their product with a matrix
-// in workgroup memory stays in registers, where it can be the left factor of
-// the next product. bf16 is multiplied by mma.sync on tensor cores, f32 by FMA.
+// Attention's matrix products. A warp multiplies 16 rows with a matrix in
+// workgroup memory. The product stays in registers, where it can be the left
+// factor of the next product. bf16 is multiplied by mma.sync on tensor cores,
+// f32 by FMA.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,12 +19,13 @@
 
 namespace heddle::gpu {
 
-/// Rows of a tile.
+/// The number of rows of a warp's tile.
 constexpr int64_t warpRows = 16;
 /// The number of columns of a tile is a multiple of this.
 constexpr int64_t warpColumns = 16;
 
-/// A thread's part of a tile of its warp: rows x columns f32.
+/// The elements of a warp's tile that one thread holds, in f32: `rows` x
+/// `columns` of them.
 struct WarpTile {
   int64_t rows = 0, columns = 0;
   llvm::SmallVector<mlir::Value> elements;
@@ -42,24 +44,27 @@ struct SharedRows {
   mlir::Value memory, firstRow;
 };
 
-/// The left factor of products: 16 rows of a warp.
+/// The left factor of a warp's products: 16 rows in workgroup memory.
 struct LeftRows {
   SharedRows rows;
-  /// The rows as operands of mma.sync, if they stay in registers.
+  /// The same rows as operands of mma.sync in registers. Empty if they are
+  /// loaded again for each product.
   llvm::SmallVector<mlir::Value> fragments;
 };
 
-/// How lanes share the random words of a tile. Philox draws four words at a
-/// time, for four adjacent keys. Each lane draws some of them, and other lanes
-/// get the words by shuffles. There is one step for every eight columns. In
-/// step t a lane draws for the element at `row` and `column` + 8 t, and for the
-/// next three keys.
+/// How the lanes of a warp share the random words of dropout for a tile. Philox
+/// draws four words at a time, for four adjacent keys. Each lane draws some of
+/// the words, and gets the other words that it needs from other lanes by
+/// shuffles. There is one step for every eight columns. In step t, a lane draws
+/// the words for the element at `row` and `column` + 8 t, and for the next
+/// three keys.
 struct RandomShares {
   mlir::Value row, column;
-  /// The lanes that a lane gets words from.
+  /// The lanes from which a lane gets words.
   llvm::SmallVector<mlir::Value> lanes;
-  /// The origin of an element's word: lane `lanes[source]` has drawn it in
-  /// `step`, as number `key` + `keyOffset` of four.
+  /// Where the word of an element comes from: lane `lanes[source]` has drawn it
+  /// in step `step`. It is the word with the index `key` + `keyOffset` of the
+  /// four words of that draw.
   struct WordSource {
     int64_t source, step, keyOffset;
   };
@@ -71,48 +76,50 @@ struct RandomShares {
 /// Subclasses multiply by mma.sync (bf16) or FMA (f32).
 class WarpTiles {
 public:
-  /// For matrices whose rows have `width` elements of type `element`: f32 or
-  /// bf16.
+  /// Creates the tiles for matrices whose rows have `width` elements of type
+  /// `element`, which is f32 or bf16.
   static std::unique_ptr<WarpTiles> create(KernelFrame &frame,
                                            mlir::Type element, int64_t width);
   virtual ~WarpTiles() = default;
 
-  /// `rowsOfThread`: rows of a tile of which a thread has elements.
-  /// `lanesOfRow`: adjacent lanes that share a row.
+  /// `rowsOfThread` is the number of rows of a tile of which a thread has
+  /// elements. `lanesOfRow` is the number of adjacent lanes that share a row.
   int64_t rowsOfThread() const { return threadRows; }
   int64_t lanesOfRow() const { return rowLanes; }
-  /// `width`: elements of a row in workgroup memory, including zeros that pad
-  /// the row. `leadingDimension` adds more padding, which avoids bank
-  /// conflicts.
+  /// `width` is the number of elements of a row in workgroup memory, including
+  /// zeros that pad the row. `leadingDimension` is larger than `width`, which
+  /// avoids bank conflicts.
   int64_t width() const { return paddedWidth; }
   int64_t leadingDimension() const {
     return paddedWidth + accessBytes / dist::byteSize(element);
   }
 
-  /// The row of the tile (i32) that is row `i` of this thread.
+  /// Returns the index (i32) in the tile of this thread's row `i`.
   virtual mlir::Value row(int64_t i) = 0;
-  /// Columns of a product of rows: the thread's first column, and the distance
-  /// of its column `j` from that.
+  /// The columns that this thread has in the result of `multiply`: its first
+  /// column, and the distance of its column `j` from the first one.
   virtual mlir::Value firstColumn() = 0;
   virtual int64_t columnOffset(int64_t j) = 0;
-  /// The columns of a tile of sums (`accumulate`), which are features: the
-  /// thread's first column, and the distance of its column `j` from that.
-  /// Groups of `chunk` columns are adjacent.
+  /// The columns that this thread has in the sums of `accumulate`, which are
+  /// features: its first column, and the distance of its column `j` from the
+  /// first one. Groups of `chunk` columns are adjacent.
   virtual mlir::Value firstSumColumn() = 0;
   virtual int64_t sumColumnOffset(int64_t j) = 0;
   virtual int64_t chunk() const = 0;
-  /// With `keysAreColumns`, the tile's columns are keys; otherwise its rows.
+  /// Returns how lanes share random words. With `keysAreColumns` the columns of
+  /// the tile are keys; otherwise its rows are.
   virtual RandomShares randomShares(bool keysAreColumns) = 0;
 
   /// Prepares rows as a left factor. With `keep` they stay in registers, if
-  /// that saves loads. A barrier must separate the writes of the rows from
-  /// this.
+  /// that saves loads. Before the emitted code, a barrier must follow the
+  /// stores of the rows.
   virtual LeftRows left(const SharedRows &rows, bool keep) = 0;
-  /// Returns left right^T, for `columns` rows of `right`.
+  /// Returns the product of `left` and the transpose of `columns` rows of
+  /// `right`.
   virtual WarpTile multiply(const LeftRows &left, const SharedRows &right,
                             int64_t columns) = 0;
-  /// Computes sums += weights right. `weights` has a column for each row of
-  /// `right`.
+  /// Adds the product of `weights` and `right` to `sums`. `weights` has one
+  /// column for each row of `right`.
   virtual void accumulate(WarpTile &sums, const WarpTile &weights,
                           const SharedRows &right) = 0;
 
