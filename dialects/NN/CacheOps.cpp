@@ -29,7 +29,8 @@ static LogicalResult verifyShape(Operation *op, Value value,
                            << value.getType();
 }
 
-/// Verifies that there are scales if the cache holds int8 codes, and only then.
+/// Verifies that the operation has scales if the cache holds int8 codes, and
+/// has none if the cache holds floats.
 template <typename OpT>
 static LogicalResult verifyScales(OpT op, RankedTensorType values) {
   bool isCoded = values.getElementType().isInteger(8);
@@ -43,7 +44,8 @@ static LogicalResult verifyScales(OpT op, RankedTensorType values) {
                  : success();
 }
 
-/// Verifies what nn.cache_write and nn.paged_attention have in common.
+/// Verifies the operands that nn.cache_write and nn.paged_attention share:
+/// cache, page table, positions and q, k, v.
 template <typename OpT> static LogicalResult verifyCache(OpT op) {
   RankedTensorType values = tensorOf(op.getValues());
   int64_t kv = op.getHeads().getKv();
@@ -252,8 +254,9 @@ dist::ShardingRule PagedAttentionOp::getShardingRule() {
                       : ruleOf(*this, {"bth"}, "pdntm");
 }
 
-// In the partial results heads are a dimension. In the output the features of
-// all heads are one dimension.
+// The partial results have a separate dimension of heads. The output has one
+// dimension with the features of all heads, so `setUnits` keeps the features of
+// a head on one rank.
 dist::ShardingRule PagedAttentionJoinOp::getShardingRule() {
   dist::ShardingRule rule =
       dist::buildRule(*this, {"btjhx", "bt", "b"}, {"bth"}, "tjx");

@@ -71,7 +71,8 @@ double RmsNormGradWeightOp::getFlops() { return 3 * elements(getInput()); }
 double RotaryOp::getFlops() { return 3 * elements(getInput()); }
 
 /// The cost of two products over all pairs (query, key) that the mask allows.
-/// Rows' lengths are not known at compile time, so rows are counted as full.
+/// The lengths of rows are not known at compile time, so the cost assumes that
+/// all rows are full.
 static double attentionFlops(Value output, MaskAttr mask) {
   auto type = cast<RankedTensorType>(output.getType());
   double keys = static_cast<double>(type.getDimSize(1));
@@ -90,8 +91,8 @@ double AttentionOp::getModelFlops() {
 double AttentionGradOp::getFlops() {
   return 2.5 * attentionFlops(getForward(), getMask());
 }
-// One of the gradient's five products recomputes the scores, which does not
-// count for model FLOPs utilization.
+// The gradient has five products. One of them recomputes the scores, and
+// recomputation does not count for model FLOPs utilization, so count four.
 double AttentionGradOp::getModelFlops() {
   return 2 * attentionFlops(getForward(), getMask());
 }

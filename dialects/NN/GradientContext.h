@@ -14,10 +14,10 @@
 
 namespace heddle::nn {
 
-/// What `buildGradient` of an operation needs from the pass that
-/// differentiates. The operation names values of the forward function; the
-/// context finds them in the backward function, where they are saved
-/// activations, recomputed values or arguments.
+/// `buildGradient` of an operation gets this context from the pass that builds
+/// the backward function. The operation asks for values of the forward
+/// function. The context returns the equal values of the backward function:
+/// saved activations, recomputed values or arguments.
 class GradientContext {
 public:
   virtual ~GradientContext() = default;

@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements `localize` of the operations: after operands and results got their
-// rank-local types, it computes from the rank which shard of the whole the
-// operation works on.
+// Implements `localize` of the operations, which the spmd phase calls when
+// operands and results have got their rank-local types. It adds operands that
+// tell the operation which shard of the whole tensors the rank has, such as the
+// first row of a table.
 //
 //===----------------------------------------------------------------------===//
 
@@ -136,8 +137,8 @@ void PositionsOp::localize(const Split &split) {
 // The vocabulary
 //===----------------------------------------------------------------------===//
 
-/// The index of the first entry of the rank's shard of the vocabulary, which is
-/// dimension `dim` of `table`; null if ranks do not split it.
+/// If ranks split the vocabulary, which is dimension `dim` of `table`: the
+/// index of the first entry in this rank's shard. Otherwise null.
 static Value firstOf(Operation *op, const Split &split, Value table,
                      int64_t dim) {
   ArrayAttr axes = split.axesOf(FactorRole::Vocabulary);

@@ -49,7 +49,8 @@ static LogicalResult verifyCalls(ModelOp model) {
 
 namespace {
 
-/// Verifies that shardings fit their tensors and name axes of the mesh.
+/// Verifies that every sharding has an entry for each dimension of its tensor
+/// and names axes of the mesh.
 class ShardingVerifier {
 public:
   explicit ShardingVerifier(ModelOp model) {
@@ -137,7 +138,7 @@ private:
   }
 
   LogicalResult verifyAxis(Operation *op, StringAttr axis) {
-    // Before the shard phase there is no mesh to check against.
+    // Before the shard phase the model has no mesh, so axes cannot be checked.
     if (!mesh || mesh.getAxisSize(axis) > 0)
       return success();
     return op->emitOpError("names the axis ")
@@ -149,7 +150,8 @@ private:
 
 } // namespace
 
-/// Verifies that every tensor has an element type that memory can hold.
+/// Verifies that every tensor has a static shape and an element type that the
+/// runtime can store.
 static LogicalResult verifyTypes(Operation *op) {
   auto verify = [&](TypeRange types) -> LogicalResult {
     for (Type type : types) {
@@ -169,8 +171,8 @@ static LogicalResult verifyTypes(Operation *op) {
   return verify(op->getResultTypes());
 }
 
-/// Verifies those entries of `weights` that the runtime checks data against,
-/// such as the size of the vocabulary.
+/// Verifies some entries of `weights`, such as the size of the vocabulary.
+/// These are the entries that the runtime reads to check a user's data.
 static LogicalResult verifyWeights(ModelOp model) {
   DictionaryAttr weights = model.getWeights();
   for (StringRef key : {"vocab_size", "max_positions", "segments"}) {

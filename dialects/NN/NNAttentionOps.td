@@ -78,7 +78,8 @@ def NN_HeadsAttr : AttrDef<NN_Dialect, "Heads"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The heads of one rank if `ranks` ranks split them.
+    /// The attribute for the heads that one rank has if `ranks` ranks split
+    /// these heads.
     HeadsAttr splitBetween(int64_t ranks) const;
   }];
 }

@@ -49,8 +49,9 @@ double bytesOf(mlir::Value value);
 /// With `parts`: the size of a bucket whose members take `elements` elements,
 /// padded so that `parts` ranks can have equal shards.
 int64_t paddedElements(int64_t elements, int64_t parts = 1);
-/// The sizes, in elements, of the segments of `op`, an nn.segment_sums or
-/// nn.scale_segments: those of its bucket's members, with their padding.
+/// The sizes, in elements, of the segments on which `op`, an nn.segment_sums or
+/// nn.scale_segments, works. A segment is a tensor of the operation's bucket
+/// with its padding.
 llvm::SmallVector<int64_t> segmentsOf(mlir::Operation *op);
 /// A short name of the operation for reports: for an nn.map the name of its
 /// function, such as "gelu_tanh", otherwise the mnemonic.

@@ -142,7 +142,8 @@ def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The same as the plan has it. The runtime computes the state by it.
+    /// Converts the attribute to the form that plans have. From this
+    /// description the runtime computes the state when weights load.
     ::heddle::plan::PackedWeight toPlan() const;
     /// The type of the state; `scale` is the element type of scales and zeros.
     ::mlir::RankedTensorType getStateType(::mlir::Type scale) const;
@@ -232,10 +233,11 @@ def NN_PortAttr : AttrDef<NN_Dialect, "Port"> {
     }]>
   ];
   let extraClassDeclaration = [{
-    /// The key of the value in files and messages: the name, or the role.
+    /// The key under which files and messages refer to the value: the port's
+    /// name or, if the port has no name, its role.
     ::llvm::StringRef getKey() const;
-    /// Whether the value has one entry for each row of the batch. Then it is
-    /// split into micro-batches and over data-parallel ranks.
+    /// Whether the value has one entry for each row of the batch. Such a value
+    /// is split into micro-batches and over data-parallel ranks.
     bool isOfBatch() const;
     /// Whether the value has the dimensions [..., rows, tokens]; other values
     /// of the batch have [..., rows].

@@ -22,15 +22,16 @@ class NN_Trait<string name> : NativeOpTrait<name> {
   let cppNamespace = "::heddle::nn";
 }
 
-/// A row-wise operation: a row of its domain (NN_PropertiesOp) is computed from
-/// the same row of those operands that have the domain's rows, and from the
-/// whole of all other operands. It can share a kernel with other row-wise
-/// operations of the same domain.
+/// A row-wise operation computes a row of its domain (NN_PropertiesOp) from two
+/// kinds of operands. Of operands that have the same rows as the domain, it
+/// reads only the same row. It may read all of the other operands. It can share
+/// a kernel with other row-wise operations of the same domain.
 def NN_Rowwise : NN_Trait<"Rowwise">;
 
-/// An element of a result is computed from the elements with the same index of
-/// those operands that have the result's shape, and from the whole of all other
-/// operands (scalars, the state of the random numbers).
+/// An element-wise operation computes an element of a result from two kinds of
+/// operands. Of operands that have the result's shape, it reads only the
+/// element with the same index. It may read all of the other operands, such as
+/// scalars and the state of the random numbers.
 def NN_Elementwise : TraitList<[NN_Trait<"Elementwise">, NN_Rowwise]>;
 
 /// The result for a token depends on other tokens of its sequence, as in

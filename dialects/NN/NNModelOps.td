@@ -128,8 +128,8 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     }
     /// Whether the state is derived by a cast of its parameter.
     bool isCopy() { return getRole() == StateRole::Derived && !getPacked(); }
-    /// The optimizer's name for the state, as `exp_avg`: the symbol without the
-    /// parameter's.
+    /// What the state is to the optimizer, such as `exp_avg`: the state's
+    /// symbol without the parameter's name before it.
     ::llvm::StringRef getQuantity();
   }];
 }

@@ -54,9 +54,9 @@ static LogicalResult verifyInit(Operation *op, Value init, Value output) {
   return op->emitOpError("init has another type than the output");
 }
 
-/// If `operand` or one of `sizes` is present, all must be. Together they say
-/// which shard of a larger tensor the operation works on; `what` names them in
-/// the message.
+/// `operand` and `sizes` together say which shard of a larger tensor the
+/// operation works on. Verifies that all of them are present or none is; `what`
+/// names them in the message.
 static LogicalResult verifyPart(Operation *op, Value operand,
                                 ArrayRef<IntegerAttr> sizes, StringRef what) {
   for (IntegerAttr size : sizes) {
@@ -371,7 +371,7 @@ static LogicalResult verifyTogether(Operation *op, ValueRange operands,
   return success();
 }
 
-/// Verifies what attention and its gradient have in common.
+/// Verifies the operands and attributes that attention and its gradient share.
 static LogicalResult verifyAttention(AttentionOpInterface op, Value output,
                                      Value lse) {
   int64_t heads = op.getHeads().getCount(), kv = op.getHeads().getKv();

@@ -63,8 +63,9 @@ def NN_Localize {
   }];
 }
 
-/// Those results of the operation stay f32 in every compute precision for whose
-/// index, `result`, the condition is true.
+/// Some results of the operation stay f32 in every compute precision.
+/// `condition` is a C++ expression that is true if the result with the index
+/// `result` stays f32.
 class NN_StaysF32<string condition = "true"> {
   string declaration = "bool staysF32(unsigned result) { return " # condition #
                        "; }\n";
@@ -75,7 +76,8 @@ def NN_LinearInEach {
   string declaration = "bool isLinearIn(::mlir::OpOperand &) { return true; }\n";
 }
 
-/// The operation can add its sum to the operand `init`.
+/// The result of the operation is a sum, which the operation can add to the
+/// optional operand `init`.
 def NN_SumsOntoInit {
   string declaration = [{
     ::llvm::SmallVector<::heddle::nn::Init> getSums() {
@@ -84,17 +86,20 @@ def NN_SumsOntoInit {
   }];
 }
 
-/// The operation counts for model FLOPs utilization (NN_CostOp).
+/// The operation overrides getModelFlops of NN_CostOp, because its
+/// floating-point operations count for model FLOPs utilization.
 def NN_ModelFlops {
   string declaration = "double getModelFlops();\n";
 }
 
-/// The operation does not read or write all bytes of some operand or result.
+/// The operation overrides getBytesOf of NN_CostOp, because it reads or writes
+/// only a part of some operand or result.
 def NN_BytesOf {
   string declaration = "double getBytesOf(::mlir::Value value);\n";
 }
 
-/// The rows of a row-wise operation are those of the first operand.
+/// The rows that a row-wise operation computes one by one (its domain,
+/// NN_PropertiesOp) are the rows of its first operand.
 def NN_DomainOfFirst {
   string declaration = [{
     ::llvm::ArrayRef<int64_t> getDomain() {

@@ -62,12 +62,12 @@ def NN_PackedLinearOp : NN_NonDifferentiableOp<"packed_linear",
   let extraClassDeclaration = !strconcat([{
     /// The number of outputs in a panel.
     static constexpr int64_t panelWidth = 32;
-    /// The number of the weight's values in a word of 32 bits.
+    /// How many elements of the weight are in a packed word of 32 bits.
     int64_t getPerWord();
     int64_t getInputs();
     int64_t getOutputs();
-    /// The number of groups that the inputs are cut into; 0: the weight has
-    /// floats.
+    /// The number of groups of inputs, each of which has its own scale; 0: the
+    /// weight has floats and no scales.
     int64_t getGroups();
   }], NN_ModelFlops.declaration);
 }

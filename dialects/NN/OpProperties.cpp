@@ -29,13 +29,14 @@ SmallVector<Tie> heddle::nn::tiesOfInits(Operation *op) {
   return ties;
 }
 
-// Add in place if the left operand is a state and the sum is its new value.
+// Computes the sum in place of the left operand if this operand is a state and
+// the sum is its new value. The state then needs no second buffer.
 SmallVector<Tie> AddOp::getTies() {
   return {{getOutput(), getLhs(), Tie::Worth::OfState}};
 }
 
-// Logits are the largest activation of a model, so memory must not hold them
-// and their gradient at the same time.
+// Computes the gradient of the logits in place of the logits. Logits are the
+// largest activation of a model, so memory must not hold both at the same time.
 SmallVector<Tie> CrossEntropyGradOp::getTies() {
   return {{getOutput(), getLogits(), Tie::Worth::OfComputed}};
 }

@@ -37,8 +37,8 @@ struct Init {
   mlir::Value result;
 };
 
-/// All sums that the operation computes, with or without an operand to which
-/// they are added.
+/// All sums that the operation computes, including those that it adds to no
+/// operand.
 llvm::SmallVector<Init> sumsOf(mlir::Operation *op);
 /// The sums that the operation computes and adds to an operand.
 llvm::SmallVector<Init> initsOf(mlir::Operation *op);
@@ -57,7 +57,8 @@ struct Tie {
   Worth worth = Worth::Always;
 };
 
-/// A tie for each of the operation's sums that is added to an operand.
+/// The ties for an operation that adds sums to operands: each sum may be
+/// computed in place of the operand to which it is added.
 llvm::SmallVector<Tie> tiesOfInits(mlir::Operation *op);
 
 } // namespace heddle::nn

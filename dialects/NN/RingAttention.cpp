@@ -47,8 +47,8 @@ public:
     return parts;
   }
 
-  /// The placement of one ring step: the same heads, and `shards` shards of the
-  /// sequence.
+  /// The placement attribute of the attention of one ring step. Heads are split
+  /// as before; the sequence has `shards` shards.
   nn::PlacementAttr placement(nn::AttentionOpInterface attention) {
     return nn::PlacementAttr::get(builder.getContext(), attention.getParts(),
                                   shards, /*ring=*/false);
@@ -101,7 +101,8 @@ void heddle::nn::makeRingAttention(nn::AttentionOp op, ArrayAttr axes,
       output = b.create<nn::AttentionJoinOp>(op.getLoc(), output.getType(),
                                              output, lse, part.getOutput(),
                                              part.getLse(), ArrayAttr());
-      // Skip the last log-sum-exp in inference: only gradients read it.
+      // The log-sum-exp over all ring steps is read only by gradients, so do
+      // not compute it in inference.
       if (step + 1 < shards || !op.getLse().use_empty())
         lse = b.create<nn::LogAddExpOp>(op.getLoc(), lse.getType(), lse,
                                         part.getLse(), ArrayAttr());

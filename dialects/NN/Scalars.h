@@ -34,8 +34,8 @@ public:
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
 };
 
-/// The argument of a rule for derivatives: a scalar operation, and the gradient
-/// of its result. The rule builds operations with `s`.
+/// The argument of `ScalarOp::derivative`: a scalar operation, the gradient of
+/// its result, and the builder `s` with which the derivative is built.
 struct ScalarAdjoint {
   Scalars &s;
   mlir::Operation *op;
@@ -82,9 +82,9 @@ llvm::SmallVector<unsigned> buildScalarGradient(mlir::Block &function,
 /// arguments.
 bool areEqualFunctions(mlir::Block &a, mlir::Block &b);
 
-/// Builds the body of the function `name` of the table. With the suffix
-/// `_grad`: the derivative of a function with respect to all of its arguments.
-/// Fails if there is no such function.
+/// Builds the body of the named function `name`, such as `gelu`. A name with
+/// the suffix `_grad`, such as `gelu_grad`, is the derivative of the function
+/// with respect to all of its arguments. Fails if there is no such function.
 mlir::LogicalResult buildFunction(llvm::StringRef name, mlir::Location loc,
                                   mlir::Region &body);
 

@@ -35,8 +35,8 @@ static std::string rowsOf(Value value) {
 }
 static std::string rows(Value value, char last) { return rowsOf(value) + last; }
 
-/// The rule of an operation whose operands and results have the same shape and
-/// sharding.
+/// The sharding rule of an element-wise operation: all operands and results
+/// have the same shape and must have the same sharding.
 static ShardingRule elementwise(Operation *op) {
   std::string letters = leadingLetters(rank(op->getResult(0)));
   SmallVector<std::string> operands;
@@ -59,8 +59,8 @@ ShardingRule EmbeddingGradOp::getShardingRule() {
 ShardingRule PositionsOp::getShardingRule() {
   return buildRule(*this, {}, {leadingLetters(rank(getOutput()))});
 }
-// The last dimensions cannot be split, because an output feature may come from
-// any input feature of the row.
+// Ranks cannot split the last dimensions, because an output feature may be a
+// copy of any input feature of the row.
 ShardingRule ReorderOp::getShardingRule() {
   std::string lead = rowsOf(getInput());
   return buildRule(*this, {lead + "i", "o"}, {lead + "o"}, "i");
@@ -75,7 +75,7 @@ ShardingRule DropoutOp::getShardingRule() {
   std::string letters = leadingLetters(rank(getInput()));
   return buildRule(*this, {letters, "z"}, {letters}, "z");
 }
-// All dimensions but the sliced one can be split.
+// Ranks can split all dimensions but the one that is sliced.
 ShardingRule SliceOp::getShardingRule() {
   std::string in = leadingLetters(rank(getInput())), out = in;
   out[getDim()] = 'y';
@@ -281,8 +281,9 @@ ShardingRule SquareSumsOp::getShardingRule() {
   return buildRule(*this, {letters}, {"b"}, "b");
 }
 ShardingRule GlobalNormOp::getShardingRule() {
-  // There may be more inputs than letters, so create the factors directly, one
-  // for each dimension of each input.
+  // `buildRule` names factors by letters, and there may be more dimensions than
+  // letters. So create the factors directly, one for each dimension of each
+  // input.
   ShardingRule rule;
   for (Value input : getInputs()) {
     auto &dims = rule.operands.emplace_back();

@@ -112,7 +112,8 @@ static constexpr std::pair<StringLiteral, Kind> functions[] = {
 
 static SourceAttr parseSource(AsmParser &parser);
 
-/// Parses the arguments `(numbers, expressions)` of the function `function`.
+/// Parses the arguments of the source function `function`, such as `slice`:
+/// first its integers, then the expressions to which it is applied.
 static SourceAttr parseArguments(AsmParser &parser, SMLoc place,
                                  StringRef function) {
   SmallVector<int64_t> numbers;
