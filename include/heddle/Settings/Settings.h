@@ -25,8 +25,8 @@
 
 namespace heddle::config {
 
-/// The words for an enum's values, in their order. "" means that the setting is
-/// not written.
+/// The words by which users name the values of an enum, in the order of the
+/// values. If the word is "", the setting is not written.
 template <typename E> struct Words;
 
 enum class Precision { FP32, BF16 };
@@ -75,7 +75,7 @@ template <> struct Words<PipelineSchedule> {
   static constexpr std::array all = {"gpipe", "1f1b", "interleaved", "zb-h1"};
 };
 
-/// How attention works on a split sequence.
+/// How attention works if ranks split the sequence.
 enum class Context { Ulysses, Ring };
 template <> struct Words<Context> {
   static constexpr std::array all = {"ulysses", "ring"};
@@ -87,8 +87,8 @@ template <> struct Words<Collectives> {
 };
 
 /// A row of `targetTable`: facts about a target that settings, passes and the
-/// driver need. The back end, which makes the code, is a `codegen::Target`. The
-/// defaults are the facts of x86-64.
+/// driver need. The back end, which generates the code, is a `codegen::Target`
+/// instead. The defaults of the fields are the facts of x86-64.
 struct TargetFacts {
   /// Whether kernels are functions for the host's cores, which a process can
   /// call.
@@ -101,17 +101,19 @@ struct TargetFacts {
   bool hasScratchPerThread = true;
   /// Alignment in bytes of every buffer of the plan.
   int64_t bufferAlignment = 64;
-  /// Alignment in bytes of a kernel's operands, which its widest access needs.
+  /// The alignment of a kernel's operands, in bytes: the width of its widest
+  /// access.
   int64_t operandAlignment = 1;
   /// Whether the device runs a step as one graph. Each transfer then ends in
   /// the step that starts it.
   bool stepIsGraph = false;
   /// The default of `--collectives`.
   Collectives collectives = Collectives::Fixed;
-  /// Whether `--collectives library` is NCCL. NCCL has its own staging memory,
-  /// and pairs the sends and receives of two ranks in their order.
+  /// Whether `--collectives library` means NCCL. NCCL has its own staging
+  /// memory, and pairs the sends and receives of two ranks in their order.
   bool libraryIsNccl = false;
-  /// Whether `--gemm` and `--matmul` choose how matrices are multiplied.
+  /// Whether the settings `--gemm` and `--matmul` may be used. They choose how
+  /// matrices are multiplied.
   bool hasGemmSettings = false;
   /// Whether programs with a cache of keys and values can be compiled.
   bool hasServing = true;
@@ -141,7 +143,8 @@ constexpr const TargetFacts &factsOf(Target target) {
   return targetTable[static_cast<size_t>(target)];
 }
 
-/// The type in which gradients are communicated; None: the type of --precision.
+/// The type in which gradients are communicated. With None it is the type of
+/// --precision.
 enum class CommunicationType { None, FP32, BF16, FP16 };
 template <> struct Words<CommunicationType> {
   static constexpr std::array all = {"", "fp32", "bf16", "fp16"};
@@ -152,7 +155,7 @@ template <> struct Words<Optimizer> {
   static constexpr std::array all = {"AdamW", "Adam", "Lion", "Lamb"};
 };
 
-/// Learning-rate schedules, by DeepSpeed's names.
+/// Learning-rate schedules, under the names that DeepSpeed gives them.
 enum class Scheduler {
   None,
   WarmupLR,
@@ -167,8 +170,8 @@ template <> struct Words<Scheduler> {
       "OneCycle", "LRRangeTest"};
 };
 
-/// What the labels of a batch are. OfModel: as the model family or the module
-/// says.
+/// What the labels of a batch are. With OfModel the model family or the module
+/// says it.
 enum class Objective { OfModel, Causal, MaskedToken };
 template <> struct Words<Objective> {
   static constexpr std::array all = {"", "causal", "mlm"};
@@ -180,7 +183,8 @@ template <> struct Words<Mode> {
   static constexpr std::array all = {"train", "serve", "encode"};
 };
 
-/// The type of keys and values in the cache. OfModel: the type of --precision.
+/// The type of keys and values in the cache. With OfModel it is the type of
+/// --precision.
 enum class CacheType { OfModel, FP32, BF16, Int8 };
 template <> struct Words<CacheType> {
   static constexpr std::array all = {"", "fp32", "bf16", "int8"};
@@ -193,9 +197,10 @@ template <> struct Words<Quantize> {
   static constexpr std::array all = {"none", "int8", "int4"};
 };
 
-/// Which operations may share a kernel. None: no two. Generic: element-wise and
-/// row-wise operations. Deep: also matrix products with the operations before
-/// and after them, and writes to the cache.
+/// Which operations may share a kernel. With None no two operations share one.
+/// With Generic element-wise and row-wise operations may. With Deep matrix
+/// products may share a kernel with the operations before and after them, and
+/// writes to the cache may share one too.
 enum class Fusion { None, Generic, Deep };
 template <> struct Words<Fusion> {
   static constexpr std::array all = {"none", "generic", "deep"};
@@ -208,12 +213,13 @@ template <> struct Words<QuantizeActivations> {
   static constexpr std::array all = {"none", "int8", "auto"};
 };
 
-/// The word for an enum's value.
+/// Returns the word by which users name an enum's value.
 template <typename E> const char *wordOf(E value) {
   return Words<E>::all[static_cast<size_t>(value)];
 }
 
-/// The value for a word; nothing when the word is unknown.
+/// Returns the value of an enum that the word names, or nullopt if the word is
+/// unknown.
 template <typename E> std::optional<E> parseWord(const std::string &word) {
   for (size_t i = 0; i < Words<E>::all.size(); ++i)
     if (word == Words<E>::all[i])
@@ -221,7 +227,7 @@ template <typename E> std::optional<E> parseWord(const std::string &word) {
   return std::nullopt;
 }
 
-/// Ranges that rows of Settings.def name.
+/// The ranges of values that the rows of Settings.def use.
 struct Range : io::ValueRange {
   static io::ValueRange any() { return matching("", nullptr); }
   template <typename E> static io::ValueRange wordsOf() {
@@ -240,11 +246,11 @@ struct Settings {
 #include "heddle/Settings/Settings.def"
 };
 
-/// The value of any setting. Enums are represented by their words.
+/// The value of any setting. The value of an enum is represented by its word.
 using SettingValue =
     std::variant<int64_t, double, bool, std::string, std::vector<std::string>>;
 
-/// The value of a field.
+/// Converts the value of a field of `Settings` to a SettingValue.
 template <typename T> SettingValue toSettingValue(const T &field) {
   if constexpr (std::is_enum_v<T>)
     return std::string(wordOf(field));
@@ -252,8 +258,8 @@ template <typename T> SettingValue toSettingValue(const T &field) {
     return field;
 }
 
-/// Sets a field to a value of the field's type. False when the value is an
-/// unknown word.
+/// Sets a field of `Settings` to a value. Returns false if the field is an enum
+/// and the value is an unknown word.
 template <typename T> bool setFromValue(T &field, const SettingValue &value) {
   if constexpr (std::is_enum_v<T>) {
     std::optional<T> parsed = parseWord<T>(std::get<std::string>(value));
@@ -265,20 +271,21 @@ template <typename T> bool setFromValue(T &field, const SettingValue &value) {
   }
 }
 
-/// The part of a row of Settings.def that concerns values.
+/// The part of a row of Settings.def that is about the setting's value: its
+/// names, its range, and how it is read and set.
 struct Setting {
   std::string key;  ///< The name that users see.
   std::string path; ///< Where the strategy attribute has it.
   io::ValueRange range;
   SettingValue (*get)(const Settings &);
-  /// Returns false when the value is an unknown word.
+  /// Sets the value. Returns false if the value is an unknown word.
   bool (*set)(Settings &, const SettingValue &);
 
-  /// The parts of `path` before and after the dot. At the top level the section
-  /// is "".
+  /// `section` and `name` are the parts of `path` before and after the dot. If
+  /// `path` has no dot, the section is "".
   std::string section() const;
   std::string name() const;
-  /// Whether the value is in range.
+  /// Whether the value of this setting in `settings` is in range.
   bool holds(const Settings &settings) const;
 };
 
