@@ -41,7 +41,8 @@ static void complain(const std::string &message) {
   std::fprintf(stderr, "heddle emulate: cuBLASLt: %s\n", message.c_str());
 }
 
-/// The number after `name:` in HEDDLE_EMULATE_FAULT; -1 if it is not there.
+/// The number that follows `name:` in HEDDLE_EMULATE_FAULT. -1 if the variable
+/// does not contain `name:`.
 static int64_t faultNumber(const char *name) {
   const char *fault = std::getenv("HEDDLE_EMULATE_FAULT");
   size_t length = std::strlen(name);
@@ -80,7 +81,8 @@ Status cublaslt::cublasLtMatmulDescDestroy(Desc desc) {
   return Success;
 }
 
-/// Reads an attribute, whose size must be right.
+/// Reads the value of an attribute into `target`. Fails if `bytes`, the size
+/// that the caller gives, is not the size of the attribute.
 template <typename T>
 static Status take(T &target, const void *value, size_t bytes) {
   if (bytes != sizeof(T))
@@ -157,8 +159,9 @@ Status cublaslt::cublasLtMatmulPreferenceSetAttribute(
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Bytes of workspace of an algorithm that splits k, and adds partial sums; 0
-/// if k is short.
+/// Returns how many bytes of workspace an algorithm needs that splits k into
+/// parts and adds the partial sums. 0 if k is too short to be split, or if the
+/// bytes are more than `most`.
 static uint64_t workspaceOf(const Product &product, uint64_t most) {
   uint64_t k = product.desc.transA == AsIs ? product.a.columns : product.a.rows;
   uint64_t parts = 2 * 4 * product.d.rows * product.d.columns;
@@ -219,7 +222,8 @@ struct QueuedProduct {
   /// The buffers that the product reads and writes, in the order of `add`
   /// calls.
   std::vector<cuda::EmulatedAccess> accesses;
-  /// Indices in `accesses`; -1: the product has no such buffer.
+  /// Indices into `accesses` of the buffers of the product. -1 if the product
+  /// has no such buffer.
   int c = -1, bias = -1, aux = -1, workspace = -1;
 
   int add(const void *address, size_t bytes, bool writes) {
@@ -235,7 +239,7 @@ struct QueuedProduct {
 
 static void run(void *data) {
   const QueuedProduct &queued = *static_cast<QueuedProduct *>(data);
-  // The product leaves undefined bytes in the workspace.
+  // A product leaves undefined bytes in its workspace.
   if (queued.workspace >= 0)
     std::memset(queued.bufferOf(queued.workspace), 0xff,
                 queued.accesses[queued.workspace].bytes);

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Computes a product. Sums are in f32, in the order of k. Threads compute
-// ranges of the result's columns, a block of columns and a packed panel of rows
-// of a at a time.
+// Computes a product d = a * b. Sums are in f32, in the order of k. Threads
+// compute ranges of the result's columns. A thread multiplies a block of
+// columns of b with a packed panel of rows of a at a time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,7 +51,7 @@ static void store(char *data, DataType type, int64_t index, float value) {
     std::memcpy(data + index * 4, &value, 4);
     return;
   }
-  // Round to nearest even.
+  // Round the f32 to bf16, to nearest even.
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   uint16_t half = std::isnan(value)
@@ -84,7 +84,8 @@ static float geluTanhGrad(float x) {
   return float(0.5 * (1 + t) + 0.5 * x * (1 - t * t) * du);
 }
 
-/// sums[j][i] = the sum over k of panel[k][i] * columns[j][k].
+/// Multiplies a panel of rows of a with a block of columns of b: sums[j][i] is
+/// the sum over k of panel[k][i] * columns[j][k].
 __attribute__((target_clones("avx512f", "arch=haswell", "default"))) static void
 multiplyBlock(const float *panel, const float *columns, int64_t k,
               float (*sums)[panelRows]) {
@@ -145,7 +146,8 @@ private:
     return product.desc.compute == Compute32FFastTf32 ? toTf32(value) : value;
   }
 
-  /// Packs a panel of rows of a, contiguous for each element of k.
+  /// Copies a panel of rows of a, so that its elements with the same k are
+  /// contiguous.
   void packPanel(int64_t panel) {
     float *target = packed.data() + panel * k * panelRows;
     int64_t first = panel * panelRows;
@@ -175,7 +177,8 @@ private:
     }
   }
 
-  /// Sums a row of a, or a column of b, over k: the bias gradient.
+  /// Sums row `number` of a, or column `number` of b, over k. This is the
+  /// gradient of the bias.
   void sumFactor(int64_t number) const {
     const DescData &desc = product.desc;
     float sum = 0;

@@ -21,11 +21,12 @@
 
 namespace heddle::rt::cuda {
 
-/// A vector clock: for each stream, by number, how many of its commands come
-/// before a point.
+/// A vector clock, which describes a point in time: for each stream (by its
+/// index), how many commands of this stream come before the point.
 using Clock = std::vector<uint64_t>;
 
-/// Extends `clock` to everything that comes before `clock` or `other`.
+/// Extends `clock` so that everything that comes before `other` comes before
+/// `clock` too.
 inline void join(Clock &clock, const Clock &other) {
   if (clock.size() < other.size())
     clock.resize(other.size());
@@ -47,12 +48,13 @@ struct Command {
   emulator::AccessedRanges memory;
   /// Executes the command, and may add to `memory`. Throws a Fault.
   std::function<void(emulator::AccessedRanges &memory)> run;
-  /// For commands that wait for other processes. `begin` is called once, when
-  /// all commands before it are done; then `isReady` is called until it returns
-  /// true, and `run` may be called.
+  /// Only set for commands that wait for other processes. When all commands
+  /// before this one are done, `begin` is called once. Then `isReady` is called
+  /// until it returns true. Only then may `run` be called.
   std::function<void()> begin;
   std::function<bool()> isReady;
-  /// The command and everything that comes before it.
+  /// A vector clock that includes the command itself and everything that comes
+  /// before it.
   Clock clock;
 };
 

@@ -23,7 +23,8 @@ using namespace heddle::rt::cuda;
 thread_local ContextData *cuda::current = nullptr;
 
 DriverState &DriverState::get() {
-  // Never destroyed: a program may call the driver while it exits.
+  // The driver's state is never destroyed, because a program may call the
+  // driver while it exits.
   static auto *state = new DriverState();
   return *state;
 }
@@ -50,7 +51,7 @@ Result cuda::inContext(const std::function<Result(ContextData &)> &work,
     ContextData *context = current;
     if (!context)
       return InvalidContext;
-    // The context may have been destroyed.
+    // The context that a thread uses may have been destroyed by another thread.
     bool isAlive = false;
     for (const auto &[device, other] : state.contexts)
       isAlive |= other.get() == context;

@@ -49,7 +49,7 @@ struct ContextData {
   const Settings settings;
   Memory memory;
   Timeline timeline;
-  /// Handles of objects that exist.
+  /// Handles of objects that exist. Handles of destroyed objects are errors.
   std::set<StreamHandle> streams;
   std::map<EventHandle, std::unique_ptr<EventData>> events;
   std::map<Module, std::unique_ptr<ModuleData>> modules;
@@ -63,25 +63,27 @@ struct ContextData {
   int64_t sentBytes = 0;                 ///< Bytes sent to other processes.
   int64_t exchanges = 0; ///< Exchanges with other processes that began.
   int64_t graphLaunches = 0;
-  /// How often the host has waited for the graph that was launched last.
+  /// How often the host has waited for the graph that was launched last, since
+  /// its launch.
   int64_t lastWaits = 0;
   std::chrono::steady_clock::time_point lastCall;
   std::map<std::string, int64_t> calls; ///< Number of calls of each function.
-  /// Counters of each kernel's launches; only filled with
-  /// HEDDLE_EMULATE_COUNTS.
+  /// Counters of each kernel's launches. They are only kept if
+  /// HEDDLE_EMULATE_COUNTS is set.
   std::map<std::string, emulator::Counters> kernels;
   Result fault = Success; ///< Once set, every call returns it.
 
-  /// Counts a wait of the host in `lastWaits`. It is for work that was
-  /// submitted when `graphs` graphs had been launched.
+  /// Counts a wait of the host in `lastWaits`, if the host waits for the last
+  /// launch of a graph. `graphs` is the number of graphs that had been launched
+  /// when the awaited work was submitted.
   void countWait(int64_t graphs) {
     lastWaits += graphs > 0 && graphs == graphLaunches;
   }
-  /// Kills or stops this process if HEDDLE_EMULATE_FAULT says so for this
-  /// event.
+  /// Kills or stops this process if HEDDLE_EMULATE_FAULT asks for it at event
+  /// `number` of the kind `event`.
   void befall(const char *event, int64_t number) const;
-  /// Writes the counts as JSON to the file that HEDDLE_EMULATE_COUNTS names;
-  /// for device N > 0, to the file with ".N" appended.
+  /// Writes the counts as JSON to the file that HEDDLE_EMULATE_COUNTS names.
+  /// For a device N > 0, ".N" is appended to the name.
   void writeCounts() const;
   bool captures(const StreamData &stream) const {
     return capture && capture->captures(const_cast<StreamHandle>(&stream));
@@ -108,10 +110,12 @@ struct DriverState {
 
 /// Runs `work` for a call that needs no context.
 Result inDriver(const std::function<Result(DriverState &)> &work);
-/// Counts a call, and runs `work` on this thread's current context.
+/// Counts a call of a driver function, and runs `work` on this thread's current
+/// context.
 Result inContext(const std::function<Result(ContextData &)> &work,
                  const char *call = __builtin_FUNCTION());
-/// As inContext, for a call on a stream; null is the default stream.
+/// Does the same as inContext for a call on a stream. If `stream` is null, it
+/// is the default stream.
 Result inStream(StreamHandle stream,
                 const std::function<Result(ContextData &, StreamData &)> &work,
                 const char *call = __builtin_FUNCTION());

@@ -121,8 +121,8 @@ Result cuda::cuDriverGetVersion(int *version) {
   return read;
 }
 
-/// Looks up a function by the name without a version suffix, as
-/// cuGetProcAddress does.
+/// Looks up a function of the driver by its name without a version suffix, as
+/// cuGetProcAddress of the real driver does.
 Result cuda::cuGetProcAddress_v2(const char *name, void **address, int version,
                                  uint64_t, ProcAddressResult *found) {
   std::string_view wanted = name;

@@ -44,7 +44,8 @@ void Capture::wait(StreamHandle stream, EventHandle event) {
 }
 
 bool Capture::isJoined() const {
-  // For each lane, how many nodes of every lane come before its next node.
+  // For each lane (a captured stream), how many nodes of each lane come before
+  // the lane's next node.
   std::vector<Clock> clocks(graph.lanes, Clock(graph.lanes));
   std::vector<Clock> recorded(graph.points);
   for (const GraphData::Node &node : graph.nodes) {

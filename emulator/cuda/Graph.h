@@ -32,15 +32,17 @@ struct GraphData {
   size_t lanes = 0, points = 0;
 };
 
-/// The data of a CUgraphExec. Each lane is a stream that belongs to the graph,
-/// so that two launches run one after the other.
+/// The data of a CUgraphExec. Each lane (a captured stream) becomes a stream
+/// that belongs to the graph, so that two launches of the graph run one after
+/// the other.
 struct GraphExecData {
   GraphData graph;
   std::vector<StreamData *> lanes;
 
   GraphExecData(GraphData given, Timeline &timeline);
-  /// Submits all commands. They run after the commands that `stream` has
-  /// already got, and before those that it gets later.
+  /// Submits all commands of the graph. They run after the commands that
+  /// `stream` already has, and before commands that are submitted to `stream`
+  /// later.
   void launch(Timeline &timeline, StreamData &stream);
 };
 
@@ -55,12 +57,13 @@ public:
 
   void add(StreamHandle stream, Command command);
   void record(StreamHandle stream, EventHandle event);
-  /// Lets a captured stream wait for an event. A stream that waits for an event
-  /// of the capture joins it.
+  /// Lets a captured stream wait for an event. If the event was recorded during
+  /// the capture, a stream that is not captured yet joins the capture.
   void wait(StreamHandle stream, EventHandle event);
   /// Called when an event is recorded outside of the capture.
   void forget(EventHandle event) { points.erase(event); }
-  /// Whether all captured commands come before the end of the first stream.
+  /// Whether all captured commands come before the end of the stream on which
+  /// the capture began.
   bool isJoined() const;
   GraphData take() { return std::move(graph); }
 

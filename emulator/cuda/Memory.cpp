@@ -18,7 +18,8 @@
 
 using namespace heddle::rt::cuda;
 
-/// Addresses are aligned to this and no more, since a driver promises no more.
+/// Addresses are aligned to this many bytes and no more, because a driver
+/// promises no more.
 static constexpr size_t alignment = 256;
 /// GPU memory that a context itself occupies.
 static constexpr size_t contextBytes = size_t(512) << 20;

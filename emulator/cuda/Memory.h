@@ -18,9 +18,10 @@
 
 namespace heddle::rt::cuda {
 
-/// The allocations of cuMemAlloc and cuMemHostAlloc. The host cannot access
-/// addresses of GPU memory, so a program that dereferences one crashes; the
-/// bytes are in another mapping. New memory is filled with NaN.
+/// The allocations of cuMemAlloc and cuMemHostAlloc. A program that
+/// dereferences an address of GPU memory crashes, because the address is not
+/// accessible. The bytes are in another mapping, which the emulator uses. New
+/// memory is filled with NaN.
 class Memory {
 public:
   explicit Memory(const Settings &settings) : settings(settings) {}
@@ -28,12 +29,15 @@ public:
   Memory &operator=(const Memory &) = delete;
   ~Memory();
 
-  /// Returns an address; 0 if there is not enough memory.
+  /// Allocates memory and returns its address, or 0 if there is not enough
+  /// memory.
   DevicePointer allocate(size_t bytes, bool onHost);
-  /// False if no allocation of that kind begins at `address`.
+  /// Frees an allocation. Returns false if no allocation of that kind begins at
+  /// `address`.
   bool release(DevicePointer address, bool onHost);
 
-  /// The bytes of a range; null if it is not inside one allocation.
+  /// Returns a pointer to the bytes of a range, or null if the range is not
+  /// inside one allocation.
   char *at(DevicePointer address, size_t bytes) const;
   /// Whether `address` is in GPU memory.
   bool isOnGpu(DevicePointer address) const;
@@ -42,7 +46,7 @@ public:
 
   size_t total() const;
   size_t free() const;
-  /// Allocated bytes of GPU memory.
+  /// The number of bytes of GPU memory that are allocated.
   size_t usedBytes() const { return used; }
   /// The allocations, for the machine that runs kernels.
   const emulator::GlobalMemory &global() const { return known; }

@@ -36,7 +36,7 @@ static Result allocate(DevicePointer *address, size_t bytes, bool onHost,
   return inContext(work, call);
 }
 
-/// Freeing memory waits for all commands that may use it.
+/// Frees memory. First waits for all commands that may use the memory.
 static Result release(DevicePointer address, bool onHost,
                       const char *call = __builtin_FUNCTION()) {
   auto work = [&](ContextData &context) {
@@ -97,8 +97,9 @@ namespace {
 enum class CopySide { Gpu, Host, Either };
 } // namespace
 
-/// The bytes of one side of a copy; null if the memory is of the wrong kind.
-/// Host memory that the driver did not allocate is accepted as it is.
+/// Returns the bytes of the source or target of a copy, or null if the memory
+/// is of the wrong kind. Any address in host memory that the driver did not
+/// allocate is accepted.
 static char *bytesOf(const ContextData &context, DevicePointer address,
                      size_t bytes, CopySide side) {
   bool isKnown = context.memory.isKnown(address);

@@ -59,8 +59,8 @@ static Result load(Module *module, const char *text, std::string &error,
                       "ELF",
                       4))
       return NoBinaryForGpu;
-    // Checked first, since a newer PTX version may have syntax that the parser
-    // does not know.
+    // Check the PTX version first, because a newer version may have syntax that
+    // the parser does not know.
     if (versionOf(text) > newestPtx(context.settings.driver))
       return UnsupportedPtxVersion;
     auto made = std::make_unique<ModuleData>();
@@ -198,7 +198,7 @@ struct QueuedLaunch {
 };
 } // namespace
 
-/// Returns the errors that HEDDLE_EMULATE_FAULT asks for.
+/// Throws the error that HEDDLE_EMULATE_FAULT asks for at this launch, if any.
 static void loseDevice(const Settings &settings, int64_t launch) {
   if (settings.faultAt != launch)
     return;

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Keeps the last accesses of each byte range in an ordered map.
+// Finds races between commands of streams. Keeps the last accesses of each
+// range of bytes in an ordered map.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +16,8 @@
 using namespace heddle::rt;
 using namespace heddle::rt::cuda;
 
-/// Whether a command, given by its stream and number, comes before `clock`.
+/// Whether command `number` of the stream `stream` comes before the point in
+/// time `clock`.
 static bool isBefore(size_t stream, uint64_t number, const Clock &clock) {
   return stream < clock.size() && clock[stream] >= number;
 }
@@ -27,7 +29,8 @@ static std::string hex(uint64_t value) {
   return text;
 }
 
-/// Throws if an earlier command is unordered with the one that is added.
+/// Throws if nothing orders the command `earlier`, which was executed before,
+/// and `command`, which is added.
 template <class Completed>
 static void require(const Completed &earlier, const char *did, uint64_t address,
                     const Command &command, const char *does) {

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compares the bytes that each executed command accesses with earlier accesses.
+// Finds races between commands of streams, by comparing the bytes that each
+// executed command accesses with the accesses of earlier commands.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,15 +19,16 @@
 
 namespace heddle::rt::cuda {
 
-/// The last writer and readers of each byte. Reports two commands that access
-/// the same byte, at least one of them writing, if nothing orders them: a GPU
-/// may execute them in either order.
+/// The last writer and readers of each byte. Two commands that access the same
+/// byte are reported if at least one of them writes it and nothing orders the
+/// commands. A GPU may execute such commands in either order.
 class RaceDetector {
 public:
-  /// Records the accesses of an executed command. Throws a Fault that names it
-  /// and the other command of a race.
+  /// Records the accesses of an executed command. If the command races with an
+  /// earlier one, throws a Fault that names both commands.
   void add(const Command &command, size_t stream);
-  /// Forgets accesses that come before every command that is still to be added.
+  /// Forgets all accesses that come before `floor`. Every command that is added
+  /// later must come after these accesses.
   void forgetBefore(const Clock &floor);
   /// Whether there are so many segments that forgetBefore is worth its time.
   bool isLong() const { return segments.size() >= most; }
@@ -40,7 +42,7 @@ private:
     uint64_t number = 0; ///< Number in its stream.
     std::shared_ptr<const std::string> name;
   };
-  /// A range of bytes that the same commands accessed.
+  /// A range of bytes whose last accesses are by the same commands.
   struct Segment {
     uint64_t end = 0;
     CompletedCommand writer;               ///< Without a name: no writer.
@@ -48,7 +50,8 @@ private:
   };
   using Segments = std::map<uint64_t, Segment>;
 
-  /// Splits the segment that contains `address`, so that one begins there.
+  /// Splits the segment that contains `address`, so that a segment begins at
+  /// `address`.
   Segments::iterator split(uint64_t address);
   void read(emulator::ByteRange range, const Command &command,
             const CompletedCommand &mark);

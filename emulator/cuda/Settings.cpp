@@ -29,7 +29,7 @@ static const Chip chips[] = {
 
 static constexpr int64_t mostDevices = 1024;
 
-/// The number in `text`, or -1.
+/// Converts `text` to a number. Returns -1 if it is not a number.
 static int64_t numberIn(std::string_view text) {
   int64_t value = -1;
   const char *end = text.data() + text.size();
@@ -51,7 +51,9 @@ static void readOrder(std::string_view text, Settings &settings) {
         std::string(text) + "'";
 }
 
-/// Reads a signal such as "kill:cuMemAlloc_v2:3" or "stop:kernel:20".
+/// Reads which signal the process gets at which event. For example,
+/// "kill:cuMemAlloc_v2:3" is SIGKILL at call 3 of that function, and
+/// "stop:kernel:20" is SIGSTOP at launch 20. Both are counted from 0.
 static bool readSignal(std::string_view text, Settings &settings) {
   size_t first = text.find(':'), last = text.rfind(':');
   std::string_view kind = text.substr(0, first);
@@ -90,7 +92,7 @@ static void readFault(std::string_view text, Settings &settings) {
         std::string(text) + "'";
 }
 
-/// From the release notes of the PTX ISA.
+/// The versions are from the release notes of the PTX ISA.
 int cuda::newestPtx(int version) {
   constexpr std::pair<int, int> all[] = {{11040, 74}, {12000, 80}, {12010, 81},
                                          {12020, 82}, {12030, 83}, {12040, 84},
@@ -102,7 +104,8 @@ int cuda::newestPtx(int version) {
   return 0;
 }
 
-/// The version in `text`, 12040 for "12.4"; -1 if it is not a version.
+/// Converts a version of CUDA such as "12.4" to a number such as 12040. Returns
+/// -1 if `text` is not a version.
 static int versionIn(std::string_view text) {
   size_t point = text.find('.');
   if (point == text.npos)
@@ -113,8 +116,9 @@ static int versionIn(std::string_view text) {
   return isIn ? int(1000 * major + 10 * minor) : -1;
 }
 
-/// The number of ranks of a node in a list such as SLURM's "2(x3),1", which is
-/// for four nodes; -1 if the list does not say.
+/// Returns the number of ranks on node `node`, from a list of the ranks on each
+/// node in SLURM's notation. For example, "2(x3),1" says that three nodes have
+/// two ranks and the fourth has one. Returns -1 if the list does not say.
 static int64_t ranksOfNode(std::string_view list, int64_t node) {
   while (node >= 0 && !list.empty()) {
     std::string_view entry = list.substr(0, list.find(','));
@@ -132,8 +136,8 @@ static int64_t ranksOfNode(std::string_view list, int64_t node) {
   return -1;
 }
 
-/// The number of ranks that a launcher has started on this machine: one device
-/// for each.
+/// Returns the number of devices: one for each rank that a launcher has started
+/// on this machine.
 static int devicesForRanks() {
   for (const char *name :
        {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"})

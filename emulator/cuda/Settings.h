@@ -19,7 +19,7 @@
 
 namespace heddle::rt::cuda {
 
-/// Attributes of a GPU, from NVIDIA's documentation.
+/// Attributes of a GPU model, from NVIDIA's documentation.
 struct Chip {
   const char *target; ///< As "sm_90".
   const char *name;
@@ -31,8 +31,9 @@ struct Chip {
   int busBits;
 };
 
-/// The newest PTX version, times ten, that a driver for this version of CUDA
-/// (12040 is 12.4) accepts; 0 if there is no such version.
+/// Returns the newest PTX version, times ten, that a driver for the CUDA
+/// version `cuda` accepts. `cuda` is 12040 for 12.4. Returns 0 if there is no
+/// such version.
 int newestPtx(int cuda);
 
 /// The values of HEDDLE_EMULATE and HEDDLE_EMULATE_CHIP, _DRIVER, _DEVICES,
@@ -45,7 +46,8 @@ struct Settings {
   };
   const Chip *chip = nullptr;
   int devices = 1;
-  /// The driver's version of CUDA. By default the lowest that Heddle supports.
+  /// The CUDA version of the emulated driver. By default it is the lowest that
+  /// Heddle supports.
   int driver = lowestCudaDriver;
   Order order = Order::Late;
   uint64_t seed = 0;
@@ -64,9 +66,11 @@ struct Settings {
   std::string signalAt;
   int64_t signalNumber = 0;
 
-  /// Throws a std::string with an error message for a wrong value.
+  /// Reads the settings from the environment. If a variable has a wrong value,
+  /// throws an error message as a std::string.
   static Settings fromEnvironment();
-  /// Options of the machine for a launch.
+  /// Returns the options of the emulated machine for the launch with this
+  /// number.
   emulator::Options machineOf(int64_t launch) const {
     emulator::Options options = machine;
     if (order == Order::Seed)

@@ -28,7 +28,8 @@ Result cuda::cuStreamCreate(StreamHandle *stream, unsigned flags) {
   });
 }
 
-/// Commands that were submitted to the stream are still executed.
+/// Makes the handle invalid. Commands that were submitted to the stream are
+/// still executed.
 Result cuda::cuStreamDestroy_v2(StreamHandle stream) {
   return inContext([&](ContextData &context) {
     return context.streams.erase(stream) ? Success : InvalidHandle;
@@ -86,7 +87,8 @@ Result cuda::cuEventDestroy_v2(EventHandle event) {
   });
 }
 
-/// Event times are wall-clock times of the emulation.
+/// Submits a command that sets the time of an event. The time is that of the
+/// host's clock during the emulation.
 static void submitClock(ContextData &context, StreamData &stream,
                         EventData &event) {
   event.time = std::make_shared<double>(0);
@@ -236,7 +238,8 @@ Result cuda::cuGraphDestroy(Graph graph) {
   });
 }
 
-/// Launches that were submitted are still executed.
+/// Makes the handle invalid. Launches of the graph that were submitted are
+/// still executed.
 Result cuda::cuGraphExecDestroy(GraphExec exec) {
   return inContext([&](ContextData &context) {
     return context.execs.erase(exec) ? Success : InvalidValue;

@@ -19,9 +19,9 @@ using namespace heddle;
 using namespace heddle::rt;
 using namespace heddle::rt::cuda;
 
-/// A GPU executes commands also while the host does not call the driver, and
-/// another process may wait for them. So this thread executes them if the
-/// program has not called the driver for some time.
+/// Executes commands in a thread of their own if the program has not called the
+/// driver for some time. As on a GPU, commands must make progress while the
+/// host does not call the driver, because another process may wait for them.
 static void goOnAlone() {
   constexpr std::chrono::milliseconds pause(20), idle(100);
   DriverState &state = DriverState::get();
@@ -43,8 +43,8 @@ static void goOnAlone() {
   }
 }
 
-/// Finds the bytes that a command accesses; false if they are not in GPU
-/// memory.
+/// Finds the bytes that a command of the emulated NCCL or cuBLASLt accesses.
+/// Returns false if they are not in GPU memory.
 static bool findBytes(const ContextData &context, const EmulatedWork &work,
                       emulator::AccessedRanges &touched) {
   for (EmulatedAccess *access = work.accesses;

@@ -22,7 +22,8 @@ template <class T> static bool isIn(T value, T first, T last) {
   return value >= first && value <= last;
 }
 
-/// Refuses what cuda.h documents as errors, with the reason on stderr.
+/// Writes a tensor map to `to`. Arguments that cuda.h documents as errors are
+/// refused, and the reason is printed to stderr.
 Result cuda::cuTensorMapEncodeTiled(
     TensorMapData *to, TensorMapType type, unsigned rank, void *address,
     const uint64_t *sizes, const uint64_t *strides, const unsigned *box,
@@ -60,8 +61,8 @@ Result cuda::cuTensorMapEncodeTiled(
     map.swizzle = static_cast<uint8_t>(swizzle);
     map.fillsNaN = fill == TensorMapFillNaN;
     for (unsigned i = 0; i < rank; ++i) {
-      // Values that are too large for the fields are clamped to one that
-      // check() refuses.
+      // If a value is too large for its field, store a value that check()
+      // refuses.
       map.box[i] = static_cast<uint16_t>(std::min(box[i], 257u));
       map.steps[i] = static_cast<uint8_t>(std::min(steps[i], 9u));
       map.sizes[i] = sizes[i];

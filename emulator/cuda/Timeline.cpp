@@ -44,7 +44,7 @@ void Timeline::submit(StreamData &stream, Command command) {
   stream.queue.push_back(std::move(command));
   if (settings.order == Settings::Order::Early)
     reach(Clock(stream.clock));
-  // Most commands wait; a random few run early.
+  // With a random order, leave most commands waiting and run only a few early.
   else if (settings.order == Settings::Order::Seed && random() % 16 == 0)
     for (uint64_t count = random() % 8; count > 0 && advance(); --count)
       ;
@@ -94,7 +94,8 @@ void Timeline::reach(const Clock &point) {
         next = &leading(*streams[i]);
       if (next && isReady(*next))
         execute(*next);
-      // Another process may need commands of other streams before it answers.
+      // The command waits for another process. That process may need commands
+      // of other streams before it answers, so execute some of these.
       else if (!advance())
         std::this_thread::sleep_for(pause);
     }
@@ -131,7 +132,8 @@ bool Timeline::isFree(const StreamData &stream) const {
   return true;
 }
 
-/// A command only waits for commands submitted before it, so the loop ends.
+/// A command only waits for commands that were submitted before it, so this
+/// loop ends.
 StreamData &Timeline::leading(StreamData &stream) {
   StreamData *found = &stream;
   while (!isFree(*found)) {

@@ -37,13 +37,13 @@ struct EventData {
   bool isTimed = false;
   int64_t graphs = 0; ///< Launched graphs when it was last recorded.
   /// The time at which the stream reached the event, in milliseconds. It is set
-  /// when the stream gets there.
+  /// when the stream reaches the event.
   std::shared_ptr<double> time;
 };
 
-/// The streams of a context. A stream executes its commands in the order of
-/// submission, each after the events that the stream waits for. Among the
-/// orders that this allows, Settings::order chooses.
+/// The streams of a context. Each stream executes its commands in the order of
+/// submission, and a command runs only after the events for which its stream
+/// waits. This allows several orders, among which Settings::order chooses.
 class Timeline {
 public:
   explicit Timeline(const Settings &settings);
@@ -55,13 +55,14 @@ public:
   void record(StreamData &stream, EventData &event) const;
   void wait(StreamData &stream, const EventData &event);
 
-  /// Executes commands until the host may continue. What the host submits later
-  /// comes after everything that it has waited for.
+  /// Executes commands until the host may continue. Commands that the host
+  /// submits later then come after everything that the host has waited for.
   void finish(StreamData &stream) { finish(stream.clock); }
   void finish(const EventData &event) { finish(event.point); }
   void finish();
   bool isDone(const Clock &point) const;
-  /// As isDone; if true, the host's later commands come after the point.
+  /// Whether all commands before the point are done. If they are, commands that
+  /// the host submits later come after the point.
   bool query(const Clock &point);
 
   /// Executes commands for which other processes may wait, as far as possible.
@@ -79,17 +80,20 @@ private:
   void reach(const Clock &point);
   /// Whether the stream's next command waits for no other stream.
   bool isFree(const StreamData &stream) const;
-  /// Whether the stream's next command can run, as far as it depends on other
-  /// processes.
+  /// Whether the stream's next command can run now, as far as it depends on
+  /// other processes.
   static bool isReady(StreamData &stream);
-  /// A stream whose next command must run before the next one of `stream`, and
-  /// which waits for no other stream.
+  /// Returns a stream whose next command must run before the next command of
+  /// `stream`. The next command of the returned stream waits for no other
+  /// stream.
   StreamData &leading(StreamData &stream);
-  /// Executes the next command of a random stream; false if none can run.
+  /// Executes the next command of a random stream. Returns false if no command
+  /// can run.
   bool advance();
   void execute(StreamData &stream);
-  /// Everything that comes before all commands that have not run, or that will
-  /// be submitted.
+  /// Returns a point that comes before all commands that have not run, and
+  /// before all commands that will be submitted later. Accesses before this
+  /// point cannot race with these commands.
   Clock floor() const;
 
   const Settings &settings;

@@ -31,15 +31,17 @@ HEDDLE_NCCL_CALLS(HEDDLE_DECLARE)
 } // namespace heddle::rt::nccl
 
 namespace {
-/// The communicators of this process. A handle is a number, not a pointer, so
-/// that the use of a destroyed communicator is an error.
+/// The communicators of this process. A handle is a number instead of a
+/// pointer, so that the use of a destroyed communicator is detected as an
+/// error.
 struct Comms {
   std::mutex mutex;
   std::map<Comm, std::shared_ptr<Exchange>> all;
   uintptr_t made = 0;
 
   static Comms &get() {
-    // Never destroyed: a program may call NCCL while it exits.
+    // The table is never destroyed, because a program may call NCCL while it
+    // exits.
     static auto *comms = new Comms();
     return *comms;
   }
@@ -66,8 +68,9 @@ void nccl::count(const char *call) {
     tell(call);
 }
 
-/// Names this rank's GPU and machine. NCCL may take NCCL_HOSTID for the
-/// machine; all ranks of the emulated NCCL are on one machine.
+/// Returns a name for this rank's GPU and machine, by which ranks on the same
+/// GPU are found. The name contains a machine only if NCCL_HOSTID gives one,
+/// because all ranks of the emulated NCCL are on one machine.
 static std::string gpuHere() {
   static auto ask = reinterpret_cast<decltype(&cuda::heddleEmulateDevice)>(
       dlsym(dlopen("libcuda.so.1", RTLD_NOW), "heddleEmulateDevice"));
@@ -134,8 +137,8 @@ Result nccl::ncclCommInitRank(Comm *comm, int ranks, UniqueId id, int rank) {
   }
 }
 
-/// Destroys a handle. Commands of streams that are still to run keep the
-/// communicator alive.
+/// Destroys the handle of a communicator. The communicator itself lives on
+/// until all commands of streams that use it have run.
 static Result remove(Comm comm, bool isAborted) {
   std::shared_ptr<Exchange> found = Comms::get().find(comm);
   if (!found)
@@ -152,8 +155,8 @@ Result nccl::ncclCommDestroy(Comm comm) {
   return remove(comm, /*isAborted=*/false);
 }
 
-/// Must not call the driver: another thread may wait in the driver for an
-/// exchange that ends because of this call.
+/// This function must not call the driver. Another thread may be waiting in the
+/// driver for an exchange that ends only because of this call.
 Result nccl::ncclCommAbort(Comm comm) {
   return remove(comm, /*isAborted=*/true);
 }

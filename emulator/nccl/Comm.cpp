@@ -30,7 +30,7 @@ std::atomic<int64_t> Exchange::begun = 0;
 static constexpr int lookTime = 50;
 
 namespace {
-/// Precedes the bytes of each message.
+/// The header that precedes the bytes of each message.
 struct Header {
   uint64_t kind = 0, bytes = 0;
 };
@@ -93,7 +93,8 @@ static Hello helloOf(int rank, const std::string &gpu) {
   return hello;
 }
 
-/// Waits until the descriptor is ready; false if `isLate` holds first.
+/// Waits until the descriptor is ready. Returns false if `isLate` returns true
+/// before that.
 template <typename IsLate>
 static bool receiveHello(int socket, Hello &hello, IsLate isLate) {
   size_t got = 0;
@@ -110,7 +111,7 @@ static bool receiveHello(int socket, Hello &hello, IsLate isLate) {
   return got == sizeof hello;
 }
 
-/// NCCL too refuses two ranks on one GPU, and returns the error on every rank.
+/// Fails on every rank if two ranks have the same GPU, as the real NCCL does.
 void Exchange::refuseSharedGpus() const {
   for (int rank = 0; rank < size(); ++rank)
     for (int other = 0; other < rank; ++other)
@@ -125,7 +126,8 @@ void Exchange::refuseSharedGpus() const {
       }
 }
 
-/// A rank connects to lower ranks, and accepts connections of higher ones.
+/// Connects this rank to all others: it connects to lower ranks, and accepts
+/// connections from higher ranks.
 void Exchange::meet(const std::string &name) {
   const Hello own = helloOf(self, peers[self].gpu);
   Hello hello;
@@ -224,7 +226,8 @@ void Exchange::takeMessage(Peer &peer, uint32_t kind, const char *first,
   if (kind == Posted)
     ++peer.posted;
   else if (kind == MadeIn || kind == MadeOut)
-    // The peer's receiving end belongs to the sending end here, and vice versa.
+    // The peer's receiving end and this rank's sending end form one connection,
+    // and so do the other two ends.
     peer.isMadeThere[kind == MadeIn] = true;
   else
     peer.messages.push_back({kind, {first, first + bytes}});
@@ -237,7 +240,7 @@ void Exchange::send(int peer, uint32_t kind, const char *bytes, size_t count) {
   }
   Header header = {kind, count};
   int socket = peers[peer].socket;
-  // The host may make connections while a stream sends.
+  // Take the lock, because the host may make connections while a stream sends.
   std::lock_guard<std::mutex> lock(sending);
   if (!sendWhole(socket, &header, sizeof header, aborted) ||
       !sendWhole(socket, bytes, count, aborted))

@@ -24,7 +24,8 @@
 
 namespace heddle::rt::nccl {
 
-/// Messages without data. Smaller numbers are kinds of calls.
+/// Kinds of messages without data. Smaller numbers are kinds of NCCL calls that
+/// send data.
 enum Notice : uint32_t {
   Posted = 100, ///< A receive is ready.
   MadeIn,       ///< The receiving end of a connection is made.
@@ -37,12 +38,13 @@ struct Message {
   std::vector<char> bytes;
 };
 
-/// A communicator: a socket to each other rank, and a thread that receives.
+/// A communicator. It has a socket to each other rank, and a thread that
+/// receives messages.
 class Exchange {
 public:
   /// Connects to the other ranks of the communicator `name`. `gpu` names this
-  /// rank's GPU and machine. Throws a Result if a rank does not come in time,
-  /// or, on all ranks, if two have the same GPU.
+  /// rank's GPU and machine. Throws a Result if another rank does not connect
+  /// in time. If two ranks have the same GPU, throws a Result on all ranks.
   Exchange(const std::string &name, int ranks, int rank,
            const std::string &gpu);
   Exchange(const Exchange &) = delete;
@@ -51,9 +53,10 @@ public:
 
   int size() const { return int(peers.size()); }
   int rank() const { return self; }
-  /// Returns when the socket has taken the bytes.
+  /// Sends a message to `peer`. Returns when the socket has taken the bytes.
   void send(int peer, uint32_t kind, const char *bytes, size_t count);
-  /// The number of messages of `peer` that have arrived and were not taken.
+  /// The number of messages from `peer` that have arrived, and that `take` has
+  /// not returned yet.
   size_t arrived(int peer);
   Message take(int peer);
 
@@ -62,7 +65,8 @@ public:
   /// The number of receives that `peer` has posted and that no send of this
   /// rank has matched yet.
   size_t posted(int peer);
-  /// Marks `count` receives that `peer` has posted as matched.
+  /// Marks `count` of the receives that `peer` has posted as matched by sends
+  /// of this rank.
   void meetPosted(int peer, size_t count);
 
   /// A connection to or from another rank.
@@ -73,24 +77,29 @@ public:
       return std::tie(peer, isOut) < std::tie(other.peer, other.isOut);
     }
   };
-  /// Whether the connection is made, or will be by beginConnecting.
+  /// Whether this rank has made its end of the connection. If not,
+  /// beginConnecting must be called. A rank's connection to itself always
+  /// counts as made.
   bool isConnected(const PeerDirection &direction);
   /// Tells the other rank that this one makes its end of the connection.
   void beginConnecting(const PeerDirection &direction);
-  /// Returns when the other rank has made its end; false if it never will.
+  /// Waits until the other rank has made its end of the connection. Returns
+  /// false if the other rank never will.
   bool finishConnecting(const PeerDirection &direction);
 
-  /// Records an error. The first one is kept.
+  /// Records an error. If there is an error already, it is kept instead.
   void fail(Result result);
   Result error();
   /// Ends all waits.
   void abort() { aborted = true; }
   bool isAborted() const { return aborted; }
-  /// Whether the connections of collectives are made. NCCL makes them with the
-  /// communicator, or, from version 2.22 on, at the first collective unless a
-  /// variable says otherwise.
+  /// Whether the connections for collectives are made. NCCL before version 2.22
+  /// makes them together with the communicator. From version 2.22 on it makes
+  /// them at the first collective, unless an environment variable says
+  /// otherwise.
   std::atomic<bool> ringIsMade;
-  /// Number of batches that have begun, on all communicators.
+  /// The number of batches that have begun to run, on all communicators of this
+  /// process.
   static std::atomic<int64_t> begun;
 
 private:
@@ -100,8 +109,10 @@ private:
     std::string coming; ///< Start of a message that is still incomplete.
     std::deque<Message> messages;
     size_t posted = 0;
-    /// Whether this end and the peer's end of a connection are made: [0] for
-    /// the connection from the peer to this rank, [1] for the other direction.
+    /// Which ends of the connections between the peer and this rank are made:
+    /// `isMade` is for this rank's end, `isMadeThere` for the peer's end. Index
+    /// 0 is the connection from the peer to this rank, and index 1 the opposite
+    /// one.
     bool isMade[2] = {}, isMadeThere[2] = {};
     bool isClosed = false;
   };

@@ -94,7 +94,8 @@ Result Batch::submit(std::unique_ptr<Batch> batch) {
     add(call.source, reads, /*isWrite=*/false);
     add(call.target, writes, /*isWrite=*/true);
   }
-  // Finds the function in the driver that the program has loaded.
+  // Finds the function of the emulated driver by its name, in the driver
+  // library that the program has loaded.
   static auto submitWork =
       reinterpret_cast<decltype(&cuda::heddleEmulateSubmit)>(
           dlsym(dlopen("libcuda.so.1", RTLD_NOW), "heddleEmulateSubmit"));
@@ -159,8 +160,8 @@ Result Batch::finishConnecting() {
   return Success;
 }
 
-/// The bytes that a rank sends if no data are sent twice. For an all-reduce: a
-/// reduce-scatter, then an all-gather of this rank's part.
+/// Returns the bytes that a rank sends if it sends no data twice. An all-reduce
+/// counts as a reduce-scatter and an all-gather of this rank's part.
 int64_t Batch::sentBytes() const {
   int64_t sum = 0, ranks = comm->size(), self = comm->rank();
   for (const Call &call : calls) {
@@ -213,7 +214,8 @@ void Batch::send(const Call &call, const char *from) {
       comm->send(peer, kind, from + (hasParts ? bytes * peer : 0), bytes);
 }
 
-/// Number of the batch that HEDDLE_EMULATE_FAULT breaks; -1: none.
+/// Returns the index of the batch that HEDDLE_EMULATE_FAULT breaks, or -1 if
+/// there is none.
 static int64_t brokenBatch() {
   const char *fault = std::getenv("HEDDLE_EMULATE_FAULT");
   constexpr const char *prefix = "nccl-error:";
@@ -230,7 +232,7 @@ void Batch::begin() {
   }
   for (size_t i = 0; i < calls.size(); ++i)
     send(calls[i], sourceOf(i));
-  // Until the call completes, its results are undefined.
+  // Until the call completes, its results are undefined: overwrite them.
   for (const cuda::EmulatedAccess &write : accesses) {
     bool isRead = !write.writes;
     for (const cuda::EmulatedAccess &read : accesses)
@@ -288,7 +290,8 @@ static void storeTo(const std::vector<float> &sum, char *to) {
   }
 }
 
-/// Adds in f32 in the order of ranks, so that all ranks get the same result.
+/// Adds the data of all ranks in f32. They are added in the order of ranks, so
+/// that all ranks get the same result.
 void Batch::reduce(const Call &call, const char *own, char *to) {
   std::vector<float> sum(call.count);
   std::vector<char> part(bytesOf(call));

@@ -55,11 +55,12 @@ public:
     return comm == other && stream == on;
   }
   void add(const Call &call) { calls.push_back(call); }
-  /// Begins to make the connections that the batch needs. NCCL makes them at
-  /// the first send or receive between two ranks, and blocks the host until the
-  /// peer does so too. All connections of a group begin before the first wait,
-  /// so that the order of calls in a group does not matter. A graph capture
-  /// makes none: ranks that capture in different orders could deadlock.
+  /// Begins to make the connections that the batch needs. NCCL makes a
+  /// connection at the first send or receive between two ranks, and blocks the
+  /// host until the peer makes its end too. All connections of a group begin
+  /// before the first wait, so that the order of calls in a group does not
+  /// matter. During a graph capture no connection is made, because ranks that
+  /// capture in different orders could deadlock.
   Result beginConnecting();
   Result finishConnecting();
   /// Submits a batch to the driver, which then owns it.

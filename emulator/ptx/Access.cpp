@@ -36,8 +36,8 @@ Access::Access(const Warp &warp, const Op &op, int row) {
   }
   if (warp.mask == allLanes)
     return;
-  // Inactive lanes must not affect the checks: they get an active lane's
-  // address.
+  // Inactive lanes must not affect the checks, so they get the address of an
+  // active lane.
   uint64_t some = addresses[__builtin_ctz(warp.mask)];
   for (int i = 0; i < warpSize; ++i)
     addresses[i] = warp.mask >> i & 1 ? addresses[i] : some;
@@ -83,15 +83,15 @@ void Access::resolveGlobal(Warp &warp, int64_t bytes) {
   isDense = false; // Contiguous on the device, but not on the host.
 }
 
-/// Resolves addresses of shared or local memory, whose first address is
-/// `first`.
+/// Finds the lanes' bytes in shared or local memory. `first` is the first
+/// address of this memory.
 void Access::resolveWindow(Warp &warp, int64_t bytes, char *base,
                            uint64_t first, uint64_t size, const char *what) {
   uint64_t outside = 0;
   for (int i = 0; i < warpSize; ++i) {
     uint64_t offset = addresses[i] - first;
-    // The sign bit is set if the access begins before the memory, or ends after
-    // it.
+    // The sign bit of `outside` is set if an access begins before the memory or
+    // ends after it.
     outside |= offset | (size - bytes - offset);
     host[i] = base + offset;
   }
@@ -180,7 +180,8 @@ void Access::resolve(Warp &warp, Space space, int64_t bytes) {
                   uint32_t(1) << i & warp.mask);
   }
   if (space == Space::Generic) {
-    // All lanes of an access are in one space: compilers generate nothing else.
+    // All lanes of an access are in one state space, because compilers generate
+    // nothing else.
     uint64_t window = addresses[0] & ~(windowBytes - 1);
     space = window == sharedWindow  ? Space::ClusterShared
             : window == localWindow ? Space::Local
@@ -252,8 +253,9 @@ uint64_t countParts(const uint64_t *addresses, uint32_t mask, int64_t bytes) {
 
 Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
                            int64_t bytes) {
-  // A pass serves 32 lanes for accesses of up to 4 bytes, 16 for 8 bytes, 8 for
-  // 16 bytes.
+  // The lanes of an access are served in several passes. A pass serves 32 lanes
+  // if a lane accesses up to 4 bytes, 16 lanes for 8 bytes, and 8 lanes for 16
+  // bytes.
   int lanes = bytes <= 4 ? 32 : bytes == 8 ? 16 : 8;
   Wavefronts result;
   for (int first = 0; first < warpSize; first += lanes) {
@@ -279,8 +281,8 @@ AccessSite accessBy(const Warp &warp, AccessKind kind) {
   return {warp.current, kind, warp.clusterArrivals, warp.clusterWaits};
 }
 
-/// Records stores of the lanes, for bulk copies that later access the same
-/// bytes.
+/// Records stores of the lanes. Bulk copies that access the same bytes later
+/// are checked against these.
 static void noteWritten(Warp &warp, const Access &access, int64_t bytes) {
   GlobalWrites *written = warp.cluster->written.get();
   if (!written)

@@ -18,15 +18,17 @@
 
 namespace heddle::emulator {
 
-/// State spaces. Shared is the block's own shared memory, ClusterShared that of
-/// any block of the cluster. A generic address may be in any space.
+/// State spaces of PTX. `Shared` is the shared memory of the block itself,
+/// `ClusterShared` that of any block of the cluster. A generic address may be
+/// in any space.
 enum class Space { Generic, Global, Shared, Local, ClusterShared };
 
 /// The bits of Op::flags that memory instructions share. Each instruction's own
 /// flags start at bit 8.
 enum AccessFlags { SpaceMask = 7, IsNarrowAddress = 8 };
 
-/// Addresses of a warp's lanes, checked, and their location on the host.
+/// The addresses that a warp's lanes access, after they were checked, and where
+/// these addresses are on the host.
 struct Access {
   uint64_t addresses[warpSize];
   char *host[warpSize]; ///< If `isDense` in global memory, only lane 0's.
@@ -35,24 +37,26 @@ struct Access {
 
   /// Computes the addresses from operand `row` of `op`.
   Access(const Warp &warp, const Op &op, int row);
-  /// Checks that the lanes of the mask may access `bytes` each, and finds them
-  /// on the host. Does not record accesses of shared memory.
+  /// Checks that each lane of the warp's mask may access `bytes` bytes at its
+  /// address, and finds these bytes on the host. Does not record accesses of
+  /// shared memory.
   void resolve(Warp &warp, Space space, int64_t bytes);
-  /// As `resolve`, but always fills `host` for all lanes.
+  /// Does the same as `resolve`, but always fills `host` for all lanes.
   void resolveAll(Warp &warp, Space space, int64_t bytes);
-  /// Record in the shadow of shared memory that lanes access `bytes` bytes:
-  /// that all lanes read them, or that one lane accesses them atomically or
-  /// writes `values`.
+  /// These functions record an access of shared memory in its shadow, with
+  /// `bytes` bytes for each lane. All lanes read the bytes, or one lane
+  /// accesses them atomically, or one lane writes `values` to them.
   void noteRead(Warp &warp, int64_t bytes) const;
   void noteAtomic(Warp &warp, int lane, int64_t bytes) const;
   void noteWrite(Warp &warp, int lane, int64_t bytes, const char *values) const;
-  /// After `resolve` in shared memory: the lane's offset in the cluster's
-  /// shared memory.
+  /// Returns the lane's offset in the cluster's shared memory. Valid after
+  /// `resolve` if the access is in shared memory.
   int64_t offset(const Warp &warp, int lane) const {
     return host[lane] - warp.cluster->shared.data();
   }
 
-  /// After `resolve`: whether all lanes access shared, or global, memory.
+  /// Set by `resolve`: whether all lanes access shared memory, and whether all
+  /// lanes access global memory.
   bool isShared = false, isGlobal = false;
 
 private:
@@ -64,15 +68,16 @@ private:
 };
 
 /// Returns the offset of `address` in the cluster's shared memory. The bytes
-/// must be in the warp's own block, or with `ofCluster` in any block of the
-/// cluster that is running; otherwise this fails.
+/// must be in the warp's own block. If `ofCluster` is true, they may be in any
+/// running block of the cluster. For any other address the function fails.
 int64_t sharedOffset(Warp &warp, uint64_t address, int64_t bytes,
                      bool ofCluster, int lane);
 
-/// Why a lane may not access the shared memory of `block`, or "".
+/// Returns the reason why a lane may not access the shared memory of `block`.
+/// The text is empty if it may.
 std::string whyNoAccess(Warp &warp, const Block &block, int lane);
-/// The mbarrier at an offset of the cluster's shared memory. Fails if the lane
-/// may not use it.
+/// Returns the mbarrier at an offset in the cluster's shared memory. Fails if
+/// the lane may not use this mbarrier.
 Mbarrier &useMbarrier(Warp &warp, int64_t offset, int lane);
 /// Adds one pending arrival to the mbarrier's current phase.
 void expectArrival(Warp &warp, Mbarrier &barrier, int lane);
@@ -83,7 +88,7 @@ Space takeSpace(Decode &d);
 /// The flags for an address operand of `bits` bits.
 uint32_t addressFlags(Decode &d, Space space, int bits);
 
-/// Number of distinct aligned blocks of `part` bytes that the lanes of `mask`
+/// Returns how many distinct aligned blocks of `part` bytes the lanes of `mask`
 /// access. A lane's access is aligned and has at most 16 bytes, so it lies in
 /// one sector of 32 bytes.
 uint64_t countParts(const uint64_t *addresses, uint32_t mask, int64_t bytes);
@@ -94,18 +99,21 @@ struct Wavefronts {
 };
 Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
                            int64_t bytes);
-/// The record of an access of global memory by the warp's current instruction.
+/// Describes an access of global memory by the warp's current instruction, for
+/// the detection of races.
 AccessSite accessBy(const Warp &warp, AccessKind kind);
-/// For a lane's bulk copy that reads or writes global memory: fails if a store
-/// of the cluster to these bytes has not passed a proxy fence.
+/// Checks a lane's bulk copy that reads or writes global memory. Fails if a
+/// thread of the cluster has stored to the same bytes and no proxy fence
+/// followed the store.
 void checkStoresFenced(Warp &warp, uint64_t first, uint64_t end, int lane);
 /// Records which bytes of global memory the lanes access, if the launch asks
 /// for that.
 void noteAccess(Warp &warp, const Access &access, int64_t bytes,
                 AccessKind kind);
-/// Called when the block reads what other blocks may have written as a signal.
-/// The order of its later accesses and theirs is then unknown, so it takes no
-/// further part in race detection.
+/// Called when the block reads bytes that other blocks may have written as a
+/// signal. After that the order of this block's accesses and those of the other
+/// blocks is unknown, so the block's later accesses take no part in race
+/// detection.
 void learnOfBlocks(Warp &warp);
 /// Counts a request of `bytes` bytes for each lane, if the launch asks for
 /// counters.

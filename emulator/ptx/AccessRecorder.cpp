@@ -105,12 +105,13 @@ void AccessRecorder::finish(std::vector<RangeAccess> &intoRaceable,
 
 using RacePair = std::pair<RangeAccess, RangeAccess>;
 
-/// Orders two ranges, that of the later block first.
+/// Returns a pair of the two ranges, beginning with that of the later block.
 static RacePair inOrder(const RangeAccess &a, const RangeAccess &b) {
   return a.block < b.block ? RacePair(b, a) : RacePair(a, b);
 }
 
-/// Whether two blocks may access the same bytes in these ways without a race.
+/// Whether two blocks that access the same bytes in the ways `a` and `b` do not
+/// race.
 static bool areCompatible(AccessKind a, AccessKind b) {
   if (!writes(a) && !writes(b))
     return true;
@@ -121,8 +122,9 @@ static bool areCompatible(AccessKind a, AccessKind b) {
 }
 
 namespace {
-/// Of the ranges that were added, the one that ends last (`best`), and the one
-/// that ends last among those of other clusters (`second`).
+/// Remembers two of the ranges that were added. `best` is the range that ends
+/// last. `second` ends last among the ranges whose cluster is not that of
+/// `best`.
 struct Furthest {
   const RangeAccess *best = nullptr, *second = nullptr;
 
@@ -136,7 +138,8 @@ struct Furthest {
       second = &range;
     }
   }
-  /// A range of another cluster that overlaps `range`, which begins no earlier.
+  /// Returns a range of another cluster that overlaps `range`, or null. `range`
+  /// must not begin before any range that was added.
   const RangeAccess *meeting(const RangeAccess &range) const {
     const RangeAccess *other =
         best && best->cluster == range.cluster ? second : best;
@@ -145,7 +148,8 @@ struct Furthest {
 };
 } // namespace
 
-/// A race of blocks of different clusters. `ranges` are sorted by address.
+/// Finds a race between blocks of different clusters. `ranges` must be sorted
+/// by address.
 static std::optional<RacePair>
 raceOfClusters(const std::vector<RangeAccess> &ranges) {
   constexpr AccessKind kinds[] = {AccessKind::Read, AccessKind::AtomicRead,
@@ -161,7 +165,7 @@ raceOfClusters(const std::vector<RangeAccess> &ranges) {
   return std::nullopt;
 }
 
-/// A race of blocks of the same cluster.
+/// Finds a race between blocks of the same cluster.
 static std::optional<RacePair>
 raceInCluster(const std::vector<const RangeAccess *> &ranges) {
   auto isBefore = [](const RangeAccess &a, const RangeAccess &b) {
@@ -198,7 +202,8 @@ void mergeRanges(std::vector<ByteRange> &ranges) {
   ranges.resize(kept);
 }
 
-/// Erases reads that overlap no write: most of what a launch reads.
+/// Erases reads that overlap no write, because they cannot race. These are most
+/// of what a launch reads.
 static void dropUnwritten(std::vector<RangeAccess> &ranges) {
   std::vector<ByteRange> written;
   for (const RangeAccess &range : ranges)
@@ -225,7 +230,8 @@ static void sortByAddress(std::vector<RangeAccess> &ranges) {
 std::optional<RacePair> findChangedConstant(std::vector<RangeAccess> &ranges,
                                             const std::vector<Op> &ops) {
   sortByAddress(ranges);
-  // Of the ranges so far, the read one and the written one that end last.
+  // Among the ranges up to here, the range that was read and ends last, and the
+  // range that was written and ends last.
   const RangeAccess *read = nullptr, *written = nullptr;
   auto meets = [](const RangeAccess *one, const RangeAccess &range) {
     return one && one->end > range.first;

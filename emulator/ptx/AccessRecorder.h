@@ -24,8 +24,8 @@ inline bool writes(AccessKind kind) {
   return kind == AccessKind::Write || kind == AccessKind::Atomic;
 }
 
-/// The instruction of an access, and how often its warp had arrived at the
-/// cluster's barrier, and waited at it, before.
+/// The instruction of an access. Also how often its warp had arrived at the
+/// cluster's barrier before the access, and how often it had waited there.
 struct AccessSite {
   int32_t op = 0;
   AccessKind kind = AccessKind::Read;
@@ -40,8 +40,9 @@ struct RangeAccess {
   bool seesCluster = true; ///< Whether it may race with blocks of its cluster.
 };
 
-/// Collects ranges of global memory. The accesses of one instruction are often
-/// adjacent, so the last range of each instruction grows.
+/// Collects the ranges of global memory that blocks access. The accesses of one
+/// instruction are often adjacent, so an access usually extends the last range
+/// of its instruction.
 class AccessRecorder {
 public:
   explicit AccessRecorder(size_t ops) : last(ops), recent(numRecent) {}
@@ -63,11 +64,13 @@ public:
     flush(run);
     run = {first, end, block, cluster, by, seesCluster};
   }
-  /// Exempts later accesses of this block from race detection.
+  /// Ends race detection for this block: its later accesses count in no race.
   void endRaces();
-  /// Exempts later accesses from races with blocks of the same cluster.
+  /// Lets later accesses of this block count in no race with blocks of the same
+  /// cluster.
   void endClusterRaces();
-  /// Returns all ranges: in `raceable` those that may race with other blocks.
+  /// Returns all ranges. Those that may race with other blocks are in
+  /// `raceable`, and the rest is in `others`.
   void finish(std::vector<RangeAccess> &raceable,
               std::vector<RangeAccess> &others);
 
@@ -80,8 +83,9 @@ private:
   void endBlock();
 
   std::vector<RangeAccess> last; ///< By instruction.
-  /// Earlier values of `last`, hashed by instruction and address: the lanes
-  /// often walk along separate rows, and threads read the same bytes again.
+  /// Earlier values of `last`, hashed by instruction and address. An access may
+  /// extend one of these too, because the lanes often walk along separate rows,
+  /// and threads read the same bytes again.
   std::vector<RangeAccess> recent;
   std::vector<RangeAccess> ofBlock, raceable, ordered;
   size_t most = size_t(1) << 16; ///< Number of ranges at which they are merged.
@@ -90,14 +94,15 @@ private:
 };
 
 /// Finds a race: two overlapping ranges of different blocks, at least one of
-/// them written, without a barrier of a common cluster between them. The later
-/// block is first in the pair. Sorts `ranges`, and erases those that cannot
-/// race.
+/// which is written. There must be no barrier of a common cluster between the
+/// two accesses. In the returned pair the later block is first. Sorts `ranges`,
+/// and erases those that cannot race.
 std::optional<std::pair<RangeAccess, RangeAccess>>
 findRace(std::vector<RangeAccess> &ranges);
 
-/// Two overlapping ranges, one written and the other read by an instruction
-/// with `readsConstants`; none if there are none. Sorts `ranges`.
+/// Finds two overlapping ranges, of which one is written, and the other is read
+/// by an instruction with `readsConstants`. Returns nullopt if there are none.
+/// Sorts `ranges`.
 std::optional<std::pair<RangeAccess, RangeAccess>>
 findChangedConstant(std::vector<RangeAccess> &ranges,
                     const std::vector<Op> &ops);

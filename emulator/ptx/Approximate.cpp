@@ -4,10 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements functions such as ex2.approx and div.full. The PTX ISA only bounds
-// their errors. Here each result has an error within the bound, which depends
-// on the operand and on Options::approximate. A test that passes with several
-// seeds does not depend on one GPU's errors.
+// Implements functions such as ex2.approx and div.full, whose errors the PTX
+// ISA only bounds. Here each result has an error within the bound, which
+// depends on the operand and on Options::approximate. A test that passes with
+// several values of Options::approximate does not depend on the errors of one
+// GPU.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +28,9 @@ double deviation(uint64_t bits, uint64_t seed, uint64_t function) {
   return static_cast<double>(static_cast<int64_t>(x)) * 0x1p-63;
 }
 
-/// `exact` with an error of at most `relative` times its magnitude plus
-/// `absolute`, rounding included. Zeros, infinities and NaNs get no error.
+/// Returns `exact` with an error that `by`, a number in [-1, 1], scales. The
+/// error, with rounding, is at most `relative` times the magnitude of `exact`
+/// plus `absolute`. Zeros, infinities and NaNs get no error.
 float perturb(double exact, double relative, double absolute, double by) {
   if (exact == 0 || !std::isfinite(exact))
     return canonical(static_cast<float>(exact));
@@ -37,11 +39,12 @@ float perturb(double exact, double relative, double absolute, double by) {
     return nearest;
   double bound = relative * std::fabs(exact) + absolute;
   auto moved = static_cast<float>(exact + by * bound);
-  // Rounding may have exceeded the bound.
+  // If rounding has made the error larger than the bound, return the nearest
+  // value instead.
   return std::fabs(moved - exact) <= bound ? moved : nearest;
 }
 
-/// Two units in the last place.
+/// Two units in the last place of an f32 (ulp), relative to its value.
 constexpr double twoUlp = 0x1p-23;
 
 // The functions, with error bounds from the PTX ISA.
@@ -110,8 +113,8 @@ template <class F, bool Flushes> void function(Warp &warp, const Op &op) {
            [&](int i) { return approximate<F, Flushes>(a[i], seed); });
 }
 
-/// The functions above, on 16-bit floats. Rounding to 16 bits hides their
-/// errors.
+/// The same functions on 16-bit floats. No error is added, because rounding to
+/// 16 bits would hide it.
 template <class F, class Format, int lanes>
 void narrowFunction(Warp &warp, const Op &op) {
   const uint16_t *a = warp.row<uint16_t>(op, 1);
@@ -128,8 +131,8 @@ void narrowFunction(Warp &warp, const Op &op) {
     });
 }
 
-/// div.approx and div.full. div.approx returns zero for large divisors, whose
-/// reciprocal is flushed to zero.
+/// div.approx and div.full. If the divisor is so large that its reciprocal is
+/// flushed to zero, div.approx returns zero.
 template <bool Full, bool Flushes> void divide(Warp &warp, const Op &op) {
   const float *a = warp.row<float>(op, 1), *b = warp.row<float>(op, 2);
   uint64_t seed = warp.worker->options->approximate;

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements cp.async. A copy is executed as late as PTX allows: when its
-// thread waits for it. Until then, the target bytes are NaN, so that a missing
-// wait shows.
+// Implements cp.async. A copy is executed as late as PTX allows, which is when
+// its thread waits for it. Until then the target bytes are NaN, so that a
+// missing wait changes the results of the kernel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -82,8 +82,9 @@ void copy(Warp &warp, const Op &op) {
   });
 }
 
-/// Returns the time of the warp at which a copy counts as done: that of the
-/// cp.async.mbarrier.arrive which waits for the copy, or now if there is none.
+/// Returns the time of the warp at which a copy counts as done. If a
+/// cp.async.mbarrier.arrive waits for the copy, this is the time of that
+/// instruction. Otherwise it is the current time.
 uint32_t timeOf(const Warp &warp, const AsyncCopy &copy) {
   for (const AsyncArrival &arrival : warp.cluster->arrivals)
     if (arrival.warp == warp.inCluster && arrival.lane == copy.lane &&
@@ -104,8 +105,8 @@ void finishCopies(Warp &warp, const std::vector<AsyncCopy> &copies) {
   }
 }
 
-/// Removes the copies for which `isTaken` holds from `copies`, and returns
-/// them.
+/// Removes those copies for which `isTaken` returns true from `copies`, and
+/// returns them.
 template <class F>
 std::vector<AsyncCopy> takeCopies(std::vector<AsyncCopy> &copies, F isTaken) {
   std::vector<AsyncCopy> taken, kept;
@@ -120,9 +121,9 @@ std::vector<AsyncCopy> takeCopies(std::vector<AsyncCopy> &copies,
       copies, [&](const AsyncCopy &copy) { return lanes >> copy.lane & 1; });
 }
 
-/// PTX has a list of groups for each thread. Lanes that never diverge have
-/// equal lists, so a warp keeps one; a wait of some lanes only completes their
-/// copies.
+/// Closes a group of copies. In PTX each thread has its own list of groups.
+/// Lanes that never diverge have equal lists, so the emulator keeps one list
+/// for the warp. If only some lanes wait, only their copies are completed.
 void commit(Warp &warp, const Op &) {
   warp.groups.push_back(takeCopies(warp.open, warp.mask));
 }
@@ -144,15 +145,17 @@ void waitAll(Warp &warp, const Op &op) {
   wait(warp, op); // op.imm is 0: all groups.
 }
 
-/// cp.async.mbarrier.arrive: arrives at the barrier when the copies that the
-/// thread has issued so far have completed. Rows: address.
+/// cp.async.mbarrier.arrive: arrives at the mbarrier when the copies that the
+/// thread has issued so far have completed. The only operand row is the
+/// address.
 void arriveAfterCopies(Warp &warp, const Op &op) {
   Access at(warp, op, 0);
   at.resolve(warp, static_cast<Space>(op.flags & SpaceMask), sizeof(uint64_t));
   Cluster &cluster = *warp.cluster;
   VectorClock known = cluster.shared.knownBy(warp.inCluster);
   uint32_t time = cluster.shared.now(warp.inCluster);
-  // The arrival does not order what the warp does after this point.
+  // The arrival orders only what the warp did before it, so begin a new time of
+  // the warp here.
   cluster.shared.joinLanes(warp.inCluster);
   forLanes(warp.mask, [&](int lane) {
     int64_t offset = at.offset(warp, lane);
