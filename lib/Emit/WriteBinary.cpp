@@ -117,8 +117,7 @@ void writeAll(std::vector<emit::Code> &codes, const std::string &runtimePath,
   file.commit();
 }
 
-/// Runs `write`. Returns a text that describes the error which it threw, or
-/// nullopt.
+/// Runs `write`. Returns the error that it threw as a diagnostic, or nullopt.
 template <typename Write>
 std::optional<Diagnostic> diagnosticOf(const Write &write) {
   try {

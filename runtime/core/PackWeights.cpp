@@ -197,7 +197,7 @@ private:
   const PackedWeight &packed;
   int64_t inputs, first, count;
   const GroupScales &given;
-  std::vector<float> values; ///< Output by output.
+  std::vector<float> values; ///< The values of one output after the other.
 };
 
 } // namespace

@@ -47,10 +47,10 @@ private:
   const plan::Plan &plan;
   ProgramNeeds needs;
   struct Use {
-    double bytes = 0; ///< From its offset on.
+    double bytes = 0; ///< The bytes from the state's offset on that are used.
     int64_t window = 0;
   };
-  std::map<int64_t, Use> used; ///< By offset.
+  std::map<int64_t, Use> used; ///< What is used of each state, by its offset.
 };
 
 } // namespace

@@ -94,7 +94,9 @@ private:
   /// For each record command, by its number in the sequence, the point that it
   /// records.
   using Points = std::map<int64_t, Point>;
-  Points left; ///< Points left to the next run, by number.
+  /// The points of records with `carried`, for which the next run waits. The
+  /// key is the number that the record has as `carried`.
+  Points left;
   void order(const Command &command, int64_t number, Points &points);
   void await(const Point &point);
 

@@ -17,20 +17,25 @@ namespace heddle::eval {
 
 /// The flags of `heddle eval`.
 struct EvalOptions {
-  std::string file;   ///< A module after any phase.
-  std::string inputs; ///< A safetensors file; names are ports.
-  /// One or several programs, separated by commas. Each step runs the next one;
-  /// further steps repeat the last.
+  std::string file; ///< The file with the module, after any phase.
+  /// A safetensors file with inputs. The names of its tensors are the names of
+  /// ports.
+  std::string inputs;
+  /// One or several programs, separated by commas. The first step runs the
+  /// first program, and so on. Further steps run the last program again.
   std::string program = "train";
   int64_t steps = 1;
-  std::string weights;          ///< As the --weights of a binary.
-  std::optional<uint64_t> seed; ///< For random weights and dropout.
-  /// f32: round as the IR's types say; f64: no rounding.
+  std::string weights; ///< The weights, as `--weights` of a binary takes them.
+  std::optional<uint64_t> seed; ///< The seed of random weights and dropout.
+  /// "f32": every value is rounded to its type in the IR; "f64": values are not
+  /// rounded.
   std::string precision = "f32";
-  int64_t threads = 1;           ///< For compiled kernels.
-  bool poison = false;           ///< Fill a plan's dead bytes with NaN.
-  bool ranks = false;            ///< Simulate all ranks of the module.
-  std::string output;            ///< A safetensors file.
+  int64_t threads = 1; ///< The number of threads of compiled kernels.
+  /// Whether to fill the bytes of a plan's buffers with NaN when the buffers
+  /// are no longer in use.
+  bool poison = false;
+  bool ranks = false; ///< Whether to simulate all ranks of the module.
+  std::string output; ///< The safetensors file that gets outputs and states.
 };
 
 } // namespace heddle::eval

@@ -64,7 +64,7 @@ struct LibraryProduct {
   int64_t m = 0, n = 0, k = 0;
   bool transA = false, transB = false;
   DType type = DType::F32;   ///< Type of a and b.
-  DType result = DType::F32; ///< Type of all others.
+  DType result = DType::F32; ///< Type of all other operands.
   /// Indices into the kernel's `refs`; -1: none.
   int64_t a = 0, b = 0, c = -1, bias = -1, d = 0, aux = -1, sumA = -1,
           sumB = -1;
@@ -94,7 +94,7 @@ struct Kernel {
   std::string ops;       ///< Names of its operations, for people.
   std::string hash;      ///< Hash of its body and target.
   double flops = 0;      ///< Floating-point operations per launch.
-  double modelFlops = 0; ///< The part of products and attention.
+  double modelFlops = 0; ///< The part of `flops` of products and attention.
   double bytes = 0;      ///< Bytes read and written per launch.
   /// For attention with a cache: the number of positions that a token attends
   /// to; 0: all.
@@ -272,7 +272,7 @@ struct Port {
 /// A step program: what `train`, `eval` or `generate` runs.
 struct Program {
   ProgramKind kind = ProgramKind::Train;
-  std::string name; ///< Such as `train`, or with a size `decode/8`.
+  std::string name; ///< Such as `train`, or with its size `decode/8`.
   int64_t sequence = 0;
   std::vector<Port> inputs;
   std::vector<Port> outputs;
@@ -387,7 +387,7 @@ struct Plan : Stage {
   DeviceKind device = DeviceKind::Cpu;
   /// The target of the kernels; for a GPU its chip.
   std::string target = "x86-64";
-  std::string march; ///< CPUs: the name that the user gave.
+  std::string march; ///< For a CPU: the name of the target that the user gave.
   /// CPU features that the machine must have.
   std::vector<std::string> features;
   std::string recompute;

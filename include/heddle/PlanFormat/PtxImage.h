@@ -50,7 +50,8 @@ struct PlainKernel {
   /// The launches of the simple version. A launch with fewer blocks computes
   /// only the first and the last elements of its tensor.
   std::vector<GridLaunch> launches;
-  std::vector<int64_t> terms; ///< Terms that a thread of each launch adds up.
+  /// For each launch, how many terms a thread adds up.
+  std::vector<int64_t> terms;
   int64_t scratchBytes = 0;
   std::vector<Argument> arguments;
   std::vector<Result> results;
@@ -61,7 +62,7 @@ struct PtxImage {
   /// Each text as assembled by ptxas for its chip. Empty, or empty strings, if
   /// there was no ptxas.
   std::vector<std::string> cubins;
-  std::vector<PlainKernel> plain; ///< One for each text.
+  std::vector<PlainKernel> plain; ///< The simple version for each text.
   /// The image of an ELF shared object with the kernels for the host's cores;
   /// empty if there are none.
   std::string host;

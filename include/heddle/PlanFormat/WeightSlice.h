@@ -23,12 +23,16 @@ namespace heddle::plan {
 struct WeightSlice {
   struct Loop {
     int64_t extent = 1;
-    int64_t state = 0, tensor = 0; ///< Elements between iterations.
+    /// The distance of two iterations in the state and in the tensor, in
+    /// elements.
+    int64_t state = 0, tensor = 0;
   };
   std::string tensor;
-  std::vector<int64_t> shape;   ///< Shape of the tensor.
-  std::vector<Loop> loops;      ///< Sorted by falling stride in the state.
-  int64_t state = 0, first = 0; ///< The first element in state and tensor.
+  std::vector<int64_t> shape; ///< Shape of the tensor.
+  std::vector<Loop> loops;    ///< Sorted by falling stride in the state.
+  /// The first element of the slice: its index in the state (`state`) and in
+  /// the tensor (`first`).
+  int64_t state = 0, first = 0;
 };
 
 } // namespace heddle::plan

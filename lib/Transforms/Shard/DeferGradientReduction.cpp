@@ -35,9 +35,9 @@ bool sumsOverTensor(TensorShardingAttr sharding) {
   });
 }
 
-/// Finds the gradients that are reduced over `tensor` in every micro-batch. Ask
-/// before the gradients' storage becomes a partial sum: the answers are wrong
-/// afterwards.
+/// Finds the gradients that are reduced over `tensor` in every micro-batch. It
+/// must be used before the storage of gradients is changed to partial sums,
+/// because it finds none of them afterwards.
 class Sums {
 public:
   Sums(nn::ModelOp model, const shard::ShardingPlan &plan)
@@ -45,8 +45,9 @@ public:
     model.walk([&](nn::SetOp set) { sets[set.getState()].push_back(set); });
   }
 
-  /// Whether every summand that is written to the gradient is reduced over
-  /// `tensor`. Then one reduction after all micro-batches gives the same sum.
+  /// Whether every summand of the gradient is reduced over `tensor` before it
+  /// is written. The reduction can then be deferred: one reduction after all
+  /// micro-batches gives the same sum.
   bool addsUp(StringRef gradient) {
     bool any = false;
     for (nn::SetOp set : sets.lookup(gradient)) {
@@ -59,10 +60,11 @@ public:
   }
 
 private:
-  /// Whether the operand's value is a sum that is reduced over `tensor`.
-  /// Returns false for the start value of a sum (for example zeros), and
-  /// nullopt if the value has a summand that is not reduced. `call` is the call
-  /// of the function that has the operand; null: the operand is in a step.
+  /// Whether the value of the operand `use` is a sum that is reduced over
+  /// `tensor`. Returns false if it is only the start value of a sum (for
+  /// example zeros), and nullopt if it has a summand that is not reduced. If
+  /// the operand is in a function, `call` is the function's call. If the
+  /// operand is in a step, `call` is null.
   std::optional<bool> addsUp(OpOperand &use, nn::CallOp call) {
     bool isReduced = sumsOverTensor(plan.of(use.get())) &&
                      !sumsOverTensor(plan.takenAs(use));
@@ -81,8 +83,8 @@ private:
     Operation *op = value.getDefiningOp();
     if (op->hasTrait<nn::Rematerializable>())
       return false;
-    // The plan takes the init operand out of the operation and adds it after
-    // the reduction.
+    // The sharding plan removes the init operand from the operation, and adds
+    // the init after the reduction.
     if (const shard::Sequel *sequel = plan.sequelOf(value);
         sequel && sequel->init) {
       auto isReduced = [&](TensorShardingAttr sharding) {
@@ -171,7 +173,8 @@ private:
     }
   }
 
-  /// Makes the storage of a state or bucket a partial sum over `tensor`.
+  /// Changes the storage of a state or bucket, so that each rank keeps its own
+  /// partial sum over `tensor`.
   void keepSum(Operation *op) {
     Builder builder(&getContext());
     TensorShardingAttr storage = shard::storageOf(op);

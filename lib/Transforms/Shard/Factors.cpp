@@ -27,10 +27,10 @@ void FactorFinder::give(int64_t factor, Attribute axis, Value operand,
     factors.axes[factor].push_back(axis);
 }
 
-/// Splits each factor over the axes that split its dimension of the operands.
-/// The first operand with a split decides; later operands may only append axes
-/// to the same list. `rows` chooses the factors: rows and tokens, or all
-/// others.
+/// Splits each factor over the axes that already split the factor's dimensions
+/// of the operands. The first operand with a split decides. A later operand may
+/// only append axes to the decided list. With `rows` only the factors of rows
+/// and tokens are handled, without it only all other factors.
 void FactorFinder::giveOperands(bool rows) {
   for (auto [operand, dims] : llvm::zip(op->getOpOperands(), rule->operands)) {
     if (dims.empty() || factors.later.contains(&operand))
@@ -49,8 +49,8 @@ void FactorFinder::giveOperands(bool rows) {
   }
 }
 
-/// Splits factors over axes that the kind of the operation asks for, in
-/// addition to those that the shardings of its operands imply.
+/// Splits factors over further axes, because of what the operation computes,
+/// and not because an operand is split over them.
 void FactorFinder::giveRoles() {
   // Attention needs whole sequences: the axes that split the tokens of its
   // operands split its heads instead (Ulysses; Jacobs et al., arXiv
@@ -115,8 +115,9 @@ void FactorFinder::chooseInits() {
   }
 }
 
-/// If exactly one operand is a partial sum and the operation is linear in it,
-/// the result stays a partial sum. Its reduction can then happen later.
+/// If the operation is linear in an operand that is a partial sum, and no other
+/// operand is one, then the result may be a partial sum, too. The sum is then
+/// reduced later than here.
 void FactorFinder::keepSums() {
   OpOperand *sum = nullptr;
   for (OpOperand &operand : op->getOpOperands()) {
@@ -147,14 +148,16 @@ Factors FactorFinder::find(Operation *of, const dist::ShardingRule &ruleOf) {
   op = of;
   rule = &ruleOf;
   factors = Factors();
-  // A sum of two partial sums over the same axes needs no reduction.
+  // If both operands of an addition are partial sums over the same axes, they
+  // need not be reduced before the addition.
   if (auto add = dyn_cast<nn::AddOp>(op)) {
     TensorShardingAttr left = plan.of(add.getLhs());
     factors.addsUp =
         left == plan.of(add.getRhs()) && !left.getUnreduced().empty();
   }
-  // The sharding of an init that is added later must not split any factor.
-  // Start again without such inits until no more are found.
+  // An init that is added after the reduction must not decide how factors are
+  // split. Therefore the search is repeated without such inits, until it finds
+  // no further ones.
   size_t before;
   do {
     before = factors.later.size();

@@ -33,7 +33,8 @@ struct Surroundings {
   bool sharesTokens = false;
   /// The axes that split the table of token embeddings by rows.
   Axes vocabularyAxes;
-  int64_t vocabularyRanks = 1; ///< The number of ranks along these axes.
+  /// The number of ranks along `vocabularyAxes`.
+  int64_t vocabularyRanks = 1;
   /// The axes that split the rows and the tokens of the step's sequences.
   llvm::SmallVector<Axes> tokenAxes = llvm::SmallVector<Axes>(2);
 };
@@ -43,21 +44,23 @@ struct Factors {
   llvm::SmallVector<Axes> axes; ///< The axes of each factor.
   Axes unreduced;  ///< The axes over which the results are partial sums.
   Origins origins; ///< Why each axis splits the computation.
-  /// Whether the operation adds partial sums over the same axes. Then its
-  /// result is a partial sum, too.
+  /// Whether the operation adds values that are partial sums over the same
+  /// axes. The result of the operation is then a partial sum, too.
   bool addsUp = false;
-  /// `sums`: operands that are partial sums and need no reduction: inits, or
-  /// the operand in which the operation is linear. `later`: inits that are
-  /// added after the results are reduced.
+  /// `sums` has the operands that are partial sums and need not be reduced
+  /// first: inits, or the operand in which the operation is linear. `later` has
+  /// the inits that are added only after the results are reduced.
   llvm::SmallDenseSet<mlir::OpOperand *> sums, later;
 };
 
 /// Finds the axes that split each factor of an operation.
 class FactorFinder {
 public:
-  /// `activations` are the values that are partial sums over features or other
-  /// factors than rows and tokens. It maps each to the number of its dimension
-  /// of tokens, if it has one.
+  /// The keys of `activations` are the values that are partial sums over a
+  /// factor other than rows and tokens, such as the input features of a matrix
+  /// product. (A partial sum over rows and tokens would be a gradient of a
+  /// parameter.) The value is the index of the dimension of tokens, or nullopt
+  /// if there is none.
   FactorFinder(
       const ShardingPlan &plan, const Surroundings &around,
       const llvm::DenseMap<mlir::Value, std::optional<size_t>> &activations)

@@ -50,8 +50,9 @@ private:
   }
 
   void write(Operation &op);
-  /// Inserts the reshard that follows a result. Then adds `init`, which was
-  /// removed from the operation; null: there is none.
+  /// Inserts the reshard that the plan wants after a result. If `init` is not
+  /// null, it is an operand that was removed from the operation: inserts its
+  /// addition after the reshard.
   void follow(OpResult result, const shard::Sequel &sequel, Value init);
 
   void note(Value value) {
@@ -74,8 +75,8 @@ private:
   void reshard(OpOperand &operand, const shard::Need &need);
   /// Creates a reshard of the value for `op`, at the builder's insertion point.
   Value create(Operation *op, Value value, const shard::Need &need);
-  /// Computes a copy of a value in the sharding `to`. Every rank must be able
-  /// to compute the value without communication.
+  /// Creates a copy of the operation that computes `value`, with the sharding
+  /// `to`. Every rank must be able to compute the value without communication.
   Value remade(Value value, TensorShardingAttr to);
 
   OpBuilder builder;

@@ -22,7 +22,8 @@ namespace heddle {
 
 namespace {
 
-/// The operand that the operation adds the result to; null if there is none.
+/// The operand to which the operation adds what it computes for `result`; null
+/// if there is none.
 OpOperand *initOf(OpResult result) {
   for (nn::Init &init : nn::initsOf(result.getOwner()))
     if (init.result == result)
@@ -46,8 +47,8 @@ public:
         [&](nn::CallOp call) { calls[call.getCallee()].push_back(call); });
   }
 
-  /// Counts the terms of the sum that a gradient is. `within` are the calls,
-  /// outermost first, whose innermost callee contains the value.
+  /// Counts the summands of a gradient. `within` has the calls, outermost
+  /// first, through which the function that contains `value` is reached.
   unsigned countTerms(Value value, SmallVector<nn::CallOp> within = {});
   void narrowAll();
 

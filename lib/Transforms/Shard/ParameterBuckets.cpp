@@ -98,7 +98,8 @@ std::string ParameterBuckets::nameOf(nn::StateOp parameter, StringRef group) {
     if (holds)
       name += (name.empty() ? "" : ".") + what.str();
   };
-  // Names leave out the most common group, "decay", unless the name is empty.
+  // The group "decay", which most parameters have, is left out of the name,
+  // unless the name would be empty.
   add(name.empty() || group != "decay", group);
   add(isTensorSplit(parameter), "tensor");
   add(persistent.contains(parameter), "persistent");
@@ -204,9 +205,10 @@ Value ParameterBuckets::reshard(OpBuilder &builder, Value value,
 // The optimizer
 //===----------------------------------------------------------------------===//
 
-/// Reduces the gradients and computes their norm from the sums of squares of
-/// all buckets. Buckets that `tensor` splits are packed apart from the others,
-/// because their sums of squares are reduced over `tensor`, too.
+/// Reduces the gradients of all buckets, and computes their norm from the sums
+/// of squares of the buckets. The sums of squares of buckets that `tensor`
+/// splits are packed apart from the others, because they are reduced over
+/// `tensor`, too.
 void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
   OpBuilder builder(norm);
   SmallVector<Value> sums[2];
@@ -256,10 +258,11 @@ public:
   BucketCopier(OpBuilder &builder, ParameterBucket &bucket)
       : builder(builder), bucket(bucket) {}
 
-  /// Uses `mine` instead of `value` in the operations that are copied later.
+  /// Lets the operations that are copied later use `mine` instead of `value`.
   void map(Value value, Value mine) { mapping.map(value, mine); }
 
-  /// The copy of `value`, or `value` where it does not depend on a bucket.
+  /// Copies the operation that computes `value` for the bucket, and returns the
+  /// copy's result. Returns `value` itself if it does not depend on a bucket.
   Value copy(Value value) {
     if (Value known = mapping.lookupOrNull(value))
       return known;
@@ -286,9 +289,10 @@ private:
     return cast<RankedTensorType>(value.getType()).getShape();
   }
 
-  /// Sets the shape of a copied result. It gets the new shape of the operand
-  /// that had the same old shape. Without such an operand it gets one element
-  /// for each parameter of the bucket.
+  /// Sets the shape of `result`, the copy of the value `old` that `op`
+  /// computes. If an operand of `op` has the shape of `old`, `result` gets the
+  /// shape of the copy of that operand. Otherwise `result` gets one element for
+  /// each parameter of the bucket.
   void setShape(Operation *op, Value old, Value result) {
     auto type = cast<RankedTensorType>(result.getType());
     for (Value operand : op->getOperands())
@@ -451,8 +455,9 @@ void ParameterBuckets::scatterGradients() {
 // Parameters
 //===----------------------------------------------------------------------===//
 
-/// All-gathers the bucket before an operation. `uses` are operands that read
-/// parameters of the bucket from states; they get the gathered values instead.
+/// Inserts the all-gather of a bucket before the operation `before`. `uses` are
+/// operands that read parameters of the bucket. They are changed to read the
+/// gathered values.
 void ParameterBuckets::gather(ParameterBucket &bucket, Operation *before,
                               ArrayRef<OpOperand *> uses) {
   OpBuilder builder(before);
@@ -478,9 +483,9 @@ void ParameterBuckets::gather(ParameterBucket &bucket, Operation *before,
   }
 }
 
-/// Whether parameters that both `from` and `to` read stay gathered in between.
-/// They do if the layers in between gather fewer than `maxReuseDistance`
-/// elements (DeepSpeed: stage3_max_reuse_distance).
+/// Whether parameters that two operations read, `from` and later `to`, stay
+/// gathered in between. They do if the layers in between gather fewer than
+/// `maxReuseDistance` elements (DeepSpeed: stage3_max_reuse_distance).
 bool ParameterBuckets::staysGathered(Operation *from, Operation *to,
                                      const BucketUses &uses) {
   llvm::SmallDenseSet<Operation *> layers;
@@ -503,8 +508,9 @@ void ParameterBuckets::gatherParameters(nn::StepOp reader) {
                              .getMembers()
                              .getAsRange<FlatSymbolRefAttr>())
         bucketsByState[member.getValue()] = &bucket;
-  // Each call of a layer gathers the parameters that it reads. Outside of
-  // layers, one all-gather serves all users in a block that are close together.
+  // Each call of a layer gathers the parameters that it reads. For operations
+  // outside of layers, the users in a block that are close together share one
+  // all-gather.
   BucketUses uses;
   SmallVector<nn::GetOp> gets;
   reader.walk([&](nn::GetOp get) {

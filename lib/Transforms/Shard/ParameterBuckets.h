@@ -20,10 +20,11 @@
 
 namespace heddle::shard {
 
-/// Parameters that are laid out next to each other in flat buffers, and are
+/// Parameters whose elements follow each other in flat buffers: one for their
+/// values, one for their gradients, and one for each optimizer state. They are
 /// reduced, updated and all-gathered together. All parameters of a bucket are
-/// in the same parameter group, are all split over the axis `tensor` or all
-/// not, and are all kept whole by every rank or all not.
+/// in the same parameter group. The axis `tensor` splits all or none of them.
+/// With ZeRO 3 every rank keeps all or none of them whole.
 ///
 /// With ZeRO 0 and 1 a bucket spans the whole model. From ZeRO 2 on a bucket
 /// has the parameters of one call of a layer, or of one module outside of the
@@ -31,10 +32,13 @@ namespace heddle::shard {
 struct ParameterBucket {
   std::string name;
   llvm::SmallVector<nn::StateOp> parameters;
-  bool tensor = false;   ///< The axis `tensor` splits the members.
-  bool persists = false; ///< With ZeRO 3: every rank keeps the members whole.
-  int64_t elements = 0;  ///< Includes padding to equal parts for all replicas.
-  nn::UpdateOp update;   ///< The update of the model that is copied for it.
+  bool tensor = false; ///< Whether the axis `tensor` splits the parameters.
+  /// With ZeRO 3: whether every rank keeps the parameters whole.
+  bool persists = false;
+  /// The number of elements, with the padding that makes the parts of all
+  /// replicas equal.
+  int64_t elements = 0;
+  nn::UpdateOp update; ///< The update that is copied for this bucket.
   nn::BucketOp values, gradients, copies;
   llvm::SmallVector<nn::BucketOp> states; ///< The states of the optimizer.
   mlir::Value gradient; ///< The reduced gradient, which the optimizer reads.
@@ -50,8 +54,8 @@ public:
   /// Replaces the step's states and updates, which span the whole model, by
   /// those of the buckets.
   void replaceUpdates();
-  /// Leaves gradients as partial sums until all micro-batches are done (ZeRO 0
-  /// and 1).
+  /// Changes the storage of gradients, so that they are partial sums over
+  /// replicas until all micro-batches are done (ZeRO 0 and 1).
   void keepGradientsApart();
   /// Reduce-scatters the gradients of a bucket as soon as the backward pass has
   /// computed all of them (ZeRO 2 and 3).
@@ -79,9 +83,10 @@ private:
   void replaceUpdate(ParameterBucket &bucket);
   void clearGradients(nn::MicroBatchesOp loop);
   void scatterBucket(ParameterBucket &bucket, nn::MicroBatchesOp loop);
-  /// The operands that read parameters of a bucket. The key names the bucket
-  /// and the operation before which it is gathered: a call of a layer, or the
-  /// parent operation of the block that contains the operands.
+  /// The operands that read parameters of a bucket. The key has the bucket, and
+  /// the operation before which the bucket is gathered. If the operands are in
+  /// a layer, this is the call of the layer; otherwise it is the parent
+  /// operation of their block.
   using BucketUses =
       llvm::MapVector<std::pair<ParameterBucket *, mlir::Operation *>,
                       llvm::SmallVector<mlir::OpOperand *>>;

@@ -29,8 +29,8 @@ struct Propagate : heddle::impl::ShardPropagateBase<Propagate> {
       return signalPassFailure();
     if (!printReasons)
       return;
-    // To print reasons, make the plan a second time. The cached plan has none:
-    // collecting their text takes time.
+    // The cached plan has no reasons, because collecting their text takes time.
+    // To print reasons, make a second plan.
     shard::Reasons reasons;
     shard::ShardingPlan(getOperation(), &reasons);
     reasons.print(llvm::errs());

@@ -173,8 +173,8 @@ static Operation *functionOf(Operation *op) {
   return op;
 }
 
-/// The prefix for names of values in a function or step: the function's or
-/// step's name and a blank.
+/// The prefix for names of values in a function or step: the name of the
+/// function or step, and a space.
 static std::string scopeOf(Operation *op) {
   return SymbolTable::getSymbolName(functionOf(op)).str() + " ";
 }

@@ -29,16 +29,16 @@ std::string describeReshard(dist::TensorShardingAttr from,
 
 /// Names an operation by module path and kind: `h.3.mlp.c_fc (nn.linear)`.
 std::string nameOf(mlir::Operation *op);
-/// The name of an nn.add that does an addition which `op` did before. It has
-/// the module path of `op`.
+/// The name of an nn.add that adds an init which was an operand of `op` before.
+/// It has the module path of `op`.
 std::string nameOfAddition(mlir::Operation *op);
 
 /// Why the axis of a mesh splits an operation.
 struct Origin {
-  mlir::Value operand;  ///< The operand that is split over it, or null.
-  llvm::StringRef rule; ///< The reason where there is no operand.
-  std::string factor;   ///< The factor of the operation that it splits.
-  bool summed = false;  ///< The results are partial sums over it.
+  mlir::Value operand;  ///< The operand that the axis already splits, or null.
+  llvm::StringRef rule; ///< The reason if `operand` is null.
+  std::string factor;   ///< The factor of the operation that the axis splits.
+  bool summed = false;  ///< Whether results are partial sums over the axis.
 };
 using Origins = llvm::MapVector<mlir::Attribute, Origin>;
 
@@ -49,8 +49,8 @@ class Reasons {
 public:
   void add(const llvm::Twine &name, dist::TensorShardingAttr sharding,
            const llvm::Twine &reason);
-  /// Prints the lines and removes them, as the pass may process another model
-  /// afterwards.
+  /// Prints all lines and then removes them, because the pass may process
+  /// another model next.
   void print(llvm::raw_ostream &os);
 
   /// Adds a line for an input of a step.
@@ -67,22 +67,22 @@ public:
   void addAddition(mlir::Operation *op, dist::TensorShardingAttr sharding);
   void addResults(mlir::Operation *op, mlir::ArrayAttr shardings,
                   const Origins &origins);
-  /// Adds a line for a reshard of `value`. `op` is the reshard, or else the
-  /// operation that reads the resharded value. `reason` names what needs the
-  /// reshard.
+  /// Adds a line for a reshard of `value`. `op` is the reshard if it exists in
+  /// the IR already. Otherwise `op` is the operation that will read the
+  /// resharded value. `reason` names the operation that needs the reshard.
   void addReshard(mlir::Operation *op, mlir::Value value,
                   dist::TensorShardingAttr from, dist::TensorShardingAttr to,
                   const llvm::Twine &reason);
 
 private:
-  /// The name of the state that `value` is read from, or else of the operation
-  /// that computes it.
+  /// The name of the state from which `value` is read. If it is not read from a
+  /// state, the name of the operation that computes it.
   std::string nameOf(mlir::Value value) const;
 
   struct Line {
     std::string shared;    ///< The line with `*` for layers' numbers.
-    std::string text;      ///< The line as it was added first.
-    bool isShared = false; ///< Other layers have the same line.
+    std::string text;      ///< The line of the first layer that has it.
+    bool isShared = false; ///< Whether other layers have the same line.
   };
   std::vector<Line> lines;
   llvm::StringMap<size_t> numbers; ///< The index in `lines`, by `shared`.

@@ -74,9 +74,9 @@ public:
   }
 
 private:
-  /// The result that every call of `function` passes for the argument. Returns
-  /// nullopt if calls pass different results, or a value that is not the result
-  /// of a call.
+  /// The call result that every call of `function` passes for `argument`.
+  /// Returns nullopt if calls pass results of different functions or positions,
+  /// or if a call passes another value than the result of a call.
   std::optional<Saved> makerOf(nn::FuncOp function, BlockArgument argument) {
     std::optional<Saved> found;
     for (nn::CallOp call : calls.lookup(function)) {
@@ -94,9 +94,10 @@ private:
     return found;
   }
 
-  /// Looks for `value` in the sharding that the reshard `wanted` produces: the
-  /// input of a reshard that makes `value`, or the output of a reshard of
-  /// `value`. Returns null if there is none.
+  /// Looks for a value that equals the result of the reshard `wanted`, if it
+  /// were applied to `value`. This can be the input of the reshard that
+  /// computes `value`, or the output of another reshard of `value`. Returns
+  /// null if there is none.
   static Value exchanged(Value value, dist::ReshardOp wanted) {
     auto fits = [&](dist::ReshardOp other) {
       return other && other.getSegmentsAttr() == wanted.getSegmentsAttr();
@@ -111,8 +112,9 @@ private:
     return {};
   }
 
-  /// Removes a reshard of an argument: the function that returns the argument's
-  /// value returns it resharded instead. Returns false if that is not possible.
+  /// Removes `reshard`, the reshard of an argument of `function`. Instead, the
+  /// function that computes the argument's value also returns it resharded.
+  /// Returns false if that is not possible.
   bool save(nn::FuncOp function, dist::ReshardOp reshard) {
     auto argument = dyn_cast<BlockArgument>(reshard.getInput());
     std::optional<Saved> saved;
@@ -178,8 +180,8 @@ private:
     }
   }
 
-  /// Adds an argument to the function. Each call passes for it the last result
-  /// of the call whose result it passes for the argument `like`.
+  /// Adds an argument to the function. The argument `like` gets the result of
+  /// some call. The new argument gets the last result of the same call.
   BlockArgument addArgument(nn::FuncOp function, BlockArgument like,
                             TensorShardingAttr sharding) {
     BlockArgument argument =
@@ -199,7 +201,8 @@ private:
   nn::ModelOp model;
   SymbolTable symbols;
   shard::Reasons *reasons;
-  DenseMap<Operation *, SmallVector<nn::CallOp>> calls; ///< By callee.
+  /// The calls of each function.
+  DenseMap<Operation *, SmallVector<nn::CallOp>> calls;
 };
 
 struct SaveResharded : heddle::impl::ShardSaveReshardedBase<SaveResharded> {

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Removes the addition of earlier micro-batches' gradients from the backward
-// pass. With ZeRO 2 and 3 a rank has only its shard of their sum, so that the
-// sum is made after the reduce-scatter.
+// Removes from the backward pass the addition of a gradient to the gradients of
+// earlier micro-batches. With ZeRO 2 and 3 a rank has only its shard of the
+// sum, so the addition must come after the reduce-scatter.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,15 +26,16 @@ namespace heddle {
 
 namespace {
 
-/// In the backward pass, operations that compute a gradient add it to an
-/// operand: the gradient of the micro-batches before. Removes this operand from
-/// them.
+/// Operations of the backward pass that compute a gradient have an init
+/// operand, to which they add it: the gradients of earlier micro-batches. The
+/// Separator removes this operand.
 class Separator {
 public:
   explicit Separator(nn::ModelOp model) : model(model), symbols(model) {}
 
-  /// Removes all uses of the values `starts`, to which gradients are added.
-  /// Emits an error for a use that is not such an addition.
+  /// Removes all uses of the values `starts`, which are gradients of earlier
+  /// micro-batches. Emits an error if an operation uses such a value in another
+  /// way than to add a gradient to it.
   LogicalResult separate(ArrayRef<Value> starts);
   /// Erases functions that are not called any more, and gives their names to
   /// the copies that replaced them.
@@ -93,8 +94,8 @@ LogicalResult Separator::separate(OpOperand &use) {
                        "to it");
 }
 
-/// Returns a copy of the function without `arguments`, to which it adds
-/// gradients.
+/// Returns a copy of the function without the arguments `arguments`, to which
+/// the original function adds gradients.
 FailureOr<nn::FuncOp>
 Separator::without(nn::FuncOp function,
                    const SmallVector<unsigned> &arguments) {

@@ -101,25 +101,27 @@ private:
   void visitPack(nn::PackOp pack);
   void visitReshard(dist::ReshardOp reshard);
 
-  /// Plans the shardings of a computation's operands, except for inits that are
-  /// added after a reduction.
+  /// Plans the reshards of a computation's operands to the shardings that
+  /// `factors` require. Inits that are added after a reduction are left out.
   void needOperands(Operation *op, const dist::ShardingRule &rule,
                     const Factors &factors);
   /// Plans that `init` is added after the reduction of `sum`, a partial sum.
   void addAfterSum(OpResult sum, OpOperand &init);
-  /// After attention, plans the all-to-all that splits tokens again instead of
-  /// heads. `tokens` are the axes that split the tokens of its operands.
+  /// Attention splits heads over `tokens`, the axes that split the tokens of
+  /// its operands. Plans the all-to-all after attention that splits tokens over
+  /// these axes again.
   void returnTokens(Operation *op, const dist::ShardingRule &rule,
                     ArrayAttr tokens);
-  /// Plans the reduction of an activation at the boundary of a layer. Gradients
-  /// of parameters are not reduced here, though they are partial sums over
-  /// rows: they are first summed over micro-batches.
+  /// Plans the reduction of an activation that is a partial sum at the boundary
+  /// of a layer. Gradients of parameters are not reduced here, although they
+  /// are partial sums, too: they are summed over micro-batches before.
   void addUpAtBoundary(OpOperand &operand);
-  /// Chooses the sharding of an argument that every rank can compute without
-  /// communication: the one that all its readers in the layer need.
+  /// Chooses the sharding of an argument whose value every rank can compute
+  /// without communication. It is the sharding that all operations in the layer
+  /// that read the argument need.
   void takeSplit(BlockArgument argument);
-  /// Adds those results of `op` to `activations` that are partial sums over
-  /// other factors than rows and tokens.
+  /// Adds to `activations` the results of `op` that are partial sums over a
+  /// factor other than rows and tokens.
   void noteSums(Operation *op, const dist::ShardingRule &rule,
                 const Factors &factors);
 
@@ -130,10 +132,13 @@ private:
   Builder builder;
   dist::Strategy strategy;
   Surroundings around; ///< The function or step that is visited.
-  /// Values that are partial sums over other factors than rows and tokens. Maps
-  /// each to the number of its dimension of tokens, if it has one.
+  /// The values that are partial sums over a factor other than rows and tokens,
+  /// such as the input features of a matrix product. (A partial sum over rows
+  /// and tokens would be a gradient of a parameter.) The value is the index of
+  /// the dimension of tokens, or nullopt if there is none.
   DenseMap<Value, std::optional<size_t>> activations;
-  /// The reshards that have been reported: value, sharding and block.
+  /// The reshards that have been reported. The key is the resharded value, the
+  /// new sharding, and the block.
   llvm::DenseSet<std::tuple<Value, Attribute, Block *>> noted;
 };
 
@@ -232,8 +237,9 @@ LogicalResult PlanBuilder::visitCompute(nn::ShardingRuleOpInterface op) {
 
 void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
                            const Factors &factors) {
-  // The result is such a partial sum if the operation adds partial sums of
-  // `activations`, or is linear in one.
+  // The result belongs to `activations` if the operation adds operands of
+  // `activations`, or is linear in such an operand. It also does if the
+  // operation itself sums over a split factor that is neither rows nor tokens.
   bool sums = llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
     return (factors.addsUp || factors.sums.contains(&operand)) &&
            activations.contains(operand.get());
@@ -253,8 +259,8 @@ void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
 }
 
 void PlanBuilder::addAfterSum(OpResult sum, OpOperand &init) {
-  // If the init is itself a partial sum over some of these axes, reduce `sum`
-  // only over the other axes before the addition.
+  // If the init is itself a partial sum over some of the axes of `sum`, reduce
+  // `sum` only over the other axes before the init is added.
   TensorShardingAttr from = of(sum), to = withoutSums(from);
   auto before = of(init.get()).getUnreduced();
   if (llvm::all_of(before, [&](Attribute axis) {
@@ -303,8 +309,8 @@ void PlanBuilder::returnTokens(Operation *op, const dist::ShardingRule &rule,
 // Everything else
 //===----------------------------------------------------------------------===//
 
-/// Plans a reshard of the written value to the storage of the state. Zeros need
-/// no reshard: they are created in that sharding.
+/// Plans a reshard of the written value to the sharding of the state's storage.
+/// Zeros need no reshard, because they can be created in this sharding.
 void PlanBuilder::visitSet(nn::SetOp op) {
   TensorShardingAttr storage = storageOf(symbols.lookup(op.getState()));
   auto fill = op.getValue().getDefiningOp<nn::FillOp>();
@@ -316,8 +322,8 @@ void PlanBuilder::visitSet(nn::SetOp op) {
   need(op.getValueMutable(), storage);
 }
 
-/// A packed (flat) value is a partial sum over those axes over which all its
-/// members are. It is split over all axes that split any member.
+/// Chooses the sharding of a packed (flat) value. It is a partial sum over an
+/// axis if all members are. It is split over an axis if any member is.
 void PlanBuilder::visitPack(nn::PackOp pack) {
   SmallVector<Axes> split(1);
   // The axes over which all members are partial sums.
@@ -435,8 +441,9 @@ void PlanBuilder::addUpAtBoundary(OpOperand &operand) {
   auto found = activations.find(operand.get());
   if (found == activations.end())
     return;
-  // Partial sums over replicas are gradients: shard-partition-states decides
-  // when those are reduced.
+  // Only partial sums over `tensor` are reduced here. A partial sum over
+  // replicas is a gradient, and shard-partition-states decides when it is
+  // reduced.
   auto isOfTensor = [](Attribute axis) {
     return dist::roleOf(axis) == AxisRole::Tensor;
   };
@@ -494,8 +501,9 @@ LogicalResult PlanBuilder::visitCallee(nn::FuncOp callee, nn::CallOp call) {
   return success();
 }
 
-/// All calls of a function have the same shardings at its boundary, because it
-/// is compiled once. The first call decides; operands of others are resharded.
+/// A function is compiled once, so all its calls have the same shardings of
+/// arguments and results. The first call decides the shardings. The operands of
+/// other calls are resharded to them.
 LogicalResult PlanBuilder::visitCall(nn::CallOp call) {
   auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
   for (OpOperand &operand : call->getOpOperands())

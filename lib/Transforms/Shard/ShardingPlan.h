@@ -19,14 +19,15 @@ namespace heddle::shard {
 
 class Reasons;
 
-/// The sharding in which an operation needs an operand.
+/// The sharding in which an operation needs an operand. If the operand has
+/// another sharding, a dist.reshard is inserted.
 struct Need {
   dist::TensorShardingAttr sharding;
   llvm::SmallVector<int64_t> segments; ///< The `segments` of the dist.reshard.
 };
 
-/// What happens to a result before other operations read it: a reshard, and
-/// then, if there is one, the addition of an init.
+/// What is inserted after a result: a reshard, and then the addition of an init
+/// if `init` is not null. Other operations read the value after these.
 struct Sequel {
   Need need;
   /// The init operand that is removed from the operation and added after the
@@ -50,15 +51,17 @@ public:
 
   /// The sharding of a value as other operations read it.
   dist::TensorShardingAttr of(mlir::Value value) const;
-  /// The sharding in which the operation produces the value, before the value's
-  /// sequel.
+  /// The sharding in which the operation itself computes the value, before the
+  /// reshard and addition that `sequelOf` plans for it.
   dist::TensorShardingAttr madeAs(mlir::Value value) const;
-  /// The sharding in which the operation needs the operand; null: any will do.
+  /// The sharding in which the operation needs the operand; null if it accepts
+  /// any sharding.
   const Need *needOf(mlir::OpOperand &operand) const;
   /// The sharding in which the operation reads the operand, after a planned
   /// reshard.
   dist::TensorShardingAttr takenAs(mlir::OpOperand &operand) const;
-  /// What happens to a result before it is read; null: nothing.
+  /// What is inserted after a result, before other operations read it; null if
+  /// nothing is.
   const Sequel *sequelOf(mlir::Value result) const;
   /// Whether any step calls the function.
   bool isReached(nn::FuncOp function) const {

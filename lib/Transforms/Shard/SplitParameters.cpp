@@ -33,10 +33,11 @@ namespace {
 /// A dimension of a value.
 using Dim = std::pair<Value, int64_t>;
 
-/// The dimensions that an operation splits if dimension `dim` of its operand is
-/// split: first that of the first result, then those of operands that it
-/// overwrites, such as a cache. Empty if the operation needs the whole
-/// dimension, or if it overwrites a cache whose heads `ranks` does not divide.
+/// The dimensions that are split when dimension `dim` of the operand `use` is
+/// split. The first is a dimension of the operation's first result. Dimensions
+/// of operands that the operation overwrites, such as a cache, follow. Empty if
+/// the operation needs the whole dimension, or if the heads of an overwritten
+/// cache cannot be divided by `ranks`.
 SmallVector<Dim> dimsAfter(OpOperand &use, int64_t dim, int64_t ranks) {
   auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(use.getOwner());
   if (!ruled)
@@ -95,9 +96,9 @@ struct SplitParameters
 private:
   void split(nn::ModelOp model, dist::MeshOp mesh) {
     symbols.emplace(model);
-    // Visit functions in the order in which steps call them. So products of the
-    // forward pass choose the split of their weight before products that
-    // compute gradients see it.
+    // Functions are visited in the order in which steps call them. Then the
+    // forward pass chooses the split of a weight before the backward pass,
+    // which uses the same weight, is visited.
     llvm::SetVector<nn::FuncOp> called;
     for (auto step : model.getOps<nn::StepOp>())
       step.walk([&](nn::CallOp call) {
@@ -164,16 +165,17 @@ private:
               << " follows a product and needs all its features";
   }
 
-  /// The second half of a pair: all products that read what the first product
-  /// computes. `overwritten` are arguments of the layer, such as a cache, that
-  /// operations in between overwrite.
+  /// The second half of a pair. `products` are all products that read what the
+  /// first product computes. `overwritten` are arguments of the layer, such as
+  /// a cache, that operations between the two halves overwrite.
   struct PairEnd {
     llvm::SetVector<nn::LinearOp> products;
     SmallVector<Dim> overwritten;
   };
 
-  /// Whether all uses of the value lead to products that sum over its
-  /// dimension, so that these can be split by rows. Adds the products to `end`.
+  /// Whether every use of the value leads to a product that sums over the
+  /// dimension `from`. These products can be split by rows if `from` is split.
+  /// Adds them to `end`.
   bool endsInProducts(Dim from, PairEnd &end) {
     auto [value, dim] = from;
     bool isLast = dim + 1 == cast<RankedTensorType>(value.getType()).getRank();
@@ -210,8 +212,8 @@ private:
     return any;
   }
 
-  /// Makes a pair of this product and the products that read its result, if the
-  /// weights of all are arguments of the layer.
+  /// Makes a pair of the product `linear` and the products that read its
+  /// result, if all their weights are arguments of the layer.
   void choose(nn::LinearOp linear) {
     auto weight = dyn_cast<BlockArgument>(linear.getWeight());
     if (!weight || choices.contains(weight))
@@ -269,7 +271,7 @@ private:
     return state;
   }
 
-  /// Whether the state is split already in that dimension. The state may be
+  /// Whether the state is already split in dimension `dim`. False if `state` is
   /// null.
   static bool isSplit(nn::StateOp state, int64_t dim) {
     return state && state.getStorage() &&
@@ -296,8 +298,8 @@ private:
         table = embedding.getTable();
     } else if (auto linear = dyn_cast<nn::LinearOp>(op)) {
       rows = dimOf(linear, /*columns=*/true);
-      // A product other than the head may also use the table as its weight. Its
-      // bias is then split like the table.
+      // The table may also be the weight of a product that is not the head. The
+      // bias of this product is then split like the table.
       if (isHead(linear) ||
           isSplit(parameterOf(model, linear.getWeight()), rows)) {
         table = linear.getWeight();
@@ -321,9 +323,9 @@ private:
           setStorage(state, choice->second, whys.lookup(argument));
   }
 
-  /// Records the split of each parameter for all functions that have it as an
-  /// argument. Functions that recompute a part of the forward pass must split
-  /// it alike.
+  /// Records, for each argument of the called function that is a parameter, how
+  /// the parameter is split. A function that recomputes a part of the forward
+  /// pass must split its arguments in the same way.
   void noteArguments(nn::ModelOp model, nn::CallOp call) {
     auto callee = symbols->lookup<nn::FuncOp>(call.getCallee());
     for (auto [argument, operand] :
@@ -351,8 +353,9 @@ private:
     }
   }
 
-  /// Removes the bias from a product that is split by rows, and adds it once to
-  /// the reduced sum. Otherwise every rank would add it to its partial sum.
+  /// Removes the bias from a product that is split by rows, and adds the bias
+  /// to the reduced sum instead. Otherwise every rank would add the bias to its
+  /// partial sum, so it would count several times.
   void moveBias(nn::LinearOp linear) {
     auto choice = choices.find(linear.getWeight());
     if (!linear.getBias() || choice == choices.end() ||

@@ -25,9 +25,10 @@ verifySplits(mlir::Operation *op, const dist::ShardingRule &rule,
              llvm::ArrayRef<llvm::SmallVector<mlir::Attribute>> factors,
              dist::MeshOp mesh);
 
-/// Whether the table of an embedding, or its gradient, is split by rows over
-/// `ranks`. It is not for a table of positions, which is small, nor for a table
-/// with fewer rows than ranks, such as that of segments.
+/// Whether the table of an embedding, or the gradient of a table, is split by
+/// rows over `ranks`. A table of positions is not split, because it is small. A
+/// table with fewer rows than ranks, such as a table of segments, is not split
+/// either.
 bool splitsTable(const dist::ShardingRule &rule, mlir::Value ids,
                  int64_t ranks);
 

@@ -49,8 +49,8 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
     return reshard ? verifySums(reshard) : success();
   }
 
-  /// A constant may be a partial sum only if it is zero: every rank would add
-  /// another value to the sum.
+  /// Checks that a constant which is a partial sum is zero. Otherwise every
+  /// rank would add the constant to the sum.
   static LogicalResult verifyFill(nn::FillOp fill) {
     auto sharding = cast<dist::TensorShardingAttr>(fill.getShardingsAttr()[0]);
     if (fill.getValue().isZero() || sharding.getUnreduced().empty())
@@ -59,8 +59,8 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
            << sharding.getUnreduced() << ": every rank would add its value";
   }
 
-  /// A reshard must not turn a whole value into a partial sum: every rank would
-  /// contribute the whole value.
+  /// Checks that no reshard turns a whole value into a partial sum, because
+  /// every rank would then contribute the whole value to the sum.
   static LogicalResult verifySums(dist::ReshardOp reshard) {
     for (Attribute axis : reshard.getTo().getUnreduced())
       if (!llvm::is_contained(reshard.getFrom().getUnreduced(), axis))
@@ -69,7 +69,7 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
     return success();
   }
 
-  /// The mesh must have the axes of the strategy.
+  /// Checks that the mesh has the axes and sizes that the strategy gives.
   LogicalResult verifyMesh(nn::ModelOp model, dist::MeshOp mesh) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
     SmallVector<dist::Axis> axes = dist::axesOf(strategy);
@@ -89,9 +89,9 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
     return error;
   }
 
-  /// Whether an operation may read a partial sum. It may if its result, or the
-  /// state that it writes, is also a partial sum, or if it reshards, packs or
-  /// forwards the value.
+  /// Whether the operation may read a partial sum. It may if it reshards, packs
+  /// or forwards the value. It also may if its result, or the state that it
+  /// writes, is a partial sum.
   static bool passesSums(Operation *op) {
     auto shardings = op->getAttrOfType<ArrayAttr>("shardings");
     bool sums = shardings &&
@@ -108,7 +108,8 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
            (isa<nn::ReturnOp>(op) && isa<nn::FuncOp>(op->getParentOp()));
   }
 
-  /// Partial sums must be reduced before any operation that expects the sum.
+  /// Checks that a partial sum is reduced before an operation reads it that
+  /// needs the whole sum.
   static LogicalResult verifyUsers(nn::ShardingRuleOpInterface op) {
     auto shardings = op->getAttrOfType<ArrayAttr>("shardings");
     for (auto [result, attribute] : llvm::zip(op->getResults(), shardings)) {

@@ -52,9 +52,9 @@ private:
     return shard::wholeSharding(model.getContext(), type.getRank());
   }
 
-  /// The sharding without partial sums over the axis of pipeline stages. Each
-  /// stage holds its own summand of such a sum, so the sum does not matter
-  /// within a stage.
+  /// The sharding without partial sums over the axis of pipeline stages. The
+  /// checks within one stage ignore such sums, because each stage has only its
+  /// own summand.
   TensorShardingAttr withinStage(TensorShardingAttr sharding) {
     SmallVector<Attribute> sums(sharding.getUnreduced().getValue());
     llvm::erase_if(sums, [](Attribute axis) {
@@ -64,8 +64,9 @@ private:
                                    ArrayAttr::get(model.getContext(), sums));
   }
 
-  /// A packed (flat) value is split over all axes that split any member. It is
-  /// a partial sum over all axes over which any member is one.
+  /// The sharding that a packed (flat) value must have. It is split over all
+  /// axes that split any member, and it is a partial sum over all axes over
+  /// which any member is a partial sum.
   TensorShardingAttr ofPacked(nn::PackOp pack) {
     llvm::SetVector<Attribute> split, sums;
     for (Value member : pack.getMembers()) {
@@ -106,8 +107,9 @@ private:
     return success();
   }
 
-  /// All dimensions of a factor must be split alike. If a reduction factor is
-  /// split, the results must be partial sums over its axes.
+  /// Checks the shardings of a computation: all dimensions of a factor must be
+  /// split alike. If a reduction factor is split, the results must be partial
+  /// sums over the axes that split it.
   LogicalResult verifyCompute(Operation *op, const dist::ShardingRule &rule) {
     SmallVector<ArrayAttr> axes(rule.factors.size());
     auto note = [&](Value value, ArrayRef<int64_t> dims) -> LogicalResult {
@@ -141,8 +143,8 @@ private:
       for (Attribute axis : withinStage(of(operand)).getUnreduced())
         if (!llvm::is_contained(sums, axis))
           return op->emitError(code) << "takes a partial sum over " << axis;
-      // An addition of a whole operand to a partial sum would be made by every
-      // rank.
+      // If one operand of an addition is a partial sum and the other one is
+      // whole, every rank would add the whole operand to the sum.
       if (isa<nn::AddOp>(op))
         for (Attribute axis : sums)
           if (!llvm::is_contained(of(operand).getUnreduced(), axis))

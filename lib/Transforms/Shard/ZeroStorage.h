@@ -22,11 +22,11 @@ namespace heddle::shard {
 struct ReplicaAxes {
   explicit ReplicaAxes(dist::MeshOp mesh);
 
-  /// The sharding `whole`, but as a partial sum over all replicas.
+  /// The sharding `whole`, but as a partial sum over the axes of all replicas.
   dist::TensorShardingAttr partialSum(dist::TensorShardingAttr whole) const;
   dist::TensorShardingAttr partialSum(mlir::RankedTensorType type) const;
-  /// The sharding of a flat tensor, such as a bucket. `tensor`: whether the
-  /// axis `tensor` splits it; `split`: whether the replicas do.
+  /// The sharding of a flat tensor, such as a bucket. `tensor` says whether the
+  /// axis `tensor` splits the flat tensor, `split` whether the replicas do.
   dist::TensorShardingAttr flat(bool tensor, bool split) const;
 
   mlir::MLIRContext *context;
@@ -44,7 +44,7 @@ struct ZeroStorage : ReplicaAxes {
   /// without replicas splits nothing.
   bool splits(nn::StateRole role) const;
 
-  int64_t stage; ///< As the user gave it, for messages.
+  int64_t stage; ///< The stage of ZeRO that the user gave, for messages.
 };
 
 } // namespace heddle::shard

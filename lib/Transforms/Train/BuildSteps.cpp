@@ -23,8 +23,8 @@ namespace heddle {
 namespace {
 
 /// Copies the body of `function` to the builder's insertion point, with its
-/// arguments replaced by `arguments`. Returns the copies of the values that it
-/// returns.
+/// arguments replaced by `arguments`. Returns the copies of the values that
+/// `function` returns.
 SmallVector<Value> inlineBody(OpBuilder &builder, nn::FuncOp function,
                               ValueRange arguments) {
   IRMapping mapping;
@@ -73,8 +73,9 @@ private:
     builder.create<nn::ReturnOp>(function.getLoc(), results);
   }
 
-  /// The type of a step's input. For an input with rows of the batch this is a
-  /// tensor of `count` micro-batches of type `type`, otherwise `type` itself.
+  /// The type of a step's input, where `type` is the type for one micro-batch.
+  /// An input with rows of the batch has another dimension for the `count`
+  /// micro-batches. Any other input has the type `type`.
   Type wholeType(Type type, nn::PortAttr port, int64_t count) {
     auto tensor = cast<RankedTensorType>(type);
     if (!port.isOfBatch())
@@ -102,19 +103,20 @@ private:
     return nn::PortAttr::get(&getContext(), role);
   }
 
-  /// Where the labels of one loss come from: the indices of the step's inputs
-  /// with the labels and, if there are any, with their weights. `scale` names
-  /// the state with the factor 1 / (count of labels) by which the sum of the
-  /// loss is multiplied.
+  /// Where the labels of a loss come from. `labels` is the index of the step's
+  /// input with the labels. `weights` is the index of the input with the
+  /// weights of labels, if there is one. `scale` names the state with the
+  /// factor 1 / (count of labels), by which the sum of the loss is multiplied.
   struct Labels {
     unsigned labels;
     std::optional<unsigned> weights;
     StringAttr scale;
   };
 
-  /// Finds the labels of each loss. Loss i has the i-th input of labels, or the
-  /// last one if there are fewer inputs than losses. The same holds for label
-  /// weights.
+  /// Finds the inputs with the labels of each loss. Loss i has the i-th input
+  /// of labels. If there are fewer such inputs than losses, the remaining
+  /// losses have the last one. Inputs of label weights belong to losses in the
+  /// same way.
   SmallVector<Labels> labelsOf(nn::ModelOp model, nn::StepOp step,
                                int64_t losses) {
     SmallVector<unsigned> labels, weights;
@@ -242,8 +244,9 @@ private:
       arguments.push_back(parts.back());
     }
     auto results = inlineBody(builder, function, arguments);
-    // Insert the weights of tokens after the layers, but before the operations
-    // of the loss, which could share a kernel.
+    // The weights of tokens are inserted after the layers, and before the
+    // operations of the loss, so that they do not separate operations of the
+    // loss that could share a kernel.
     builder.setInsertionPointToStart(block);
     for (Operation &op : *block)
       if (isa<nn::CallOp, nn::MicroBatchOp>(op))

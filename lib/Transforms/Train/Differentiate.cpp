@@ -36,7 +36,8 @@ struct Differentiate : heddle::impl::TrainDifferentiateBase<Differentiate> {
       if (step.getKind() == nn::ProgramKind::Train &&
           failed(differentiate(model, step)))
         return signalPassFailure();
-    // Erase functions that only the program before differentiation called.
+    // Functions that only the program before differentiation called have no
+    // calls any more.
     eraseUncalled(model);
   }
 

@@ -37,23 +37,23 @@ FunctionPair &FunctionPairs::get(const CallKind &kind) {
 
 namespace {
 
-/// Whether the policy saves results of the operation, rather than recompute
-/// them. `selective` saves those that are expensive to recompute: of products,
-/// attention and calls.
+/// Whether the policy saves the results of the operation. Otherwise they are
+/// recomputed. The policy `selective` saves results that are expensive to
+/// recompute: those of products, attention and calls.
 bool isSaved(nn::Recompute policy, Operation *op) {
   return policy == nn::Recompute::None || isa<nn::CallOp>(op) || isProduct(op);
 }
 
-/// Chooses values of the cloned forward pass to save. The values `uses`, which
-/// gradients read, must be computable from the saved ones. Values in
-/// `forgotten` are not saved but recomputed.
+/// Chooses values of the cloned forward pass to save. All values in `uses`,
+/// which gradients read, must be computable from the saved values. Values in
+/// `forgotten` are never saved.
 SetVector<Value> chooseSaved(nn::Recompute policy, ArrayRef<Value> uses,
                              const DenseSet<Operation *> &forward,
                              const DenseSet<Value> &forgotten) {
   SetVector<Value> saved;
   if (policy == nn::Recompute::Full)
     return saved;
-  // Save the values that gradients read, in their order.
+  // Without recomputation, save exactly the values that gradients read.
   if (policy == nn::Recompute::None)
     for (Value use : uses)
       if (!forgotten.contains(use))

@@ -45,28 +45,30 @@ struct Group {
   bool takesDecay() const { return decays && !ownDecay; }
 };
 
-/// Scalars that all elements of an update read. Null: not used.
+/// Scalars that all elements of an update read. A scalar that the update does
+/// not need is null.
 struct StepScalars {
   Value lr;
   SmallVector<Value> corrections;
   Value clip, weightDecay;
-  Value condition; ///< 1, or 0 where the step updates nothing.
+  Value condition; ///< 1, or 0 if the step must not update anything.
 };
 
 /// Whether a number is neither infinite nor NaN.
 Value isFinite(nn::Scalars &s, Value x) {
-  // x - x is 0 for a finite x, else NaN, which 1 is not greater than.
+  // x - x is 0 for a finite x, and then 1 > x - x. Otherwise x - x is NaN, and
+  // the comparison is false.
   return s.isGreater(s.real(1), s.sub(x, x));
 }
 
-/// `x`, or 0 where it is not finite.
+/// Returns `x` if it is finite, otherwise 0.
 Value finiteOrZero(nn::Scalars &s, Value x) {
   return s.select(isFinite(s, x), x, s.real(0));
 }
 
-/// The name of an optimizer state for delayed updates, which holds gradients
-/// until the update in the next step. It comes after the states of the
-/// optimizer's rule.
+/// With delayed updates, the optimizer state that holds gradients until the
+/// update in the next step. In the lists of states it comes after the states of
+/// the optimizer's rule.
 constexpr StringLiteral delayedGradient = "delayed_gradient";
 
 struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
@@ -185,8 +187,8 @@ private:
                               zero);
   }
 
-  /// Advances the state beta^t of each beta of the optimizer. Returns the bias
-  /// corrections 1 - beta^t.
+  /// Multiplies, for each beta of the optimizer, the state that holds beta^t by
+  /// beta. Returns the bias corrections 1 - beta^t.
   SmallVector<Value> advancePowers(OpBuilder &builder, nn::StepOp step,
                                    Value condition) {
     OpBuilder states(step);
@@ -251,8 +253,8 @@ private:
       builder.create<nn::SetOp>(loc, bucket.getSymName(), value);
   }
 
-  /// For LAMB: each element's direction, times the trust ratio of its
-  /// parameter.
+  /// For LAMB: computes the direction of each element, multiplied by the trust
+  /// ratio of the parameter to which the element belongs.
   Value scaled(OpBuilder &builder, Group &group, const StepScalars &scalars,
                Value parameter, Value gradient, ValueRange states,
                ValueRange inputs) {
@@ -291,9 +293,10 @@ private:
   using ElementBody =
       function_ref<SmallVector<Value>(nn::Scalars &, const train::Element &)>;
 
-  /// Fills the body of an element-wise operation. The body's arguments are the
-  /// parameter, the gradient, the states and the scalars. If the optimizer has
-  /// a direction, those of nn.update end with the scaled direction.
+  /// Fills the body of the element-wise operation that has `region`. The body's
+  /// arguments are an element of the parameter, of the gradient and of the
+  /// states, and the scalars. If the optimizer has a direction, the body of an
+  /// nn.update has the scaled direction as its last argument.
   void buildBody(Region &region, const StepScalars &scalars, const Group &group,
                  ElementBody body) {
     Operation *op = region.getParentOp();
@@ -374,9 +377,10 @@ private:
     delayed.clear();
   }
 
-  /// A state that becomes 1 in the first step whose loss or norm is not finite.
-  /// It stays 1, and prevents updates, until the host clears it: the host may
-  /// have submitted the next steps before it reads the loss.
+  /// Adds a state that becomes 1 in the first step whose loss or gradient norm
+  /// is not finite. While the state is 1, steps update nothing. Only the host
+  /// resets it to 0. It cannot do so earlier than it reads the loss, and it may
+  /// have submitted the next steps by then. Returns the state's new value.
   Value noteNonfinite(OpBuilder &builder, nn::StepOp step, Value norm,
                       Value loss) {
     Location loc = step.getLoc();
@@ -400,10 +404,11 @@ private:
     return note.getNewParameter();
   }
 
-  /// The condition for an update: 1, or 0 if the step must update nothing. That
-  /// is so if no label counts, or if the loss or the norm of the gradients is
-  /// not finite. The comparison with 0 is not linear in the count of labels, so
-  /// sharding propagation reduces the count over ranks, not this value.
+  /// The condition for an update: 1, or 0 if the step must not update anything.
+  /// It is 0 if no label counts, or if the loss or the norm of the gradients is
+  /// not finite. Ranks must sum the count of labels before it is compared with
+  /// 0. They do, because sharding propagation reduces a partial sum before an
+  /// operation that is not linear in it.
   Value conditionOf(OpBuilder &builder, nn::StepOp step, Value norm) {
     Location loc = step.getLoc();
     auto port = [&](nn::PortRole role) {
@@ -515,8 +520,8 @@ private:
 
   dist::Strategy strategy;
   train::Optimizer optimizer;
-  /// Delayed scalars: the nn.get of each one's value in the previous step, and
-  /// its value in this step.
+  /// Scalars that are used one step later: the nn.get that reads the value of
+  /// the previous step, and the value of this step.
   SmallVector<std::pair<nn::GetOp, Value>> delayed;
 };
 

@@ -24,8 +24,9 @@ public:
   /// (H0141), and a pattern that matches no parameter (H0142).
   mlir::LogicalResult verify();
 
-  /// The index of the first group whose pattern matches the parameter's name,
-  /// in the model or in the weight files; nothing if no group matches.
+  /// The index of the first group that has a pattern which matches the
+  /// parameter's name, either in the model or in the weight files. Returns
+  /// nullopt if no group has one.
   std::optional<size_t> of(nn::StateOp parameter) const;
 
   const config::ParameterGroup &operator[](size_t number) const {

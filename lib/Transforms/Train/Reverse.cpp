@@ -50,8 +50,8 @@ void Reverse::rewriteCalls(Block &block) {
       kind.used.push_back(llvm::any_of(result.getUsers(), [](Operation *user) {
         return !isa<nn::KeepOp>(user);
       }));
-    // If a parameter has several uses, the gradient of each later use is added
-    // to the sum so far.
+    // If a parameter is used several times, each later use adds its gradient to
+    // the sum of the gradients so far.
     for (Value operand : call.getOperands())
       if (Key key = keyOf(operand))
         kind.sums |= uses.lookup(key) > 1;
@@ -92,9 +92,9 @@ void Reverse::run(ArrayRef<Operation *> forward, const IRMapping &where) {
   }
 }
 
-/// Checks that the operation has a derivative, and that gradients arrive only
-/// at its first result. Other results are statistics, such as the mean of a
-/// norm. Element-wise operations may have gradients of all results.
+/// Checks that the operation has a derivative, and that only its first result
+/// has a gradient. The other results are statistics, such as the mean of a
+/// norm. All results of element-wise operations may have gradients.
 bool Reverse::checkDerivative(nn::DifferentiableOpInterface op) {
   for (OpResult result : op->getResults().drop_front())
     if (grads.contains(result) && !op->hasTrait<nn::Elementwise>()) {
@@ -111,7 +111,8 @@ bool Reverse::checkDerivative(nn::DifferentiableOpInterface op) {
   return false;
 }
 
-/// The value as type `type`: a cast, or the value itself if it has that type.
+/// Casts the value to the type `type`. Returns the value itself if it has this
+/// type already.
 static Value castTo(OpBuilder &builder, Value value, Type type) {
   if (value.getType() == type)
     return value;
@@ -126,8 +127,8 @@ void Reverse::add(Value operand, Value gradient) {
     return builder.create<nn::AddOp>(gradient.getLoc(), sum, more,
                                      /*shardings=*/nullptr);
   };
-  // For a parameter, add the gradient with an nn.add: the operation that reads
-  // the parameter cannot add to a gradient itself.
+  // The gradient of a parameter is added to the sum by an nn.add, because the
+  // operation that computes the gradient cannot do the addition itself.
   if (Key key = keyOf(operand)) {
     Value more = castTo(builder, gradient, nn::gradientType(operand.getType()));
     totals[key] = plus(accumulator(operand), more);
@@ -153,8 +154,9 @@ void Reverse::setAccumulated(Value operand, Value sum) {
   }
   if (!isActive(operand)) // A frozen weight needs none.
     return;
-  // The weight is not a parameter itself but computed from other values. Its
-  // gradient, cast to the weight's type, propagates to them.
+  // The weight is computed from other values, and is not a parameter. Its
+  // gradient, cast to the weight's type, is the gradient from which those of
+  // the other values are computed.
   add(operand, castTo(builder, sum, operand.getType()));
 }
 

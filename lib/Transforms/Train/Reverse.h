@@ -18,7 +18,7 @@
 
 namespace heddle::train {
 
-/// Where a call of a backward function takes one of its arguments from.
+/// Which value a call of a backward function passes for one of the arguments.
 struct BackwardArgument {
   enum class Kind {
     Forward,    ///< Argument `index` of the original function.
@@ -40,8 +40,8 @@ struct FunctionPair {
   llvm::SmallVector<unsigned> gradients;
 };
 
-/// The properties on which the derivative of a call depends. Calls of the same
-/// kind share a pair.
+/// The properties of a call on which its derivative depends. Calls with equal
+/// properties share one FunctionPair.
 struct CallKind {
   nn::FuncOp callee;
   nn::Recompute policy = nn::Recompute::None;
@@ -50,7 +50,9 @@ struct CallKind {
   /// For each result: whether any operation but nn.keep, which dumps it, reads
   /// it. A result that is not used has no gradient.
   llvm::SmallVector<bool> used;
-  bool sums = false; ///< Gradients of parameters add to earlier sums.
+  /// Whether the backward function adds gradients of parameters to sums that
+  /// the call passes to it.
+  bool sums = false;
   std::string key() const;
 };
 
@@ -72,10 +74,11 @@ private:
   std::map<std::string, FunctionPair> pairs;
 };
 
-/// Reverse mode over one block: the training step's micro-batch, or the body of
-/// a layer function. `keyOf` returns the key of the parameter that a value is,
-/// or null for values that are not parameters. With `sums`, gradients of
-/// parameters are added to the values that `initialSum` returns.
+/// Differentiates one block in reverse mode: the training step's micro-batch,
+/// or the body of a layer function. `keyOf` maps a value that is a parameter to
+/// a key that identifies the parameter, and any other value to null. With
+/// `sums`, the gradient of a parameter is added to the value that `initialSum`
+/// returns for it.
 class Reverse : public nn::GradientContext {
 public:
   using Key = const void *;
@@ -92,11 +95,12 @@ public:
   /// that also return saved activations.
   void rewriteCalls(mlir::Block &block);
   /// Builds the gradients of the operations `forward`, from the last to the
-  /// first, at the builder's insertion point. Gradients may read the values to
-  /// which `mapping` maps forward values.
+  /// first, at the builder's insertion point. If a gradient needs a value of
+  /// the forward pass, it reads the value to which `mapping` maps it.
   void run(llvm::ArrayRef<mlir::Operation *> forward,
            const mlir::IRMapping &mapping);
-  /// The gradient of a value, after `run`; null if it has none.
+  /// The gradient of a value, available after `run`; null if the value has
+  /// none.
   mlir::Value gradientOf(mlir::Value result) override {
     return grads.lookup(result);
   }

@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Makes programs for calibration that run one layer at a time. Each is a copy
-// of `eval` that returns the results of one call of a layer, without the
-// operations that these do not need. Results of other calls become inputs.
+// Makes programs for the calibration of GPTQ that run one layer at a time. Each
+// program is a copy of `eval` that returns the results of one call of a layer.
+// Operations that these results do not need are left out. Results of other
+// calls that the program needs become inputs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,8 +31,8 @@ static void eraseUnused(Block &body) {
       op.erase();
 }
 
-/// Makes a function return `results`, and erases the operations that they do
-/// not need.
+/// Makes a function return `results`, and erases the operations that `results`
+/// do not need.
 static void giveResults(nn::FuncOp function, ValueRange results) {
   Block &body = function.getBody().front();
   body.getTerminator()->setOperands(results);
@@ -45,8 +46,8 @@ namespace {
 /// some of its products.
 struct Moments {
   nn::FuncOp function;
-  /// For each result, the index of the argument that is the weight of the
-  /// result's product.
+  /// For each result, the index of the function's argument that is the weight
+  /// of the product.
   SmallVector<unsigned> weights;
 };
 
@@ -109,9 +110,10 @@ static Value momentsOf(nn::LinearOp product) {
       /*init=*/Value(), /*transposed=*/false, /*shardings=*/ArrayAttr());
 }
 
-/// The products whose weight is an argument of the layer, in groups. With
-/// `isSequential` there is one group for all products that read the same value,
-/// in the order of computation. Otherwise all products are one group.
+/// Groups the products whose weight is an argument of the layer. With
+/// `isSequential`, products that read the same value are a group, and the
+/// groups are in the order of computation. Otherwise all products are one
+/// group.
 static SmallVector<SmallVector<nn::LinearOp>> productsOf(nn::FuncOp layer,
                                                          bool isSequential) {
   SmallVector<SmallVector<nn::LinearOp>> stages;
@@ -130,8 +132,8 @@ static SmallVector<SmallVector<nn::LinearOp>> productsOf(nn::FuncOp layer,
   return stages;
 }
 
-/// The copies of a layer that return second moments, one for each group of
-/// products. They are made at the first request.
+/// The copies of a layer that return second moments: one for each group of
+/// products. They are made when they are first asked for.
 ArrayRef<Moments> Splitter::momentsIn(nn::FuncOp layer) {
   auto [entry, isNew] = known.try_emplace(layer);
   if (!isNew)
@@ -179,9 +181,9 @@ static llvm::SetVector<Value> valuesOfOthers(nn::CallOp call) {
   return found;
 }
 
-/// Makes the result of the call `before` an input of the program, with the port
-/// `hidden`, which `call` then reads. Fails (H0153) if `call` reads other
-/// values that calls compute.
+/// Replaces the result of the call `before` by a new input of the program, with
+/// the port `hidden`. Operations that read the result, such as `call`, read the
+/// input then. Fails (H0153) if `call` also depends on results of other calls.
 static LogicalResult takeHidden(nn::FuncOp program, nn::CallOp before,
                                 nn::CallOp call) {
   llvm::SetVector<Value> needed = valuesOfOthers(call);
@@ -252,8 +254,8 @@ LogicalResult Splitter::addLayer(size_t number) {
       {port});
 }
 
-/// Adds the program for a group of products, if the weight of one of them is a
-/// parameter.
+/// Adds the program for a group of products of a layer. Does nothing if no
+/// weight of the group is a parameter.
 LogicalResult Splitter::addStage(size_t number, size_t &stage,
                                  const Moments &moments) {
   nn::CallOp call = calls[number];

@@ -56,8 +56,8 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
            step.getKind() == nn::ProgramKind::Eval;
   }
 
-  /// A step must have at most one loop, which runs as often as the strategy has
-  /// micro-batches.
+  /// Checks that the step has at most one loop over micro-batches, which runs
+  /// as often as the strategy has micro-batches.
   LogicalResult verifyLoops(nn::StepOp step) {
     int64_t count =
         step.getKind() == nn::ProgramKind::Train ? strategy.accumulate : 1;
@@ -82,7 +82,7 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
         });
   }
 
-  /// Each trainable parameter must have a gradient.
+  /// Checks that each trainable parameter has a gradient.
   LogicalResult verifyGradients(nn::ModelOp model, nn::StepOp step) {
     llvm::StringSet<> written;
     step.walk([&](nn::SetOp set) {
@@ -97,8 +97,8 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
     return success();
   }
 
-  /// Gradients must be written inside the loop over micro-batches, and only the
-  /// optimizer may read the buckets of gradients.
+  /// Checks that gradients are written inside of the loop over micro-batches,
+  /// and that only the optimizer reads the buckets of gradients.
   LogicalResult verifyTraining(nn::ModelOp model, nn::StepOp step) {
     if (step.getBody().getOps<nn::UpdateOp>().empty())
       return step.emitError("H0909: updates no parameter");

@@ -27,8 +27,8 @@ plan::CollectiveShape shapeOf(const plan::Collective &collective, int64_t ranks,
 /// The collectives, or the messages, of one kind along the same axes and with
 /// the same reason.
 struct TrafficLine {
-  std::string axes; ///< Such as `data,seq`.
-  std::string kind; ///< Such as `all_reduce`, `send`.
+  std::string axes; ///< The axes, such as `data,seq`.
+  std::string kind; ///< The kind, such as `all_reduce` or `send`.
   /// What needs the collective: an operation such as `nn.linear`, or a module
   /// path such as `h.0`. For messages their channel.
   std::string reason;

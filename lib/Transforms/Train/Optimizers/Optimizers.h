@@ -21,21 +21,23 @@ namespace heddle::train {
 /// The values of one element in the body of nn.update.
 struct Element {
   mlir::Value parameter;
-  mlir::Value gradient;               ///< After clipping.
-  mlir::ArrayRef<mlir::Value> states; ///< In the order of `Optimizer::states`.
+  mlir::Value gradient; ///< The gradient after clipping.
+  /// The values of the states, in the order of `Optimizer::states`.
+  mlir::ArrayRef<mlir::Value> states;
   mlir::Value lr;
-  mlir::Value weightDecay; ///< Null: none.
+  mlir::Value weightDecay; ///< Null if weight decay does not apply.
   /// 1 - beta^t after t updates, for each beta of `Optimizer::powers`.
   mlir::ArrayRef<mlir::Value> corrections;
-  /// The result of `Optimizer::direction`, times the parameter's factor. Null
-  /// for optimizers without a direction.
+  /// The result of `Optimizer::direction`, multiplied by the result of
+  /// `Optimizer::factor` for the parameter. Null for optimizers without a
+  /// direction.
   mlir::Value scaled;
 };
 
 /// A scalar state that begins with 1 and is multiplied by `factor` in each
 /// update.
 struct Power {
-  llvm::StringRef quantity; ///< The name of the state, as "beta1_power".
+  llvm::StringRef quantity; ///< The name of the state, such as "beta1_power".
   double factor = 0;
 };
 
@@ -49,10 +51,11 @@ struct Optimizer {
   /// Returns these values.
   llvm::SmallVector<mlir::Value> (*update)(nn::Scalars &s, const Element &x,
                                            const dist::Strategy &strategy);
-  /// For optimizers, such as LAMB, that scale the update of a parameter by
-  /// norms over all its elements; null for others. `direction` builds the
-  /// unscaled update of an element. `factor` builds the scale from the sums of
-  /// squares of the parameter and of the direction.
+  /// Two functions for optimizers, such as LAMB, that scale the update of a
+  /// parameter by norms over all its elements. They are null for other
+  /// optimizers. `direction` builds the update of an element before scaling.
+  /// `factor` builds the scale from two sums of squares over the parameter's
+  /// elements: of the elements themselves, and of their directions.
   mlir::Value (*direction)(nn::Scalars &s, const Element &x,
                            const dist::Strategy &strategy) = nullptr;
   mlir::Value (*factor)(nn::Scalars &s, mlir::Value parameter,
