@@ -34,13 +34,13 @@ def NN_ProgramKind : NN_Enum<"ProgramKind", "the kind of a step program", [
     // Computes the hidden states of all tokens of several requests.
     I32EnumAttrCase<"Encode", 6, "encode">]>;
 
-// The names are those of `--recompute`.
+// The names of the cases are the values of the flag `--recompute`.
 def NN_Recompute : NN_Enum<"Recompute", "which activations are recomputed", [
     I32EnumAttrCase<"None", 0, "none">,
     I32EnumAttrCase<"Selective", 1, "selective">,
     I32EnumAttrCase<"Full", 2, "full">]>;
 
-// The names are those of `--objective`.
+// The names of the cases are the values of the flag `--objective`.
 def NN_Objective : NN_Enum<"Objective", "the training objective", [
     I32EnumAttrCase<"NextToken", 0, "causal">,
     I32EnumAttrCase<"MaskedToken", 1, "mlm">]>;
@@ -54,7 +54,7 @@ def NN_MaskKind : NN_Enum<"MaskKind", "which keys a query of attention sees", [
     I32EnumAttrCase<"Full", 0, "full">,
     I32EnumAttrCase<"Causal", 1, "causal">]>;
 
-// The names are those of `--place`.
+// The names of the cases are those that the flag `--place` uses.
 def NN_MemoryKind : NN_Enum<"MemoryKind", "a kind of memory", [
     I32EnumAttrCase<"Device", 0, "device">,
     I32EnumAttrCase<"Host", 1, "host">,
@@ -71,7 +71,7 @@ def NN_StateRole : NN_Enum<"StateRole", "the role of a state in its model", [
     I32EnumAttrCase<"Saved", 6, "saved">,
     I32EnumAttrCase<"Cache", 7, "cache">]>;
 
-// The names are those of the plan format.
+// The names of the cases are those that the plan format uses.
 def NN_PackedPart : NN_Enum<"PackedPart", "which tensor of a quantized or packed weight a state is", [
     I32EnumAttrCase<"Words", 0, "words">,
     I32EnumAttrCase<"Scales", 1, "scales">,
@@ -83,7 +83,7 @@ def NN_InitKind : NN_Enum<"InitKind", "how a state is initialized", [
     I32EnumAttrCase<"Normal", 2, "normal">,
     I32EnumAttrCase<"Power", 3, "power">]>;
 
-// The names are keys of files (`--inputs`, `--dump`).
+// The names of the cases are keys in the files of `--inputs` and `--dump`.
 def NN_PortRole : NN_Enum<"PortRole", "the meaning of a port", [
     // Inputs with a value for each token of the batch: [rows, tokens].
     I32EnumAttrCase<"Ids", 0, "ids">,

@@ -513,7 +513,8 @@ def NN_SquareSumsOp : NN_NonDifferentiableOp<"square_sums", (ins NN_Float:$input
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = !strconcat([{
-    /// The number of elements of a block.
+    /// The operation sums the squares of blocks of this many elements; each
+    /// block gives one element of the result.
     static constexpr int64_t blockSize = 65536;
   }], NN_Localize.declaration, NN_StaysF32<>.declaration);
 }

@@ -8,8 +8,8 @@
 // SC11) over the tensor of probabilities [B, H, T, T], with the indices that
 // nn.dropout defines. A 32-bit word is in a 64-bit lane whose upper half is
 // arbitrary, because the 32 x 32 -> 64 bit multiplication reads and writes this
-// form. So a vector has numbers for half of the queries only: even and odd
-// queries are computed separately.
+// form. So a vector has random numbers for only half as many queries as it has
+// f32 lanes, and the code computes even and odd queries separately.
 //
 //===----------------------------------------------------------------------===//
 
@@ -74,8 +74,8 @@ AttentionEmitter::PhiloxState AttentionEmitter::philox(Value block) {
   return state;
 }
 
-/// The indices of the probabilities of the even (parity 0) or odd queries of a
-/// vector; `first` is the index for its first query.
+/// The indices by which dropout numbers the probabilities of the even (`parity`
+/// 0) or odd queries of a vector. `first` is the index for the first query.
 Value AttentionEmitter::indexVector(Value first, int64_t parity) {
   SmallVector<int64_t> offsets;
   for (int64_t lane = parity; lane < blocking.lanes; lane += 2)

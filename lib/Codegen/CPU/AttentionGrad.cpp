@@ -219,9 +219,9 @@ void GradEmitter::loadQueries(Value batch, Value head, Value firstQuery,
   transposeQueries(gradOutput, 1.0, gradOutputTransposed);
 }
 
-/// Loads lse, in units of log 2, and computes delta. Both are zero for queries
-/// beyond the sequence, whose Q and dO are zero, so that they do not
-/// contribute.
+/// Loads lse, in units of log 2, and computes delta. For queries beyond the end
+/// of the sequence lse and delta are zero. Since Q and dO of such queries are
+/// also zero, they add nothing to the gradients.
 void GradEmitter::loadStatistics(Value batch, Value head, Value firstQuery,
                                  Value rows) {
   Value zero = b.constant(0);
@@ -292,7 +292,8 @@ void GradEmitter::probabilityTile(Value firstQuery, const KeyRange &range,
   }
 }
 
-/// Computes dS, and M P from P.
+/// Computes dS and M P (see the top of this file) for all tiles of a block of
+/// keys.
 void GradEmitter::gradScoreTiles(const KeyRange &range) {
   RowRange rows = {b.constant(0), range.end};
   forTiles(rows, blocking.queryGroups, [&](const Tile &tile) {

@@ -52,8 +52,8 @@ protected:
   }
   /// The row of token number `token`.
   Value rowOf(Value token) { return b.div(token, tokens); }
-  /// Whether the token exists: rows may have fewer tokens than there is room
-  /// for.
+  /// Whether the token exists. A row of the launch has room for `tokens` tokens
+  /// but may have fewer.
   Value isThere(Value token) {
     Value row = rowOf(token);
     return b.less(b.sub(token, b.mul(row, tokens)), loadInt(lengths, row));
@@ -93,8 +93,9 @@ public:
   }
 
 protected:
-  /// The index in the cache of page `number` of a row. This page holds the
-  /// row's positions from `number` * N on.
+  /// Reads from the page table where page `number` of a row is: returns the
+  /// index of this page in the cache. The page holds the positions of the row
+  /// from `number` * N on.
   Value page(Value row, Value number) {
     return loadInt(pages, b.add(b.mul(row, rowPages), number));
   }
@@ -104,8 +105,8 @@ protected:
     Value place = b.mul(b.add(b.mul(page, kv), head), dims * pageTokens);
     return b.advance(cache, cacheType, place);
   }
-  /// The address of the scales of a head's keys in a page. The scales of its
-  /// values follow in memory.
+  /// The address of the scales of a head's keys in a page. In memory, the
+  /// scales of the head's values follow them.
   Value scalesOf(Value page, Value head) {
     Value place = b.mul(b.add(b.mul(page, kv), head), 2 * pageTokens);
     return b.advance(scales, scaleType, place);

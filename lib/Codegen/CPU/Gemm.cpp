@@ -91,11 +91,12 @@ void GemmEmitter::emit(Value a, Value bMatrix, Value cMatrix, Value scratch,
     amx.release();
 }
 
-/// The row blocks and panels that a thread computes. Threads form a grid over
-/// parts of the rows and of the columns. The grid is chosen so that the most
-/// expensive part costs least. A part costs its multiplications and the packing
-/// of its rows and columns. A packed element costs as much as about 32
-/// multiplications.
+/// Returns the row blocks and the column panels that a thread computes. The
+/// rows and the columns of C are cut into parts, and a thread computes one part
+/// of the rows times one part of the columns. The emitted code chooses the
+/// numbers of parts so that the slowest thread has the least cost. The cost
+/// counts multiplications and packing; packing an element costs as much as
+/// about 32 multiplications.
 std::pair<GemmEmitter::Range, GemmEmitter::Range>
 GemmEmitter::partition(Value thread, Value threads) {
   constexpr int64_t packingCost = 32;
@@ -120,7 +121,8 @@ GemmEmitter::partition(Value thread, Value threads) {
   Value columnParts = b.div(threads, rowParts);
   Value rowPart = b.div(thread, columnParts);
   Value columnPart = b.sub(thread, b.mul(rowPart, columnParts));
-  // Threads beyond the grid get an empty range of rows.
+  // If there are more threads than pairs of parts, the last threads get an
+  // empty range of rows.
   auto boundary = [&](int64_t count, Value part, Value parts) {
     return b.min(b.div(b.mul(part, count), parts), b.constant(count));
   };

@@ -44,8 +44,8 @@ struct GemmBlocking {
   int64_t residentBlock;
   int64_t streamBlock; ///< Micro-panels streamed between two K blocks.
   /// The number of panels, a power of two, that are computed together if there
-  /// are few rows. More panels read more of each stored row at a time, and have
-  /// more independent sums.
+  /// are few rows. With more panels, each stored row is read in longer pieces
+  /// and more independent sums hide the latency of multiply-add.
   int64_t panelsTogether = 1;
 
   // Layout of the scratch, in bytes.

@@ -14,10 +14,10 @@
 namespace heddle::cpu {
 
 /// Emits a loop over panels `begin` to `end` of a packed weight that reads
-/// `streams` panels, a power of two, at the same time; `body` gets one panel of
-/// each stream. The panels of a stream are adjacent in memory, so that
-/// prefetches beyond a panel hit the next one. The rest of the panels is read
-/// with fewer streams.
+/// several streams of memory at the same time. The panels are split into
+/// `streams` streams, a power of two, and `body` gets one panel of each. The
+/// panels of a stream are adjacent in memory, so that prefetches beyond a panel
+/// read the next one. Panels that are left over are read with fewer streams.
 inline void
 forPanels(LoopBuilder &b, mlir::Value begin, mlir::Value end, int64_t streams,
           llvm::function_ref<void(llvm::ArrayRef<mlir::Value>)> body) {

@@ -4,8 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// nn.paged_attention with vectors. For a query and one page of keys after the
-// other, from the first page that it sees:
+// nn.paged_attention with vectors: the online softmax of Milakov and Gimelshein
+// (arXiv 1805.02867). For each query the code keeps m (the largest score so
+// far), l (the sum of powers) and O (the output before division by l). For one
+// page of keys after the other, from the first page that the query sees:
 //
 //   s = scale log2(e) sum over d of q[d] K[d, :]    a vector: one lane a key;
 //       codes: times their scales
@@ -14,7 +16,7 @@
 //   l = a l + p,  O = a O + sum over keys of p[key] V[key, :]
 //       codes: p[key] times the scale of the value
 //
-// the online softmax of Milakov and Gimelshein, arXiv 1805.02867.
+// The lines "codes" apply only if the cache holds int8 codes.
 //
 //===----------------------------------------------------------------------===//
 

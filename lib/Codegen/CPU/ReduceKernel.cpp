@@ -35,7 +35,7 @@ static Value sumVectors(KernelEmitter &k, int64_t size,
   return b.create<vector::ReductionOp>(vector::CombiningKind::ADD, total);
 }
 
-/// The sum of squares of `extent` elements, block number `block`.
+/// Emits the sum of squares of block `block`, which has `extent` elements.
 static void emitBlockSum(KernelEmitter &k, nn::SquareSumsOp op, Value block,
                          int64_t extent) {
   LoopBuilder &b = k.b;

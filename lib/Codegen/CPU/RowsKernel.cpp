@@ -233,8 +233,9 @@ FailureOr<RowEmitter> rowEmitterOf(KernelEmitter &k, ValueRange tensors) {
   }
   auto generator = std::make_shared<RowsGenerator>(k, *form);
   return RowEmitter([=](Value row, ArrayRef<Value> to) {
-    // `emitRow` addresses row `row` of whole tensors. Subtract the offset of
-    // that row, so that it stores to the addresses in `to`.
+    // `emitRow` adds the offset of row `row` in a whole tensor to each address.
+    // The addresses in `to` are for this row only, so subtract the offset
+    // first.
     LoopBuilder &b = generator->builder();
     SmallVector<Value> begins;
     for (auto [tensor, place] : llvm::zip(made, to)) {

@@ -19,8 +19,8 @@ namespace heddle::codegen {
 
 using nn::Generator;
 
-/// A function that lowers `op`. It must use the operands `in` instead of the
-/// operation's own.
+/// A function that lowers `op`. It must read the operands from `in`: the
+/// interface allows its callers to pass other operands than those of `op`.
 template <typename OpT>
 using LowerFn = Values (*)(OpT op, typename OpT::Adaptor in, LinalgBuilder &b);
 

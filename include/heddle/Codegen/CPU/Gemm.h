@@ -11,9 +11,10 @@
 // K is never split across threads, and the result does not depend on the number
 // of threads. The sum over K runs from the first value to the last: one value
 // at a time, in pairs for bf16 with dot products, and in groups of 32 for many
-// rows on AMX. So the K dimension can be computed by two products, where the
-// sums of the second begin with the results of the first. The result has the
-// same bits as one product if the first one takes whole groups.
+// rows on AMX. So two products can share the values of K: the sums of the
+// second product begin with the results of the first. The results have the same
+// bits as those of a single product if the first product takes a whole number
+// of pairs or groups.
 //
 //===----------------------------------------------------------------------===//
 

@@ -19,16 +19,17 @@ namespace heddle::cpu {
 /// Thread `thread` of a launch with `threads` threads. `taken` is the address
 /// of a counter that all threads share and that is 0 when the launch begins. It
 /// counts the pieces of work that threads have taken dynamically. Nothing
-/// resets the counter, so the function of a kernel can distribute work in this
-/// way only once.
+/// resets the counter, so the function of a kernel can have only one loop
+/// `forTaken` or one WorkShares.
 struct LaunchThread {
   mlir::Value thread, threads, taken;
 
-  /// The begin and end of this thread's share of `units`, split evenly.
+  /// Splits `units` units of work evenly between the threads. Returns the begin
+  /// and the end of this thread's share.
   std::pair<mlir::Value, mlir::Value> share(LoopBuilder &b,
                                             mlir::Value units) const;
-  /// Takes the next piece: increments the counter atomically and returns its
-  /// old value.
+  /// Takes the next piece of work: increments the counter atomically. Returns
+  /// the old value of the counter, which is the index of the piece.
   mlir::Value take(LoopBuilder &b) const;
   /// Emits a loop that takes pieces of adjacent units until all `units` units
   /// are taken, and calls `body` with each unit that this thread has taken.

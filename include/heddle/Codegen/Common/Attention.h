@@ -37,7 +37,7 @@ struct AttentionSpec {
   /// The type of q, k, v, the output and their gradients: f32 or bf16.
   mlir::Type elementType;
   /// Whether one tensor [batch, seq, (heads + 2 kvHeads) * headDim] holds q, k
-  /// and v; otherwise there are three of [batch, seq, heads * headDim].
+  /// and v side by side. Otherwise q, k and v are separate tensors.
   bool packed = false;
 
   AttentionSpec() = default;
@@ -45,8 +45,9 @@ struct AttentionSpec {
   explicit AttentionSpec(nn::AttentionOpInterface op);
 
   int64_t wholeSeq() const { return seq * sequenceShards; }
-  /// The factor from dot products q k to scores in units of log 2, or to the
-  /// argument of tanh if there is a soft cap.
+  /// The factor by which dot products of q and k are multiplied. The result is
+  /// the score in units of log 2 or, if there is a soft cap, the argument of
+  /// tanh.
   double scoreFactor() const;
   /// If there is a soft cap: the factor by which the result of tanh is
   /// multiplied to get scores in units of log 2.
@@ -60,8 +61,9 @@ struct AttentionSpec {
   std::array<HeadColumns, 3> headColumns() const;
 };
 
-/// Emits code that computes which keys a query sees. Queries and keys are given
-/// as indices among those of the rank, in the integer type of `ints`.
+/// Emits code that computes which keys a query sees. A query or key is given by
+/// its index among the queries or keys that this rank holds, in the integer
+/// type of `ints`.
 class VisibleKeys {
 public:
   /// `shard` and `ringStep` are the operands of nn.attention; null if the
@@ -69,8 +71,9 @@ public:
   VisibleKeys(const AttentionSpec &spec, IntBuilder ints, mlir::Value shard,
               mlir::Value ringStep);
 
-  /// Starts a row of the batch that has `length` tokens in the whole sequence;
-  /// null if all rows are full. The other methods describe this row.
+  /// Selects the row of the batch that the other methods describe. `length` is
+  /// the number of tokens that the row has in the whole sequence; null if all
+  /// rows are full.
   void beginRow(mlir::Value length);
   /// The number of the rank's keys that exist in the row.
   mlir::Value count() const { return keyCount; }
@@ -88,13 +91,15 @@ public:
   /// The first query that sees `key`; the largest integer if the key does not
   /// exist.
   mlir::Value firstSeeing(mlir::Value key);
-  /// The first key that `query` sees, if the mask has a window. It may be
-  /// greater than the index of the rank's last key.
+  /// If the mask has a window: the first key that `query` sees. The index may
+  /// be greater than that of the rank's last key; then the query sees none of
+  /// the rank's keys.
   mlir::Value beginOf(mlir::Value query);
-  /// The end (exclusive) of the queries that see `key`, if the mask has a
-  /// window. It may be greater than the number of queries.
+  /// If the mask has a window: the end (exclusive) of the queries that see
+  /// `key`. The end may be greater than the number of queries.
   mlir::Value endSeeing(mlir::Value key);
-  /// Whether a query may see no key at all.
+  /// Whether a query may see none of the rank's keys. This can happen if rows
+  /// have lengths or if ring attention splits the sequence.
   bool maySeeNoKey() const { return queriesFrom || hasLengths; }
   /// The positions of the rank's first query and first key in the whole
   /// sequence; null for 0.

@@ -33,8 +33,8 @@ struct Coordinate {
   Kind kind = Uniform;
 };
 
-/// One coordinate for each dimension of a tensor. If the evaluator is flat: a
-/// single one, the row-major index of an element.
+/// One coordinate for each dimension of a tensor. If the evaluator is flat,
+/// there is only one coordinate: the row-major index of an element.
 using Point = llvm::SmallVector<Coordinate, 4>;
 
 /// Whether lanes differ in some coordinate of `at`.
@@ -56,8 +56,9 @@ struct Element {
 /// memory.
 class ElementEvaluator {
 public:
-  /// Emits the element at a point. A reader that returns a null value leaves it
-  /// to the evaluator to compute the element.
+  /// A function that emits the element of a tensor at a point, usually by a
+  /// load. If it returns a null value, the evaluator computes the element from
+  /// the operation that defines the tensor.
   using Reader = std::function<Element(const Point &)>;
 
   /// Emits code at the insertion point of `builder`, for vectors of `lanes`
@@ -71,7 +72,8 @@ public:
   void bind(mlir::Value tensor, Reader reader) {
     readers[tensor] = std::move(reader);
   }
-  /// Computes elements of `tensor` from its operation again.
+  /// Undoes `bind`: elements of `tensor` are computed from the operation that
+  /// defines it.
   void unbind(mlir::Value tensor) { readers.erase(tensor); }
   /// Sets the value of the kernel's scalar argument `scalar`. `value` has the
   /// same type, or the type of coordinates if `scalar` is an index.
@@ -82,7 +84,8 @@ public:
   mlir::Value scalarOf(mlir::Value scalar) const {
     return scalars.lookup(scalar);
   }
-  /// Emits an operation on scalars and records its results' values.
+  /// Emits an operation on scalars, such as index arithmetic, and records the
+  /// values of its results for `scalarOf`.
   void emitScalar(mlir::Operation &op);
 
   /// Makes the evaluator flat: points have a single coordinate from now on, the
@@ -117,8 +120,8 @@ public:
   Element evaluate(mlir::Value tensor, const Point &at);
   /// Emits the element of `tensor` at `at` as a vector of all lanes.
   mlir::Value evaluateVector(mlir::Value tensor, const Point &at);
-  /// Records that the element of `tensor` at `at` is `element`, for the current
-  /// scope.
+  /// Records until the current scope ends that the element of `tensor` at `at`
+  /// is `element`, so that `evaluate` returns it.
   void define(mlir::Value tensor, const Point &at, Element element);
   /// Emits at the current insertion point those values that an evaluation of
   /// `tensor` at `at` needs and that are the same for all lanes. Callers do

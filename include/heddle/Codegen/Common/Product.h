@@ -57,7 +57,8 @@ struct Product {
   bool isSum(mlir::Value value) const {
     return llvm::is_contained(sums, value.getDefiningOp());
   }
-  /// All dimensions of the result but the last. Their sizes multiply to m.
+  /// The sizes of all dimensions of the result but the last. Their product is
+  /// m.
   llvm::ArrayRef<int64_t> rowDims() const {
     auto type = mlir::cast<mlir::RankedTensorType>(result().getType());
     return type.getShape().drop_back();

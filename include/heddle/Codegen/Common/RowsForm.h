@@ -64,13 +64,13 @@ public:
   /// compute the kernel.
   static mlir::FailureOr<RowsForm> of(planir::KernelOp kernel);
   /// Finds the loops that compute `tensors`, values of the kernel's body, as if
-  /// they were its only results. The form is never flat.
+  /// the kernel had no other results. The form is never flat.
   static mlir::FailureOr<RowsForm> ofRows(planir::KernelOp kernel,
                                           mlir::ValueRange tensors);
 
   bool isFlat() const { return flat; }
-  /// The sizes of all dimensions but the last. An index of these dimensions is
-  /// a row.
+  /// The sizes of all dimensions but the last. An index into these dimensions
+  /// selects a row.
   llvm::ArrayRef<int64_t> rowDims() const { return dims; }
   int64_t rows() const;
   /// The rounds with reductions. If such a round stores a result, later rounds
@@ -78,16 +78,16 @@ public:
   /// rounds read at other columns (`isReadAtOtherColumns`) are recomputed.
   llvm::ArrayRef<RowRound> reductionRounds() const { return reducing; }
   llvm::ArrayRef<RowRound> lastRounds() const { return last; }
-  /// The round that computes the column sums (sums over rows), and nothing
-  /// else.
+  /// The round that adds a row's terms to the column sums (sums over rows). It
+  /// computes nothing else.
   const RowRound &columnSums() const { return sums; }
   bool hasColumnSums() const { return !sums.reductions.empty(); }
   /// All rounds in the order of execution.
   llvm::SmallVector<const RowRound *> rounds() const;
 
-  /// The tensors that rounds load at the column of the loop, each with the
-  /// number of rounds that load it. These are arguments, and results that
-  /// earlier rounds stored.
+  /// The tensors that rounds load from memory at the column of the loop:
+  /// arguments, and results that earlier rounds stored. Maps each to the number
+  /// of rounds that load it.
   llvm::MapVector<mlir::Value, unsigned> columnReads() const;
 
   unsigned numResults() const { return results.size(); }

@@ -58,8 +58,9 @@ struct FusionRules {
   /// weight) a kernel may have that also computes other results from the same
   /// rows. 0: none.
   int64_t sumsInRows = 0;
-  /// The largest number of elements that these column sums may have together.
-  /// Three sums count as four.
+  /// The largest number of elements that the column sums of a kernel (see
+  /// `sumsInRows`) may have together. The number of sums is rounded up to a
+  /// power of two for this limit, so three sums count as four.
   int64_t elementsOfSums = 0;
   /// The leading dimensions of operands and results of products are multiples
   /// of this many bytes; rows are padded if needed. 0: no padding.

@@ -122,9 +122,9 @@ config::Settings settingsOf(mlir::Operation *root);
 /// `sm_90`, or `sm_90 tf32`.
 std::string describeTarget(llvm::StringRef chip, mlir::Operation *root);
 
-/// The cuBLASLt call that computes the kernel, read from its body. Null if
-/// there is none, or if the strategy of the kernel's model excludes the
-/// library.
+/// Describes the cuBLASLt call that computes the same as the kernel's body.
+/// Null if no such call exists, or if the strategy of the kernel's model does
+/// not allow the library.
 mlir::FailureOr<planir::LibraryProductAttr>
 libraryProductOf(planir::KernelOp kernel);
 
@@ -135,8 +135,8 @@ mlir::LogicalResult lowerToNvvm(mlir::gpu::GPUModuleOp module);
 llvm::Expected<std::string> emitPtx(mlir::gpu::GPUModuleOp module,
                                     llvm::StringRef chip);
 
-/// The resources that a kernel needs according to ptxas, each the maximum over
-/// the kernel's functions.
+/// The resources that ptxas reports for a kernel. If the kernel has several
+/// functions, each field is the maximum over them.
 struct Resources {
   int64_t registers = 0;   ///< Of a thread.
   int64_t sharedBytes = 0; ///< Of a block.
@@ -158,8 +158,8 @@ struct Assembly {
 llvm::Expected<Assembly> assemblePtx(llvm::StringRef path, llvm::StringRef ptx,
                                      llvm::StringRef chip);
 
-/// The name of the plan.object that holds, in base64, the cubin of PTX object
-/// `object`.
+/// The name of the plan.object that holds, in base64, the cubin assembled from
+/// the PTX in the plan.object `object`.
 std::string cubinNameOf(llvm::StringRef object);
 
 /// A kernel compiled to PTX.
