@@ -49,7 +49,7 @@ NAMES = {
             r"error\[H0396\]: 'plan.view' op gives .* from element \d+ of",
     "without copy": f"{UNWRITTEN}|{LIVE}|"
                     r"error\[H0354\]: updates (the parameters that .* these are|"
-                    r"a window of @\S+, which is) not stored",
+                    r"a tile of @\S+, which is) not stored",
     "without fill": LIVE,
     "without wait": LIVE + r"|error\[H0354\]: (reads bytes .* still uses|"
                     r"is on the stream \w+, which waits for nothing of this block|"
