@@ -5,9 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Implements `localize` of the operations, which the spmd phase calls when
-// operands and results have got their rank-local types. It adds operands that
-// tell the operation which shard of the whole tensors the rank has, such as the
-// first row of a table.
+// operands and results have got their rank-local types. `localize` gives an
+// operation the operands that say which shard of the whole tensors the rank
+// has, such as the index of the first row of a table.
 //
 //===----------------------------------------------------------------------===//
 

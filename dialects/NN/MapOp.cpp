@@ -58,8 +58,9 @@ void MapOp::build(OpBuilder &builder, OperationState &state, StringRef function,
 
 namespace {
 
-/// How a scalar in a body depends on one argument of the body: not at all, not
-/// at all because it is the constant 0, linearly, or in another way.
+/// How a scalar in a body depends on one argument of the body. None: not at
+/// all. Zero: not at all, because the scalar is the constant 0. Linear:
+/// linearly. Other: in another way.
 enum class Dependence { None, Zero, Linear, Other };
 
 bool isLinear(Dependence dependence) {

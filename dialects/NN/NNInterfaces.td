@@ -24,8 +24,8 @@ class NN_Trait<string name> : NativeOpTrait<name> {
 
 /// A row-wise operation computes a row of its domain (NN_PropertiesOp) from two
 /// kinds of operands. Of operands that have the same rows as the domain, it
-/// reads only the same row. It may read all of the other operands. It can share
-/// a kernel with other row-wise operations of the same domain.
+/// reads only the same row. It may read all of the other operands. Row-wise
+/// operations with the same domain can share a kernel.
 def NN_Rowwise : NN_Trait<"Rowwise">;
 
 /// An element-wise operation computes an element of a result from two kinds of

@@ -39,9 +39,10 @@ class NN_ComputeOp<string mnemonic, dag args, list<Trait> traits = []>
   let arguments = !con(args, (ins OptionalAttr<ArrayAttr>:$shardings));
 }
 
-/// A pure computation without a derivative, as gradients, the optimizer and
-/// operations that are for inference only. It gives the reason, which an error
-/// message quotes if a model needs the derivative.
+/// A pure computation without a derivative: an operation that computes
+/// gradients, is a part of the optimizer, or is for inference only. The
+/// operation's method getNotDifferentiableReason gives the reason, which an
+/// error message quotes if a model needs the derivative.
 class NN_NonDifferentiableOp<string mnemonic, dag args, list<Trait> traits = []>
     : NN_Op<mnemonic, !listconcat([
         Pure,

@@ -5,11 +5,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Ring attention (Liu et al., arXiv 2310.01889). Rank r of n has shard r of the
-// sequence. In ring step s it computes attention over the keys and values of
-// shard r - s, and meanwhile sends them to the next rank and receives those of
-// the next step. The outputs of the steps are combined by their log-sum-exps.
-// In the backward pass the gradients of keys and values are passed around with
-// them; after n steps they are back at their rank.
+// sequence. In ring step s, rank r computes attention over the keys and values
+// of shard r - s. Meanwhile the rank sends these keys and values to the next
+// rank and receives the keys and values of step s + 1. The outputs of the steps
+// are combined by their log-sum-exps. In the backward pass, ranks also send the
+// gradients of the keys and values along with them. After n steps the gradients
+// are back at the rank that has the shard.
 //
 //===----------------------------------------------------------------------===//
 
@@ -131,8 +132,8 @@ void heddle::nn::makeRingAttention(nn::AttentionGradOp op, ArrayAttr axes,
         op.getMicroBatch(), op.getPart(), ring.shard, ring.index(step),
         op.getHeads(), op.getMask(), op.getDropoutAttr(), ring.placement(op),
         ArrayAttr());
-    // Receive the gradients of these keys and values, as summed up by the ranks
-    // before.
+    // Receive the gradients of this step's keys and values: the sums over the
+    // ranks that have had these keys and values before.
     if (step > 0)
       for (int number : {1, 2})
         sums[number] = ring.wait(sums[number]);

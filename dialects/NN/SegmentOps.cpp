@@ -46,8 +46,9 @@ SmallVector<int64_t> heddle::nn::segmentsOf(Operation *op) {
   return sizesOf(cast<ScaleSegmentsOp>(op));
 }
 
-/// Replaces the reference to a bucket by the sizes of its segments, and sets
-/// the operand with the index of the first element of the rank's shard.
+/// Replaces the operation's reference to a bucket by the sizes of the bucket's
+/// segments. Sets the operand `first` to the index, in the whole bucket, of the
+/// first element of the rank's shard.
 template <typename OpT>
 static void localizeSegments(OpT op, const dist::Split &split) {
   op.setSegments(sizesOf(op));

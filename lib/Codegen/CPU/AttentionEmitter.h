@@ -84,7 +84,8 @@ protected:
     mlir::Value pointer;
     int64_t row;
   };
-  /// q, k and v in the operands or results `tensors`, packed or separate.
+  /// Finds q, k and v in `tensors`, operands or results that are one packed
+  /// tensor or three separate ones.
   std::array<Heads, 3> splitHeads(mlir::ValueRange tensors);
   /// The heads of a tensor [batch, seq, heads * headDim].
   Heads queryHeads(mlir::Value tensor);
@@ -128,13 +129,15 @@ protected:
   /// Converts `rows` rows of the natural panel `from` to the paired panel `to`.
   /// Emits nothing with f32, because the two kinds of panels are then the same.
   void pairRows(const Panel &from, mlir::Value rows, const Panel &to);
-  /// Writes to `to` the transposed natural panel of queries `from`; with f32
-  /// its elements are multiplied by `factor`.
+  /// Transposes the natural panel of queries `from` and writes the result to
+  /// `to`. With f32 its elements are multiplied by `factor`; with bf16
+  /// `scoreOf` does it later, because the products would be rounded here.
   void transposeQueries(const Panel &from, double factor, const Panel &to);
   void fill(const Panel &to, int64_t rows, double value);
 
-  /// The rows [begin, end) of a product, multiples of
-  /// `AttentionBlocking::keyUnit`; or the rows [0, fixed) if `fixed` >= 0.
+  /// The rows of the result that a product computes. If `fixed` >= 0, these are
+  /// the rows [0, fixed). Otherwise they are [begin, end), where `begin` and
+  /// `end` are multiples of `AttentionBlocking::keyUnit`.
   struct RowRange {
     mlir::Value begin, end;
     int64_t fixed = -1;
@@ -185,9 +188,10 @@ protected:
   mlir::Value exp2(mlir::Value t);
   mlir::Value greater(mlir::Value x, mlir::Value y);
 
-  /// The score, in units of log 2, of a product of query and key. With f32 the
-  /// queries have already been multiplied by the scale, with bf16 the product
-  /// is multiplied here, because scaled queries would be rounded.
+  /// Computes the score, in units of log 2, from the dot product of a query and
+  /// a key. With f32 the queries have already been multiplied by the scale.
+  /// With bf16 this function multiplies by the scale, because scaled queries
+  /// would be rounded.
   mlir::Value scoreOf(mlir::Value product);
   /// The derivative of the soft cap, computed from the capped score.
   mlir::Value slopeOf(mlir::Value score);

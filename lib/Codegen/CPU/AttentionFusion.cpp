@@ -61,8 +61,8 @@ LogicalResult AttentionFusion::emitForward(nn::AttentionOp op) {
   if (!output)
     return op.emitError("its output must be yielded");
   k.scratchBytes = attentionScratchBytes(spec, k.target);
-  // Programs for evaluation do not return lse: write it to the thread's
-  // scratch.
+  // Only gradients need lse, so the kernel may have no result for it. The
+  // emitter always writes lse: give it scratch memory then.
   if (!lse) {
     auto type = cast<RankedTensorType>(op.getLse().getType());
     lse = k.reserve(type.getNumElements() * int64_t(sizeof(float)));

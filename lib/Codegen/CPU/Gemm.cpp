@@ -183,7 +183,8 @@ Value GemmEmitter::residentPointer(Value index) {
                    b.mul(index, blocking.residentPanelBytes()));
 }
 
-/// The first outer element of micro-panel `index`.
+/// The index of the first row of A, or of the first column of B, in micro-panel
+/// `index`.
 Value GemmEmitter::firstOuter(const GemmOperand &operand, Value index) {
   return &operand == &operandA ? firstRow(index) : b.mul(index, blocking.nr);
 }

@@ -45,11 +45,11 @@ struct MicroPanel {
 };
 
 /// How a micro-kernel prefetches the micro-panel that will be packed next: each
-/// of its steps prefetches one cache line.
+/// step of the micro-kernel prefetches one cache line of it.
 struct Prefetch {
   mlir::Value source;    ///< The address of the micro-panel's first element.
-  mlir::Value firstStep; ///< The first cache line for this micro-kernel.
-  mlir::Value steps;     ///< The number of cache lines for each micro-kernel.
+  mlir::Value firstStep; ///< The first cache line that this kernel prefetches.
+  mlir::Value steps;     ///< How many cache lines each micro-kernel prefetches.
 };
 
 /// Emits one matrix product; see Gemm.h.

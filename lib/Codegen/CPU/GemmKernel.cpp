@@ -81,7 +81,8 @@ void GemmEmitter::emitMicroKernel(int64_t rows, MicroPanel panelA,
     b.store(sum, b.advance(tile, vectorType, static_cast<int64_t>(i)), 64);
 }
 
-/// Adds the products of word `word` of all outer elements to `sums`.
+/// Multiplies word `word` along K of the rows of A by that of the columns of B,
+/// and adds the products to `sums`.
 LoopBuilder::Values GemmEmitter::multiplyStep(Value word, MicroPanel panelA,
                                               MicroPanel panelB,
                                               ValueRange sums) {
@@ -94,8 +95,9 @@ LoopBuilder::Values GemmEmitter::multiplyStep(Value word, MicroPanel panelA,
   return multiplyWord(left, panelA.outerStride, columns, sums);
 }
 
-/// Adds to `sums` the products of one word for each row, the first of which is
-/// at `left`, with the vectors of words in `columns`.
+/// For each row of the tile, multiplies a word of A by the vectors of words of
+/// B in `columns`, and adds the products to `sums`. The word for the first row
+/// is at `left`.
 LoopBuilder::Values GemmEmitter::multiplyWord(Value left, int64_t outerStride,
                                               ArrayRef<Value> columns,
                                               ValueRange sums) {

@@ -243,8 +243,8 @@ SmallVector<Value> GemmEmitter::transpose(SmallVector<Value> rows) {
     return b.shuffle(x, y, order);
   };
 
-  // After this loop, quarter q of blocks[g + c] has column 4 * q + c of the
-  // rows g to g + 3.
+  // The first loop fills `blocks`: quarter q of blocks[g + c] gets column 4 * q
+  // + c of the rows g to g + 3.
   SmallVector<Value> blocks(lanes);
   for (int64_t g = 0; g < lanes; g += 4) {
     Value low0 = inQuarters(rows[g], rows[g + 1], {0, 4, 1, 5});

@@ -114,7 +114,8 @@ void IntegerActivations::storeIntegers(Value integers, Value to,
   };
   if (unpacker.digits == 1)
     return store(integers, 0);
-  // Digits are signed, so the high digit is the rounded quotient.
+  // The low digit is signed, so the high digit is the integer divided by
+  // 2^digitBits and rounded to nearest, not down.
   Value half = splat(integer(1 << (unpacker.digitBits - 1)), i32s);
   Value bits = splat(integer(unpacker.digitBits), i32s);
   Value above =

@@ -33,7 +33,8 @@ public:
   ///  - the integers: i16, or digits of a split product, all low digits before
   ///    all high digits (at `digitsAt`), each 8 bits;
   ///  - at `scalesAt`, the scale of each block, f32;
-  ///  - at `beginsAt`, the initial value of each block's sums, i32.
+  ///  - at `beginsAt`, the initial value of each block's sums, i32: it undoes
+  ///    the offset that makes codes unsigned (`WeightUnpacker::codeOffset`).
   /// Each group of B has whole blocks of `blockLength` elements, except that
   /// the last block of a group may be shorter.
   struct Layout {
@@ -58,16 +59,16 @@ public:
   /// Converts the row at `from` and writes it to `to`. If `groupSums` is not
   /// null, writes the sum of each group's elements there, in f32.
   void prepareRow(mlir::Value from, mlir::Value to, mlir::Value groupSums);
-  /// The addresses of the scale of a block, and of the initial value of its
-  /// sums.
+  /// The addresses, in the prepared row `row`, of the scale of a block and of
+  /// the initial value of the block's sums.
   mlir::Value scaleAt(mlir::Value row, mlir::Value block) {
     return at(row, layout.scalesAt, block);
   }
   mlir::Value beginAt(mlir::Value row, mlir::Value block) {
     return at(row, layout.beginsAt, block);
   }
-  /// Loads the initial value of a block's sums from `begin`, as a vector of
-  /// i32.
+  /// Loads the initial value of a block's sums (see `Layout`) from the address
+  /// `begin`, as a vector of i32 with this value in all lanes.
   mlir::Value beginOfSums(mlir::Value begin);
   /// Returns `sum` plus the integer sums of a block multiplied by the block's
   /// scale, in f32. `integers` has one vector of i32 sums for each digit.

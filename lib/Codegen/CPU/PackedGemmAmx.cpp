@@ -224,8 +224,8 @@ void PackedGemmAmx::emit(const FusedProducts &made, Value first, int64_t count,
   rows = count;
   if (layout.isCut())
     return emitCuts(begin, end);
-  // With one tile of A there are registers for the sums of four tiles of B, so
-  // two panels are computed together.
+  // With one tile of A there are registers for the sums of four tiles of B. A
+  // panel has two tiles, so two panels are computed together.
   bool isNarrow = count <= AmxTiles::rows && digits() == 1;
   int64_t streams = isNarrow && made.weights.size() == 1 ? 2 : 1;
   totals = at(layout.totalsAt);

@@ -95,7 +95,8 @@ private:
     mlir::Value word, firstStep, steps;
     // Only for integer activations:
     mlir::Value group, block; ///< `block` counts all blocks of a row.
-    /// Whether sums of the previous block are pending, and that block's group.
+    /// Whether sums of the previous block are still to be scaled and added, and
+    /// the group of the previous block.
     mlir::Value isPending, groupBefore;
   };
   /// Emits part `part` of `parts` parts of vector code that the CPU executes
@@ -185,7 +186,8 @@ private:
   mlir::Value firstRow;
   int64_t rows = 0;
   llvm::SmallVector<WeightColumn, 4> columns;
-  /// Addresses of the totals and of the sums of a group, for `columns`.
+  /// The addresses of the totals and of the sums of the current group, for the
+  /// tile columns in `columns`.
   mlir::Value totals, groupSums;
 };
 

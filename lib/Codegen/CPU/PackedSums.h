@@ -33,9 +33,10 @@ public:
   }
 
   /// The address of prepared row `local`. With AMX tiles the scratch holds a
-  /// single prepared row.
+  /// single prepared row, because each row is copied into tiles at once.
   mlir::Value row(mlir::Value local);
-  /// The address of the sum of x over a group of row `local`.
+  /// The address of the sum of the elements of A in group `group` of prepared
+  /// row `local`.
   mlir::Value groupSum(mlir::Value local, mlir::Value group);
 
   /// The scales and negated zeros of a vector of columns, in f32.

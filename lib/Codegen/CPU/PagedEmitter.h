@@ -40,16 +40,16 @@ protected:
   /// A query: one token and one query head.
   struct Query {
     Value token, head;
-    Value exists;  ///< False beyond the last query of a row; null: true.
+    Value exists;  ///< False for indices after the last query; null: true.
     Value isThere; ///< Whether the query and its token exist.
-    Value count;   ///< End of the keys that it sees; 0 if it does not exist.
-    Value first;   ///< The first key that it sees, if the mask has a window.
+    Value count;   ///< End of the keys that the query sees; 0: no such query.
+    Value first;   ///< The first key that it sees; only if there is a window.
   };
   /// `blockSize` queries of a row and a head of keys, from `first` on, and the
   /// pages that they see.
   struct QueryBlock {
     Value row, kvHead, first;
-    Value count; ///< The largest `count` of its queries.
+    Value count; ///< The largest `count` of the block's queries.
     Value firstPage, pageCount;
   };
   /// The addresses of the keys, values and scales of a head in a page.
@@ -108,8 +108,8 @@ protected:
   PartialAttention parts;
   int64_t group;               ///< Query heads that share a head of keys.
   int64_t partPages, numParts; ///< Pages of a part, parts of a row.
-  bool inParts;                ///< The results are the partial results.
-  int64_t blockSize;           ///< Queries of a block.
+  bool inParts;      ///< The operation returns partial results, not outputs.
+  int64_t blockSize; ///< Queries of a block.
   codegen::AttentionSpec spec; ///< Only scale, soft cap and window are set.
   mlir::VectorType keyVector;
 };

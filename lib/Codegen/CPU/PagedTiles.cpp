@@ -134,7 +134,8 @@ void PagedTiles::copyQuery(const Query &query, Value index) {
   }
 }
 
-/// The mask of the features from `first` on that the head has; null for all.
+/// A mask for the features of a tile, from feature `first` on: true for
+/// features that the head has. Null if the head has all of them.
 Value PagedTiles::maskOf(int64_t first) {
   int64_t left = dims - first;
   return left >= featuresOfTile ? Value()

@@ -48,8 +48,8 @@ public:
 
   /// The number of elements of a partial result in memory.
   int64_t size() const { return dims + 2; }
-  /// The mask of the lanes of vector `index` that are features of the head;
-  /// null for all.
+  /// A mask for the lanes of vector `index`: true for lanes that are features
+  /// of the head, not padding. Null if all lanes are features.
   Value maskOf(int64_t index) {
     int64_t left = dims - index * lanes;
     return left >= lanes ? Value() : b.mask(b.constant(left), lanes);

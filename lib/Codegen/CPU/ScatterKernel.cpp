@@ -80,7 +80,7 @@ void ScatterGenerator::forIds(llvm::function_ref<void(Value, Value)> body) {
     Value row = op.getFirst() ? b.sub(id, ev.scalarOf(op.getFirst())) : id;
     // Skip ids whose row this rank does not have. A row before the rank's first
     // row gives a negative number, which is large as an unsigned number, so one
-    // comparison finds both.
+    // comparison checks both bounds.
     Value adds = b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, row,
                                          b.constant(tableRows));
     if (std::optional<int64_t> padding = op.getPadding())

@@ -30,13 +30,15 @@ public:
                          target.lanes()),
         b(b) {}
 
-  /// Reads `tensor` from memory at `pointer` from now on. With `oneRow` memory
-  /// holds only the row that is being computed: the last dimension.
+  /// From now on, reads `tensor` from memory at `pointer`. With `oneRow` this
+  /// memory holds only the row that is being computed (one index into all
+  /// dimensions but the last).
   void setMemory(mlir::Value tensor, mlir::Value pointer, bool oneRow = false);
   /// Sets the mask of enabled lanes; null: all.
   void setMask(mlir::Value newMask) { mask = newMask; }
 
-  /// Loads an element of `tensor` from `pointer` instead of its own memory.
+  /// Loads an element of `tensor` as if the tensor were at `pointer`, whatever
+  /// `setMemory` said.
   Element loadFrom(mlir::Value tensor, mlir::Value pointer, const Point &at) {
     return load(tensor, pointer, /*oneRow=*/false, at);
   }

@@ -58,7 +58,7 @@ public:
   /// integers as the factor holds codes.
   mlir::Value multiplyAdd(mlir::Value x, mlir::Value factor, mlir::Value sum);
 
-  bool isInteger; ///< Activations are integers.
+  bool isInteger; ///< Activations are rounded to integers.
   int64_t digits; ///< Digits of a split product; 1: it is not split.
   /// The width, in bits, of a digit in a row and of a code in a factor.
   int64_t elementBits;
@@ -67,7 +67,7 @@ public:
   /// codes must fit in 32 bits and, without VNNI, that of two products of a
   /// digit and an int8 code in 16 bits.
   int64_t activationBits;
-  int64_t digitBits; ///< The high digit counts 2^digitBits.
+  int64_t digitBits; ///< An activation is high * 2^digitBits + low digit.
   bool dot;          ///< A factor holds pairs of bf16.
   int64_t perWord;
 

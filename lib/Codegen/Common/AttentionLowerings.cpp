@@ -187,9 +187,10 @@ Values AttentionLoops::forward(Type outputType) {
 }
 
 /// The gradient of q, k or v. `weights` [B, heads, queries, keys] has the
-/// gradients of scores for q and k, and the probabilities for v. It is
-/// multiplied by k to get the gradient of q, by q to get that of k, and by the
-/// output's gradient `grad` to get that of v.
+/// gradients of scores for q and k, and the probabilities for v. The gradient
+/// of q is the product of `weights` and k, the gradient of k the product of
+/// `weights` and q, and the gradient of v the product of `weights` and the
+/// output's gradient `grad`.
 Value AttentionLoops::gradOf(Operand which, Value weights, Value grad) {
   int64_t group = spec.heads / spec.kvHeads;
   int64_t columns = (which == Q ? spec.heads : spec.kvHeads) * spec.headDim;

@@ -41,7 +41,7 @@ public:
   mlir::Value position(int64_t dim);
   /// Converts bf16 and f16 to f32; returns other types unchanged.
   mlir::Value widen(mlir::Value value);
-  /// The element of `tensor` at the indices `at`, widened.
+  /// The element of `tensor` at the indices `at`, converted to f32 by `widen`.
   mlir::Value extract(mlir::Value tensor, mlir::ValueRange at);
 };
 
@@ -85,13 +85,15 @@ public:
   /// Builds an element-wise operation with one result.
   mlir::Value map(mlir::Type type, llvm::ArrayRef<Input> inputs, Body1 body);
 
-  /// Reduces `term` over the last dimension of `shape`. The result has the
-  /// element type of the term.
+  /// Computes `term` at every index of the iteration space `shape` and reduces
+  /// the terms over the last dimension. The result has the element type of the
+  /// term.
   mlir::Value reduceLast(llvm::ArrayRef<int64_t> shape,
                          llvm::ArrayRef<Input> inputs, Combine combine,
                          Body1 term);
-  /// Reduces `term` over all dimensions of `shape` but the first `kept`. `type`
-  /// is the element type of the term and of the result.
+  /// Computes `term` at every index of the iteration space `shape` and reduces
+  /// the terms over all dimensions but the first `kept`. `type` is the element
+  /// type of the term and of the result.
   mlir::Value reduceTail(mlir::Type type, llvm::ArrayRef<int64_t> shape,
                          unsigned kept, llvm::ArrayRef<Input> inputs,
                          Combine combine, Body1 term);

@@ -24,7 +24,7 @@ static Value counts(ScalarBuilder &s, Value label) {
 namespace {
 /// The shard of the logits' columns on a rank, if ranks split the vocabulary.
 struct VocabularyShard {
-  Value first; ///< The number of the first column; null: the rank has all.
+  Value first; ///< The index of its first column; null: it has all columns.
   int64_t count, vocab;
 
   /// The index in the whole tensor of column `column` of the rank's shard.

@@ -23,7 +23,8 @@ public:
   /// `directory` is empty or "off" to disable the cache.
   explicit ObjectCache(llvm::StringRef directory);
 
-  /// The bytes that this build of the compiler added with `hash`.
+  /// Finds the code that this build of the compiler has added to the cache
+  /// under `hash`.
   std::optional<std::string> find(llvm::StringRef hash) const;
   void add(llvm::StringRef hash, llvm::StringRef code) const;
 

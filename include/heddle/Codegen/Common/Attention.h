@@ -28,7 +28,7 @@ struct AttentionSpec {
   double scale = 1.0;
   double softcap = 0.0; ///< Soft cap of the scores; 0: none.
   bool causal = false;
-  int64_t window = 0; ///< Keys that a query sees, its own included; 0: all.
+  int64_t window = 0; ///< How many keys a query sees, with its own; 0: all.
   double p = 0.0;     ///< The probability of dropout.
   int64_t parts = 1;  ///< Parts into which ranks split the heads.
   /// The number of shards into which ranks split the sequence.

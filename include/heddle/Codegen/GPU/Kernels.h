@@ -95,9 +95,9 @@ mlir::FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
 void untie(planir::KernelOp kernel);
 
 struct PlainMapping : MappedKernel {
-  int64_t longestSum = 1;           ///< The most terms that one thread sums.
-  llvm::SmallVector<int64_t> terms; ///< Terms that a thread of each launch
-                                    ///< sums.
+  int64_t longestSum = 1; ///< The largest number of terms that one thread sums.
+  llvm::SmallVector<int64_t>
+      terms; ///< For each launch: the number of terms that one thread sums.
 };
 
 /// Maps `kernel` without optimizations: one thread computes one element, with
@@ -138,8 +138,8 @@ llvm::Expected<std::string> emitPtx(mlir::gpu::GPUModuleOp module,
 /// The resources that ptxas reports for a kernel. If the kernel has several
 /// functions, each field is the maximum over them.
 struct Resources {
-  int64_t registers = 0;   ///< Of a thread.
-  int64_t sharedBytes = 0; ///< Of a block.
+  int64_t registers = 0;   ///< Registers of a thread.
+  int64_t sharedBytes = 0; ///< Shared memory of a block.
   int64_t localBytes = 0;  ///< Local memory of a thread, with spilled
                            ///< registers.
 };
