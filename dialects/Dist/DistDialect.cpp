@@ -162,9 +162,10 @@ LogicalResult heddle::dist::verifyPending(Operation *op) {
   return success();
 }
 
-/// Checks what all collectives have in common: the element type stays the same,
-/// the sizes of the dimensions `dims` change only by integer factors, and other
-/// sizes do not change. Only dist.wait may use a pending result.
+/// Checks the rules that all collectives share. The element type must stay the
+/// same. The sizes of the dimensions `dims` may change by integer factors,
+/// other sizes must not change. If the collective is pending, only dist.wait
+/// may use its result.
 static LogicalResult verifyCollective(Operation *op, ArrayAttr axes,
                                       bool pending, ArrayRef<int64_t> dims) {
   if (axes.empty())

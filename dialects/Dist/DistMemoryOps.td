@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Operations for offloading: transfers between the memory of the device and the
-// host's memory or a file. The phase spmd writes them.
+// memory of the host, or a file. The phase spmd inserts these operations.
 //
 //===----------------------------------------------------------------------===//
 

@@ -28,8 +28,9 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let assemblyFormat = "$sym_name $axes attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The number of ranks: the product of the sizes of all axes. Factors of an
-    /// axis, such as `expert`, are not multiplied in again.
+    /// The number of ranks: the product of the sizes of all axes. An axis that
+    /// is a factor of another one, such as `expert`, does not count, because
+    /// the other axis includes it.
     int64_t getNumRanks();
     /// The size of the axis, or 0 when the mesh has no such axis.
     int64_t getAxisSize(::llvm::StringRef name);

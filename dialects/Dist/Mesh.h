@@ -25,7 +25,7 @@ namespace heddle::dist {
 
 using plan::AxisRole;
 
-/// An axis of the mesh that a strategy asks for, with its size.
+/// An axis of the mesh that a strategy requires, with its size.
 struct Axis {
   llvm::StringRef name;
   int64_t size;
@@ -48,8 +48,8 @@ llvm::ArrayRef<llvm::StringRef> meshAxes();
 std::optional<AxisRole> roleOf(llvm::StringRef axis);
 std::optional<AxisRole> roleOf(mlir::Attribute axis);
 
-/// The axis of which `axis` is a factor, such as `data` for `expert`; empty if
-/// it is not a factor.
+/// If `axis` is a factor of another axis, as `expert` is of `data`, returns
+/// this other axis; otherwise "".
 llvm::StringRef wholeOf(llvm::StringRef axis);
 
 /// Whether ranks along axes of this role hold replicas of the parameters and

@@ -235,8 +235,8 @@ ParseResult StrategyParser::parseSetting(size_t index, SMLoc place) {
   written.setBit(index);
   if (wrong.empty())
     return success();
-  // Continue with the default, so that errors in other settings are reported,
-  // too.
+  // Continue with the setting's default, so that errors in other settings are
+  // reported, too.
   isWrong = true;
   (void)parser.emitError(valuePlace, wrong);
   setting.set(strategy, setting.get(Strategy()));

@@ -28,8 +28,8 @@ namespace heddle::dist {
 /// Settings.def. Passes read settings only from this attribute.
 using Strategy = config::Settings;
 
-/// A bit set with one bit per setting, all set: the strategy's text gives a
-/// value for every setting.
+/// The bit set with one bit for each setting, in which all bits are set. It
+/// describes a strategy whose text gives a value for every setting.
 llvm::APInt allWritten();
 /// The bit set that has only the bit of the setting with this key.
 llvm::APInt bitOf(llvm::StringRef key);

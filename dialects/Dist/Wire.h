@@ -44,8 +44,8 @@ inline mlir::FloatType wireType(const Strategy &strategy,
   llvm_unreachable("no such type");
 }
 
-/// The value of the attribute `wire` for a reshard of gradients: `wireType`, or
-/// null if that is f32.
+/// The value for the attribute `wire` of a reshard of gradients. It is
+/// `wireType`, or null if `wireType` is f32, because that is the default.
 inline mlir::TypeAttr gradientWire(const Strategy &strategy,
                                    mlir::Builder builder) {
   mlir::FloatType type = wireType(strategy, builder);

@@ -76,7 +76,8 @@ LogicalResult ScheduleOp::verify() {
                                << mostMicroBatches << " are possible";
   if (getStages().getLines().empty())
     return emitOpError("has no stages");
-  // All stages' models have the same schedule: check it only in the first.
+  // The models of all stages have the same schedule. Therefore it is checked
+  // only in the model of the first stage.
   auto stage = (*this)->getParentOp()->getAttrOfType<IntegerAttr>("stage");
   if (stage && stage.getInt() > 0)
     return success();

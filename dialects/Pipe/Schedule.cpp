@@ -119,9 +119,10 @@ static Line inGroups(Kind kind, int64_t stages, int64_t microBatches,
   return order;
 }
 
-/// Makes the line of stage `stage` for zb-h1. It is that of 1f1b, but the
-/// gradients of weights are computed `stage` micro-batches after those of
-/// inputs, so that every stage holds as many micro-batches as the first one.
+/// Makes the line of stage `stage` for zb-h1. The line is that of 1f1b, but the
+/// gradients of weights are computed `stage` micro-batches later than the
+/// gradients of inputs. Every stage then holds the activations of as many
+/// micro-batches as the first stage.
 static Line makeZeroBubble(int64_t stage, int64_t stages,
                            int64_t microBatches) {
   Line line;
@@ -149,7 +150,8 @@ static Line makeStage(llvm::StringRef kind, int64_t stage, int64_t stages,
     return makeLine(2 * after + (chunks - 1) * stages,
                     inGroups(Kind::Forward, stages, microBatches, chunks),
                     inGroups(Kind::Backward, stages, microBatches, chunks));
-  // A single stage has no bubble: run one micro-batch after the other.
+  // A single stage has no bubble, so there is no reason to hold several
+  // micro-batches: one runs after the other.
   bool all = kind == "gpipe" && stages > 1;
   return makeLine(all ? microBatches : after,
                   inGroups(Kind::Forward, 1, microBatches, 1),
@@ -217,8 +219,9 @@ int64_t heddle::pipe::liveMicroBatches(const Line &line,
   return most;
 }
 
-/// Whether micro-batches that the chunk holds at the same time have different
-/// slots when there are `count` slots.
+/// Whether `count` slots are enough for a chunk. Micro-batch m uses slot m
+/// modulo `count`. No two micro-batches that the chunk holds at the same time
+/// may have the same slot.
 static bool keepsApart(const Line &line, int64_t chunk, int64_t count) {
   std::vector<bool> used(count);
   for (const Action &action : line) {
@@ -237,8 +240,8 @@ static bool keepsApart(const Line &line, int64_t chunk, int64_t count) {
 }
 
 int64_t heddle::pipe::slotsNeeded(const Line &line, int64_t chunk) {
-  // The loop ends: with a slot for each micro-batch, no two micro-batches share
-  // one.
+  // The loop ends, because with a slot for each micro-batch no two
+  // micro-batches have the same slot.
   int64_t count = std::max<int64_t>(1, liveMicroBatches(line, chunk));
   while (!keepsApart(line, chunk, count))
     ++count;

@@ -35,7 +35,8 @@ struct Action {
   /// stage c * stages + s.
   int64_t chunk = 0;
 
-  /// The same kind and chunk, with micro-batch 0.
+  /// The action with the same kind and chunk for micro-batch 0. It represents
+  /// the kind of fragment.
   Action kindOnly() const { return {kind, 0, chunk}; }
   /// The fragment as text without its micro-batch: F, B, I, W or O, and F/1 for
   /// the second chunk.
@@ -71,13 +72,13 @@ using Schedule = std::vector<Line>;
 constexpr uint32_t mostMicroBatches = 1 << 20;
 
 /// Parses the text of one stage's line, such as "F0 B0 O". Returns nullopt if
-/// it is invalid.
+/// the text is invalid.
 std::optional<Line> parseStage(llvm::StringRef text);
 /// The text that `parseStage` reads.
 std::string printStage(llvm::ArrayRef<Action> line);
 
-/// The kinds of fragments in a line, each with micro-batch 0, sorted by
-/// Action::Kind and chunk.
+/// The kinds of fragments that occur in a line: one action with micro-batch 0
+/// for each kind and chunk, sorted by kind and then by chunk.
 Line kindsOf(llvm::ArrayRef<Action> line);
 
 /// Generates the schedule of one training step:
@@ -143,7 +144,8 @@ struct StageTimes {
 struct Replay {
   double makespan = 0;      ///< The end of the last fragment of any stage.
   std::vector<double> busy; ///< How long each stage computes.
-  /// The start of each fragment of each stage's line.
+  /// For each stage and each fragment of the stage's line, the time at which
+  /// the fragment starts.
   std::vector<std::vector<double>> begins;
 
   /// The share of a step in which the stage does nothing: its bubble.

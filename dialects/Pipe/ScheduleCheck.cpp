@@ -89,8 +89,8 @@ static std::string checkAction(const Action &action, const Progress &progress) {
 /// Returns what is wrong with the order of one stage's fragments, or "".
 static std::string checkLine(const Line &line, int64_t chunks,
                              int64_t microBatches) {
-  // A line can name any number of chunks: refuse too many before allocating
-  // memory for them.
+  // The text of a line can name any number of chunks. Too many are refused
+  // before memory is allocated for them.
   if (chunks > 1 && chunks * microBatches > static_cast<int64_t>(line.size()))
     return " has " + std::to_string(line.size()) + " fragments; " +
            std::to_string(chunks) + " chunks of " +
@@ -143,8 +143,9 @@ public:
     return action.chunk * stages + stage;
   }
 
-  /// The virtual stage whose result for the same micro-batch the fragment
-  /// needs. Returns nullopt if it needs no result of another stage.
+  /// The virtual stage that must compute a result for the same micro-batch
+  /// before this fragment can run. Returns nullopt if the fragment needs no
+  /// result of another stage.
   std::optional<int64_t> needed(int64_t stage, const Action &action) const {
     int64_t self = virtualStage(stage, action);
     if (action.kind == Kind::Forward && self > 0)
@@ -206,7 +207,8 @@ template <typename Fn> void Execution::run(Fn visit) {
         gradient[place(self, action.microBatch)] = true;
         other = (self + virtualStages - 1) % virtualStages;
       }
-      // Only stage `other % stages` can be waiting for this result.
+      // Virtual stage `other` needs the result of this fragment. Stage `other %
+      // stages` runs it, so no other stage can be waiting for the result.
       if (other % stages != stage && !waiting[other % stages]) {
         waiting[other % stages] = true;
         work.push_back(other % stages);
@@ -218,7 +220,8 @@ template <typename Fn> void Execution::run(Fn visit) {
 std::string Execution::describeNeed(int64_t stage) const {
   const Action &action = current(stage);
   int64_t other = *needed(stage, action);
-  // The gradient may come from a whole backward pass or from its first half.
+  // The gradient is computed by a whole backward pass, or by the first half of
+  // one.
   const Line &line = schedule[other % stages];
   auto giver = llvm::find_if(line, [&](const Action &candidate) {
     return candidate.microBatch == action.microBatch &&
@@ -238,8 +241,8 @@ std::string Execution::describeCircle() const {
   auto waitsFor = [&](int64_t waiter) {
     return *needed(waiter, current(waiter)) % stages;
   };
-  // Following the stages that wait for each other, `stages` steps are enough to
-  // reach the cycle.
+  // After `stages` steps from each stage to the stage that it waits for, a
+  // stage of the cycle is reached.
   for (int64_t step = 0; step < stages; ++step)
     stage = waitsFor(stage);
   int64_t first = stage;

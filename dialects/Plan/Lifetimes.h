@@ -78,7 +78,8 @@ public:
   bool followsCarried(llvm::ArrayRef<Span> uses) const;
 
 private:
-  /// The asynchronous streams other than those for communication.
+  /// The streams whose commands run asynchronously to `compute`, without the
+  /// stream for communication.
   static constexpr planir::Stream asyncStreams[] = {
       planir::Stream::Copy, planir::Stream::Store, planir::Stream::Host};
   static constexpr size_t numAsyncStreams = std::size(asyncStreams);

@@ -306,8 +306,8 @@ LogicalResult StateRefOp::verifySymbolUses(SymbolTableCollection &tables) {
     return emitOpError("refers to ")
            << getStateAttr() << ", of which a rank has what its part of "
            << one.getFlatAttr() << " has: refer to that";
-  // The reference is to the state alone, or to a flat range that begins with
-  // the state and may also cover the states after it.
+  // A reference may be to the state alone. It may also be to a flat range that
+  // begins with the state and covers states after it.
   auto stored = cast<RankedTensorType>(one ? one.getType()
                                            : cast<FlatOp>(state).getType());
   auto type = cast<MemRefType>(getResult().getType());
@@ -446,8 +446,8 @@ LogicalResult CollectiveOp::verify() {
     return emitOpError("makes ") << target << " of " << source;
   if (failed(dist::verifyAxes(*this, getAxes())))
     return failure();
-  // The number of elements of the larger buffer: the one that is split into
-  // parts, or in an all_to_all also the one that the parts are concatenated to.
+  // The number of elements of the larger buffer. It is the buffer that is split
+  // into parts. In an all_to_all both buffers have this size.
   int64_t whole = std::max(in, out);
   bool exchanges = kind == CollectiveKind::AllToAll;
   if (kind == CollectiveKind::AllReduce || kind == CollectiveKind::Rotate)
@@ -477,8 +477,7 @@ LogicalResult FragmentsOp::verify() {
   return pipe::verifyFragments(*this, getLine(), getSlots());
 }
 
-/// Verifies that a record or wait is on a stream other than that for
-/// communication.
+/// Verifies that a record or wait is not on the stream for communication.
 static LogicalResult verifyStream(Operation *op, Stream stream) {
   if (stream != Stream::Communication)
     return success();

@@ -18,7 +18,7 @@
 
 namespace heddle::eval {
 
-/// A collective; the same on every rank of its group.
+/// A collective. It has the same description on every rank of its group.
 struct Collective {
   plan::CollectiveKind kind = plan::CollectiveKind::AllReduce;
   std::vector<std::string> axes;

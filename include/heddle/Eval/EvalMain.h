@@ -18,13 +18,14 @@
 namespace heddle::eval {
 
 /// Executes programs of the module and prints their outputs. Input tensors have
-/// the names of ports. The second step uses `NAME@2` if it is given, otherwise
-/// `NAME`. Learning rate, bias corrections and the state of the random
-/// generator are computed from the module's strategy, unless they are inputs.
+/// the names of ports. In step N the tensor `NAME@N`, if it exists, is the
+/// input instead of `NAME`. Learning rate, bias corrections and the state of
+/// the random generator are computed from the module's strategy, unless they
+/// are given as inputs.
 ///
 /// The output file gets the outputs of the last step, `loss@1`, `loss@2` ... of
 /// all steps, and every state as `state.NAME`. Returns the exit status. Errors
-/// that the context's handler has received are not printed again.
+/// that the context's diagnostic handler has printed are not printed again.
 int evalModule(mlir::ModuleOp module, const EvalOptions &options);
 
 } // namespace heddle::eval

@@ -44,21 +44,24 @@ bool writeTensors(const std::string &path,
 struct FileWeight {
   /// The tensors in the files that make up the weight.
   std::vector<plan::WeightSlice> pieces;
-  /// How the whole weight is quantized or packed; nullopt: it is neither.
+  /// How the whole weight is quantized or packed into the state; nullopt if the
+  /// state is the weight itself.
   std::optional<plan::PackedWeight> packed;
   HostTensor tensor; ///< `dtype` and `shape` are given; receives elements.
-  /// If the file is quantized, receives its codes; see rt::SourceReader.
+  /// Receives the scales and zero points if the weight is quantized in the
+  /// file; see rt::SourceReader.
   rt::GroupScales codes;
 };
 
-/// Reads weights. `directory` is any value that `--weights` accepts, and
-/// `orders` is the argument of rt::requireOrders.
+/// Reads weights. `directory` has any value that `--weights` of a binary
+/// accepts. `orders` has the permutations of inputs that the weights must have;
+/// see plan::Weights::orders.
 bool readWeights(const std::string &directory,
                  const std::map<std::string, std::string> &orders,
                  std::vector<FileWeight> &weights, Diagnostic &error);
 
-/// The initial values of a state with the shape `whole`. They equal those that
-/// the runtime computes.
+/// The initial values of a state with the shape `whole`. The runtime computes
+/// the same values.
 std::vector<float> initialValues(const plan::Init &init,
                                  const std::string &name,
                                  const std::vector<int64_t> &whole,

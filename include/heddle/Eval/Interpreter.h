@@ -30,17 +30,21 @@ public:
   /// still of whole tensors, it is one rank for each pipeline stage. From the
   /// phase `spmd` on it is the whole mesh.
   static plan::Mesh meshOf(mlir::ModuleOp module);
-  /// Creates an interpreter for the model or plan of a module, or for those of
-  /// all pipeline stages. Reports an error and returns null if there is none.
+  /// Creates an interpreter for the model or plan of a module, or for the
+  /// models or plans of all pipeline stages. Reports an error and returns null
+  /// if the module has neither.
   static std::unique_ptr<Interpreter> create(mlir::ModuleOp module,
                                              const InterpreterOptions &options);
 
   /// Runs a program once. Inputs and outputs have the names of ports. An input
   /// may have another shape than its port if the number of elements is equal.
-  /// If the program's inputs hold only a part of the batch, it runs once for
-  /// each part, and the loss is the mean of the parts' losses. Scalar outputs
-  /// must be equal on all ranks. Other outputs are joined if they are split
-  /// over ranks; otherwise the first rank's value is returned.
+  ///
+  /// If the program takes only a part of the batch that `inputs` holds, it runs
+  /// once for each part. The loss is then the mean of the parts' losses.
+  ///
+  /// Scalar outputs must be equal on all ranks. An output that is split over
+  /// ranks is joined. For any other output, the value of the first rank is
+  /// returned.
   mlir::LogicalResult run(const ProgramName &name, const TensorMap &inputs,
                           TensorMap &outputs);
 
@@ -55,9 +59,10 @@ public:
   void setState(const std::string &name, const Tensor &value);
 
   /// Initializes every state. Parameters are read from `weightsDirectory`. If
-  /// that is empty, they are read from where the module says, or are random
-  /// with `seed` (nullopt: the module's seed). Copies in compute precision are
-  /// computed from the parameters.
+  /// `weightsDirectory` is empty, they come from the source that the module
+  /// names: they are read from its directory, or are random. `seed` is the seed
+  /// of random values (nullopt: the module's seed). Copies of parameters in
+  /// compute precision are computed from the parameters.
   bool initialize(const std::string &weightsDirectory,
                   std::optional<uint64_t> seed, Diagnostic &error);
   const dist::Strategy &strategy() const { return chosen; }

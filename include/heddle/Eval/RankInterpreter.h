@@ -54,8 +54,8 @@ struct StateInfo {
   bool isCopy() const {
     return role == nn::StateRole::Derived && packed.empty();
   }
-  /// The shape of the rank's shard. For a state that is derived from a weight,
-  /// the shape of that weight's shard.
+  /// The shape of the rank's shard. If the state is derived from a weight, it
+  /// is the shape of the weight's shard.
   const std::vector<int64_t> &partShape() const {
     return packed.empty() ? shape : packed[0].shape;
   }
@@ -68,9 +68,9 @@ struct StateInfo {
   }
 };
 
-/// The name of a program of a module: its kind, or for one of several programs
-/// of a kind, for example `decode/8`. A kind alone means the first program of
-/// that kind.
+/// The name of a program of a module. It is the kind of the program. If there
+/// are several programs of the kind, the size follows, as in `decode/8`; the
+/// kind alone then means the first of these programs.
 class ProgramName {
 public:
   ProgramName(nn::ProgramKind kind) : text(stringifyProgramKind(kind)) {}
@@ -101,8 +101,9 @@ public:
 
   /// The model or plan.
   virtual mlir::Operation *source() = 0;
-  /// The number of runs into which the batch of `inputs` must be split for a
-  /// program. 1 if the program has no inputs of the batch.
+  /// The number of runs into which the batch of `inputs` must be split, because
+  /// a run of the program takes only a part of it. 1 if the program has no
+  /// inputs of the batch.
   virtual int64_t batchParts(const ProgramName &name,
                              const TensorMap &inputs) = 0;
   /// Runs a program once, on one part of the batch, and adds its results to
@@ -120,9 +121,9 @@ public:
   virtual mlir::DictionaryAttr portsOf(const ProgramName &name) = 0;
 
   const std::vector<StateInfo> &states() const { return stateInfos; }
-  /// The part of a state that this rank stores: its shard, or for a member of a
-  /// flat tensor that is split over ranks, its range of that tensor. `name`
-  /// must be in `states()`.
+  /// The part of a state that this rank stores. It is the rank's shard of the
+  /// state. If the state is a member of a flat tensor that ranks split, it is
+  /// the rank's range of the flat tensor. `name` must be in `states()`.
   virtual Tensor stored(const std::string &name) const = 0;
   virtual void store(const std::string &name, const Tensor &value) = 0;
 

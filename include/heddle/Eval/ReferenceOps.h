@@ -104,17 +104,19 @@ void attachEvaluation(mlir::MLIRContext &context) {
   OpT::template attachInterface<ReferenceEvalModel<OpT, function>>(context);
 }
 
-/// Where the tensor of a dropout is in the tensor of the global batch. By
-/// default it is that whole tensor.
+/// The position of a dropout's tensor in the tensor of the global batch. The
+/// random numbers depend on the position, so that all ranks and micro-batches
+/// together drop the same elements as a single rank would. By default the
+/// tensor is the whole one.
 struct DropoutPosition {
   int64_t microBatch = 0;
   int64_t count = 0; ///< Elements of this tensor.
-  /// A split of a dimension into `parts` parts, of which the tensor has number
-  /// `part`. A part has `inner` consecutive elements.
+  /// A dimension that is split into `parts` parts. The tensor has the part with
+  /// index `part`. A part consists of `inner` consecutive elements.
   struct Split {
     int64_t part = 0, parts = 1, inner = 1;
   };
-  /// An entry for each split dimension, outermost first.
+  /// The dimensions of the tensor that are split, outermost first.
   llvm::SmallVector<Split> splits;
 
   uint64_t elementAt(uint64_t index) const;
@@ -124,10 +126,12 @@ struct DropoutPosition {
 /// numbers.
 class DropoutMask {
 public:
-  /// `rng` is the seed (low and high word), the step, and 0.
+  /// `rng` has four numbers: the seed (low and high word), the step, and 0.
+  /// `site` and `layer` distinguish the dropouts of a model. `p` is the
+  /// probability that an element is dropped.
   DropoutMask(llvm::ArrayRef<int64_t> rng, uint32_t site, int64_t layer,
               const DropoutPosition &position, double p);
-  /// The factor of an element: 0 or 1 / (1 - p).
+  /// The factor by which the dropout multiplies an element: 0, or 1 / (1 - p).
   double factor(uint64_t element) const;
 
 private:
@@ -137,8 +141,8 @@ private:
   double keepFactor;
 };
 
-/// `attachElementwiseEvaluations` attaches the evaluations in Elementwise.cpp.
-/// Each of the other functions does this for the file of its name.
+/// Each of these functions attaches the evaluations in one file of lib/Eval,
+/// for example `attachElementwiseEvaluations` those in Elementwise.cpp.
 void attachElementwiseEvaluations(mlir::MLIRContext &context);
 void attachLinearEvaluations(mlir::MLIRContext &context);
 void attachNormEvaluations(mlir::MLIRContext &context);

@@ -79,7 +79,7 @@ public:
 
   /// Rounds every element to `kind`. Both kinds are floats, or both integers.
   Tensor convertTo(ElementKind kind) const;
-  /// The same tensor with another kind. Its elements are not rounded.
+  /// A tensor with the same elements, which are not rounded, and another kind.
   Tensor withKind(ElementKind kind) const;
   /// The same elements with another shape of equal size.
   Tensor reshaped(llvm::ArrayRef<int64_t> shape) const;

@@ -59,14 +59,17 @@ private:
     bool finished = false;
     std::function<bool()> ready; ///< Null: the rank does not wait.
     mlir::Operation *at = nullptr;
-    std::deque<std::shared_ptr<Request>> started; ///< Not done, in order.
+    /// The collectives that the rank has started and that are not done, in the
+    /// order of their starts.
+    std::deque<std::shared_ptr<Request>> started;
     std::map<int64_t, std::shared_ptr<Request>> tickets;
   };
   using ChannelKey = std::tuple<int64_t, int64_t, std::string>;
 
   void runRank(int64_t rank,
                llvm::function_ref<mlir::LogicalResult(int64_t)> body);
-  /// Lets the next rank that can continue run. Returns false if all have ended.
+  /// Lets one rank run: the next one that can continue. Returns false if all
+  /// ranks have ended.
   bool giveTurn();
   void awaitTurn(int64_t rank);
   void endTurn();
@@ -74,7 +77,7 @@ private:
                             std::function<bool()> ready);
   void reportStandstill();
 
-  /// Executes the collectives that all members have started.
+  /// Executes the collectives that all ranks of their groups have started.
   void progress();
   bool runHead(int64_t rank);
   std::optional<Message> oldestSent(int64_t rank);
@@ -85,7 +88,9 @@ private:
   std::map<ChannelKey, std::deque<Message>> messages;
   int64_t nextTicket = 0, firstFailed = -1;
   bool aborted = false;
-  std::mutex mutex; ///< Guards `turn`; the turn guards everything else.
+  /// Guards `turn`, the rank that may run. Only the thread of this rank accesses
+  /// the other members.
+  std::mutex mutex;
   std::condition_variable turnChanged;
   int64_t turn = -1, last = -1;
 };
@@ -98,16 +103,17 @@ public:
 
   int64_t number() const { return rank; }
   const plan::Mesh &mesh() const { return world->mesh(); }
-  /// This rank's index among the ranks along the axes.
+  /// This rank's index among the ranks that differ from it along `axes` only.
   int64_t coordinate(mlir::ArrayAttr axes) const;
 
-  /// Starts a collective; returns a handle to wait for. Collectives of a rank
-  /// are executed in the order of their starts.
+  /// Starts a collective and returns a handle for `wait`. The collectives of a
+  /// rank are executed in the order in which the rank started them.
   mlir::FailureOr<int64_t> start(mlir::Operation *op, const Collective &what,
                                  const Tensor &input);
   mlir::FailureOr<Tensor> wait(int64_t ticket);
   /// Sends a value to the rank that is `delta` steps further along the axis.
-  /// `read` is called when the value is received, and returns it.
+  /// The value is what `read` returns. It is called only when the receiver
+  /// takes the message.
   void send(mlir::Operation *op, llvm::StringRef axis, int64_t delta,
             llvm::StringRef channel, std::function<Tensor()> read);
   /// Waits for a message and returns its value, whose shape must fit `type`.

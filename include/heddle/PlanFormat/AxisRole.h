@@ -11,7 +11,8 @@
 
 namespace heddle::plan {
 
-/// What an axis of the mesh splits among its ranks. Mesh.h has the names.
+/// What is split among the ranks along an axis of the mesh. The header Mesh.h
+/// has the names of the axes.
 enum class AxisRole {
   Pipeline, ///< Layers (pipeline parallelism).
   Data,     ///< Rows of the batch (data parallelism).

@@ -22,8 +22,9 @@ namespace heddle::plan {
 inline constexpr int numCollectiveKinds = enumNames<CollectiveKind>.size();
 
 /// How a buffer is split among n ranks. The buffer has `outer` rows. Each row
-/// consists of segments, and each segment of n equal ranges, one for each rank.
-/// The part of a rank is its ranges of all segments of all rows, in this order.
+/// consists of segments. Each segment consists of n equal ranges, one for each
+/// rank. The part of a rank consists of the rank's range of every segment of
+/// every row, in the order of the buffer.
 struct PartLayout {
   int64_t outer = 1;
   /// The elements of each segment of a row, over all ranks; empty: the row is
@@ -64,16 +65,17 @@ struct CollectiveShape {
   /// Layout of the split buffer: the source of ReduceScatter and AllToAll, the
   /// destination of AllGather. Unused by AllReduce and Rotate.
   PartLayout layout;
-  /// AllToAll: layout of the destination.
+  /// Only for AllToAll: the layout of the destination.
   PartLayout concat;
-  /// The most elements that are converted, or received for a sum, at a time:
-  /// enough for full bandwidth, few enough for a cache.
+  /// The largest number of elements that are converted, or received for a sum,
+  /// at a time. It is large enough for full bandwidth, and small enough for the
+  /// processor's cache.
   int64_t mostStaged = int64_t(1) << 20;
 };
 
-/// The number of elements in rank `rank`'s share of the buffer. AllReduce:
-/// ceil(count / ranks), and fewer or none for the last ranks; Rotate: `count`;
-/// other kinds: count / ranks.
+/// The number of elements in the part of the buffer that belongs to rank
+/// `rank`. It is ceil(count / ranks) for AllReduce, where the last ranks have
+/// fewer elements or none; `count` for Rotate; count / ranks for other kinds.
 inline int64_t partElements(const CollectiveShape &shape, int64_t rank) {
   if (shape.kind == CollectiveKind::Rotate)
     return shape.count;

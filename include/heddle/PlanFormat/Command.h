@@ -35,7 +35,8 @@ int64_t byteSize(DType type);
 
 /// What the offset of a `Ref` is relative to.
 enum class Space {
-  /// The persistent region: states, allocated for the life of the process.
+  /// The persistent region: the memory of states, which exists until the
+  /// process ends.
   Persistent,
   /// The running sequence's frame in the device's arena; for other kinds of
   /// memory, the arena itself.
@@ -115,8 +116,8 @@ struct ScheduledFragment {
 struct Term {
   enum class Kind {
     Arg, ///< Integer argument number `value` of the sequence.
-    /// The iteration of the innermost enclosing loop, or the micro-batch of the
-    /// running fragment.
+    /// The index of the current iteration of the innermost loop around the
+    /// command, or of the micro-batch of the running fragment.
     LoopIndex,
     Slot,       ///< The slot of the running fragment.
     Coordinate, ///< This rank's coordinate along `axes`.
@@ -147,8 +148,8 @@ struct Scalar {
   std::vector<Term> terms;
 };
 
-/// All kinds of commands: each struct has the operands, and the name that plans
-/// and traces use.
+/// All kinds of commands. There is one struct for each kind, with its operands
+/// and its name in plans and traces.
 namespace command {
 
 struct Operands {
@@ -197,14 +198,14 @@ struct Copy {
   Ref target, source;
 };
 
-/// Row t of `target` <- row ids[t] of `source`. An id (I32) outside of `source`
-/// gives bytes of all ones.
+/// Copy row ids[t] of `source` to row t of `target`, for each t. If an id (I32)
+/// is outside of `source`, all bytes of the row become 0xff.
 struct CopyRows {
   static constexpr const char *name = "copy_rows";
   Ref target, source, ids;
   int64_t rowBytes = 0; ///< At least 1.
-  /// If given, the source is a part of a table that begins at this row of the
-  /// table, and ids outside of the part give zeros.
+  /// Only if `source` is a part of a table: the index of the first row of the
+  /// part in the table. An id outside of the part then gives a row of zeros.
   std::optional<Scalar> first{};
 };
 
@@ -275,8 +276,9 @@ template <typename... Functions> struct Overloads : Functions... {
 template <typename... Functions>
 Overloads(Functions...) -> Overloads<Functions...>;
 
-/// A command of any kind. This is the only list of the kinds: a reader calls
-/// `visit` with one function for each kind, or one for all others.
+/// A command of any kind. `What` is the only list of all kinds: code that
+/// handles commands calls `visit`, with one function for each kind or with one
+/// for all others.
 struct Command {
   using What =
       std::variant<command::Launch, command::Call, command::Loop,

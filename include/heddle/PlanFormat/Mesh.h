@@ -45,7 +45,7 @@ struct Mesh {
   };
   std::vector<Axis> axes; ///< From the most major to the most minor.
 
-  /// What is wrong with the list of axes; empty if nothing is.
+  /// Describes what is wrong with the list of axes; empty if nothing is wrong.
   std::string problem() const;
 
   int64_t ranks() const;
@@ -60,7 +60,7 @@ struct Mesh {
   /// or the remainder.
   bool covers(const AxisNames &axes, const std::string &atom) const;
   /// The role of an axis. A factor or a remainder has the role of its whole
-  /// axis. Nothing for an unknown name.
+  /// axis. Returns nullopt for an unknown name.
   std::optional<AxisRole> roleOf(const std::string &axis) const;
   /// The mesh that has only the axes with this role; all other axes have size
   /// 1.
@@ -79,7 +79,7 @@ struct Mesh {
   int64_t member(int64_t rank, const AxisNames &axes, int64_t index) const;
 
   int64_t stages() const { return size(AxisRole::Pipeline); }
-  /// The pipeline stage of a rank.
+  /// The pipeline stage to which a rank belongs: its coordinate along `pipe`.
   int64_t stageOf(int64_t rank) const;
 
 private:

@@ -33,7 +33,8 @@ template <typename Enum> const char *nameOf(Enum value) {
   return enumNames<Enum>[static_cast<size_t>(value)];
 }
 
-/// The value with this name; nothing for an unknown name.
+/// The value of the enumeration with this name; nullopt if no value has the
+/// name.
 template <typename Enum>
 std::optional<Enum> parseName(const std::string &name) {
   for (size_t i = 0; i < enumNames<Enum>.size(); ++i)

@@ -35,8 +35,9 @@ namespace heddle::plan {
 std::string planSectionName(size_t target = 0);
 std::string kernelSectionName(size_t target = 0);
 
-/// The version of the JSON, raised with every change of its contents. A runtime
-/// only reads its own version: each binary contains the runtime for its plan.
+/// The version of the plan's JSON, which is raised with every change of the
+/// JSON. A runtime reads plans of its own version only. This suffices, because
+/// each binary contains a runtime that fits its plan.
 inline constexpr int64_t formatVersion = 18;
 
 /// A launch of a GPU function over a grid of thread blocks.
@@ -102,10 +103,11 @@ struct Kernel {
   int64_t scratchBytes = 0;
   std::vector<GridLaunch> launches;
   int64_t text = 0; ///< The index of its text in the PtxImage.
-  /// At most one product, which is computed in place of `launches`.
+  /// Empty, or one matrix product that a library computes in place of
+  /// `launches`.
   std::vector<LibraryProduct> library;
-  /// In a GPU's plan: the kernel runs on the host's cores, as CPU kernels do,
-  /// and its code is in the host's image.
+  /// In a GPU's plan: whether the kernel runs on the host's cores, as CPU
+  /// kernels do. The code of such a kernel is in PtxImage::host.
   bool onHost = false;
 
   /// The scratch memory in bytes that suffices both for the compiled kernel and
@@ -140,12 +142,12 @@ struct Placement {
   /// Segments of the last dimension, each of which is split by itself; empty:
   /// one segment.
   std::vector<int64_t> segments;
-  /// If ZeRO splits the bucket that this tensor is in: the axes along which it
-  /// does. A bucket is a flat buffer of several tensors. The part that `split`
-  /// gives begins at element `flatFirst` of the bucket, which has
-  /// `flatElements` elements. Each rank along `flatAxes` has ceil(flatElements
-  /// / ranks) consecutive elements of the bucket. They may include none of this
-  /// tensor.
+  /// Only if ZeRO splits the tensor: the axes along which it does. The part
+  /// that `split` gives then lies in a bucket, a flat buffer of several
+  /// tensors. It begins at element `flatFirst` of the bucket, and the bucket
+  /// has `flatElements` elements. Each rank along `flatAxes` holds
+  /// ceil(flatElements / ranks) consecutive elements of the bucket. They may
+  /// include none of this tensor.
   std::vector<std::string> flatAxes;
   int64_t flatFirst = 0;
   int64_t flatElements = 0;
@@ -178,12 +180,13 @@ struct State {
   /// The parameter that a moment or gradient belongs to.
   std::string parameter;
   DType type = DType::F32;
-  /// Shape of this rank's part of the tensor; if ZeRO splits the tensor's
-  /// bucket, before that.
+  /// The shape of the part of the tensor that `placement.split` gives to this
+  /// rank. If ZeRO splits the tensor's bucket over `placement.flatAxes`, the
+  /// rank holds only a range of this part.
   std::vector<int64_t> shape;
   Placement placement;
   /// The offset in bytes in the persistent region. If ZeRO splits the tensor's
-  /// bucket, it is that of the rank's part of the bucket.
+  /// bucket, this is the offset of the range of the bucket that the rank holds.
   int64_t offset = 0;
   MemoryKind memory = MemoryKind::Device;
   bool trainable = false;
@@ -198,7 +201,7 @@ struct State {
   /// when weights are loaded. `placement`, `sources` and `init` then describe
   /// that weight. Empty for all other states.
   std::vector<PackedWeight> packed;
-  /// Whether it is a cast of its parameter.
+  /// Whether the state is a copy of its parameter in another element type.
   bool isCopy() const { return role == StateRole::Derived && packed.empty(); }
   int64_t numElements() const;
   int64_t numBytes() const { return numElements() * byteSize(type); }
@@ -251,7 +254,7 @@ bool isOfBatch(PortRole role);
 /// What the labels are; as NN_Objective.
 enum class Objective {
   NextToken, ///< A token's label is the token after it.
-  /// Some tokens are masked; their labels are the original tokens.
+  /// Some input tokens are masked. Their labels are the tokens before masking.
   MaskedToken,
 };
 template <>
@@ -318,18 +321,20 @@ struct Memory {
   /// Bytes of each offload file, in whole pages. Together they are the
   /// persistent memory of the kind File.
   PerFile<int64_t> fileBytes;
-  /// Pinned buffers for a GPU's copies. `persistentBytes` and `arenaBytes` do
-  /// not include them.
+  /// The bytes of the pinned buffers through which a GPU copies. They are not
+  /// included in `persistentBytes` and `arenaBytes`.
   int64_t stagingBytes = 0;
   int64_t peakBytes(MemoryKind kind) const {
     return persistentBytes[kind] + arenaBytes[kind] +
            (kind == MemoryKind::Pinned ? stagingBytes : 0);
   }
-  /// The peak over all kinds except File.
+  /// The most bytes that are in use at a time, over all kinds of memory except
+  /// File.
   int64_t peakBytes() const {
     return persistentBytes.inMemory() + arenaBytes.inMemory() + stagingBytes;
   }
-  /// Offset of scratch memory in the device's arena.
+  /// The offset at which the memory of scratch data begins in the device's
+  /// arena.
   int64_t scratchOffset = 0;
   int64_t scratchBytesPerThread = 0; ///< On a GPU: for a launch.
   std::vector<Owner> owners;         ///< Over all kinds of memory.
@@ -346,8 +351,8 @@ nlohmann::json filesOf(const Memory &memory);
 struct Weights {
   bool random = false;
   uint64_t seed = 0;
-  /// Absolute path. With random weights, the directory of the tokenizer, if
-  /// there is one.
+  /// The absolute path of the directory of the weights. With random weights,
+  /// the directory of the tokenizer, if there is one.
   std::string directory;
   std::string headerHash; ///< Hash of the safetensors headers, hexadecimal.
   /// The permutations of inputs (GPTQ's g_idx) that the plan assumes. The key
@@ -378,7 +383,7 @@ struct Plan : Stage {
   int64_t segments = 0; ///< The most segments of a row; 0: not known.
   Objective objective = Objective::NextToken;
   int64_t maskToken = -1; ///< -1: not known.
-  /// Special tokens, as far as known; they are never masked.
+  /// The ids of special tokens that are known. They are never masked.
   std::vector<int64_t> specialTokens;
   int64_t parameters = 0;
   int64_t batch = 0, microBatch = 0, accumulate = 1, seq = 0;
@@ -391,10 +396,10 @@ struct Plan : Stage {
   /// CPU features that the machine must have.
   std::vector<std::string> features;
   std::string recompute;
-  /// Directories of the offload files, as io::OffloadDirectories parses them;
-  /// empty: not given.
+  /// Directories of the offload files, in the format that
+  /// io::OffloadDirectories parses. Empty if the user gave none.
   std::string swapDir;
-  /// The most bytes of a request to an offload file.
+  /// The most bytes that one request reads from or writes to an offload file.
   int64_t swapBlockBytes = 1 << 20;
   int64_t swapQueueDepth = 16; ///< Concurrent requests to offload files.
   Weights weights;
@@ -402,7 +407,8 @@ struct Plan : Stage {
   Scheduler scheduler;
   Serving serving;
   std::vector<Kernel> kernels;
-  /// Hash of `.heddle.kernels`; empty: not checked.
+  /// The hash of the section `.heddle.kernels`; if empty, the section is not
+  /// checked.
   std::string kernelImageHash;
   Mesh mesh;
   std::string collectives = "fixed"; ///< fixed or library
@@ -410,8 +416,8 @@ struct Plan : Stage {
   /// The pipeline stages: one for each coordinate along `pipe`. If empty, JSON
   /// is written with the inherited members as the only stage.
   std::vector<Stage> stages;
-  /// The phases that made the plan. Their times are left out, so that equal
-  /// compilations give equal binaries.
+  /// The names of the phases that made the plan. Times of phases are not
+  /// written, so that equal compilations give equal binaries.
   std::vector<std::string> phases;
   /// The settings of the strategy that no other member has (mesh, zero,
   /// schedule ...), for `explain`.

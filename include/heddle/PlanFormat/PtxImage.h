@@ -40,10 +40,11 @@ struct PlainKernel {
     int64_t elements = 1; ///< With the padding of rows.
     /// Elements of a row, and the leading dimension.
     int64_t columns = 1, leadingDimension = 1;
-    /// The index of the argument in whose place the kernel computes this
-    /// result; -1: none.
+    /// The index of the argument in whose memory the kernel computes this
+    /// result; -1: the result has memory of its own.
     int64_t tie = -1;
-    /// The tolerance; 0: results must be equal.
+    /// The largest difference of results that `check` accepts; 0: they must be
+    /// equal.
     double tolerance = 0;
   };
   std::string text; ///< The PTX.
@@ -59,8 +60,8 @@ struct PlainKernel {
 
 struct PtxImage {
   std::vector<std::string> texts;
-  /// Each text as assembled by ptxas for its chip. Empty, or empty strings, if
-  /// there was no ptxas.
+  /// The machine code of each text, which ptxas has made for the text's chip.
+  /// The list is empty, or has empty strings, if there was no ptxas.
   std::vector<std::string> cubins;
   std::vector<PlainKernel> plain; ///< The simple version for each text.
   /// The image of an ELF shared object with the kernels for the host's cores;
@@ -69,11 +70,12 @@ struct PtxImage {
 };
 
 std::string writePtxImage(const PtxImage &image);
-/// Parses an image. Returns nothing when the bytes are not one.
+/// Parses an image. Returns nullopt if the bytes are not a valid image.
 std::optional<PtxImage> readPtxImage(std::string_view bytes);
 
 std::string writePlainKernel(const PlainKernel &kernel);
-/// Parses a plain kernel. Returns nothing when the text is malformed.
+/// Parses a simple version of a kernel. Returns nullopt if the text is
+/// malformed.
 std::optional<PlainKernel> readPlainKernel(std::string_view text);
 
 } // namespace heddle::plan

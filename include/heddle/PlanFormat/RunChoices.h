@@ -41,8 +41,9 @@ inline constexpr char unusedOwner[] = "not used at the peak";
 /// threads needs, because each thread has scratch memory.
 void setThreads(Plan &plan, int64_t threads);
 
-/// A key of `Plan::strategy` that says that the user chose no number of
-/// threads: the plan has as many as the compiling machine has cores.
+/// A key of `Plan::strategy`. If it is present, the user chose no number of
+/// threads, and the plan has as many threads as the machine that compiled it
+/// has cores.
 inline constexpr char threadsOfMachineKey[] = "threads_of_machine";
 bool hasThreadsOfMachine(const Plan &plan);
 

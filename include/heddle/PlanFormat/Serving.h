@@ -15,7 +15,8 @@
 
 namespace heddle::plan {
 
-/// The number of groups. The ranks of a group share one copy of the weights.
+/// The number of groups of ranks. The ranks of a group together have one copy
+/// of the weights.
 int64_t groupsOf(const Plan &plan);
 /// The axes along which ranks belong to different groups: `data`. None if the
 /// weights are split along `data`, because the ranks then form a single group.
@@ -25,8 +26,9 @@ AxisNames groupAxes(const Plan &plan);
 /// of ranks has such a cache; empty for one group.
 std::string inEachGroup(const Plan &plan);
 
-/// For people: how many sequences of which length all groups generate at a
-/// time, and the pages of each group. Empty without a cache.
+/// A text for people. It says how many sequences of which length all groups
+/// generate at a time, and how many pages of cache each group has. Empty if the
+/// binary has no cache.
 std::string describeServing(const Plan &plan);
 
 } // namespace heddle::plan

@@ -17,9 +17,9 @@
 
 namespace heddle::plan {
 
-/// The elements of a state that are in one tensor of the weight files, as
-/// nested loops that visit state and tensor simultaneously. Both are whole and
-/// row-major.
+/// The elements of a state that are in one tensor of the weight files. Nested
+/// loops visit these elements in the state and in the tensor at the same time.
+/// State and tensor are whole (not shards) and row-major.
 struct WeightSlice {
   struct Loop {
     int64_t extent = 1;

@@ -26,11 +26,14 @@ struct CalibrationText {
   int64_t rows = 0;
 };
 
-/// Runs a model layer by layer on a text, with a binary whose layers were split
-/// into programs (the pass train-split-layers). A layer is computed in stages:
-/// one for each of its products, or one for all. All layers together cost two
-/// forward passes, plus the moments of their products. With a stage for each
-/// product, a stage also repeats what its layer computes before it.
+/// Runs a model layer by layer on a text, and measures the inputs of the
+/// layers' matrix products for GPTQ. The binary must have a program for each
+/// layer (the pass train-split-layers). A layer is computed in stages: one
+/// stage for each of its products, or one stage for all.
+///
+/// The calibration of all layers costs two forward passes, plus the computation
+/// of the moments. With a stage for each product, every stage also computes
+/// again what precedes its product in the layer.
 class Calibration {
 public:
   /// Loads the binary with its weights. If `text` requests rows, computes the

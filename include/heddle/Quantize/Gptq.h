@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rounds a weight by GPTQ: later inputs correct the errors of earlier ones.
+// Rounds a weight by GPTQ: inputs that are rounded later correct the errors of
+// inputs that were rounded before.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +21,8 @@ namespace heddle::quantize {
 using Moments = std::vector<double>;
 
 struct GptqOptions {
-  /// The fraction of the diagonal's mean that is added to the diagonal.
+  /// The number that is added to the diagonal of the moments, as a fraction of
+  /// the diagonal's mean.
   double dampening = 0.01;
   /// Whether to round the inputs with the largest moments first. The scales are
   /// then chosen from the original weight, because the inputs of a group, which
@@ -37,8 +39,9 @@ RoundedMatrix roundWithGptq(const CodeShape &shape,
                             const Moments &moments, const GptqOptions &options,
                             rt::ThreadPool &pool);
 
-/// The norm of X (weight - rounded) divided by that of X weight, where X are
-/// the inputs whose moments are given.
+/// The relative error of a product's results: the norm of X (weight - rounded),
+/// divided by the norm of X weight. X are the inputs of the product, of which
+/// only the moments are given.
 double outputError(const std::vector<float> &weight,
                    const RoundedMatrix &rounded, const Moments &moments,
                    rt::ThreadPool &pool);

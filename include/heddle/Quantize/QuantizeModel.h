@@ -36,7 +36,7 @@ struct QuantizeRequest {
   /// Whether each group of inputs has a zero point. Otherwise the middle code
   /// means zero.
   bool zeros = false;
-  /// Patterns of the names of weights that are not quantized.
+  /// Patterns of names. Weights whose names match a pattern are not quantized.
   std::vector<std::string> keep;
 };
 
@@ -60,8 +60,8 @@ struct QuantizeReport {
   std::vector<std::string> warnings; ///< Warnings of the model's reader.
 };
 
-/// Throws H0152 for a model that is quantized already, and for a weight whose
-/// sizes do not fit the codes.
+/// Throws H0152 if the model is already quantized, or if a weight has sizes
+/// that the codes cannot represent.
 void checkQuantizable(const QuantizeRequest &request);
 
 /// Writes the model with quantized matrices of its layers, in GPTQ's layout

@@ -55,7 +55,8 @@ RoundedMatrix roundToNearest(const CodeShape &shape,
                              const std::vector<float> &weight,
                              rt::ThreadPool &pool);
 
-/// Sums of squares over all values: of a weight, and of the rounding errors.
+/// Two sums of squares over all values of a weight: of the values themselves,
+/// and of their rounding errors.
 struct SquareSums {
   double weight = 0, error = 0;
 };

@@ -24,10 +24,10 @@ namespace heddle::rt {
 class Arena {
 public:
   Arena() = default;
-  /// Maps `bytes`, a multiple of the page size. `owner` names the memory in the
-  /// error if it cannot be had. With `guarded`, accesses to the page before and
-  /// the page after it fault. With `inFile`, an unnamed file in $TMPDIR or /tmp
-  /// holds the bytes.
+  /// Maps `bytes` bytes, a multiple of the page size. `owner` names the memory
+  /// in the error if there is too little. With `guarded`, accesses to the page
+  /// before the memory and to the page after it fault. With `inFile`, an
+  /// unnamed file in $TMPDIR or /tmp holds the bytes.
   Arena(int64_t bytes, const std::string &owner, bool guarded = false,
         bool inFile = false);
   Arena(Arena &&other) noexcept;
@@ -37,13 +37,13 @@ public:
   char *data() const { return start; }
   int64_t size() const { return bytes; }
 
-  /// Frees the pages that lie completely in these bytes; they read as zeros
+  /// Frees the pages that lie completely in the range. They read as zeros
   /// afterwards.
   void discard(int64_t offset, int64_t count) const;
   /// Maps bytes of an open file, from `fileOffset` on, in place of whole pages.
-  /// They are shared with every process that maps them; writes stay private.
-  /// False, with the pages unchanged, when the system refuses. `path` appears
-  /// in the error if the file is truncated later.
+  /// All processes that map the bytes share their memory, but writes stay
+  /// private. Returns false, and leaves the pages unchanged, if the system
+  /// refuses. `path` appears in the error if the file is truncated later.
   bool mapFile(int64_t offset, int64_t count, int descriptor,
                int64_t fileOffset, const std::string &path);
   /// Replaces the pages of a range that `mapFile` has mapped by zeroed private
@@ -59,8 +59,8 @@ public:
 
 private:
   void release();
-  /// Maps a new unnamed file in place of the bytes. Returns whether that
-  /// worked.
+  /// Maps a new unnamed file in place of the range. Returns whether that was
+  /// possible.
   bool mapOwnFile();
 
   char *start = nullptr;

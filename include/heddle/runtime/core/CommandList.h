@@ -51,7 +51,8 @@ struct LaunchInfo {
   const plan::Command *awaited = nullptr;
   /// The pipeline fragment that the entry belongs to.
   struct Fragment {
-    /// Null outside of fragments. The plan owns it.
+    /// The kind of the fragment, owned by the plan; null if the entry is not in
+    /// a fragment.
     const plan::Fragment *kind = nullptr;
     int64_t microBatch = 0;
     /// The name in schedules: `F3/1`; empty outside of fragments.
@@ -60,7 +61,7 @@ struct LaunchInfo {
     }
   };
   Fragment fragment;
-  /// The kernel's number in the plan; -1 for other entries.
+  /// The index of the kernel in the plan; -1 if the entry launches no kernel.
   int64_t kernel() const {
     const auto *launch = command->as<plan::command::Launch>();
     return launch ? launch->kernel : -1;
@@ -82,17 +83,18 @@ struct LaunchTime {
 class CommandList {
 public:
   /// Resolves `program` of `plan`, which must outlive the list. Throws a
-  /// UserError (H0385) when an operand leaves its region, a name is unknown,
-  /// sequences call each other without end, or commands need communication that
-  /// the participant lacks.
+  /// UserError (H0385) if the program is malformed: an operand leaves its
+  /// region, a name is unknown, sequences call each other without end, or
+  /// commands need communication that the participant does not have.
   CommandList(const plan::Plan &plan, const plan::Program &program,
               const Machine &machine);
 
   /// Submits every entry in order, and returns when all sends have been
-  /// started; the device may still compute. With `times`, which must have room
-  /// for an entry each, waits for each entry and records its times; copies from
-  /// and to files still overlap with other entries. Throws what the
-  /// communication throws.
+  /// started. The device may still compute then.
+  ///
+  /// `times` is null, or has room for one element per entry. In the second
+  /// case, waits for each entry and records its times. Copies from and to files
+  /// still overlap with other entries. Throws what the communication throws.
   void run(Device &device, LaunchTime *times = nullptr) const;
 
   /// Whether a run leaves work for the next run of this program. Wait for the
@@ -169,14 +171,14 @@ private:
   };
   /// Whether the device executes the action without the host.
   bool isOfDevice(const Action &action) const;
-  /// Divides the entries into groups that the device captures, and groups that
-  /// need the host.
+  /// Divides the entries into groups. The device captures a group as a graph,
+  /// or the group needs the host.
   void capture(Device &device);
   int64_t sentByDevices() const;
   void submit(Device &device, const EntryGroup &group, LaunchTime *times) const;
   /// The stream on which the device executes an entry: a kernel, copy, fill,
-  /// collective or message. Nothing if the host executes it. `action` is the
-  /// entry's action; null for a launch.
+  /// collective or message. Returns nullopt if the host executes it. `action`
+  /// is the entry's action; null for a launch.
   std::optional<Stream> streamOf(size_t entry, const Action *action) const;
   /// Sets the times of copies from and to files, which are known only when the
   /// copies are done.

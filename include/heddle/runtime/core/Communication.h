@@ -48,7 +48,8 @@ public:
   virtual bool isOfDevices(int64_t collective) const { return false; }
   /// Whether devices send and receive messages without the host.
   virtual bool sendsFromDevices() const { return false; }
-  /// Bytes that devices have sent, as counted by `start` and `send`.
+  /// The number of bytes that devices have sent, counted when `start` and
+  /// `send` are called.
   virtual int64_t bytesOfDevices() const { return 0; }
   /// Adds to the count of bytes that devices have sent, when a captured graph
   /// with sends is run again. `bytes` may be negative.
@@ -59,11 +60,12 @@ public:
 
   /// Starts a collective and returns at once.
   virtual void start(int64_t collective) = 0;
-  /// Waits until the collective that was started last with this number is done.
+  /// Waits until the collective with this number is done. If it was started
+  /// several times, this is its last start.
   virtual void wait(int64_t collective) = 0;
   /// Starts a send; the bytes must not change until a flush.
   virtual void send(int64_t channel, Address data, int64_t bytes) = 0;
-  /// Waits until the next message of the channel is at `data`.
+  /// Waits for the next message of the channel, and writes it to `data`.
   virtual void receive(int64_t channel, Address data, int64_t bytes) = 0;
   /// Waits until at most `count` sends of the channel are not yet done.
   virtual void flush(int64_t channel, int64_t count) = 0;

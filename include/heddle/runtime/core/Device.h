@@ -45,7 +45,7 @@ using plan::MemoryKind;
 using plan::Stream;
 inline constexpr size_t numStreams = std::size(plan::streams);
 
-/// A request for memory.
+/// What a caller of Device::allocate asks for.
 struct MemoryRequest {
   MemoryKind kind = MemoryKind::Device;
   int64_t bytes = 0;    ///< A multiple of the page size.
@@ -95,7 +95,7 @@ struct Scratch {
   int64_t stride = 0;
 };
 
-/// The peak rate of a device, by its maker's data sheet.
+/// The peak rate of a device, from the manufacturer's data sheet.
 struct StatedPeak {
   double flopsPerSecond = 0;
   std::string unit; ///< The execution unit, such as "sm_90 tensor cores, bf16".
@@ -131,7 +131,8 @@ public:
   /// A name that identifies this device among all devices of the machine; empty
   /// if several ranks may share the device.
   virtual std::string serial() const { return ""; }
-  /// The peak rate for a plan's `precision`; none if it has to be measured.
+  /// The peak rate of the device for computation in `precision`; nullopt if the
+  /// rate must be measured.
   virtual std::optional<StatedPeak>
   statedPeak(const std::string &precision) const {
     return std::nullopt;
@@ -179,15 +180,15 @@ public:
   virtual void fill(Stream stream, Address target, unsigned char value,
                     int64_t bytes) = 0;
   /// Copies bytes. If one side is of the kind File and both sides begin at a
-  /// page, whole pages may be copied: the rest of the last page must be unused
-  /// on both sides.
+  /// page, the device may copy whole pages. Therefore the rest of the last page
+  /// must be unused on both sides.
   virtual void copy(Stream stream, Address target, Address source,
                     int64_t bytes) = 0;
   /// Gathers rows of a table, which is in other memory, by ids (I32) in the
   /// device's memory. An id outside of the table gives bytes of all ones.
   virtual void copyRows(Stream stream, const RowCopy &rows) = 0;
-  /// Copy from and to host memory, which must stay valid until the copy is
-  /// done.
+  /// Copies bytes from host memory to the device (`copyIn`) or back
+  /// (`copyOut`). The host memory must stay valid until the copy is done.
   virtual void copyIn(Stream stream, Address target, const void *source,
                       int64_t bytes) = 0;
   virtual void copyOut(Stream stream, void *target, Address source,
@@ -213,8 +214,9 @@ public:
   }
   /// Waits until everything submitted to the stream is done.
   virtual void synchronize(Stream stream) = 0;
-  /// Traffic of system calls between offload files and other memory. Empty if
-  /// the system pages the files itself.
+  /// How many bytes were read from and written to offload files by system
+  /// calls. Empty if the files are mapped, so that the system pages them
+  /// itself.
   virtual io::OffloadTraffic offloadTraffic() const { return {}; }
   /// The times of copies from and to files that run asynchronously and are in
   /// no graph; null if there are none.

@@ -32,8 +32,8 @@ struct Binary {
 std::vector<Binary> readTargets(const std::string &path);
 /// The first target that readTargets returns.
 Binary readBinary(const std::string &path);
-/// The draft model for target number `target`, if there is one. Throws as
-/// readTargets does.
+/// The draft model for speculative decoding, for target number `target`;
+/// nullopt if the binary has none. Throws as readTargets does.
 std::optional<Binary> readDraft(const std::string &path, size_t target = 0);
 
 /// Parses the text of a plan; `origin` names it in errors.

@@ -23,7 +23,7 @@ namespace heddle::rt {
 struct OffloadOptions {
   io::OffloadDirectories directories;
   bool checks = false;         ///< See OffloadFile::verify.
-  std::string method = "auto"; ///< See openBlockQueue.
+  std::string method = "auto"; ///< The way of access; see openBlockQueue.
   io::OffloadShape shape;
 };
 
@@ -44,9 +44,9 @@ public:
   void release(Address address);
 
   /// Start a copy of whole pages between a file and host memory, as
-  /// Device::copy describes, and return the point to wait for. If the bytes do
-  /// not begin at a page, the whole copy is done before the call returns.
-  /// `time`, if not null, gets the times, as in OffloadTransfer.
+  /// Device::copy describes. The result is what `await` takes. If the bytes do
+  /// not begin at a page, the copy is already done when the function returns.
+  /// `time`, if not null, receives the times, as in OffloadTransfer.
   io::OffloadPoint startRead(char *target, Address source, int64_t bytes,
                              io::OffloadTime *time = nullptr);
   io::OffloadPoint startWrite(Address target, char *source, int64_t bytes,
