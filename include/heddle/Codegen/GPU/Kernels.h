@@ -96,8 +96,8 @@ void untie(planir::KernelOp kernel);
 
 struct PlainMapping : MappedKernel {
   int64_t longestSum = 1; ///< The largest number of terms that one thread sums.
-  llvm::SmallVector<int64_t>
-      terms; ///< For each launch: the number of terms that one thread sums.
+  /// For each launch: the number of terms that one thread sums.
+  llvm::SmallVector<int64_t> terms;
 };
 
 /// Maps `kernel` without optimizations: one thread computes one element, with
