@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Bulk copies, products of warpgroups (wgmma), and mbarriers. The emulator
-// completes an asynchronous operation as late as possible, when a thread waits
-// for it, so that a missing wait is found.
+// The state of asynchronous operations: bulk copies, products of warpgroups
+// (wgmma), and mbarriers. The emulator completes an asynchronous operation as
+// late as possible, when a thread waits for it, so that a missing wait is
+// found.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +22,8 @@
 
 namespace heddle::emulator {
 
-/// An mbarrier. Its phase completes when no arrivals and no bytes are pending.
+/// An mbarrier. Its current phase completes when neither arrivals nor bytes are
+/// pending.
 struct Mbarrier {
   int64_t expected = 0, pending = 0; ///< Numbers of arrivals.
   int64_t bytes = 0; ///< Pending bytes; negative if some came early.
@@ -30,14 +32,16 @@ struct Mbarrier {
   VectorClock next, done; ///< Knowledge of who arrived in this phase; the last.
 };
 
-/// Combines `bytes` bytes of elements at `from` with those at `to`.
+/// Combines `bytes` bytes of elements at `from` with the elements at `to`, and
+/// writes the results to `to`.
 using Reduction = void (*)(char *to, const char *from, int64_t bytes);
 
-/// Up to 16 bytes of a bulk copy, and how many of them are inside the tensor.
+/// Up to 16 bytes of a bulk copy. The bytes [first, last) are inside the
+/// tensor.
 struct Chunk {
   int64_t shared = 0; ///< Offset in shared memory.
-  /// The host address of the bytes on the other side of the copy: in global
-  /// memory, or in the shared memory that is copied from.
+  /// The host address of the bytes on the other side of the copy. That side is
+  /// global memory, or the shared memory from which the bytes are copied.
   char *other = nullptr;
   int32_t bytes = 16, first = 0, last = 16;
 };
@@ -45,7 +49,8 @@ struct Chunk {
 /// A bulk copy to shared memory.
 struct BulkCopy {
   std::vector<Chunk> chunks;
-  /// The mbarrier to notify, and the number of bytes that it is told.
+  /// The offset of the mbarrier to notify when the copy is complete, and the
+  /// number of bytes by which the mbarrier's pending bytes are reduced.
   int64_t barrier = 0, bytes = 0;
   bool fillsNaN = false; ///< Fill outside of the tensor with NaN, not zeros.
   int32_t op = 0;
@@ -62,11 +67,12 @@ struct BulkStore {
   Reduction reduction = nullptr;
 };
 
-/// An arrival at an mbarrier that waits for the cp.async copies which a thread
-/// has issued so far.
+/// An arrival at an mbarrier that a thread has asked for by
+/// cp.async.mbarrier.arrive. It takes place when the cp.async copies that the
+/// thread had issued before are complete.
 struct AsyncArrival {
   int64_t barrier = 0;
-  /// The thread: its warp in the cluster, and its lane.
+  /// The thread, given by the index of its warp in the cluster and its lane.
   int warp = 0, lane = 0;
   uint64_t last = 0; ///< Number of the thread's last copy.
   VectorClock known; ///< What the thread knew when it asked for the arrival.
@@ -74,7 +80,8 @@ struct AsyncArrival {
   int32_t op = 0;
 };
 
-/// The bulk stores of a warp in groups, oldest first.
+/// The bulk stores that a warp has issued: those of the open group, and the
+/// closed groups, oldest first.
 struct BulkStores {
   std::vector<BulkStore> open;
   std::vector<std::vector<BulkStore>> groups;
@@ -95,8 +102,9 @@ using Row = std::array<uint32_t, warpSize>;
 struct Products {
   std::vector<WarpProduct> open;
   std::vector<std::vector<WarpProduct>> groups;
-  /// The accumulators of products, by row. They are copied to the registers at
-  /// the wait.
+  /// The accumulators of products in flight, by the row (register) that they
+  /// belong to. They are copied to the registers when the warp waits for the
+  /// products.
   std::map<uint32_t, Row> accumulators;
   std::map<uint32_t, Row> fenced; ///< Values of rows at the last wgmma.fence.
   bool hasFence = false;

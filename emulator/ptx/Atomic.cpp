@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The lanes of a warp execute an atomic operation in order.
+// Implements atom and red. The lanes of a warp execute an atomic operation one
+// after the other, in order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,7 +66,7 @@ struct Decrement {
     return old == 0 || old > limit ? limit : old - 1;
   }
 };
-/// Adds two 16-bit floats, each separately.
+/// Adds pairs of 16-bit floats. The two sums do not affect each other.
 template <class Format> struct AddPair {
   static uint32_t run(uint32_t old, uint32_t value, uint32_t) {
     auto half = [&](int shift) -> uint32_t {
@@ -77,14 +78,15 @@ template <class Format> struct AddPair {
   }
 };
 
-/// Adds 16-bit floats, or takes the smaller or larger one.
+/// Adds two 16-bit floats.
 template <class Format> struct AddNarrow {
   static uint16_t run(uint16_t old, uint16_t value, uint16_t) {
     return roundToNarrow<Format>(
         addToOdd(widenNarrow<Format>(old), widenNarrow<Format>(value)));
   }
 };
-/// A number wins against a NaN, and +0 is larger than -0.
+/// Returns the smaller or larger of two floats. If one is a NaN, returns the
+/// other one. +0 counts as larger than -0.
 template <class Format, bool IsLeast> struct ExtremeNarrow {
   static uint16_t run(uint16_t old, uint16_t value, uint16_t) {
     double a = widenNarrow<Format>(old), b = widenNarrow<Format>(value);
@@ -100,7 +102,8 @@ template <> struct BitsOfSize<2> { using Type = uint16_t; };
 template <> struct BitsOfSize<4> { using Type = uint32_t; };
 template <> struct BitsOfSize<8> { using Type = uint64_t; };
 
-/// Atomically replaces *address by F of it; returns the old value.
+/// Atomically replaces *address by the result of F on the old value, and
+/// returns the old value.
 template <class T, class F> T update(char *address, T a, T b) {
   using Bits = typename BitsOfSize<sizeof(T)>::Type;
   auto *bits = reinterpret_cast<Bits *>(address);
@@ -127,7 +130,7 @@ void reduceAll(char *to, const char *from, int64_t bytes) {
   }
 }
 
-/// Rows: [result], address, a, [b].
+/// The rows of the op: [result], address, a, [b].
 template <class T, class F> void atomic(Warp &warp, const Op &op) {
   Access access(warp, op, op.results);
   access.resolveAll(warp, static_cast<Space>(op.flags & SpaceMask), sizeof(T));

@@ -34,7 +34,8 @@ struct Not {
 struct LogicalNot {
   template <class T> T operator()(T a) const { return a == 0; }
 };
-/// Shifts by the width or more give zeros, or copies of the sign.
+/// If the shift is by the width of the type or more, the result is zeros, or
+/// copies of the sign bit.
 struct ShiftLeft {
   template <class T> T operator()(T a, uint32_t by) const {
     return by < bitsIn<T> ? static_cast<T>(a << by) : 0;
@@ -66,7 +67,8 @@ struct LeadingZeros {
     return a ? __builtin_clzll(a) - (64 - bitsIn<T>) : bitsIn<T>;
   }
 };
-/// The highest bit that differs from the sign; all ones if there is none.
+/// The index of the highest bit that differs from the sign bit. If there is no
+/// such bit, all bits of the result are ones.
 template <bool ShiftAmount> struct FindBit {
   template <class T> uint32_t operator()(T a) const {
     using U = std::make_unsigned_t<T>;
@@ -96,7 +98,8 @@ struct ExtractField {
         std::is_signed_v<T> && (U(a) >> std::min(pos + len - 1, top) & 1);
     U field = pos > top ? 0 : U(a) >> pos;
     U mask = len > top ? U(~U(0)) : U((U(1) << len) - 1);
-    // Bits above the field or the value are copies of the sign.
+    // Bits beyond the field or beyond the value are copies of the field's sign
+    // bit.
     uint32_t inside = pos > top ? 0 : std::min(len, bitsIn<T> - pos);
     U known = inside > top ? U(~U(0)) : U((U(1) << inside) - 1);
     U result = field & mask & known;
@@ -166,7 +169,8 @@ void decodeNot(Decode &d) {
     d.failUnknown();
 }
 
-/// Any logic function of three bits, given as a table.
+/// lop3: a logic function of three operands, bit by bit. The function is given
+/// as a table of its eight results.
 void lop3(Warp &warp, const Op &op) {
   const uint32_t *a = warp.row<uint32_t>(op, 1), *b = warp.row<uint32_t>(op, 2),
                  *c = warp.row<uint32_t>(op, 3);
@@ -318,7 +322,8 @@ void decodeFieldMask(Decode &d) {
 
 enum PermuteMode { Default, F4e, B4e, Rc8, Ecl, Ecr, Rc16 };
 
-/// The selector of four bytes for a mode of prmt.
+/// Returns the selector of bytes that has the same effect as a mode of prmt
+/// with the operand `c`.
 uint32_t permuteSelector(int64_t mode, uint32_t c) {
   uint32_t n = c & 3;
   auto bytes = [](uint32_t b0, uint32_t b1, uint32_t b2, uint32_t b3) {
@@ -370,7 +375,7 @@ void decodePermute(Decode &d) {
   d.op.run = permute;
 }
 
-/// The sum of four products of bytes.
+/// dp4a: adds to a sum the products of four pairs of bytes.
 template <class A, class B> struct DotOfBytes {
   uint32_t operator()(uint32_t a, uint32_t b, uint32_t c) const {
     int32_t sum = 0;

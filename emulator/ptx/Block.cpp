@@ -14,7 +14,8 @@
 
 namespace heddle::emulator {
 
-/// Writes the barrier's result of all votes to the warp's register.
+/// Writes the result of bar.red, which combines the votes of all threads, to
+/// the warp's register.
 static void finishVote(Warp &warp, const Barrier &barrier) {
   const Op &op = *warp.reduction;
   if (op.imm == CountVotes)

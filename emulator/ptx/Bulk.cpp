@@ -4,12 +4,13 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements cp.async.bulk: plain copies and boxes of tensors (TMA), also
-// multicast to several blocks of the cluster, and with reductions. Copies
-// complete as late as possible. A copy to shared memory is written when every
-// warp waits, one of them for its mbarrier. The source of a copy to global
-// memory is read when its thread waits for that; the target is written at the
-// next wait for completion, or at the end of the block.
+// Implements cp.async.bulk: copies of adjacent bytes and of boxes of tensors
+// (TMA), also multicast to several blocks of the cluster, and with reductions.
+// Copies complete as late as possible. A copy to shared memory is written when
+// all warps wait and one of them waits for the copy's mbarrier. The source of a
+// copy to global memory is read when its thread waits for the read. The target
+// is written when the thread waits for the complete copy, or at the end of the
+// block.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,9 +26,9 @@ namespace heddle::emulator {
 namespace {
 constexpr int64_t chunkBytes = 16;
 
-/// Op::flags. Rows: address in shared memory; global address, tensor map or
-/// source in shared memory; [mbarrier]; [size] or coordinates; [mask of
-/// blocks].
+/// Values of Op::flags. The rows of the op are: address in shared memory;
+/// global address, tensor map, or source in shared memory; [mbarrier]; [size]
+/// or coordinates; [mask of blocks].
 enum BulkFlags {
   NarrowShared = 1,
   NarrowBarrier = 2,
@@ -43,7 +44,8 @@ enum BulkFlags {
 constexpr uint32_t fieldMask = 15;
 constexpr int offsetBits = 20;
 
-/// The offsets of three addresses, packed into `imm`.
+/// Returns offset `index` of the instruction's three addresses. The offsets are
+/// packed into `imm`.
 int64_t offsetOf(const Op &op, int index) {
   return op.imm >> (offsetBits * index) & ((int64_t(1) << offsetBits) - 1);
 }
@@ -55,7 +57,8 @@ uint64_t addressOf(const Warp &warp, const Op &op, int row, bool isNarrow,
   return base + static_cast<uint64_t>(offsetOf(op, offset));
 }
 
-/// The offset of `bytes` in the cluster's shared memory, which must be aligned.
+/// Returns the offset of `address` in the cluster's shared memory. Fails unless
+/// the address is aligned, and the block or cluster has `bytes` bytes there.
 int64_t alignedOffset(Warp &warp, uint64_t address, int64_t bytes,
                       uint64_t alignment, bool ofCluster, int lane) {
   if ((address & ~(windowBytes - 1)) == sharedWindow)
@@ -90,13 +93,13 @@ char *globalMemory(Warp &warp, uint64_t address, int64_t bytes, AccessKind kind,
   return found->host + (address - found->address);
 }
 
-/// The address, after the swizzle, of a chunk of a box that would be at
-/// `address`.
+/// Returns the address of a chunk of a box after the swizzle. `address` is
+/// where the chunk would be without a swizzle.
 int64_t swizzled(int64_t address, int swizzle) {
   return address ^ ((address >> 7 & ((1 << swizzle) - 1)) << 4);
 }
 
-/// Splits a box of a tensor into chunks.
+/// Splits a box of a tensor into chunks of at most 16 bytes.
 class Box {
 public:
   Box(Warp &warp, const TensorMap &map, const int64_t *start, int64_t shared,
@@ -138,7 +141,8 @@ private:
              first;
     for (int64_t at = 0; at < bytes; at += chunkBytes, done += chunkBytes) {
       Chunk chunk;
-      // The swizzle depends on the address in the shared memory of one block.
+      // The swizzle depends on the address of a chunk in the shared memory of
+      // its own block, not in that of the cluster.
       chunk.shared = base + swizzled(shared - base + done, map.swizzle);
       chunk.first =
           static_cast<int32_t>(std::clamp<int64_t>(first - at, 0, chunkBytes));
@@ -188,10 +192,12 @@ TensorMap readMap(Warp &warp, uint64_t address, int lane) {
   return map;
 }
 
-/// The copy of one lane: its chunks, and the number of bytes for the mbarrier.
+/// The copy that one lane issues: its chunks, and the number of bytes for the
+/// mbarrier.
 struct Transfer {
   std::vector<Chunk> chunks;
-  /// `shared`: offset of its first byte in shared memory.
+  /// `bytes` is the number of bytes that the mbarrier is told. `shared` is the
+  /// offset of the copy's first byte in shared memory.
   int64_t bytes = 0, shared = 0;
   bool fillsNaN = false;
   Reduction reduction = nullptr;
@@ -201,7 +207,7 @@ int operationOf(const Op &op) {
   return static_cast<int>(op.flags >> OperationShift & fieldMask) - 1;
 }
 
-/// The copy of a box of a tensor.
+/// Returns the copy of a box of a tensor that one lane issues.
 Transfer boxTransfer(Warp &warp, const Op &op, bool isStore, int lane) {
   Transfer result;
   auto fail = [&](const std::string &what) {
@@ -233,7 +239,8 @@ Transfer boxTransfer(Warp &warp, const Op &op, bool isStore, int lane) {
   result.shared = alignedOffset(warp, shared, result.bytes, alignment,
                                 !(op.flags & IsOfBlock), lane);
   result.chunks = Box(warp, map, start, result.shared, kind, lane).take();
-  // A swizzled box may not extend beyond its rows.
+  // The swizzle may move chunks, and none of them may end up outside of the
+  // block's shared memory.
   int64_t end = warp.cluster->blockOf(result.shared).firstShared +
                 warp.cluster->sharedBytes;
   for (const Chunk &chunk : result.chunks)
@@ -242,7 +249,7 @@ Transfer boxTransfer(Warp &warp, const Op &op, bool isStore, int lane) {
   return result;
 }
 
-/// The copy of contiguous bytes.
+/// Returns the copy of adjacent bytes that one lane issues.
 Transfer plainTransfer(Warp &warp, const Op &op, bool isStore, int lane) {
   Transfer result;
   uint64_t shared = addressOf(warp, op, 0, op.flags & NarrowShared, 0, lane);
@@ -310,8 +317,8 @@ void beginLoad(Warp &warp, Transfer transfer, int64_t barrier, int64_t source,
                             transfer.reduction});
 }
 
-/// Copies from global to shared memory, or to the shared memory of another
-/// block.
+/// Executes a copy to shared memory. The source is global memory, or the shared
+/// memory of another block.
 void load(Warp &warp, const Op &op) {
   Cluster &cluster = *warp.cluster;
   forLanes(warp.mask, [&](int lane) {
@@ -328,7 +335,8 @@ void load(Warp &warp, const Op &op) {
       source = transfer.chunks.front().other - cluster.shared.data();
     if (!(op.flags & IsMulticast))
       return beginLoad(warp, std::move(transfer), barrier, source, lane);
-    // A multicast writes the same offsets in every block of the mask.
+    // A multicast writes to the same offsets in the shared memory of every
+    // block of the mask.
     uint32_t blocks =
         warp.row<uint16_t>(op, op.results + op.operands - 1)[lane];
     if (!blocks || blocks >> cluster.blocks.size())
@@ -347,7 +355,7 @@ void load(Warp &warp, const Op &op) {
   });
 }
 
-/// Copies from shared to global memory.
+/// Executes a copy from shared memory to global memory.
 void storeBulk(Warp &warp, const Op &op) {
   forLanes(warp.mask, [&](int lane) {
     Transfer transfer = transferOf(warp, op, /*isStore=*/true, lane);
@@ -387,7 +395,8 @@ void writeStore(const BulkStore &made) {
   }
 }
 
-/// Groups are lists for each thread, kept for the warp as those of cp.async.
+/// Closes a group of stores. In PTX each thread has its own list of groups, but
+/// the emulator keeps one list for the warp, as for cp.async.
 void commit(Warp &warp, const Op &) {
   warp.stores.groups.push_back(std::move(warp.stores.open));
   warp.stores.open.clear();
@@ -411,8 +420,8 @@ void wait(Warp &warp, const Op &op) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// Decodes an address, puts its offset into `offsets`, and returns whether its
-/// row has 32 bits.
+/// Decodes an address, and packs its constant offset into `offsets`. Returns
+/// whether the address is in a register of 32 bits.
 bool takeAddress(Decode &d, size_t index, int slot, int64_t &offsets) {
   int bits = d.address(index);
   if (d.op.imm < 0 || d.op.imm >> offsetBits)
@@ -439,7 +448,8 @@ void useCoordinates(Decode &d, size_t index, int rank) {
     d.use(coordinate, b32Type);
 }
 
-/// Consumes the operation of a reduction, and its type if no tensor map has it.
+/// Consumes the operation of a reduction. If `hasType` is true, the instruction
+/// has no tensor map that gives the type, and the type is consumed too.
 uint32_t takeOperation(Decode &d, bool hasType, bool toShared) {
   int operation =
       d.takeOneOf({"add", "min", "max", "inc", "dec", "and", "or", "xor"});
@@ -469,10 +479,12 @@ uint32_t takeOperation(Decode &d, bool hasType, bool toShared) {
   return flags | static_cast<uint32_t>(ofMap) << TypeShift;
 }
 
-/// 1 if an operand with a cache policy follows, otherwise 0.
+/// Consumes the modifier for a cache policy. Returns the number of additional
+/// operands: 1 if there is the modifier, otherwise 0.
 size_t takeCachePolicy(Decode &d) { return d.take("L2::cache_hint") ? 1 : 0; }
 
-/// Decodes a copy to shared memory, `ofCluster` or of the block itself.
+/// Decodes a copy to the shared memory of any block of the cluster if
+/// `ofCluster` is true, otherwise to that of the block itself.
 void decodeLoad(Decode &d, int rank, bool ofCluster, bool reduces) {
   bool isFromShared = ofCluster && !rank && d.take("shared::cta");
   if ((!isFromShared && !d.take("global")) ||
@@ -543,7 +555,7 @@ void decodeBulk(Decode &d, bool reduces) {
     return;
   }
   int rank = takeRank(d);
-  // The first space is that of the target.
+  // The instruction names two spaces, the first of which is that of the target.
   const std::vector<std::string> &words = d.source.modifiers;
   const char *const spaces[] = {"global", "shared::cta", "shared::cluster"};
   auto target =
@@ -558,7 +570,8 @@ void decodeBulk(Decode &d, bool reduces) {
 
 void landBulkCopy(Cluster &cluster, const BulkCopy &copy) {
   SharedMemory &shared = cluster.shared;
-  // Only elements outside of the tensor are NaN: all their bits are set.
+  // Elements outside of the tensor are filled with zeros, or with NaN, which
+  // has all bits set.
   char fill = copy.fillsNaN ? static_cast<char>(0xff) : 0;
   for (const Chunk &chunk : copy.chunks) {
     char *to = shared.data() + chunk.shared;

@@ -16,7 +16,8 @@
 
 namespace heddle::emulator {
 
-/// The operations of cp.reduce.async.bulk; the types are those of tensor maps.
+/// The operations of cp.reduce.async.bulk. The types of their elements are
+/// those of tensor maps.
 enum BulkOperation {
   ReduceAdd,
   ReduceMin,
@@ -37,16 +38,18 @@ enum MapType {
   MapF64 = 8,
   MapBF16 = 9
 };
-/// The function that combines elements of a type; null if PTX has no such
-/// reduction.
+/// Returns the function that combines elements of a type by an operation. Null
+/// if PTX has no such reduction.
 Reduction reductionOf(int operation, int type);
 
-/// Writes a copy's bytes to shared memory, and notifies its mbarrier.
+/// Completes a bulk copy: writes its bytes to shared memory, and notifies its
+/// mbarrier.
 void landBulkCopy(Cluster &cluster, const BulkCopy &copy);
-/// Completes the cp.async copies that an arrival waits for, and arrives.
+/// Completes the cp.async copies that an arrival waits for, and arrives at the
+/// mbarrier.
 void landArrival(Cluster &cluster, const AsyncArrival &arrival);
-/// At the end of a block: completes the stores whose source was read, and fails
-/// if the source of one was not.
+/// Called at the end of a block. Completes the bulk stores whose source has
+/// been read. Fails if there is a bulk store whose source has not been read.
 void finishBulkStores(Warp &warp);
 
 } // namespace heddle::emulator

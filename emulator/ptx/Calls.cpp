@@ -5,8 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Replaces each call by the body of the called function before decoding, so
-// that the rest of the emulator sees one function. Names in the body change: a
-// parameter becomes the caller's variable, and a register gets a prefix.
+// that the rest of the emulator sees a single function. Names in the body
+// change: a parameter becomes the caller's variable, and a register gets a
+// prefix.
 //
 //===----------------------------------------------------------------------===//
 
@@ -83,7 +84,7 @@ const Function &Inliner::find(const std::string &name, int64_t line) const {
 void Inliner::addVariables(const Function &function, const std::string &prefix,
                            Names &names) {
   for (Variable variable : function.variables) {
-    // All calls of a function share its shared memory.
+    // Do not rename shared memory, because all calls of a function share it.
     std::string name = variable.space == "shared" && !prefix.empty()
                            ? function.name + "@" + variable.name
                            : prefix + variable.name;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The blocks of a cluster run together on one thread of the host. A warp runs
-// until it waits or its turn ends.
+// Runs the blocks of a cluster together on one thread of the host. The warps
+// run in turns, and a warp runs until it waits or its turn ends.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +25,9 @@ void Cluster::checkPhase(Mbarrier &barrier) {
   barrier.next = VectorClock();
 }
 
-/// Continues warps that test a barrier without waiting for it: the answer is
-/// that its phase has not completed. Returns whether there were any.
+/// Continues warps that test an mbarrier without waiting for it. They continue
+/// with the answer that the barrier's phase has not completed. Returns whether
+/// there were any such warps.
 bool Cluster::wakePolling() {
   bool woken = false;
   for (Block &block : blocks)
@@ -47,10 +48,11 @@ bool Cluster::isAwaited(int64_t barrier) const {
   return false;
 }
 
-/// Completes a copy that a warp waits for: the oldest, or, with
-/// HEDDLE_EMULATE=seed:N, a random one.
+/// Completes one copy for whose mbarrier a warp waits. This is the oldest such
+/// copy, or with HEDDLE_EMULATE=seed:N a random one.
 bool Cluster::landCopy() {
-  // Copies may complete in any order.
+  // Collect all copies that a warp waits for, because they may complete in any
+  // order.
   std::vector<size_t> awaited;
   for (size_t i = 0; i < copies.size(); ++i)
     if (isAwaited(copies[i].barrier))
@@ -115,7 +117,8 @@ void Cluster::run(const Program &program) {
       return;
     if (events != before)
       polls = 0;
-    // Warps that poll get some turns before copies complete.
+    // Let warps that test a barrier repeatedly have some turns before copies
+    // complete.
     if (moved || (polls++ < 2 && wakePolling()) || landCopy())
       continue;
     if (polls > mostPolls || !wakePolling())
@@ -123,7 +126,7 @@ void Cluster::run(const Program &program) {
   }
 }
 
-/// Describes what a warp waits for in vain.
+/// Describes what a warp waits for, for the message about a deadlock.
 static std::string describeAwaited(const Warp &warp) {
   if (warp.awaits == Warp::TheCluster)
     return "the cluster";
@@ -138,7 +141,7 @@ static std::string describeAwaited(const Warp &warp) {
          std::to_string(barrier.bytes) + " bytes are missing";
 }
 
-/// Reports that all warps wait that have not ended.
+/// Reports a deadlock: all warps that have not ended wait.
 void Cluster::failDeadlock(const Program &program) {
   Warp *atBarrier = nullptr;
   for (size_t i = numWarps(); i-- > 0;)

@@ -29,7 +29,8 @@ void checkWindow(Warp &warp, uint64_t address, int lane) {
     warp.fail("an address that is not of shared memory", uint32_t(1) << lane);
 }
 
-/// mapa: the address of the same offset in the shared memory of another block.
+/// mapa: returns the address in the shared memory of another block that has the
+/// same offset as the given address.
 template <class T, bool isGeneric> void mapAddress(Warp &warp, const Op &op) {
   const T *from = warp.row<T>(op, 1);
   const uint32_t *ranks = warp.row<uint32_t>(op, 2);
@@ -60,7 +61,8 @@ template <class T, bool isGeneric> void rankOf(Warp &warp, const Op &op) {
   });
 }
 
-/// Consumes the type of an address, which has 32 bits only in a state space.
+/// Consumes the type of an address, which may have 32 bits only if the
+/// instruction names a state space.
 bool takeAddressType(Decode &d, Type &type, bool &isShared) {
   d.requireTarget({"sm_90", "sm_90a"});
   isShared = d.take("shared::cluster");
@@ -129,7 +131,8 @@ void arriveAtCluster(Warp &warp, const Op &op) {
   cluster.phase = std::max(cluster.phase, phase);
   if (!(op.flags & IsRelaxed))
     return cluster.shared.release(warp.inCluster, known);
-  // Earlier fences order memory accesses even before a relaxed arrival.
+  // A relaxed arrival orders only the memory accesses that precede an earlier
+  // fence of the warp.
   cluster.shared.releaseStart(warp.inCluster, known);
   known.add(warp.fenced);
   inits.add(warp.fencedInits);

@@ -15,7 +15,8 @@
 namespace heddle::emulator {
 
 namespace {
-/// Ways to read an operand: unchanged, with denormals flushed, or widened.
+/// Ways to read an operand: unchanged, with denormals flushed to zero, or
+/// widened to a larger type.
 template <class T> struct Plain {
   using Bits = T;
   static T get(T value) { return value; }
@@ -119,7 +120,8 @@ void setPredicate(Warp &warp, const Op &op) {
     storePredicate(warp, warp.predicate(op, 1), combine(op, ~value, third));
 }
 
-/// set: all ones, or 1.0, in a register.
+/// set: writes all ones, or 1.0, to a register if the comparison holds,
+/// otherwise zero.
 template <class L, Comparison comparison>
 void setRegister(Warp &warp, const Op &op) {
   uint32_t value = compareRows<L, comparison>(warp, op);
@@ -156,7 +158,8 @@ template <class L> Handlers handlersOf(int comparison) {
   return {};
 }
 
-/// Consumes the comparison. lo, ls, hi and hs compare unsigned integers.
+/// Consumes the name of a comparison. The names lo, ls, hi and hs compare
+/// operands as unsigned integers.
 int takeComparison(Decode &d, bool &isUnsigned) {
   int comparison =
       d.takeOneOf({"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu",
@@ -195,7 +198,8 @@ Handlers compareHandlers(Decode &d, Type type, int comparison, bool flushes,
   return result;
 }
 
-/// Decodes setp and set after the results: operands and handlers.
+/// Decodes what follows the results of setp or set: decodes the operands, and
+/// returns the handlers for setp and set.
 Handlers decodeComparison(Decode &d, Type type, int comparison, bool flushes,
                           bool isUnsigned, int combination) {
   d.expectOperands(combination ? 4 : 3);
@@ -261,7 +265,7 @@ void decodeSelect(Decode &d) {
     d.failUnknown();
 }
 
-/// slct: a if c >= 0, else b; a NaN selects b.
+/// slct: selects a if c >= 0, otherwise b. If c is a NaN, selects b.
 template <class T, class C, bool Flushes>
 void selectBySign(Warp &warp, const Op &op) {
   const T *a = warp.row<T>(op, 1), *b = warp.row<T>(op, 2);

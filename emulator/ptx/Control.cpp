@@ -65,7 +65,8 @@ void decodeExit(Decode &d) {
 
 enum BarrierFlags { HasThreads = 1, Arrives = 2, Reduces = 4, Negated = 8 };
 
-/// The value of an operand that must be equal in all lanes.
+/// Returns the value of an operand in row `row`. Fails if it differs between
+/// lanes.
 int64_t uniform(Warp &warp, const Op &op, int row) {
   const uint32_t *values = warp.row<uint32_t>(op, row);
   uint32_t value = values[__builtin_ctz(warp.mask)];
@@ -172,8 +173,8 @@ void fenceProxy(Warp &warp, const Op &) {
     shared.fenceProxy(warp.inCluster, FenceOf::Global);
 }
 
-/// Proxy fences order writes of threads before reads of asynchronous
-/// operations.
+/// Decodes a proxy fence. Such a fence orders writes of threads before later
+/// reads by asynchronous operations.
 void decodeProxyFence(Decode &d) {
   if (!d.take("async"))
     d.failUnknown();
@@ -184,8 +185,9 @@ void decodeProxyFence(Decode &d) {
                           : fenceProxy<true, false>;
 }
 
-/// fence.mbarrier_init.release.cluster: orders initializations before a relaxed
-/// arrival at the cluster's barrier. All other barriers order them without it.
+/// fence.mbarrier_init.release.cluster: orders the initialization of mbarriers
+/// before a relaxed arrival at the cluster's barrier. Arrivals of other kinds
+/// order it without this fence.
 void decodeInitFence(Decode &d) {
   d.requireTarget({"sm_90", "sm_90a"});
   if (!d.take("release") || !d.take("cluster"))
@@ -196,8 +198,9 @@ void decodeInitFence(Decode &d) {
   };
 }
 
-/// The emulator executes memory accesses in order. But a relaxed arrival at the
-/// cluster's barrier only orders what precedes a fence.
+/// Decodes a fence. The emulator executes memory accesses in order anyway. A
+/// fence matters only before a relaxed arrival at the cluster's barrier, which
+/// orders nothing but accesses before the fence.
 void decodeFence(Decode &d) {
   if (d.take("proxy"))
     return decodeProxyFence(d);
@@ -216,7 +219,7 @@ void decodeFence(Decode &d) {
     };
 }
 
-/// Launches run one after the other, so griddepcontrol does nothing.
+/// griddepcontrol does nothing here, because launches run one after the other.
 void decodeDependents(Decode &d) {
   d.requireTarget({"sm_90", "sm_90a"});
   if (d.takeOneOf({"launch_dependents", "wait"}) < 0)

@@ -13,7 +13,7 @@
 
 namespace heddle::emulator {
 
-/// The possible successors of an op that ends a basic block.
+/// Returns the ops that may follow an op which ends a basic block.
 static std::vector<int32_t> targetsOf(const Program &program, const Op &op) {
   if (op.targets >= 0)
     return program.targets[op.targets];
@@ -55,8 +55,8 @@ Blocks::Blocks(const Program &program) {
 }
 
 namespace {
-/// Immediate post-dominators, computed as dominators of the reversed graph
-/// (Cooper, Harvey and Kennedy).
+/// Finds immediate post-dominators. They are computed as the dominators of the
+/// reversed graph (Cooper, Harvey and Kennedy).
 class PostDominators {
 public:
   explicit PostDominators(const Blocks &blocks)
@@ -86,8 +86,8 @@ public:
     }
   }
 
-  /// The block's immediate post-dominator: a block, the exit, or `unknown` if
-  /// the block cannot reach the exit.
+  /// Returns the immediate post-dominator of a block. It is a block or the
+  /// exit. If the block cannot reach the exit, it is `unknown`.
   size_t of(size_t block) const { return parent[block]; }
 
   static constexpr size_t unknown = ~size_t(0);
@@ -139,7 +139,8 @@ void findReconvergence(Program &program) {
     size_t meet = post.of(block);
     if (!last.endsBlock || meet >= post.exit)
       continue;
-    // Paths need not converge if the block only exits.
+    // If the block where paths would converge only exits, they need not
+    // converge.
     const Op &first = ops[blocks.starts[meet]];
     bool ends = first.endsBlock && first.imm == noPc && first.targets < 0 &&
                 first.guard == noRow;

@@ -31,7 +31,8 @@ Rounding roundingOf(uint32_t flags) {
   return static_cast<Rounding>(flags & RoundingMask);
 }
 
-/// Float types, each with the integer type of its bits.
+/// Float types of PTX. `Bits` is the integer type that holds the bits of a
+/// value.
 struct F32 {
   using Bits = float;
   static double get(float value) { return value; }
@@ -61,7 +62,8 @@ float toSingle(double value, Rounding mode) {
   return nearest;
 }
 
-/// Rounds f32 to tf32: 10 bits of fraction, or 13 bits truncated.
+/// Converts f32 to tf32. Depending on the mode, rounds the fraction to 10 bits
+/// or cuts off its low 13 bits.
 float toTf32(float value, Rounding mode) {
   if (!std::isfinite(value))
     return canonical(value);
@@ -112,7 +114,7 @@ template <class To, class From> void floatToFloat(Warp &warp, const Op &op) {
   });
 }
 
-/// Frequent conversions, in forms that vectorize.
+/// Frequent conversions, written so that the compiler can vectorize them.
 struct SingleToBFloat16 {
   uint16_t operator()(float value) const { return nearestBFloat16(value); }
 };
@@ -124,8 +126,8 @@ template <class Format> struct NarrowToSingle {
 
 template <class I, class From> void floatToInteger(Warp &warp, const Op &op) {
   const auto *a = warp.row<typename From::Bits>(op, 1);
-  // The smallest value that is too large; the lower limit is exact for all
-  // types.
+  // `end` is the smallest value that is too large for the integer type. The
+  // lower limit `least` is exact as a double for every type.
   const double end = std::ldexp(1.0, std::numeric_limits<I>::digits);
   const double least = static_cast<double>(std::numeric_limits<I>::min());
   eachLane(warp, warp.row<I>(op, 0), [&](int i) -> I {
@@ -142,8 +144,8 @@ template <class I, class From> void floatToInteger(Warp &warp, const Op &op) {
   });
 }
 
-/// Converts an integer to a double, rounded to odd, so that a second rounding
-/// gives the correctly rounded result.
+/// Converts an integer to a double, rounded to odd. If the double is then
+/// rounded to a shorter type, the result is correctly rounded.
 template <class I> double toOdd(I value) {
   auto nearest = static_cast<double>(value);
   __int128 error = __int128(value) - static_cast<__int128>(nearest);
@@ -187,7 +189,8 @@ void integerToInteger(Warp &warp, const Op &op) {
 // Integers in wider registers, and saturation
 //===----------------------------------------------------------------------===//
 
-/// An operand's type, and the width of its register in bits.
+/// The type of an operand, and the width of its register in bits. The register
+/// may be wider than the type.
 struct Field {
   Type type;
   int registerBits;
@@ -219,8 +222,8 @@ __int128 loadInteger(const void *row, const Field &field, int lane) {
   return bits;
 }
 
-/// `value`, truncated or saturated to the field's type, and extended to the
-/// register's width.
+/// Truncates or saturates `value` to the field's type, and extends it to the
+/// width of the field's register.
 uint64_t asInteger(__int128 value, const Field &field, bool saturates) {
   int width = field.type.width;
   bool isSigned = field.type.kind == Type::Signed;
@@ -235,7 +238,7 @@ uint64_t asInteger(__int128 value, const Field &field, bool saturates) {
                   : bits >> (64 - width);
 }
 
-/// Stores f(lane) into a row of any width.
+/// Stores f(lane) for all lanes into a row whose elements have `bits` bits.
 template <class F> void storeWide(Warp &warp, const Op &op, int bits, F f) {
   withBits(bits, [&](auto value) {
     eachLane(warp, warp.row<decltype(value)>(op, 0), f);
@@ -328,7 +331,8 @@ void decodeTf32(Decode &d) {
   };
 }
 
-/// Consumes the modes; returns whether a rounding mode was among them.
+/// Consumes the modifiers for rounding and saturation. Returns whether a
+/// rounding mode was among them.
 bool takeModes(Decode &d) {
   int mode = d.takeOneOf({"rn", "rz", "rm", "rp", "rna"});
   int whole = mode < 0 ? d.takeOneOf({"rni", "rzi", "rmi", "rpi"}) : -1;
@@ -355,7 +359,8 @@ void chooseFloatToFloat(Decode &d, Type to, Type from) {
     d.op.run = unary<float, uint16_t, NarrowToSingle<Half>>;
 }
 
-/// Chooses a handler. `areExact`: both registers have the width of their types.
+/// Chooses the handler for a conversion from or to an integer. `areExact` says
+/// whether both registers have exactly the width of their types.
 void chooseWithInteger(Decode &d, Type to, Type from, bool areExact) {
   if (to.isFloat())
     withFloat(to, [&](auto t) {

@@ -18,7 +18,8 @@
 
 namespace heddle::emulator {
 
-/// Decodes a function. Operands are numbers of registers until `assignRows`.
+/// Decodes a function. Operands are the indices of registers, until
+/// `assignRows` replaces these by rows.
 class FunctionDecoder {
 public:
   FunctionDecoder(const Syntax &syntax, const Function &function,
@@ -117,7 +118,8 @@ uint32_t FunctionDecoder::add(int width) {
   return static_cast<uint32_t>(widths.size() - 1);
 }
 
-/// Width of a special register in bits; 0 if there is no such register.
+/// Returns the width of a special register in bits, or 0 if there is no special
+/// register of that name.
 static int specialWidth(const std::string &name) {
   static const char *const names[] = {"tid.x",
                                       "tid.y",
@@ -232,7 +234,7 @@ Program FunctionDecoder::run() {
     program.locations.push_back(
         {source.line, source.sourceFile, source.sourceLine, name});
   }
-  // A function may end without `ret`.
+  // The function may end without `ret`, so append one.
   Op end;
   end.kind = Class::Control;
   Instruction ret;
@@ -251,7 +253,8 @@ Program FunctionDecoder::run() {
   return std::move(program);
 }
 
-/// Limit of a kernel's parameters in bytes, which PTX 8.1 has raised.
+/// Returns the limit for the bytes of a kernel's parameters, which PTX 8.1 has
+/// raised.
 static int64_t mostParameterBytes(const Syntax &syntax) {
   return std::strtod(syntax.version.c_str(), nullptr) >= 8.1 ? 32764 : 4096;
 }
@@ -381,7 +384,7 @@ void Decode::result(const Operand &operand, Type type) {
          "' takes " + std::to_string(type.bits()));
 }
 
-/// The bits of a literal, converted to `type`.
+/// Returns the bits of a literal after its conversion to `type`.
 static uint64_t bitsAs(const Literal &literal, Type type) {
   if (!literal.isFloat)
     return literal.bits;

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Each file of instructions (Integer.cpp, Tensor.cpp ...) has a table of
-// opcodes with functions that turn a parsed instruction into an Op through the
-// class `Decode`.
+// Decodes parsed instructions into Ops. Each file of instructions (Integer.cpp,
+// Tensor.cpp ...) has a table of opcodes. Its functions decode an instruction
+// with the help of the class `Decode`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,74 +19,81 @@ namespace heddle::emulator {
 
 class FunctionDecoder;
 
-/// An instruction while it is decoded. A decoding function consumes its
-/// modifiers one by one, names the results, then the operands, and sets the
-/// handler.
+/// An instruction while it is decoded. A decoding function consumes the
+/// instruction's modifiers one by one, names the results, then the operands,
+/// and sets the handler.
 class Decode {
 public:
   Decode(FunctionDecoder &function, const Instruction &source, Op &op)
       : op(op), source(source), function(function),
         taken(source.modifiers.size()) {}
 
-  /// Consumes the modifier `name`; false if the instruction does not have it.
+  /// Consumes the modifier `name`. Returns false if the instruction does not
+  /// have it.
   bool take(std::string_view name);
-  /// Consumes the first of `names` that the instruction has; returns its index,
-  /// or -1.
+  /// Consumes the first modifier among `names` that the instruction has.
+  /// Returns its index in `names`, or -1.
   int takeOneOf(std::initializer_list<std::string_view> names);
-  /// Consumes the next modifier that is a type.
+  /// Consumes the next modifier that is a type, and returns the type.
   Type type();
   bool hasType() const;
-  /// Consumes a modifier that starts with `prefix`; empty if there is none.
+  /// Consumes a modifier that starts with `prefix`, and returns it. Returns ""
+  /// if there is none.
   std::string takePrefix(std::string_view prefix);
 
   size_t numOperands() const { return source.operands.size(); }
   const Operand &operand(size_t index) const;
-  /// Adds operand `index` to the op: `result` as a row that it writes, `use` as
-  /// a row that it reads.
+  /// Adds operand `index` of the instruction to the op: `result` adds a row
+  /// that the op writes, `use` a row that the op reads.
   void result(size_t index, Type type) { result(operand(index), type); }
   void use(size_t index, Type type) { use(operand(index), type); }
   void result(const Operand &operand, Type type);
   void use(const Operand &operand, Type type);
-  /// As `result`, for a register that may be wider than `type`. Returns its
-  /// bits.
+  /// Does the same as `result`, for a register that may be wider than `type`.
+  /// Returns the width of the register in bits.
   int resultAnyWidth(const Operand &operand, Type type);
   int useAnyWidth(const Operand &operand, Type type);
-  /// Operand `index` is an address: adds its row, and puts the offset into
-  /// `imm`. Returns the bits of the row.
+  /// Decodes operand `index`, which is an address. Adds its row to the op, and
+  /// puts its constant offset into `imm`. Returns the width of the row in bits.
   int address(size_t index);
-  /// Gives a register a row that it shares with no other.
+  /// Gives a register a row that it shares with no other register.
   void pin(const Operand &operand);
   /// Fails unless the module's target is one of `targets`.
   void requireTarget(std::initializer_list<std::string_view> targets);
-  /// Adds a result that the PTX does not name: the carry of extended
-  /// arithmetic.
+  /// Adds the carry of extended arithmetic as a result, which the PTX does not
+  /// name.
   void resultCarry();
   void useCarry();
-  /// The value of operand `index`. Fails unless it is a number.
+  /// Returns the value of operand `index`. Fails unless the operand is a
+  /// number.
   int64_t number(size_t index) const;
-  /// Whether operand `index` is a pair d|p, and its second element.
+  /// `hasSecond` returns whether operand `index` is a pair d|p, and `second`
+  /// returns its second element.
   bool hasSecond(size_t index) const { return !operand(index).second.empty(); }
   Operand second(size_t index) const;
-  /// The elements of a vector, or the operand itself.
+  /// Returns the elements of an operand that is a vector. For any other operand
+  /// returns the operand itself.
   static std::vector<Operand> elements(const Operand &operand);
-  /// Index of the instruction at the label that operand `index` names.
-  int64_t label(size_t index) const;
-  /// Index in Program::targets of the list of labels that operand `index`
+  /// Returns the index of the instruction at the label that operand `index`
   /// names.
+  int64_t label(size_t index) const;
+  /// Returns the index in Program::targets of the list of labels that operand
+  /// `index` names.
   int32_t branchTargets(size_t index);
   /// Records that the kernel changes its number of registers (setmaxnreg).
   void changeRegisters();
   /// Records that the kernel has bulk copies from or to global memory.
   void copyBulk();
-  /// Whether an address names a parameter of the kernel, rather than of a
-  /// called function.
+  /// Whether the address in operand `index` names a parameter of the kernel,
+  /// rather than one of a called function.
   bool isParameter(size_t index) const;
-  /// Offset of the parameter that an address names.
+  /// Returns the offset of the parameter that the address in operand `index`
+  /// names.
   int64_t parameter(size_t index) const;
 
   void expectOperands(size_t least, size_t most) const;
   void expectOperands(size_t count) const { expectOperands(count, count); }
-  /// Fails if a modifier was not taken.
+  /// Fails if the instruction has a modifier that was not consumed.
   void finish() const;
   [[noreturn]] void fail(const std::string &message) const;
   [[noreturn]] void failUnknown() const;
@@ -110,23 +117,27 @@ struct Opcode {
   DecodeFn decode;
 };
 
-/// Tables of opcodes, one for each group; the last entry has no name.
+/// Tables of opcodes, one for each group of instructions. The last entry of a
+/// table has no name.
 extern const Opcode integerOpcodes[], bitOpcodes[], floatOpcodes[],
     approximateOpcodes[], compareOpcodes[], moveOpcodes[], convertOpcodes[],
     memoryOpcodes[], atomicOpcodes[], asyncOpcodes[], mbarrierOpcodes[],
     wgmmaOpcodes[], warpOpcodes[], tensorOpcodes[], controlOpcodes[],
     clusterOpcodes[];
 
-/// Decodes cp.async.bulk and cp.reduce.async.bulk after these modifiers.
+/// Decodes the rest of an instruction that begins with the modifiers
+/// cp.async.bulk or cp.reduce.async.bulk.
 void decodeBulk(Decode &d, bool reduces);
-/// Decode barrier.cluster after these modifiers, and setmaxnreg.
+/// Decode the rest of an instruction that begins with barrier.cluster, and
+/// setmaxnreg.
 void decodeClusterBarrier(Decode &d);
 void decodeRegisters(Decode &d);
 
-/// The opcode `name`, or null.
+/// Returns the table entry of the opcode `name`, or null if there is none.
 const Opcode *findOpcode(std::string_view name);
 
-/// Decode an opcode on floats: those that integers share, and all others.
+/// Decode an instruction on floats. There is one function for opcodes that
+/// integers have too, and one for all others.
 void decodeFloat(Decode &d);
 void decodeNarrow(Decode &d);
 void decodeApproximate(Decode &d);

@@ -16,9 +16,9 @@
 namespace heddle::emulator {
 
 namespace {
-/// Called by instructions with a mask operand, which exactly the lanes of the
-/// mask must execute together. Returns false if other paths of the warp have to
-/// run first.
+/// Makes the lanes of a mask meet. Called by instructions that have a mask
+/// operand, and that exactly the lanes of this mask must execute together.
+/// Returns false if other paths of the warp have to run first.
 bool meet(Warp &warp, const uint32_t *masks) {
   uint32_t wanted = masks[__builtin_ctz(warp.mask)];
   forLanes(warp.mask, [&](int lane) {
@@ -39,7 +39,8 @@ bool meet(Warp &warp, const uint32_t *masks) {
 
 enum ShuffleMode { Up, Down, Butterfly, Index };
 
-/// Rows: result, [predicate], value, lane, clamp and segments, mask.
+/// The rows of the op: result, [predicate], value, lane, clamp and segments,
+/// mask.
 void shuffle(Warp &warp, const Op &op) {
   int first = op.results;
   if (!meet(warp, warp.row<uint32_t>(op, first + 3)))
@@ -60,7 +61,7 @@ void shuffle(Warp &warp, const Op &op) {
     valid |= uint32_t(isInside) << lane;
     if (!isInside)
       from = lane;
-    // The value of an inactive lane is undefined: a NaN.
+    // If the lane is inactive, its value is undefined: return a NaN.
     bool isHere = warp.mask >> from & 1;
     values[lane] = isHere ? value[from] : ~uint32_t(0);
   });
@@ -114,7 +115,8 @@ void decodeVote(Decode &d) {
   d.op.run = vote;
 }
 
-/// match.any: for each lane, the lanes with the same value.
+/// match.any: returns, for each lane, the mask of the lanes that have the same
+/// value.
 template <class T> void matchAny(Warp &warp, const Op &op) {
   if (!meet(warp, warp.row<uint32_t>(op, 2)))
     return;
@@ -128,7 +130,8 @@ template <class T> void matchAny(Warp &warp, const Op &op) {
   store(warp.row<uint32_t>(op, 0), result, warp.mask);
 }
 
-/// match.all: all lanes if they have the same value, otherwise none.
+/// match.all: returns the mask of all lanes if they have the same value,
+/// otherwise 0.
 template <class T> void matchAll(Warp &warp, const Op &op) {
   if (!meet(warp, warp.row<uint32_t>(op, op.results + 1)))
     return;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// ptxas may fuse an `add` or `sub` with a `mul` if neither states a rounding
-// mode; the emulator does not.
+// Implements arithmetic on f32 and f64. ptxas may fuse an `add` or `sub` with a
+// `mul` if neither states a rounding mode; the emulator does not.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,8 +65,8 @@ template <class F, int modes> struct With {
   }
 };
 
-/// Calls a handler in another rounding mode of the host. The call is opaque, so
-/// that the compiler cannot move arithmetic out of it.
+/// Calls a handler while the host uses another rounding mode. The compiler must
+/// not move arithmetic out of the call, so the call is opaque.
 template <Handler handler, unsigned control>
 void inRounding(Warp &warp, const Op &op) {
   Handler volatile opaque = handler;
@@ -129,7 +129,7 @@ template <class F, int operands> void decodeArithmetic(Decode &d) {
   }
 }
 
-/// Decodes an instruction that requires a rounding mode, unless it is
+/// Decodes an instruction that must state a rounding mode, unless it is
 /// approximate.
 template <class F, int operands> void decodeExact(Decode &d) {
   for (const std::string &modifier : d.source.modifiers)
@@ -146,7 +146,8 @@ template <class F, int operands> void decodeExact(Decode &d) {
 // Minimum, sign
 //===----------------------------------------------------------------------===//
 
-/// -0 is smaller than +0. A NaN loses against a number, or wins with `.NaN`.
+/// min and max. -0 counts as smaller than +0. If an operand is a NaN, the
+/// result is the other operand, or a NaN with `.NaN`.
 template <bool Max, int modes, bool PropagatesNan> struct Extreme {
   template <class T> T operator()(T x, T y) const {
     T a = input<modes>(x), b = input<modes>(y);
@@ -177,7 +178,7 @@ template <bool Max> void decodeExtreme(Decode &d) {
     d.failUnknown();
 }
 
-/// neg and abs change the sign bit, also of NaNs.
+/// neg and abs, which change only the sign bit, also that of NaNs.
 template <bool Negates, bool Flushes> struct Sign {
   float operator()(float value) const {
     uint32_t bits = bitsOf(Flushes ? flush(value) : value);

@@ -17,8 +17,8 @@
 
 namespace heddle::emulator {
 
-/// For instructions that need all 32 lanes. False if other paths of the warp
-/// have to run first.
+/// Called by instructions that need all 32 lanes. Returns false if other paths
+/// of the warp have to run first.
 inline bool meetAll(Warp &warp) {
   if (!warp.converge(allLanes))
     return false;
@@ -30,7 +30,8 @@ inline bool meetAll(Warp &warp) {
   return true;
 }
 
-/// Types of matrix elements: elements per register, and how to read one.
+/// Types of matrix elements. Each says how many elements a register has, and
+/// how to read one as a float.
 struct BFloat16Elements {
   static constexpr int count = 2;
   using Value = float;
@@ -45,7 +46,7 @@ struct HalfElements {
     return widenNarrow<Half>(static_cast<uint16_t>(bits >> (16 * i)));
   }
 };
-/// TF32: the tensor core ignores the low 13 bits.
+/// TF32 elements. The tensor core ignores the low 13 bits of a register.
 struct Tf32Elements {
   static constexpr int count = 1;
   using Value = float;

@@ -21,7 +21,8 @@ void GlobalWrites::add(uint64_t first, Write made) {
     auto before = std::prev(at);
     Write &old = before->second;
     if (old.end >= first && isAlike(old)) {
-      // A store is often adjacent to the one before.
+      // The bytes are often adjacent to those of the previous store. Extend its
+      // range then.
       first = before->first;
       made.end = std::max(made.end, old.end);
       at = before;

@@ -27,7 +27,7 @@ template <class Format> bool isNan(uint16_t bits) {
   return (bits & 0x7fff) > Format::infinity;
 }
 
-/// Rounds a result once, from double.
+/// Rounds a result from double to the format in one step.
 template <class Format> uint16_t round(double value, int modes) {
   if (modes & Sat) // A NaN becomes zero.
     value = value > 0 ? std::min(value, 1.0) : 0;
@@ -61,8 +61,8 @@ template <class Format, class F> struct Rounded {
   }
 };
 
-/// Sums of bf16 are frequent, so they are computed in f32: its 24 bits suffice
-/// for the second rounding to give the correct result.
+/// Adds two bf16 in f32, which is faster than in double. The 24 bits of an f32
+/// suffice for the second rounding, to bf16, to give the correct result.
 template <class F> struct QuickSum {
   static uint16_t run(int, uint16_t a, uint16_t b) {
     float x = widenNarrow<BFloat16>(a), y = widenNarrow<BFloat16>(b);
@@ -93,7 +93,8 @@ template <class Format, bool Negates> struct Sign {
   }
 };
 
-/// Applies F to each of the `lanes` 16-bit floats of an operand.
+/// Applies F to each of the 16-bit floats in an operand. There are `lanes` of
+/// them.
 template <int lanes, int operands, class F>
 void narrow(Warp &warp, const Op &op) {
   const uint16_t *a = warp.row<uint16_t>(op, 1);

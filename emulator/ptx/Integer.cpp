@@ -30,8 +30,8 @@ template <> struct Twice<uint64_t> { using Type = unsigned __int128; };
 template <class T> using Wide = typename Twice<T>::Type;
 
 template <class T> T multiplyLow(T a, T b) {
-  // Multiplied as 64-bit integers: int, to which 16-bit operands are promoted,
-  // could overflow.
+  // Multiply as 64-bit integers. 16-bit operands would be promoted to int,
+  // whose product could overflow.
   return static_cast<T>(uint64_t(a) * uint64_t(b));
 }
 template <class T> T multiplyHigh(T a, T b) {
@@ -106,7 +106,8 @@ struct MultiplyAdd24 {
     return addWrapped(multiplyLow(low24(a), low24(b)), c);
   }
 };
-/// PTX does not define a division by zero; GPUs return all ones.
+/// Divides integers. PTX does not define the result of a division by zero; GPUs
+/// return all ones.
 struct Divide {
   template <class T> T operator()(T a, T b) const {
     if (b == 0)
@@ -149,7 +150,7 @@ struct SumOfDifference {
   }
 };
 
-/// Consumes the type of an instruction on 16, 32 or 64 bits.
+/// Consumes the type of an integer instruction, which has 16, 32 or 64 bits.
 Type integerType(Decode &d) {
   Type type = d.type();
   bool known = (type.kind == Type::Signed || type.kind == Type::Unsigned) &&
@@ -208,8 +209,9 @@ template <class F> void decodeTernary(Decode &d) {
 
 enum CarryFlags { CarryIn = 1, CarryOut = 2 };
 
-/// a + b + carry with carry out; the rows are result, [carry], a, b, [carry].
-/// With `Subtracts`, a - b, whose carry is a borrow.
+/// Computes a + b + carry, and a carry out. The rows of the op are result,
+/// [carry], a, b, [carry]. With `Subtracts` it computes a - b, and the carry is
+/// a borrow.
 template <class T, bool Subtracts>
 void addExtended(Warp &warp, const Op &op, const T *a, const T *b) {
   int last = op.results + op.operands - 1;
@@ -243,7 +245,8 @@ template <class T, bool High> void multiplyAddCarry(Warp &warp, const Op &op) {
   addExtended<T, false>(warp, op, product, warp.row<T>(op, first + 2));
 }
 
-/// Operands of an instruction with carries: those in the PTX, then the carry.
+/// Decodes the operands of an instruction with carries: first those in the PTX,
+/// then the carry, which the PTX does not name.
 Type carryOperands(Decode &d, bool carriesIn, int count) {
   bool carriesOut = d.take("cc");
   Type type = integerType(d);

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Loops that the compiler can vectorize: they compute results for all lanes,
-// and store those of the mask.
+// Loops over the lanes of a warp that the compiler can vectorize. They compute
+// results for all lanes, and store only those of the active lanes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@
 
 namespace heddle::emulator {
 
-/// Stores the lanes of `mask`.
+/// Copies the values of those lanes that are in `mask`.
 template <class T> void store(T *to, const T *values, uint32_t mask) {
   if (mask == allLanes) {
     std::memcpy(to, values, sizeof(T) * warpSize);
@@ -31,8 +31,9 @@ template <class T> void store(T *to, const T *values, uint32_t mask) {
       to[lane] = values[lane];
 }
 
-/// For a loop over lanes whose iterations are independent, although the
-/// compiler cannot see it: two rows are either the same or disjoint.
+/// Marks a loop over lanes whose iterations are independent. The compiler
+/// cannot see this by itself, because two rows may be the same. But if they are
+/// not the same, they are disjoint.
 #ifdef __clang__
 #define HEDDLE_LANES _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -54,7 +55,7 @@ template <class T, class F> void eachLane(const Warp &warp, T *to, F f) {
   store(to, values, warp.mask);
 }
 
-/// The lanes for which f(lane) holds.
+/// Returns the mask of the lanes for which f(lane) is true.
 template <class F> uint32_t lanesWhere(F f) {
   alignas(32) uint8_t bytes[warpSize];
   HEDDLE_LANES

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Workers (host threads) take clusters one after the other. Then the recorded
-// accesses of all blocks are checked for races.
+// Runs the blocks of a launch. Workers (host threads) take clusters of blocks
+// one after the other. Then the recorded accesses of all blocks are checked for
+// races.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +34,7 @@ void fillRow(char *row, int width, uint64_t bits) {
     std::memcpy(row + lane * bytes, &bits, bytes);
 }
 
-/// The value of a special register in a lane.
+/// Returns the value of a special register for one lane.
 uint32_t specialValue(const std::string &name, const Launch &launch,
                       const Program &program, const Block &block,
                       const Warp &warp, int lane) {
@@ -94,7 +95,7 @@ uint32_t specialValue(const std::string &name, const Launch &launch,
     return static_cast<uint32_t>(launch.sharedBytes);
   if (name == "%total_smem_size")
     return static_cast<uint32_t>(program.sharedBytes + launch.sharedBytes);
-  // %smid: all blocks run on multiprocessor 0.
+  // %smid is 0, because all blocks run on multiprocessor 0.
   return name == "WARP_SZ" ? warpSize : 0;
 }
 
@@ -123,13 +124,15 @@ private:
   void startBlock(Block &block, int64_t cluster);
   void startWarp(Warp &warp);
   void drawOrder();
-  /// The coordinates of block number `index` in a grid of size `of`, x first.
+  /// Returns the coordinates of the block or thread with the index `index` in a
+  /// grid of size `of`. The coordinate x varies fastest.
   static Dim3 coordinatesOf(int64_t index, const Dim3 &of) {
     return {index % of.x, index / of.x % of.y, index / (of.x * of.y)};
   }
   void noteRace(std::vector<RangeAccess> &ranges);
   void noteChangedConstant(std::vector<RangeAccess> &ranges);
-  /// Reports two overlapping ranges as an error of the first one.
+  /// Reports the overlap of two ranges as an error of the block that accessed
+  /// the first range.
   void noteMeeting(const RangeAccess &first, const RangeAccess &second,
                    const std::string &what, const std::string &verb);
   void note(int64_t turn, const Warp &warp, const Fault &fault);
@@ -151,7 +154,8 @@ private:
 };
 } // namespace
 
-/// Gives the worker's warps their registers, and sets rows that never change.
+/// Gives the worker's warps memory for their registers, and fills the rows that
+/// never change.
 void LaunchRunner::prepare(Worker &worker, std::vector<uint64_t> &registers) {
   Cluster &cluster = worker.cluster;
   worker.program = &program;
@@ -259,7 +263,7 @@ void LaunchRunner::startWarp(Warp &warp) {
   warp.awaited = -1;
   warp.clusterArrivals = warp.clusterWaits = 0;
   warp.fenced = warp.fencedInits = warp.knownInits = {};
-  // Registers are allocated to a thread in groups of 8.
+  // A GPU allocates registers to a thread in groups of 8, so round up.
   warp.maxRegisters = (setup.entryRegisters + 7) / 8 * 8;
   warp.registerChanges = warp.registerTime = 0;
   warp.trace = 0;
@@ -278,7 +282,8 @@ void LaunchRunner::startWarp(Warp &warp) {
     for (int lane = 0; lane < warpSize; ++lane)
       reinterpret_cast<uint32_t *>(to)[lane] = value(lane);
   }
-  // Unwritten rows hold the same NaN in every run.
+  // Fill rows that the kernel may read before it writes them with the same NaN
+  // in every run.
   for (uint32_t row : program.unwritten)
     std::memset(warp.registers + row, 0xff, 64);
 }
@@ -323,7 +328,7 @@ void LaunchRunner::note(int64_t turn, const Warp &warp, const Fault &fault) {
 void LaunchRunner::work(Worker &worker) {
   std::vector<uint64_t> registers;
   prepare(worker, registers);
-  // Clusters are taken in order, so every run reports the same first error.
+  // Take clusters in order, so that every run reports the same first error.
   for (int64_t turn = next++; turn < count && turn < firstFault;
        turn = next++) {
     startCluster(worker, order.empty() ? turn : order[turn]);
@@ -401,14 +406,16 @@ void LaunchRunner::noteMeeting(const RangeAccess &first,
             setup.memory.describe(std::max(first.first, second.first));
 }
 
-/// No block may write what ld.global.nc reads, as long as the launch runs.
+/// Reports bytes that a block writes and that some ld.global.nc reads. The
+/// instruction promises that no block writes these bytes during the launch.
 void LaunchRunner::noteChangedConstant(std::vector<RangeAccess> &ranges) {
   if (auto found = findChangedConstant(ranges, program.ops))
     noteMeeting(found->first, found->second, "", "reads as a constant");
 }
 
-/// Blocks of a launch have no order, except that which they establish by atomic
-/// operations and barriers of their cluster.
+/// Reports a race between blocks. Blocks of a launch have no order, except an
+/// order that they establish themselves by atomic operations or by barriers of
+/// their cluster.
 void LaunchRunner::noteRace(std::vector<RangeAccess> &ranges) {
   if (auto race = findRace(ranges))
     noteMeeting(race->first, race->second,

@@ -21,16 +21,19 @@ struct LaunchSetup {
   const Program &program;
   const Launch &launch;
   Dim3 cluster; ///< Size of a cluster in blocks.
-  /// Registers of a thread that the PTX states; 0 if it states none.
+  /// The registers of a thread at its start, if the PTX states them. 0 if it
+  /// does not.
   int64_t entryRegisters = 0;
-  /// Names of source files, by number.
+  /// The names of the PTX's source files, by the numbers that the PTX gives
+  /// them.
   const std::map<int64_t, std::string> &files;
   const GlobalMemory &memory;
   const Options &options;
 };
 
-/// Runs every block. Returns an error message, or "". Adds to `counters` and
-/// `touched`, which may be null.
+/// Runs every block of a launch. Returns an error message, or "" if there is no
+/// error. Adds counts to `counters` and accessed ranges to `touched`; both may
+/// be null.
 std::string runLaunch(const LaunchSetup &setup, Counters *counters,
                       AccessedRanges *touched);
 

@@ -45,7 +45,8 @@ void Lexer::skipBlanks() {
   }
 }
 
-/// Scans 0f or 0d and the bits of a float.
+/// Scans a float that is written as its bits: 0f or 0d, followed by hexadecimal
+/// digits.
 void Lexer::scanFloatBits(size_t digits) {
   std::string bits(text.substr(at + 2, digits));
   at += 2;
@@ -62,8 +63,8 @@ void Lexer::scanFloatBits(size_t digits) {
     float value;
     std::memcpy(&value, &narrow, 4);
     double wide = value;
-    // The bits of a NaN, which a conversion to double could change, stay in the
-    // low half.
+    // The bits of a NaN stay in the low half, because a conversion to double
+    // could change them.
     if (value == value)
       std::memcpy(&token.literal.bits, &wide, 8);
     else

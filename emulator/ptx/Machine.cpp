@@ -60,7 +60,8 @@ std::optional<KernelInfo> Module::info(const std::string &kernel) const {
   return info;
 }
 
-/// Allocates memory for the module's variables.
+/// Allocates memory for the module's variables. Returns the address of each
+/// variable.
 static std::map<std::string, uint64_t> placeVariables(ModuleImage &image) {
   std::map<std::string, uint64_t> addresses;
   for (const Variable &variable : image.syntax.variables) {
@@ -73,7 +74,7 @@ static std::map<std::string, uint64_t> placeVariables(ModuleImage &image) {
     if (variable.alignment > most)
       throw PtxError(variable.line,
                      "an alignment of " + std::to_string(variable.alignment));
-    // The extra bytes are for aligning the start.
+    // Allocate some extra bytes, so that the start can be aligned.
     std::vector<uint64_t> memory((variable.bytes + most) / 8 + 1);
     auto start = reinterpret_cast<uint64_t>(memory.data());
     start = (start + most - 1) / most * most;
@@ -134,7 +135,7 @@ std::string Options::problemOfEnvironment() {
 }
 
 int64_t registersOfBlock(int64_t ofThread, int64_t threads) {
-  // Registers are allocated to a warp in groups of 8 for each lane.
+  // A GPU allocates registers to a warp in groups of 8 for each lane.
   int64_t warps = (threads + warpSize - 1) / warpSize;
   return (ofThread + 7) / 8 * 8 * warps * warpSize;
 }
@@ -150,15 +151,16 @@ Limits Limits::of(std::string_view chip) {
   return limits;
 }
 
-/// The most threads of a block that the PTX states; 0 if it states none.
+/// Returns the largest number of threads of a block that the PTX states, or 0
+/// if it states none.
 static int64_t statedThreads(const Program &program) {
   const int64_t *sizes =
       program.requiredThreads[0] ? program.requiredThreads : program.maxThreads;
   return sizes[0] * sizes[1] * sizes[2];
 }
 
-/// Registers of a thread with which `minBlocks` blocks, at least one, fit on a
-/// multiprocessor.
+/// Returns the number of registers of a thread with which `minBlocks` blocks,
+/// at least one, fit on a multiprocessor.
 static int64_t fittingRegisters(const Program &program, const Limits &limits,
                                 int64_t minBlocks) {
   int64_t most = limits.registers, threads = statedThreads(program);
@@ -170,8 +172,9 @@ static int64_t fittingRegisters(const Program &program, const Limits &limits,
   return most;
 }
 
-/// A thread's registers at its start if the PTX states them as ptxas reads it:
-/// by .maxnreg, or by the threads of a block and .minnctapersm. Otherwise 0.
+/// Returns the registers that a thread has at its start, if the PTX states them
+/// as ptxas reads it. It states them by .maxnreg, or by the threads of a block
+/// together with .minnctapersm. Otherwise returns 0.
 static int64_t entryRegisters(const Program &program, const Limits &limits) {
   if (program.maxRegisters && program.maxRegisters <= limits.registers)
     return program.maxRegisters;
@@ -180,8 +183,10 @@ static int64_t entryRegisters(const Program &program, const Limits &limits) {
   return fittingRegisters(program, limits, program.minBlocks) / 8 * 8;
 }
 
-/// Registers of a thread. A compiler spills if the PTX allows fewer than are
-/// live at once. Kernels that execute setmaxnreg start with the full number.
+/// Returns the number of registers of a thread. It is the number of registers
+/// that are live at once, but at most the number that the PTX allows, because a
+/// compiler would spill the rest. Kernels that execute setmaxnreg start with
+/// the number that the PTX states.
 static int64_t registersOf(const Program &program, const Limits &limits) {
   int64_t stated = entryRegisters(program, limits);
   if (program.changesRegisters && stated)
@@ -197,7 +202,8 @@ static std::string sizesOf(const Dim3 &of) {
          std::to_string(of.z);
 }
 
-/// Blocks of a cluster: what the launch states, or the PTX, or one.
+/// Returns the number of blocks of a cluster in each dimension. The launch
+/// states it, or else the PTX. If neither does, it is one.
 static Dim3 clusterOf(const Program &program, const Launch &launch) {
   if (launch.cluster)
     return *launch.cluster;
@@ -205,7 +211,8 @@ static Dim3 clusterOf(const Program &program, const Launch &launch) {
   return stated[0] ? Dim3{stated[0], stated[1], stated[2]} : Dim3();
 }
 
-/// An error message for a wrong cluster size, or "".
+/// Returns an error message for a wrong cluster size, or "" if the size is
+/// right.
 static std::string checkCluster(const Program &program, const Limits &limits,
                                 const Launch &launch) {
   Dim3 cluster = clusterOf(program, launch);
@@ -233,7 +240,8 @@ static std::string checkCluster(const Program &program, const Limits &limits,
   return {};
 }
 
-/// An error message for a launch that a driver would refuse, or "".
+/// Returns an error message for a launch that a driver would refuse, or "" if
+/// it would not.
 static std::string checkLaunch(const Program &program, const Limits &limits,
                                const Launch &launch) {
   auto number = [](int64_t value) { return std::to_string(value); };

@@ -27,7 +27,7 @@ enum MbarrierFlags {
 
 constexpr int64_t mostArrivals = (1 << 20) - 1;
 
-/// Offsets of the lanes' mbarriers in the cluster's shared memory.
+/// Finds the offsets of the lanes' mbarriers in the cluster's shared memory.
 Access resolveBarrier(Warp &warp, const Op &op, int row) {
   constexpr int64_t bytes = 8;
   Access access(warp, op, row);
@@ -104,7 +104,7 @@ void changeBytes(Warp &warp, Mbarrier &barrier, int64_t by, int lane) {
               uint32_t(1) << lane);
 }
 
-/// Rows: state, address, [count or bytes].
+/// mbarrier.arrive. The rows of the op: state, address, [count or bytes].
 void arrive(Warp &warp, const Op &op) {
   Access at = resolveBarrier(warp, op, 1);
   const uint32_t *given = op.operands > 1 ? warp.row<uint32_t>(op, 2) : nullptr;
@@ -134,7 +134,7 @@ void arrive(Warp &warp, const Op &op) {
   });
 }
 
-/// expect_tx and complete_tx. Rows: address, bytes.
+/// expect_tx and complete_tx. The rows of the op: address, bytes.
 void countBytes(Warp &warp, const Op &op) {
   Access at = resolveBarrier(warp, op, 0);
   const uint32_t *bytes = warp.row<uint32_t>(op, 1);
@@ -147,7 +147,8 @@ void countBytes(Warp &warp, const Op &op) {
   });
 }
 
-/// Rows: predicate, address, state or parity.
+/// test_wait and try_wait. The rows of the op: predicate, address, state or
+/// parity.
 void wait(Warp &warp, const Op &op) {
   Access at = resolveBarrier(warp, op, 1);
   auto isDone = [&](int lane) {
@@ -169,8 +170,9 @@ void wait(Warp &warp, const Op &op) {
   forLanes(warp.mask,
            [&](int lane) { done |= uint32_t(isDone(lane)) << lane; });
   if (done != warp.mask) {
-    // The answer is false, also for try_wait, which may suspend the thread for
-    // a time: the warp continues with it after other warps have run.
+    // The answer is false for some lanes. The warp continues with this answer
+    // after other warps have run. So does try_wait, which may suspend the
+    // thread for a limited time only.
     int missing = __builtin_ctz(warp.mask & ~done);
     warp.awaits = Warp::AnMbarrier;
     warp.awaited = static_cast<int64_t>(at.addresses[missing]);
@@ -183,8 +185,9 @@ void wait(Warp &warp, const Op &op) {
   forLanes(done, [&](int lane) {
     const Mbarrier &barrier =
         find(warp, static_cast<int64_t>(at.addresses[lane]), lane);
-    // Race detection does not follow what other blocks did in global memory
-    // before their arrival.
+    // If other blocks have arrived, end race detection for later accesses of
+    // this block within its cluster. The detector does not know what the other
+    // blocks did in global memory before they arrived.
     if (barrier.isTold && warp.block->touched)
       warp.block->touched->endClusterRaces();
     warp.cluster->shared.acquire(warp.inCluster, barrier.done);
@@ -197,8 +200,9 @@ void takeOrder(Decode &d) {
   d.takeOneOf({"cta", "cluster"});
 }
 
-/// Consumes the space, the type and the address at `index`; returns the space.
-/// A generic address must be in the block's own shared memory.
+/// Consumes the state space, the type, and the address in operand `index`.
+/// Returns the space. A generic address must be in the block's own shared
+/// memory.
 Space takeAddress(Decode &d, size_t index, bool ofCluster = false) {
   takeOrder(d);
   Space space = takeSpace(d);
