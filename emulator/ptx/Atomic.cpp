@@ -194,6 +194,7 @@ Handler chooseHandler(const std::string &name, Type type) {
   return result;
 }
 
+/// Decodes an atomic operation:
 /// atom{.order}{.scope}{.space}.operation{.noftz}.type d, [a], b{, c}
 void decodeAtomic(Decode &d, bool hasResult) {
   d.takeOneOf({"relaxed", "acquire", "release", "acq_rel"});

@@ -141,7 +141,7 @@ void Inliner::append(const Function &function, const std::string &prefix,
   active.pop_back();
 }
 
-/// call{.uni} (results), function, (operands)
+/// Inlines a call: call{.uni} (results), function, (operands)
 void Inliner::call(const Instruction &source, const Names &names) {
   std::string callee, prefix = "call" + std::to_string(++numCalls) + "@";
   std::vector<std::string> values;

@@ -84,7 +84,7 @@ template <class T, bool isGeneric> struct Rank {
   static constexpr Handler run = rankOf<T, isGeneric>;
 };
 
-/// mapa{.shared::cluster}.type d, a, rank
+/// Decodes mapa{.shared::cluster}.type d, a, rank.
 void decodeMap(Decode &d) {
   Type type;
   bool isShared;

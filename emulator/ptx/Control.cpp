@@ -119,7 +119,8 @@ void meetLanes(Warp &warp, const Op &op) {
   warp.cluster->shared.joinLanes(warp.inCluster);
 }
 
-/// bar.red.popc.u32 d, barrier, [threads,] [!]p and bar.red.and|or.pred
+/// Decodes bar.red.popc.u32 d, barrier, [threads,] [!]p and
+/// bar.red.and|or.pred.
 void decodeReduction(Decode &d) {
   d.op.imm = d.takeOneOf({"popc", "and", "or"});
   Type type = d.op.imm == CountVotes ? u32Type : predType;

@@ -22,8 +22,8 @@ template <class T> T read(const char *from) {
   return value;
 }
 
-/// Loads N values of type T for each lane into registers of type R, which may
-/// be wider.
+/// Executes a load of N values of type T for each lane. The registers have type
+/// R, which may be wider than T.
 template <class T, class R, int N> void load(Warp &warp, const Op &op) {
   Access access(warp, op, N);
   constexpr int64_t bytes = sizeof(T) * N;
@@ -46,7 +46,8 @@ template <class T, class R, int N> void load(Warp &warp, const Op &op) {
         rows[k][i] = static_cast<R>(from[i * N + k]);
     return;
   }
-  // Reads all values before it writes a register, which may hold the address.
+  // Read all values before any register is written, because one of the
+  // registers may hold the address.
   R values[N][warpSize];
   for (int i = 0; i < warpSize; ++i)
     for (int k = 0; k < N; ++k)
@@ -82,7 +83,8 @@ template <class T, class R, int N> void storeTo(Warp &warp, const Op &op) {
   });
 }
 
-/// ld.param of a kernel parameter: the same value for all lanes.
+/// Executes ld.param of a parameter of the kernel, which has the same value for
+/// all lanes.
 template <class T, class R, int N>
 void loadParameter(Warp &warp, const Op &op) {
   const char *from = warp.worker->parameters + op.imm;
@@ -96,9 +98,9 @@ void loadParameter(Warp &warp, const Op &op) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// Consumes modifiers for caching and ordering. In the emulator only `nc` has
-/// an effect. Returns whether the access is meant to be seen by other threads,
-/// so that it is no race with theirs.
+/// Consumes modifiers for caching and ordering, of which only `nc` has an
+/// effect in the emulator. Returns whether the access is meant to be seen by
+/// other threads. Such an access does not race with accesses of these threads.
 bool takeHints(Decode &d) {
   int order =
       d.takeOneOf({"weak", "volatile", "relaxed", "acquire", "release"});
@@ -129,10 +131,11 @@ template <class T, class R> Handler handlerOf(Kind kind, int count) {
                           : handlerOf<T, R, 4>(kind);
 }
 
-/// The handler for a type in memory and a register of `bits` bits.
+/// Returns the handler for a load or store of a type in memory and a register
+/// of `bits` bits.
 Handler chooseHandler(Kind kind, Type type, int bits, int count) {
   // Floats are copied as bits. Signedness matters only for integers in wider
-  // registers.
+  // registers, which are extended.
   Type stored = type;
   if (type.isFloat() || bits == type.bits())
     stored = {Type::Bits, type.bits()};
@@ -148,8 +151,8 @@ Handler chooseHandler(Kind kind, Type type, int bits, int count) {
   return result;
 }
 
-/// Consumes the registers of a vector, which must have the same width; returns
-/// it in bits.
+/// Consumes the registers of a vector, which must all have the same width.
+/// Returns this width in bits.
 int registers(Decode &d, size_t index, Type type, int count, bool areResults) {
   std::vector<Operand> elements = Decode::elements(d.operand(index));
   if (elements.size() != static_cast<size_t>(count))
@@ -208,7 +211,8 @@ void decodeStore(Decode &d) {
     d.failUnknown();
 }
 
-/// prefetch and similar instructions have no visible effect.
+/// prefetch and similar instructions do nothing, because they have no visible
+/// effect.
 void decodePrefetch(Decode &d) {
   takeSpace(d);
   d.takeOneOf({"L1", "L2"});

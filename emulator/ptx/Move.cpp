@@ -18,7 +18,8 @@ struct Identity {
   template <class T> T operator()(T value) const { return value; }
 };
 
-/// mov of {a, b, ...} to one register, the first element lowest.
+/// mov of a vector {a, b, ...} to one register. The first element gets the
+/// lowest bits.
 template <class Whole, class Part> void pack(Warp &warp, const Op &op) {
   constexpr int count = sizeof(Whole) / sizeof(Part);
   const Part *parts[count];
@@ -43,7 +44,8 @@ template <class Whole, class Part> void unpack(Warp &warp, const Op &op) {
     });
 }
 
-/// Calls f with values of the types of the whole register and of an element.
+/// Calls f with a value of the type of the whole register, and a value of the
+/// type of an element.
 template <class F> bool withParts(int whole, size_t count, F f) {
   if (whole == 16 && count == 2)
     f(uint16_t(), uint8_t());
@@ -79,14 +81,16 @@ void decodeVector(Decode &d, Type type) {
     d.failUnknown();
 }
 
-/// Width in bits of a clock register; 0 for other registers.
+/// Returns the width of a clock register in bits, or 0 if the operand is no
+/// clock register.
 int clockBits(const Operand &operand) {
   return operand.name == "%clock"                                       ? 32
          : operand.name == "%clock64" || operand.name == "%globaltimer" ? 64
                                                                         : 0;
 }
 
-/// The clock advances with each read, so it is the same in every run.
+/// Reads the clock. Each read advances it, so that its values are the same in
+/// every run.
 template <class T> void readClock(Warp &warp, const Op &op) {
   constexpr uint64_t between = 64;
   auto now = static_cast<T>(warp.cluster->clock += between);
@@ -161,7 +165,8 @@ void isGlobal(Warp &warp, const Op &op) {
                  lanesWhere([&](int i) { return a[i] < sharedWindow; }));
 }
 
-/// isspacep.shared::cta: the block's own shared memory.
+/// isspacep.shared::cta: whether an address is in the shared memory of the
+/// block itself.
 void isOwnShared(Warp &warp, const Op &op) {
   const uint64_t *a = warp.row<uint64_t>(op, 1);
   uint64_t self = static_cast<uint64_t>(warp.block->rank) + 1;

@@ -65,7 +65,8 @@ private:
   Lexer lexer;
   Syntax result;
   int64_t sourceFile = 0, sourceLine = 0;
-  /// Names that inner scopes declare, with their unique names in the function.
+  /// For each scope inside the function, the names that it declares. Each name
+  /// is mapped to another one that is unique in the function.
   std::vector<std::map<std::string, std::string, std::less<>>> scopes;
   int64_t scopeCount = 0;
 };
@@ -116,7 +117,8 @@ void Parser::initializer(Variable &result) {
   result.initial.resize(result.bytes);
 }
 
-/// Parses a variable after its space: .align N .type name[sizes] = values.
+/// Parses a variable after the name of its state space: .align N .type
+/// name[sizes] = values.
 Variable Parser::variable(std::string space) {
   Variable made;
   made.space = std::move(space);
@@ -162,7 +164,8 @@ void Parser::launchBounds(int64_t (&sizes)[3]) {
   while (at < 3 && lexer.take(","));
 }
 
-/// Parses a launch directive such as .maxntid; false if it is another one.
+/// Parses a launch directive such as .maxntid. Returns false if the directive
+/// is of another kind.
 bool Parser::launchDirective(Function &made) {
   if (lexer.take(".maxntid"))
     launchBounds(made.maxThreads);
@@ -223,7 +226,8 @@ void Parser::scope(Function &function) {
   scopes.pop_back();
 }
 
-/// The unique name in the function for a name in the current scope.
+/// Returns the name, unique in the function, of a variable or register that is
+/// called `name` in the current scope.
 std::string Parser::resolve(std::string_view name) const {
   for (auto it = scopes.rbegin(); it != scopes.rend(); ++it)
     if (auto found = it->find(name); found != it->end())
@@ -231,7 +235,7 @@ std::string Parser::resolve(std::string_view name) const {
   return std::string(name);
 }
 
-/// .reg .f32 %f<9>, a, b;
+/// Parses a declaration of registers, such as: .reg .f32 %f<9>, a, b;
 void Parser::registers(Function &function) {
   Type of = type();
   auto declare = [&](const std::string &name) {
@@ -255,7 +259,8 @@ void Parser::registers(Function &function) {
   lexer.expect(";");
 }
 
-/// .loc file line column, function_name ..., inlined_at file line column
+/// Parses the position of an instruction in a source file: .loc file line
+/// column, function_name ..., inlined_at file line column
 void Parser::location() {
   sourceFile = lexer.integer("a file");
   sourceLine = lexer.integer("a line");
@@ -272,7 +277,8 @@ void Parser::directive(Function &function) {
   } else if (name == ".shared" || name == ".local" || name == ".const" ||
              name == ".global" || name == ".param") {
     Variable made = variable(std::string(name.substr(1)));
-    // Each call sequence declares its own `param0`.
+    // Several call sequences may declare variables of the same name, such as
+    // `param0`.
     auto isSame = [&](const Variable &of) { return of.name == made.name; };
     std::string given = made.name;
     if (std::any_of(function.variables.begin(), function.variables.end(),
@@ -306,22 +312,22 @@ Operand Parser::number(bool negative) {
   return made;
 }
 
-/// Parses the coordinates of a tensor address: [map, {x, y}].
+/// Parses the end of a tensor address, which has coordinates: [map, {x, y}].
 void Parser::endAddress(Operand &made) {
   if (lexer.take(","))
     made.elements = operand().elements;
   lexer.expect("]");
 }
 
-/// Parses an address after the bracket: name + offset].
+/// Parses an address after its opening bracket: name + offset].
 Operand Parser::address() {
   Operand made;
   made.kind = Operand::Address;
   if (lexer.peek().kind == Token::Word) {
     std::string name = resolve(lexer.next().text);
     made.name = name;
-    // Whether the name is a register or a symbol is known at the end of the
-    // function.
+    // Only at the end of the function is it known whether the name is a
+    // register or a symbol.
     if (!lexer.take("+") && lexer.peek().text != "-") {
       endAddress(made);
       return made;
@@ -363,6 +369,7 @@ Operand Parser::operand() {
   return made;
 }
 
+/// Parses the list of the labels that a brx.idx may branch to. Its syntax is:
 /// name: .branchtargets label, label, ...;
 void Parser::branchTargets(Function &function, const std::string &name) {
   std::vector<std::string> &targets = function.branchTargets[name];
@@ -422,7 +429,7 @@ void Parser::instruction(Function &function) {
 // Modules
 //===----------------------------------------------------------------------===//
 
-/// .section name { ... }: debug information.
+/// Skips debug information: .section name { ... }
 void Parser::skipSection() {
   while (lexer.peek().text != "{")
     lexer.next();

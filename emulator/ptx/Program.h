@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// An instruction is decoded once, into a function that executes it for a warp
-// and the rows of its operands. A row is a register of all 32 lanes. Constants
-// and special registers are rows too, so handlers treat all operands alike.
+// Decoded kernels. An instruction is decoded once, into a function (handler)
+// that executes it for a warp and the rows of its operands. A row is a register
+// of all 32 lanes. Constants and special registers are rows too, so that
+// handlers treat all operands alike.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,21 +29,22 @@ constexpr int32_t noPc = -1;
 /// A decoded instruction.
 struct Op {
   Handler run = nullptr;
-  /// Rows of the results, then of the operands.
+  /// The rows of the results, followed by the rows of the operands.
   const uint32_t *rows = nullptr;
   int64_t imm = 0; ///< Offset of an address, branch target, number ...
   uint32_t guard = noRow;
-  /// Index in Program::targets, for branches by an index.
+  /// For a branch by an index: the index in Program::targets of its list of
+  /// targets. Otherwise -1.
   int32_t targets = -1;
   int32_t reconverge = noPc; ///< For a branch: the op where its paths converge.
   uint32_t flags = 0;        ///< Flags of the handler `run`.
   uint8_t results = 0;       ///< How many of `rows` are written.
   uint8_t operands = 0;
   bool guardNegated = false;
-  /// Whether the op ends a basic block: a branch or an exit.
+  /// Whether the op ends a basic block, because it is a branch or an exit.
   bool endsBlock = false;
-  /// For loads that promise that the launch does not change the memory
-  /// (ld.global.nc).
+  /// Whether the op is a load that promises that the launch does not change the
+  /// memory (ld.global.nc).
   bool readsConstants = false;
   Class kind = Class::Integer;
 };
@@ -61,17 +63,17 @@ struct FixedRow {
   std::string special; ///< Name of a special register; empty for a constant.
 };
 
-/// Offset of the first variable in shared memory. The system reserves the bytes
-/// below, so address 0 is invalid.
+/// The offset of the first variable in shared memory. The system reserves the
+/// bytes before it, so address 0 is never a variable.
 constexpr int64_t sharedBase = 1024;
-/// The bits of a shared address from here on hold the number of its block in
-/// the cluster, plus one; 0 means the executing block.
+/// A shared address names a block of the cluster in its bits from here on: the
+/// block's rank plus one, or 0 for the executing block.
 constexpr int clusterRankShift = 24;
-/// First generic addresses of shared and of local memory.
+/// The first generic address of shared memory, and that of local memory.
 constexpr uint64_t sharedWindow = uint64_t(1) << 56;
 constexpr uint64_t localWindow = uint64_t(1) << 57;
-/// First generic address of the kernel's parameters, which may hold tensor
-/// maps.
+/// The first generic address of the kernel's parameters. Instructions need such
+/// addresses if parameters hold tensor maps.
 constexpr uint64_t parameterWindow = uint64_t(1) << 58;
 constexpr uint64_t windowBytes = uint64_t(1) << 32;
 
@@ -88,11 +90,12 @@ struct Program {
   std::vector<FixedRow> fixed;
   /// Rows (of 64 bytes) that may be read before they are written.
   std::vector<uint32_t> unwritten;
-  /// Rows that share their memory with no other row. Asynchronous products
-  /// write these rows later, and check that nothing else has changed them.
+  /// Rows that share their memory with no other row. A product of a warpgroup
+  /// writes such rows when it completes, and checks that nothing else has
+  /// changed them since it was issued.
   std::vector<uint32_t> pinned;
   int64_t registerBytes = 0; ///< Of a warp.
-  /// Most 32-bit registers that are live at once.
+  /// The largest number of 32-bit registers that are live at once.
   int64_t registersPerThread = 0;
   int64_t sharedBytes = 0; ///< Without dynamic shared memory.
   int64_t localBytes = 0;  ///< Of a thread.
@@ -100,16 +103,18 @@ struct Program {
   std::vector<Parameter> parameters;
   int64_t maxThreads[3] = {0, 0, 0}, requiredThreads[3] = {0, 0, 0};
   int64_t maxRegisters = 0; ///< .maxnreg; 0 if not stated.
-  /// .minnctapersm: blocks that a multiprocessor must hold.
+  /// The value of .minnctapersm: how many blocks a multiprocessor must be able
+  /// to hold.
   int64_t minBlocks = 0;
   bool changesRegisters = false; ///< Whether it has setmaxnreg.
   bool copiesBulk = false; ///< Whether it has cp.async.bulk of global memory.
-  /// Blocks of a cluster; 0: the launch states them.
+  /// The number of blocks of a cluster in each dimension. 0 if each launch
+  /// states it.
   int64_t cluster[3] = {0, 0, 0};
-  /// Most blocks of a cluster; 0: the chip's limit.
+  /// The largest number of blocks of a cluster. 0 if it is the chip's limit.
   int64_t maxClusterRank = 0;
   bool isExplicitCluster = false; ///< Whether each launch must state a cluster.
-  /// Lists of target ops, for branches by an index.
+  /// The lists of target ops of branches that choose their target by an index.
   std::vector<std::vector<int32_t>> targets;
 };
 
@@ -118,15 +123,16 @@ struct Program {
 Program decode(const Syntax &syntax, const Function &function,
                const std::map<std::string, uint64_t> &globals);
 
-/// Sets `reconverge` of every branch.
+/// Sets the field `reconverge` of every branch.
 void findReconvergence(Program &program);
 
 /// Assigns rows to the registers, whose widths in bits are `widths`. Registers
 /// that are never live at the same time share a row.
 void assignRows(Program &program, const std::vector<int> &widths);
 
-/// The basic blocks: the index of the first op of each, in order, and its
-/// successors. The number of blocks is the successor that means the exit.
+/// The basic blocks of a kernel. `starts` has the index of the first op of each
+/// block, in order. `successors` has for each block the blocks that may follow.
+/// A successor that equals the number of blocks means the exit.
 struct Blocks {
   explicit Blocks(const Program &program);
 

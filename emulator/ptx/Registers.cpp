@@ -4,10 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A warp returns registers to its block's pool, or waits until the pool has
-// enough. The emulator only counts registers: it does not invalidate the values
-// that a warp gives up. As ptxas does, it ignores setmaxnreg if the PTX does
-// not state how many registers a thread starts with.
+// Implements setmaxnreg. A warp returns registers to its block's pool, or waits
+// until the pool has enough registers. The emulator only counts registers; it
+// does not invalidate the values that a warp gives up. As ptxas does, it
+// ignores setmaxnreg if the PTX does not state how many registers a thread
+// starts with.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +21,9 @@ namespace {
 enum RegisterFlags { Increases = 1 };
 constexpr int warpsOfGroup = 4;
 
-/// Fails unless the warps of the warpgroup have met since the last setmaxnreg.
+/// Fails if a warp of the warpgroup may not have executed the last setmaxnreg
+/// yet. After a setmaxnreg the warps must have met, for example at a barrier,
+/// before the next one.
 void checkMeeting(Warp &warp) {
   if (!warp.registerChanges)
     return;

@@ -39,8 +39,9 @@ inline double doubleOf(uint64_t bits) {
   return value;
 }
 
-/// PTX's rounding modes: to nearest even, to zero, down, up, to nearest with
-/// ties away from zero.
+/// PTX's rounding modes. Nearest rounds to nearest even. Zero, Down and Up
+/// round to zero, down and up. Away rounds to nearest, with ties away from
+/// zero.
 enum class Rounding { Nearest, Zero, Down, Up, Away };
 
 /// The NaN that PTX's operations on f32 return.
@@ -58,7 +59,7 @@ inline float flush(float value) {
 }
 inline double flush(double value) { return value; }
 
-/// A 16-bit float format with `Mantissa` stored bits of mantissa.
+/// A 16-bit float format whose mantissa has `Mantissa` stored bits.
 template <int Mantissa> struct Narrow {
   static constexpr int mantissa = Mantissa;
   static constexpr int exponentBits = 15 - Mantissa;
@@ -100,7 +101,8 @@ uint16_t roundToNarrow(double value, Rounding mode = Rounding::Nearest) {
   int exponent = std::ilogb(size);
   int least = 1 - Format::bias;
   int unit = (exponent < least ? least : exponent) - Format::mantissa;
-  // For negative numbers, rounding down and up are exchanged.
+  // For a negative number, exchange rounding down and rounding up, because its
+  // magnitude is rounded.
   Rounding of = mode;
   if (sign && mode == Rounding::Down)
     of = Rounding::Up;
@@ -137,14 +139,16 @@ template <> inline float widenNarrow<BFloat16>(uint16_t bits) {
 
 template <> inline float widenNarrow<Half>(uint16_t bits) {
   uint32_t sign = uint32_t(bits & 0x8000) << 16, size = bits & 0x7fff;
-  // Shifted to the bits of an f32, an f16 is too small by 2^112. Infinities and
-  // NaNs also need all bits of the exponent set.
+  // If the bits of an f16 are shifted to the places of an f32's bits, its value
+  // is too small by the factor 2^112. Infinities and NaNs also need all bits of
+  // the exponent set.
   float scaled = floatOf(size << 13) * 0x1p112f;
   uint32_t wide = size >= 0x7c00 ? (size << 13) | 0x7f800000u : bitsOf(scaled);
   return floatOf(wide | sign);
 }
 
-/// Rounds f32 to bf16, to nearest even. Branch-free, so that loops vectorize.
+/// Rounds f32 to bf16, to nearest even. The function has no branch, so that the
+/// compiler can vectorize loops that call it.
 inline uint16_t nearestBFloat16(float value) {
   uint32_t bits = bitsOf(value);
   uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
@@ -152,8 +156,8 @@ inline uint16_t nearestBFloat16(float value) {
                                             : static_cast<uint16_t>(rounded);
 }
 
-/// The sum, rounded to odd if it is inexact. Rounding it again to fewer bits
-/// then gives the same result as one rounding of the exact sum.
+/// Returns a + b, rounded to odd if the sum is inexact. If the result is then
+/// rounded to fewer bits, it is as if the exact sum had been rounded once.
 inline double addToOdd(double a, double b) {
   double sum = a + b;
   double other = sum - a;

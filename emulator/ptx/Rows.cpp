@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// PTX has a register for every value. Registers that are not live at the same
-// time share a row, so that a warp's registers stay in the host's cache.
+// Assigns rows to registers. PTX has a register for every value. Registers that
+// are not live at the same time share a row, so that a warp's registers stay in
+// the host's cache.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,8 +34,8 @@ struct Interval {
 
 using Bits = std::vector<uint64_t>;
 
-/// Rows that a basic block reads before it writes them, and rows that it
-/// writes.
+/// For a basic block: the rows that it reads before it writes them, the rows
+/// that it writes, and the rows that are live at its beginning.
 struct BlockUse {
   Bits reads, writes, liveIn;
 };
@@ -81,7 +82,8 @@ private:
       if (op.guard != noRow)
         read(op.guard);
       for (int j = 0; j < op.results; ++j) {
-        // With a guard, lanes whose predicate is false keep the old value.
+        // An op with a guard does not overwrite the row completely, because
+        // lanes whose predicate is false keep the old value.
         if (op.guard != noRow)
           read(op.rows[j]);
         set(use.writes, op.rows[j]);
@@ -133,13 +135,14 @@ private:
   std::vector<BlockUse> uses;
 };
 
-/// Allocates rows of one size. A row is reused after the end of its interval.
+/// Allocates rows of one size. When the interval of a register has ended, its
+/// row is reused.
 class RowAllocator {
 public:
   uint32_t allocate(const Interval &interval, uint32_t granules,
                     uint32_t &end) {
-    // The intervals must not touch: an op may write a result before it has read
-    // all lanes of its operands.
+    // A row may be reused only if the intervals do not touch, because an op may
+    // write a result before it has read all lanes of its operands.
     if (!busy.empty() && busy.top().first < interval.first) {
       uint32_t offset = busy.top().second;
       busy.pop();
@@ -157,8 +160,8 @@ private:
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> busy;
 };
 
-/// The most 32-bit registers that are live at once: the least that a chip
-/// needs.
+/// Returns the largest number of 32-bit registers that are live at once. A chip
+/// needs at least that many registers.
 int64_t pressure(const std::vector<Interval> &intervals,
                  const std::vector<int> &widths,
                  const std::vector<bool> &isFixed, size_t numOps) {
@@ -206,10 +209,10 @@ void assignRows(Program &program, const std::vector<int> &widths) {
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     return intervals[a].first < intervals[b].first;
   });
-  // On divergent paths, lanes use a row at the same time for different
-  // registers. That works only if both have each lane at the same bytes, so
-  // only registers of equal width share rows. Predicates have one bit for each
-  // lane.
+  // Only registers of equal width share a row. On divergent paths, lanes use a
+  // row for different registers at the same time. This works only if both
+  // registers have each lane at the same bytes. Predicates have one bit for
+  // each lane.
   std::map<int, RowAllocator> byWidth;
   for (uint32_t row : order) {
     uint32_t granules = granulesOf(widths[row]);

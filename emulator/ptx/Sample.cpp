@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Chooses the blocks to run, and scales their counts.
+// Chooses the blocks of a launch that are run if only a sample is counted, and
+// scales the counts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +17,8 @@
 
 namespace heddle::emulator {
 
-/// The fewest blocks between the first and the last that run.
+/// The least number of blocks between the first and the last block of which a
+/// sample consists.
 static constexpr int64_t leastBetween = 30;
 
 static uint64_t instructionsOf(const Counters &counters) {
@@ -24,9 +26,10 @@ static uint64_t instructionsOf(const Counters &counters) {
                          std::end(counters.instructions), uint64_t(0));
 }
 
-/// One random block from each of `count` equal ranges of the blocks between the
-/// first and the last. Equal distances would be biased: every eighth block,
-/// say, may be the last one of a row of tiles.
+/// Divides the blocks between the first and the last into `count` equal ranges,
+/// and chooses one random block from each. Blocks at equal distances would be
+/// biased: for example, every eighth block may be the last one of a row of
+/// tiles.
 static std::vector<int64_t> chooseBetween(int64_t blocks, int64_t count) {
   RandomNumbers draw(/*seed=*/0, static_cast<uint64_t>(blocks));
   std::vector<int64_t> chosen;
@@ -38,7 +41,7 @@ static std::vector<int64_t> chooseBetween(int64_t blocks, int64_t count) {
   return chosen;
 }
 
-/// Scales the counts of `ran` blocks to `blocks` blocks.
+/// Scales counts that were made for `ran` blocks to `blocks` blocks.
 static Counters scaled(Counters counters, int64_t blocks, int64_t ran) {
   auto scale = [&](uint64_t &count) {
     count = (count * static_cast<uint64_t>(blocks) + ran / 2) / ran;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Draws the order of blocks and warps, so that `HEDDLE_EMULATE=seed:N`
-// finds kernels that rely on one.
+// Random numbers for the order of blocks and warps, with which
+// `HEDDLE_EMULATE=seed:N` finds kernels that rely on one order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,12 +17,13 @@
 namespace heddle::emulator {
 
 /// SplitMix64 random numbers (Steele, Lea and Flood, "Fast splittable
-/// pseudorandom number generators", 2014), whose generators are cheap to
-/// create.
+/// pseudorandom number generators", 2014). It takes little time to create such
+/// a generator.
 class RandomNumbers {
 public:
   RandomNumbers() = default;
-  /// Stream number `part` of the random numbers of `seed`.
+  /// Creates the generator of one of the independent streams of random numbers
+  /// for `seed`. `part` is the index of the stream.
   RandomNumbers(uint64_t seed, uint64_t part)
       : state(RandomNumbers(seed).next() + RandomNumbers(~part).next()) {}
 

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements the shadow memory: every access is compared with the last ones to
-// the same bytes, by the vector clocks of warps.
+// Implements the shadow memory. Every access is compared with the last accesses
+// to the same bytes, by the vector clocks of warps.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,10 +18,12 @@ namespace heddle::emulator {
 void SharedMemory::reset(int64_t ofBlock, int blocks, int warps,
                          bool shadowed) {
   int64_t size = ofBlock * blocks;
-  // A NaN in every float format, so that reads of unwritten memory show.
+  // The bytes are a NaN in every float format, so that reads of unwritten
+  // memory show in the results.
   bytes.assign(size, static_cast<char>(0xff));
   isShadowed = shadowed;
-  // Times continue from cluster to cluster, so that shadows need no reset.
+  // Times continue from one cluster to the next, so that the shadows need not
+  // be reset.
   uint32_t latest = start;
   for (uint32_t time : clocks)
     latest = std::max(latest, time);
@@ -37,8 +39,8 @@ void SharedMemory::reset(int64_t ofBlock, int blocks, int warps,
     latest = 0;
   }
   start = latest + 2;
-  // A warp knows what other warps did before the cluster, but not that they
-  // have started.
+  // Each warp knows what other warps did before this cluster, but not that they
+  // have started this cluster.
   clocks.assign(size_t(numClocks()) * numClocks(), start - 1);
   fences.fill(clocks);
   for (int warp = 0; warp <= numWarps; ++warp)
@@ -116,7 +118,7 @@ std::string SharedMemory::readShadow(Shadow &shadow, int64_t at, int thread) {
   if (!isBefore(shadow.atomicThread, shadow.atomicTime, thread))
     return race("read", thread, "an atomic operation", shadow.atomicThread, at);
   // If the last reader is not ordered before this read, the shadow keeps that
-  // reader, and only notes that there are others.
+  // reader, and only records that there are other readers.
   bool isKept = shadow.readTime >= start && shadow.reader != thread &&
                 !isBefore(shadow.reader, shadow.readTime, thread);
   if (isKept) {
@@ -203,15 +205,16 @@ std::string SharedMemory::atomic(int64_t offset, int64_t size, int thread) {
 }
 
 std::string SharedMemory::beginCopy(int64_t offset, int64_t size, int thread) {
-  // The old bytes are invalid at once; the new ones are written at the wait.
+  // The old bytes are invalid immediately, but the new bytes are written only
+  // at the wait.
   std::fill_n(bytes.begin() + offset, size, static_cast<char>(0xff));
   if (!isShadowed)
     return {};
   return each(offset, size, [&](Shadow &shadow, int64_t at, int64_t) {
     std::string wrong = writeShadow(shadow, at, thread, /*isSame=*/false);
     shadow.isPending = true;
-    // No proxy fence is required: compilers that are tested on GPUs emit none
-    // after cp.async.
+    // Reads of the copied bytes by asynchronous operations need no proxy fence
+    // here, because compilers that are tested on GPUs emit none after cp.async.
     shadow.isGeneric = false;
     return wrong;
   });
@@ -262,7 +265,8 @@ void SharedMemory::endRead(int64_t offset, int64_t size, int thread) {
   each(offset, size, [&](Shadow &shadow, int64_t at, int64_t) {
     if (shadow.pendingReads)
       --shadow.pendingReads;
-    // The next writer must be ordered after the wait.
+    // Record the read at the time of the wait, because the next writer must be
+    // ordered after the wait.
     readShadow(shadow, at, thread);
     return std::string();
   });

@@ -22,97 +22,107 @@ namespace heddle::emulator {
 /// The state space whose writes a proxy fence covers.
 enum class FenceOf { Shared, Global };
 
-/// What a warp, or a barrier, knows: the latest time of each warp that is
-/// ordered before it (a vector clock), and the time of each warp up to which
-/// its writes have passed a proxy fence.
+/// What a warp knows, or what a barrier passes on. `clocks` is a vector clock:
+/// for each warp, the latest time of it that is ordered before. `fences` has
+/// for each warp the time up to which its writes have passed a proxy fence.
 struct VectorClock {
   std::vector<uint32_t> clocks;
   std::array<std::vector<uint32_t>, 2> fences; ///< Indexed by FenceOf.
 
-  /// Sets each time to the later one of this clock's and of `from`'s.
+  /// Sets each time to the later one of this clock's time and the time in
+  /// `from`.
   void add(const VectorClock &from);
 };
 
 /// The shared memory of all blocks of a cluster, in one array. With full
 /// checks, every byte has a shadow: the warps that last wrote and read it, and
-/// their times. A warp's time advances at its barriers. A warp knows another
-/// warp's time through a barrier that both have passed. Warps and threads are
-/// numbered through all blocks.
+/// the times at which they did. A warp's time advances at its barriers. A warp
+/// knows another warp's time through a barrier that both have passed. Warps and
+/// threads are numbered through all blocks of the cluster.
 class SharedMemory {
 public:
-  /// Starts a new cluster, with this many bytes and warps in each block.
+  /// Starts a new cluster. Each of its blocks has `bytesOfBlock` bytes of
+  /// shared memory and `warpsOfBlock` warps.
   void reset(int64_t bytesOfBlock, int blocks, int warpsOfBlock,
              bool isShadowed);
 
   char *data() { return bytes.data(); }
 
-  /// Record an access of a thread. Each returns an error message, or "".
+  /// These functions record an access of a thread, and return an error message,
+  /// or "" if there is no error.
   std::string read(int64_t offset, int64_t size, int thread);
-  /// Two writes of the same `values`, if given, are no race.
+  /// Two threads may write the same bytes at the same time if they write the
+  /// same `values`.
   std::string write(int64_t offset, int64_t size, int thread,
                     const char *values = nullptr);
   /// Atomic operations do not race with each other.
   std::string atomic(int64_t offset, int64_t size, int thread);
-  /// Issues an asynchronous copy: until a thread waits for it, none may access
-  /// the bytes.
+  /// Issues an asynchronous copy to the bytes. Until a thread waits for the
+  /// copy, no thread may access them.
   std::string beginCopy(int64_t offset, int64_t size, int thread);
   void endCopy(int64_t offset, int64_t size, int thread, uint32_t time);
 
-  /// Issues an asynchronous read: until a thread waits for it, none may write
-  /// the bytes. Earlier writes of threads must have passed a proxy fence.
+  /// Issues an asynchronous read of the bytes. Until a thread waits for the
+  /// read, no thread may write them. Earlier writes of threads to these bytes
+  /// must have passed a proxy fence.
   std::string beginRead(int64_t offset, int64_t size, int thread);
   void endRead(int64_t offset, int64_t size, int thread);
-  /// Completes a bulk copy. Threads that its mbarrier notifies may read the
-  /// bytes, and write the copy's source.
+  /// Completes a bulk copy. Threads that the copy's mbarrier notifies may then
+  /// read the bytes, and write the copy's source.
   void landCopy(int64_t offset, int64_t size);
   void landRead(int64_t offset, int64_t size);
-  /// As beginCopy, for a copy that combines its elements with those in memory:
-  /// such copies do not race with each other.
+  /// Does the same as beginCopy for a copy that combines its elements with
+  /// those in memory. Such copies do not race with each other.
   std::string beginReduction(int64_t offset, int64_t size, int thread);
   void landReduction(int64_t offset, int64_t size);
-  /// Initialize, use and invalidate an mbarrier.
+  /// These functions check that a thread may initialize, use and invalidate an
+  /// mbarrier at this offset.
   std::string beginBarrier(int64_t offset, int thread);
   std::string useBarrier(int64_t offset, int thread,
                          const VectorClock &knownInits);
   std::string endBarrier(int64_t offset, int thread);
 
-  /// Adds what a warp knows to `to`, the knowledge that an mbarrier passes on.
+  /// Adds what a warp knows to `to`, which is what a barrier passes on to the
+  /// warps that wait for it.
   void release(int warp, VectorClock &to);
-  /// As `release`, for the bulk copies that have completed.
+  /// Adds to `to` that the bulk copies which have completed are visible.
   void releaseCopies(VectorClock &to) { release(numWarps, to); }
   /// Returns what a warp knows, its own accesses included.
   VectorClock knownBy(int warp);
-  /// As `release`, but adds only that the warp has started.
+  /// Adds to `to` only that the warp has started, and nothing else that the
+  /// warp knows.
   void releaseStart(int warp, VectorClock &to);
   void acquire(int warp, const VectorClock &from);
-  /// A proxy fence: asynchronous operations may read the writes that the warp
-  /// knows of.
+  /// Executes a proxy fence of a warp. Asynchronous operations may then read
+  /// the writes that the warp knows of.
   void fenceProxy(int warp, FenceOf memory);
-  /// Whether the warp knows that writes of warp `of` up to `time` were fenced.
+  /// Whether the warp `warp` knows that the writes of the warp `of` up to
+  /// `time` have passed a proxy fence.
   bool isFenced(int warp, int of, uint32_t time, FenceOf memory) {
     return time <= fence(memory, warp, of);
   }
 
-  /// The warps of `mask`, counted from warp `first`, have met at a barrier.
+  /// Records that the warps of `mask` have met at a barrier. Bit 0 of the mask
+  /// is warp `first`.
   void join(uint32_t mask, int first);
-  /// The lanes of a warp have met (bar.warp.sync).
+  /// Records that the lanes of a warp have met (bar.warp.sync).
   void joinLanes(int warp) {
     if (isShadowed)
       ++clock(warp, warp);
   }
 
-  /// `now` returns the time of a warp. `knows`: whether another warp knows that
-  /// this time has been reached.
+  /// `now` returns the time of a warp. `knows` returns whether `warp` knows
+  /// that `of` has reached `time`.
   uint32_t now(int warp) { return isShadowed ? clock(warp, warp) : 0; }
   bool knows(int warp, int of, uint32_t time) {
     return !isShadowed || time <= clock(warp, of);
   }
 
-  /// Records that a thread accesses the memory of `block`, which is not its
-  /// own.
+  /// Records that a thread accesses the shared memory of `block`, which is not
+  /// the thread's own block.
   std::string touchOther(int block, int thread);
-  /// At a block's end: fails if another block's access to its memory is not
-  /// known to be over.
+  /// Called at the end of a block. Fails if another block may still access the
+  /// memory of this block.
   std::string endBlock(int block);
 
   /// Describes a byte: "byte 12 of shared memory".
@@ -133,20 +143,23 @@ private:
   };
   static constexpr int64_t wordBytes = 4;
 
-  /// Calls f(shadow, offset, bytes) for the words of a range, or for their
-  /// bytes if they are split, until f returns an error.
+  /// Calls f(shadow, offset, bytes) for each word of a range, or for the bytes
+  /// of a word that is split. Stops when f returns an error, and returns that
+  /// error.
   template <class F> std::string each(int64_t offset, int64_t size, F f);
   std::string readShadow(Shadow &shadow, int64_t at, int thread);
-  /// Why no thread may read the bytes, or "".
+  /// Returns the reason why no thread may read the bytes, or "" if they may be
+  /// read.
   std::string checkContents(const Shadow &shadow, int64_t at) const;
-  /// An error message if a thread's write has not passed a proxy fence, or "".
+  /// Returns an error message if a write to the bytes has not passed a proxy
+  /// fence that `thread` knows of. Otherwise returns "".
   std::string checkFenced(const Shadow &shadow, int64_t at, int thread);
   std::string writeShadow(Shadow &shadow, int64_t at, int thread, bool isSame);
 
   static constexpr int64_t barrierBytes = 8;
 
-  /// Number of clocks: one for each warp, and number `numWarps` for bulk
-  /// copies.
+  /// The number of clocks in a vector clock. Each warp has one, and the clock
+  /// with the index `numWarps` is that of bulk copies.
   int numClocks() const { return numWarps + 1; }
   uint32_t &clock(int warp, int of) { return clocks[warp * numClocks() + of]; }
   uint32_t &fence(FenceOf memory, int warp, int of) {
@@ -154,8 +167,8 @@ private:
   }
   int numBlocks() const { return numWarps / warpsOfBlock; }
   std::string describe(int thread) const;
-  /// Whether the access of `thread` at `time` is ordered before the current one
-  /// of `self`.
+  /// Whether the access of `thread` at `time` is ordered before the access that
+  /// the thread `self` makes now.
   bool isBefore(int thread, uint32_t time, int self) {
     if (thread == self || time < start)
       return true;
@@ -169,9 +182,11 @@ private:
   std::vector<char> bytes;
   std::vector<Shadow> words, parts; ///< Shadows of words, and of single bytes.
   std::vector<uint32_t> clocks;     ///< What each warp knows of each other one.
-  /// The part of `clocks` whose writes were fenced; indexed by FenceOf.
+  /// For each entry of `clocks`, the time up to which writes have passed a
+  /// proxy fence. Indexed by FenceOf.
   std::array<std::vector<uint32_t>, 2> fences;
-  /// Time of each warp's last access to the memory of each other block.
+  /// For each warp and each other block, the time of the warp's last access to
+  /// the block's memory.
   std::vector<uint32_t> touches;
   int numWarps = 0, warpsOfBlock = 0;
   int64_t bytesOfBlock = 0;

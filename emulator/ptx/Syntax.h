@@ -44,11 +44,11 @@ struct Type {
   }
 };
 
-/// The type with a name such as "u32" or "bf16x2"; kind None if it is not a
-/// type.
+/// Returns the type with a name such as "u32" or "bf16x2". If there is no such
+/// type, the kind of the result is None.
 Type parseType(std::string_view name);
 
-/// A number, as written in the PTX.
+/// A number, as it is written in the PTX.
 struct Literal {
   bool isFloat = false;
   bool isSingle = false; ///< Written as the bits of an f32: 0f3F800000.
@@ -63,7 +63,8 @@ struct Operand {
   Literal literal;      ///< Value of an immediate; offset of an address.
   bool negated = false; ///< !p
   bool isRegisterBase = false; ///< For an address: `name` is a register.
-  /// Elements of a vector, or coordinates of a tensor address.
+  /// The elements, if the operand is a vector, or the coordinates, if it is a
+  /// tensor address.
   std::vector<Operand> elements;
   std::string second; ///< The second register of a pair: q of p|q.
 };
@@ -117,11 +118,11 @@ struct Syntax {
   std::map<int64_t, std::string> files; ///< .file
 };
 
-/// `function` with every call replaced by the body of the called function.
-/// Throws PtxError.
+/// Returns a copy of `function` with every call replaced by the body of the
+/// called function. Throws PtxError.
 Function inlineCalls(const Syntax &syntax, const Function &function);
 
-/// Parses `text`; throws PtxError.
+/// Parses the text of a module. Throws PtxError.
 Syntax parsePtx(std::string_view text);
 
 } // namespace heddle::emulator

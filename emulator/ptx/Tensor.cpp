@@ -4,11 +4,13 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements ldmatrix, stmatrix and mma.sync, with the PTX ISA's layouts of
-// fragments. Let g = lane / 4 and t = lane % 4, and let a 32-bit register hold
-// E elements. Register r of A holds row g + 8 (r % 2), columns E t + 4 E (r /
-// 2) and following; register r of B holds rows E t + 4 E r and following,
-// column g; register r of C and D holds row g + 8 (r / 2), column 2 t + r % 2.
+// Implements ldmatrix, stmatrix and mma.sync. A matrix is distributed over the
+// lanes of a warp as the PTX ISA says. Let g = lane / 4 and t = lane % 4, and
+// let a 32-bit register hold E elements.
+// - Register r of A holds row g + 8 (r % 2), columns E t + 4 E (r / 2) and
+//   following.
+// - Register r of B holds rows E t + 4 E r and following, column g.
+// - Register r of C and D holds row g + 8 (r / 2), column 2 t + r % 2.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +28,8 @@ namespace {
 
 enum MatrixFlags { Transposed = 256 };
 
-/// Eight lanes have the addresses of a tile's rows; the other lanes' addresses
-/// are ignored.
+/// Returns the addresses of the rows of a tile, which eight of the lanes have.
+/// The addresses of the other lanes are ignored.
 Access rowsOfTiles(Warp &warp, const Op &op, int tiles, int row) {
   warp.mask = tiles == 4 ? allLanes : (uint32_t(1) << (8 * tiles)) - 1;
   Access access(warp, op, row);
@@ -70,7 +72,7 @@ void loadMatrix(Warp &warp, const Op &op) {
           reinterpret_cast<const __m128i *>(access.host[8 * tile + i]));
     if (op.flags & Transposed)
       transpose(rows);
-    // A row is in four lanes, two elements in each.
+    // A row is distributed over four lanes, which have two elements each.
     std::memcpy(warp.row<uint32_t>(op, tile), rows, sizeof(rows));
   }
 }
@@ -128,7 +130,7 @@ void decodeMatrix(Decode &d, bool isLoad) {
 
 enum MmaFlags { HalfSums = 1, Saturates = 2 };
 
-/// Unpacks the sums of C, row by row, from registers of f32, s32 or pairs of
+/// Unpacks the sums of C into rows. The registers hold f32, s32, or pairs of
 /// f16. In each lane, registers r and r + 1 hold adjacent columns.
 template <class Sum>
 void loadSums(Warp &warp, const Op &op, int first, Sum (*sums)[8]) {
@@ -167,9 +169,9 @@ template <class Sum> void storeSums(Warp &warp, const Op &op, Sum (*sums)[8]) {
   }
 }
 
-/// Products are exact. They are added in the order of k, and each sum is
-/// rounded to f32. NVIDIA does not document a tensor core's order; this one is
-/// possible.
+/// Adds products in the order of k, and rounds each sum to f32. The products
+/// are exact. NVIDIA does not document in which order a tensor core adds; this
+/// order is a possible one.
 template <int K>
 void multiply(const float (*a)[K], const float (*b)[8], float (*sums)[8],
               const Op &) {
@@ -203,7 +205,8 @@ void multiply(const int32_t (*a)[K], const int32_t (*b)[8], int32_t (*sums)[8],
     }
 }
 
-/// m16n8kK: A has K / (4 E) * 2 registers, B half as many.
+/// Executes mma with the shape m16n8kK. A has K / (4 E) * 2 registers, where E
+/// is the number of elements in a register. B has half as many.
 template <class A, class B, int K> void mma(Warp &warp, const Op &op) {
   if (!meetAll(warp))
     return;
@@ -213,7 +216,7 @@ template <class A, class B, int K> void mma(Warp &warp, const Op &op) {
   alignas(64) Value b[K][8];
   alignas(64) Value sums[16][8];
   int first = op.results;
-  // The elements of a row are in four adjacent lanes.
+  // The elements of a row are distributed over four adjacent lanes.
   constexpr int width = 4 * count;
   for (int r = 0; r < 2 * registersOfB; ++r) {
     const uint32_t *bits = warp.row<uint32_t>(op, first + r);
@@ -239,7 +242,7 @@ template <class A, class B, int K> void mma(Warp &warp, const Op &op) {
   warp.worker->counters.tensorOperations += 2 * 16 * 8 * K;
 }
 
-/// The types and the shape of an mma instruction.
+/// The element types and the shape of an mma instruction.
 struct MmaForm {
   std::string shape;
   Type a, b;

@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lanes that diverge at a branch run one path after the other, and converge at
-// the branch's immediate post-dominator. If an instruction before that needs
-// all lanes (one path may contain an exit), the other paths run first.
+// Executes the instructions of a warp. Lanes that diverge at a branch run one
+// path after the other, and converge at the branch's immediate post-dominator.
+// An instruction before that point may need all lanes, for example if one path
+// may contain an exit. Then the other paths run first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +15,7 @@
 
 namespace heddle::emulator {
 
-/// Continues with the path below the current one, which has ended.
+/// Ends the current path, and continues with the previous path on the stack.
 void Warp::resumePath() {
   Path path = paths.back();
   paths.pop_back();
@@ -58,7 +59,8 @@ void Warp::branch(int32_t target, int32_t meet) {
     paths.push_back({meet, reconverge, active});
   if (meet != noPc)
     reconverge = meet;
-  // Lanes at the convergence point already wait there.
+  // Lanes that branch to the convergence point need no path of their own,
+  // because they only wait there.
   if (target == meet) {
     active = others;
     return;
@@ -82,7 +84,8 @@ void Warp::branchTo(const std::map<int32_t, uint32_t> &lanesTo, int32_t meet) {
     paths.push_back({meet, reconverge, active});
   if (meet != noPc)
     reconverge = meet;
-  // Lanes at the convergence point already wait there.
+  // Lanes that continue at the convergence point need no path of their own,
+  // because they only wait there.
   if (others && pc != meet)
     paths.push_back({pc, reconverge, others});
   for (auto [target, lanes] : lanesTo)
@@ -147,7 +150,8 @@ bool Warp::letSiblingRun() {
 
 bool Warp::retryLater() {
   pc = current;
-  // The awaited lanes may be on another path.
+  // The event that the warp waits for may depend on lanes on another path, so
+  // let these run.
   if (letSiblingRun())
     return true;
   state = Waiting;

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The state that instruction handlers change. A worker thread runs one cluster
-// at a time, and within it one warp at a time.
+// The state of warps, blocks and clusters, which the handlers of instructions
+// change. A worker thread runs one cluster at a time, and in it one warp at a
+// time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,14 +25,14 @@ namespace heddle::emulator {
 
 constexpr uint32_t allLanes = ~uint32_t(0);
 
-/// An error that a handler found, and the lanes that caused it.
+/// An error that a handler found, and the mask of the lanes that caused it.
 struct Fault {
   std::string message;
   uint32_t lanes = 0;
 };
 
-/// Lanes of a warp that have diverged, and run until they reach another path's
-/// lanes.
+/// A path: lanes of a warp that have diverged from the others. They run until
+/// they reach the lanes of another path.
 struct Path {
   int32_t pc, reconverge;
   uint32_t mask;
@@ -68,11 +69,12 @@ struct Warp {
   int64_t barrier = 0, barrierThreads = 0; ///< The barrier that it waits at.
   /// Whether the warp arrives at the barrier without waiting (bar.arrive).
   bool countsOnly = false;
-  /// The bar.red that gets the votes of all threads.
+  /// The bar.red instruction at which the warp waits, which gets the votes of
+  /// all threads. Null if there is none.
   const Op *reduction = nullptr;
   uint32_t votes = 0;
   std::vector<Path> paths;
-  /// Committed groups of cp.async, oldest first.
+  /// The closed groups of cp.async copies, oldest first.
   std::vector<std::vector<AsyncCopy>> groups;
   std::vector<AsyncCopy> open;
   uint64_t numCopies = 0; ///< Number of cp.async copies that it has issued.
@@ -83,15 +85,18 @@ struct Warp {
   int64_t awaited = -1;       ///< Offset of the mbarrier that it waits for.
   uint64_t seen = 0;          ///< The cluster's `events` when it began to wait.
   bool polls = false; ///< It tests a barrier, and continues with the result.
-  /// How often the warp arrived at the cluster's barrier, and waited at it.
+  /// How often the warp has arrived at the cluster's barrier, and how often it
+  /// has waited there.
   uint32_t clusterArrivals = 0, clusterWaits = 0;
   VectorClock fenced; ///< What it knew at its last fence for the cluster.
-  /// What the warp knew at its last fence.mbarrier_init, which only orders the
-  /// initialization of mbarriers; and which initializations of other warps it
-  /// knows of through the cluster's barrier.
+  /// `fencedInits` is what the warp knew at its last fence.mbarrier_init, which
+  /// orders only the initialization of mbarriers. `knownInits` says which
+  /// initializations by other warps the warp knows of through the cluster's
+  /// barrier.
   VectorClock fencedInits, knownInits;
-  /// Registers of a thread after setmaxnreg; 0 if unknown. Also how often it
-  /// was executed, and when last.
+  /// `maxRegisters` is the number of registers of a thread after setmaxnreg, or
+  /// 0 if unknown. `registerChanges` is how often setmaxnreg was executed, and
+  /// `registerTime` is the warp's time at the last one.
   int64_t maxRegisters = 0;
   uint32_t registerChanges = 0, registerTime = 0;
   uint64_t trace = 0; ///< Hash of the warpgroup's steps; must agree in 4 warps.
@@ -102,35 +107,37 @@ struct Warp {
   template <class T> T *row(const Op &op, int index) const {
     return reinterpret_cast<T *>(registers + op.rows[index]);
   }
-  /// A predicate row: one bit for each lane.
+  /// The row of a predicate, which has one bit for each lane.
   uint32_t &predicate(const Op &op, int index) const {
     return *row<uint32_t>(op, index);
   }
   int thread(int lane) const { return index * int(warpSize) + lane; }
-  /// The thread's number in the cluster, as SharedMemory counts threads.
+  /// Returns the index of a lane's thread in the cluster, as SharedMemory
+  /// numbers threads.
   int member(int lane) const { return inCluster * int(warpSize) + lane; }
 
   /// Executes up to `most` instructions, until the warp waits or ends.
   void run(const Program &program, uint64_t most);
   void branch(int32_t target, int32_t meet);
-  /// Executes a branch. `lanesTo`: by target, the lanes that branch there. The
-  /// other active lanes continue with the next op. All converge at `meet`,
-  /// unless that is noPc.
+  /// Executes a branch. `lanesTo` maps each target to the lanes that branch
+  /// there. The other active lanes continue with the next op. All paths
+  /// converge at `meet`, unless that is noPc.
   void branchTo(const std::map<int32_t, uint32_t> &lanesTo, int32_t meet);
   void exitLanes();
-  /// For an instruction that needs the lanes `wanted` together. If some are on
-  /// other paths, these run first: the instruction will be executed again, and
-  /// the result is false.
+  /// Called for an instruction that needs the lanes `wanted` together. If some
+  /// of them are on other paths, returns false. The other paths then run first,
+  /// and the instruction is executed again.
   bool converge(uint32_t wanted);
-  /// Executes the instruction again after the next event of the cluster. True
-  /// if lanes on another path run until then; the current path is then in
-  /// `paths`.
+  /// Lets the instruction be executed again after the next event of the
+  /// cluster. If lanes on another path can run until then, they do, the current
+  /// path is pushed on `paths`, and the result is true.
   bool retryLater();
   [[noreturn]] void fail(std::string message, uint32_t lanes) const {
     throw Fault{std::move(message), lanes};
   }
 
-  /// Adds a value to the hash of what all warps of a warpgroup must do alike.
+  /// Adds a value to a hash. All warps of a warpgroup must do the same things,
+  /// so their hashes are compared.
   void mixTrace(uint64_t value) {
     trace = (trace ^ value) * 0x9e3779b97f4a7c15u;
   }
@@ -139,13 +146,14 @@ private:
   void resumePath();
   bool letSiblingRun();
 
-  /// How often the warp has switched between waiting paths since the cluster's
-  /// `events` had the value `rotatedAt`.
+  /// `rotations` is how often the warp has switched between waiting paths since
+  /// the last event of the cluster. `rotatedAt` is the value of the cluster's
+  /// `events` at that time.
   uint64_t rotations = 0;
   uint64_t rotatedAt = 0;
 };
 
-/// How a barrier combines the votes of all threads; stored in Op::imm.
+/// How a barrier combines the votes of all threads. The value is in Op::imm.
 enum Voting { CountVotes, AllVote, AnyVotes };
 
 /// The state of one of a block's 16 barriers.
@@ -162,20 +170,21 @@ struct Block {
   Dim3 at;
   Barrier barriers[16];
   std::vector<Warp> warps;
-  /// Offset of its memory in the cluster's shared memory.
+  /// The offset of the block's memory in the cluster's shared memory.
   int64_t firstShared = 0;
   /// Local memory of all threads, one after the other.
   std::vector<char> local;
-  /// Registers that setmaxnreg may still hand to warps.
+  /// The number of registers in the block's pool, which setmaxnreg may give to
+  /// warps.
   int64_t freeRegisters = 0;
   bool isDone = false;
   std::unique_ptr<AccessRecorder> touched; ///< Null: accesses are not recorded.
 
-  /// Arrives at the warp's barrier, and releases all waiting warps if it was
-  /// the last.
+  /// Lets a warp arrive at the barrier that it names. If it is the last one,
+  /// all waiting warps are released.
   void arrive(Warp &warp);
-  /// After the last warp's end: fails if an asynchronous operation on the
-  /// block's memory is in flight.
+  /// Called when the last warp has ended. Fails if an asynchronous operation on
+  /// the block's memory is still in flight.
   void finish();
   /// Reports a deadlock: `first` waits at a barrier that other warps never
   /// reach.
@@ -186,14 +195,15 @@ struct Block {
 /// A cluster: blocks that run together and may access each other's shared
 /// memory.
 struct Cluster {
-  /// Runs to the end. Throws Fault; `current` is then the warp that failed.
+  /// Runs the cluster to its end. If it throws a Fault, `current` is the warp
+  /// that failed.
   void run(const Program &program);
 
   Warp *current = nullptr;
   std::vector<Block> blocks;
   Dim3 size;               ///< In blocks.
   int64_t sharedBytes = 0; ///< Of a block.
-  /// From one block's shared memory to the next one's.
+  /// The distance in bytes from one block's shared memory to the next block's.
   int64_t sharedStride = 0;
   int64_t localBytes = 0; ///< Of a thread.
   int64_t numThreads = 0; ///< Of a block.
@@ -202,8 +212,8 @@ struct Cluster {
   std::map<int64_t, Mbarrier> barriersInMemory; ///< By offset.
   std::vector<BulkCopy> copies;                 ///< In flight, oldest first.
   std::vector<AsyncArrival> arrivals;           ///< In flight, oldest first.
-  /// What warps knew when they arrived at the cluster's barrier, for the
-  /// current and the previous phase.
+  /// What warps knew when they arrived at the cluster's barrier: one entry for
+  /// the current phase of the barrier, and one for the previous phase.
   VectorClock known[2];
   VectorClock inits[2]; ///< The same, of mbarrier initializations only.
   uint32_t phase = 0;   ///< The latest phase of the barrier with an arrival.
@@ -232,7 +242,7 @@ private:
   [[noreturn]] void failDeadlock(const Program &program);
 };
 
-/// A host thread, with the state that it shares with no other.
+/// The state of a host thread that runs clusters. Workers share none of it.
 struct Worker {
   const Program *program = nullptr;
   const Launch *launch = nullptr;
@@ -241,7 +251,7 @@ struct Worker {
   const Options *options = nullptr;
   Counters counters;
   std::vector<uint64_t> executed; ///< How often each op was executed.
-  /// The allocation that each op last accessed: a cache for
+  /// For each op, the allocation that it accessed last. This is a cache for
   /// `GlobalMemory::find`.
   std::vector<const GlobalMemory::Allocation *> lastAllocation;
   Cluster cluster;

@@ -4,11 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Each warp computes 16 of the 64 rows of its warpgroup's product,
-// independently of the others; at the end of the block, the four warps must
-// have issued the same products. A product is computed at the wait for it.
-// Until then, its accumulators are NaN, and a change of its operands is an
-// error or changes the result.
+// Implements wgmma. Each warp computes 16 of the 64 rows of its warpgroup's
+// product, independently of the other warps. At the end of the block, the four
+// warps must have issued the same products. A product is computed when the warp
+// waits for it. Until then, its accumulators are NaN, and a change of its
+// operands is an error or changes the result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,8 @@ namespace {
 constexpr int rowsOfWarp = 16, chunkBytes = 16, depthBytes = 32;
 constexpr int mostColumns = 256, mostDepth = 32;
 
-/// Op::flags: the number of columns in the lowest 9 bits, then these.
+/// Values of Op::flags. The lowest 9 bits are the number of columns, and the
+/// bits above these are the following flags.
 enum ProductFlags {
   ColumnMask = 0x1ff,
   TransposedA = 1 << 9,
@@ -37,11 +38,11 @@ enum ProductFlags {
   KindShift = 17
 };
 enum Kind { KindBFloat16, KindHalf, KindTf32, KindBytes };
-/// Op::imm for 8-bit integers: which operands are signed.
+/// Values of Op::imm for 8-bit integers: which of the operands are signed.
 enum Signs { SignedA = 1, SignedB = 2 };
 
-/// Fields of a matrix descriptor: start, leading and stride offsets and the
-/// swizzle. The base offset must be 0 here.
+/// The bits of a matrix descriptor that may be set: start, leading and stride
+/// offsets, and the swizzle. The emulator requires the base offset 0.
 constexpr uint64_t fieldBits = 0xc0003fff3fff3fff;
 constexpr uint64_t baseOffsetBits = 0x000e000000000000;
 
@@ -57,9 +58,9 @@ struct Matrix {
     width = widths[bits >> 62];
   }
 
-  /// The address of a chunk of 16 bytes: number `chunk` along one dimension,
-  /// and `at` along the other. Chunks are along K unless the matrix is
-  /// transposed.
+  /// Returns the address of a chunk of 16 bytes. `chunk` is its index along one
+  /// dimension, and `at` its position along the other dimension. Chunks are
+  /// along K unless the matrix is transposed.
   int64_t address(bool isTransposed, int64_t at, int64_t chunk) const {
     int64_t group = at / 8, row = at % 8;
     if (width) {
@@ -88,8 +89,8 @@ int elementBytes(const Op &op) {
   return kind == KindTf32 ? 4 : kind == KindBytes ? 1 : 2;
 }
 
-/// Calls f(offset, at, chunk) for the chunks of an operand that the warp reads:
-/// `rows` rows (of A, or columns of B) from `first` on.
+/// Calls f(offset, at, chunk) for all chunks that the warp reads of an operand.
+/// These are the chunks of `rows` rows of A, or columns of B, from `first` on.
 template <class F>
 void forChunks(const Op &op, uint64_t bits, bool isTransposed, int first,
                int rows, F f) {
@@ -106,8 +107,8 @@ void forChunks(const Op &op, uint64_t bits, bool isTransposed, int first,
         chunk - firstChunk);
 }
 
-/// For both operands in shared memory: calls f with the offset in the block's
-/// shared memory.
+/// Calls f for the chunks of both operands, as far as these are in shared
+/// memory. The argument of f is the offset in the block's shared memory.
 template <class F>
 void forOperands(const Warp &warp, const WarpProduct &made, F f) {
   const Op &op = *made.op;
@@ -122,7 +123,7 @@ void forOperands(const Warp &warp, const WarpProduct &made, F f) {
 // Arithmetic
 //===----------------------------------------------------------------------===//
 
-/// The elements of both operands, as float or int32_t.
+/// The elements of both operands, converted to float or int32_t.
 template <class T> struct Operands {
   T a[rowsOfWarp][mostDepth], b[mostDepth][mostColumns];
 };
@@ -167,8 +168,8 @@ void loadOperands(Warp &warp, const WarpProduct &made, Operands<T> &to) {
             });
 }
 
-/// The position of an element of D: the index of its register in the lane's
-/// fragment, and the lane.
+/// The position of an element of D in the registers of a warp: the index of the
+/// register, and the lane.
 struct AccumulatorElement {
   int index, lane;
 };
@@ -204,7 +205,7 @@ void writeSum(Warp &warp, const Op &op, AccumulatorElement at, T value) {
   std::memcpy(&wordOf(warp, op, at.index, at.lane), &value, sizeof(value));
 }
 
-/// Products are exact, and added in the order of k, as in mma.sync.
+/// Adds products in the order of k, as for mma.sync. The products are exact.
 template <class A, class B, class T>
 void compute(Warp &warp, const WarpProduct &made) {
   static thread_local Operands<T> operands;
@@ -267,14 +268,16 @@ Row &registerRow(Warp &warp, uint32_t row) {
   return *reinterpret_cast<Row *>(warp.registers + row);
 }
 
-/// The value of accumulators while a product is in flight.
+/// Returns the value that accumulators have while a product is in flight, which
+/// is NaN.
 Row unknownRow() {
   Row row;
   row.fill(~uint32_t(0));
   return row;
 }
 
-/// A register that threads wrote may be an operand only after wgmma.fence.
+/// Fails if a thread has written a register since the last wgmma.fence. Such a
+/// register must not be an operand of a product.
 void checkFenced(Warp &warp, uint32_t row) {
   const std::map<uint32_t, Row> &fenced = warp.products.fenced;
   auto found = fenced.find(row);
@@ -300,8 +303,8 @@ uint64_t descriptorOf(Warp &warp, const Op &op, int row) {
   return value;
 }
 
-/// Checks that the operands in shared memory are written and fenced, and
-/// records the asynchronous reads.
+/// Checks that the operands in shared memory are written, and that the writes
+/// have passed a proxy fence. Records the asynchronous reads.
 void beginReads(Warp &warp, const WarpProduct &made) {
   Cluster &cluster = *warp.cluster;
   forOperands(warp, made, [&](int64_t offset) {
@@ -316,8 +319,8 @@ void beginReads(Warp &warp, const WarpProduct &made) {
   });
 }
 
-/// Issues a product. Rows: D, D as an operand, A (registers or a descriptor),
-/// B, and whether to add.
+/// Issues a product. The rows of the op: D, D as an operand, A (registers or a
+/// descriptor), B, and whether to add to D.
 void issue(Warp &warp, const Op &op) {
   if (!meetAll(warp))
     return;
@@ -359,7 +362,8 @@ void issue(Warp &warp, const Op &op) {
   products.open.push_back(std::move(made));
 }
 
-/// wgmma.fence: records the values of the registers that products use.
+/// wgmma.fence: records the values of the registers that products use, to
+/// detect later changes.
 void fence(Warp &warp, const Op &) {
   if (!meetAll(warp))
     return;
@@ -376,7 +380,8 @@ void commit(Warp &warp, const Op &) {
   warp.products.open.clear();
 }
 
-/// Writes the sums to registers that no product in flight changes.
+/// Writes the sums to the registers, except registers that a product in flight
+/// changes.
 void giveSums(Warp &warp) {
   Products &products = warp.products;
   auto isUsed = [&](uint32_t row) {
@@ -427,7 +432,7 @@ void wait(Warp &warp, const Op &op) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// Consumes types and shape; sets the flags.
+/// Consumes the types and the shape of the product, and sets the flags.
 bool takeForm(Decode &d, bool &halfSums) {
   std::string shape = d.takePrefix("m64n");
   size_t k = shape.find('k');
@@ -462,7 +467,8 @@ bool takeForm(Decode &d, bool &halfSums) {
   return fits && isKnown && a.width == width && depth == depthBytes * 8 / width;
 }
 
-/// Consumes the operand that negates a matrix: 1 or -1.
+/// Consumes the operand that says whether a matrix is negated: -1 if it is,
+/// otherwise 1.
 uint32_t takeSign(Decode &d, size_t index, uint32_t flag) {
   int64_t value = d.number(index);
   if (value != 1 && value != -1)
