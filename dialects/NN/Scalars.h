@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Scalar functions: the bodies of nn.map and nn.update. One table has the cost,
-// the value and the derivative of each scalar operation (Scalars.cpp), another
-// one the named functions, as gelu (ScalarFunctions.cpp).
+// Scalar functions: the bodies of nn.map and nn.update. A table in Scalars.cpp
+// has the cost, the value and the derivative of each scalar operation. A table
+// in ScalarFunctions.cpp has the named functions, such as gelu.
 //
 //===----------------------------------------------------------------------===//
 
@@ -91,7 +91,8 @@ mlir::LogicalResult buildFunction(llvm::StringRef name, mlir::Location loc,
 /// Whether there is a named function `name`.
 bool isFunctionName(llvm::StringRef name);
 
-/// The names of all functions, as `gelu, gelu_tanh, ...`, for messages.
+/// The names of all named functions as a list for messages: `gelu, gelu_tanh,
+/// ...`.
 std::string functionNames();
 
 } // namespace heddle::nn

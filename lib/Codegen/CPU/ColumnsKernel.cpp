@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Kernels of the generator `columns`: sums over rows, as the gradients of
+// Kernels of the generator `columns`: sums over rows, such as the gradients of
 // biases and of norms' weights. Threads share the columns. One thread computes
 // each sum, in the order of the rows, so the result does not depend on the
 // number of threads.

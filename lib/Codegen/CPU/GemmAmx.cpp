@@ -5,9 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The AMX micro-kernel. It multiplies 32 rows of A by 32 columns of B: 2 x 2
-// tiles of sums, two tiles of A and two of B. One step takes 32 values of K. B
-// is packed as for the dot product instruction. A is packed step by step, 32
-// rows of 64 bytes each, or read in its own layout.
+// tiles of sums, two tiles of A and two of B. One step takes 32 values of K.
+// The packed layout of B is the one that the dot product instruction vdpbf16ps
+// needs. A is either packed or read in its own layout. Packed A has, for one
+// step after the other, 32 rows of 64 bytes.
 //
 //===----------------------------------------------------------------------===//
 

@@ -112,7 +112,8 @@ private:
   mlir::Value firstOuter(const GemmOperand &operand, mlir::Value index);
   mlir::Value words(mlir::Value kLength);
 
-  // GemmFewRows.cpp: few rows of A, with B in its own layout.
+  // GemmFewRows.cpp: products with few rows of A, which read B in its own
+  // layout.
   void emitFewRows(Range panels);
   void copyRowsOfA(mlir::Value to);
   void emitPanels(mlir::Value panel, int64_t count, MicroPanel panelA);

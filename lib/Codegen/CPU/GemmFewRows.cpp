@@ -50,7 +50,8 @@ void GemmEmitter::emitFewRows(Range panels) {
              [&] { emitPanels(b.constant(whole), 1, panelA); });
 }
 
-/// Copies rows of A, stored along K, as words, with zeros after the end of K.
+/// Copies the rows of A to scratch memory as 32-bit words along K, and fills
+/// the last words with zeros after the end of K.
 void GemmEmitter::copyRowsOfA(Value to) {
   int64_t step = blocking.lanes * blocking.perWord();
   int64_t whole = spec.k / step * step;

@@ -81,8 +81,8 @@ void GemmEmitter::emitMicroKernel(int64_t rows, MicroPanel panelA,
     b.store(sum, b.advance(tile, vectorType, static_cast<int64_t>(i)), 64);
 }
 
-/// Multiplies word `word` along K of the rows of A by that of the columns of B,
-/// and adds the products to `sums`.
+/// Multiplies one word of every row of A by one word of every column of B, both
+/// at index `word` along K, and adds the products to `sums`.
 LoopBuilder::Values GemmEmitter::multiplyStep(Value word, MicroPanel panelA,
                                               MicroPanel panelB,
                                               ValueRange sums) {

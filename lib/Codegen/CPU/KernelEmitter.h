@@ -63,8 +63,9 @@ struct KernelEmitter {
   /// Emits a loop over `extent` columns in steps of one vector, unrolled
   /// `copies` times. Each copy of the body carries its own values, which start
   /// as `init`. Returns the values carried by all copies, those of copy 0
-  /// first. The last, partial vector is computed in copy 0 under a mask; its
-  /// carried values do not change in lanes outside of the mask.
+  /// first. If `extent` is no multiple of the vector, copy 0 computes the last
+  /// vector under a mask, and the values that copy 0 carries do not change in
+  /// lanes outside of the mask.
   llvm::SmallVector<mlir::Value> forColumns(int64_t extent, unsigned copies,
                                             mlir::ValueRange init,
                                             ColumnBody body);
@@ -86,9 +87,10 @@ private:
 using RowEmitter =
     std::function<void(mlir::Value row, llvm::ArrayRef<mlir::Value> to)>;
 
-/// An emitter for rows of `tensors`, values of the kernel's body that are
-/// computed row by row. The results equal those of the generator `rows` bit for
-/// bit. Reports an error if a tensor is not computed row by row.
+/// Returns a function that emits the computation of one row of each of
+/// `tensors`, values of the kernel's body. The results equal those of the
+/// generator `rows` bit for bit. Reports an error if a tensor is not computed
+/// row by row.
 mlir::FailureOr<RowEmitter> rowEmitterOf(KernelEmitter &k,
                                          mlir::ValueRange tensors);
 

@@ -81,9 +81,9 @@ static Value constantOf(ImplicitLocOpBuilder &b, Type type, int64_t value) {
   return b.create<arith::ConstantOp>(attribute);
 }
 
-/// Widens bf16 to f32 with integer operations. LLVM would move an absolute
-/// value of the result before the `fpext`, to bf16 vectors, which it handles
-/// element by element.
+/// Widens bf16 to f32 with integer operations. The operation `fpext` would be
+/// slow: LLVM moves an absolute value from its result to its bf16 operand, and
+/// handles bf16 vectors element by element.
 struct WidenWithIntegers : OpRewritePattern<arith::ExtFOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -106,9 +106,9 @@ struct WidenWithIntegers : OpRewritePattern<arith::ExtFOp> {
 };
 
 /// Rounds f32 to bf16 with integer operations, to nearest, ties to even. A NaN
-/// keeps its upper half and becomes quiet, as with vcvtneps2bf16. The upstream
-/// expansion uses a constant for NaN instead; LLVM then selects bf16 values,
-/// which it does element by element.
+/// keeps its upper half and becomes quiet, as with vcvtneps2bf16. MLIR's own
+/// expansion selects a constant for NaN instead. This pattern avoids that,
+/// because LLVM selects bf16 values element by element.
 struct RoundWithIntegers : OpRewritePattern<arith::TruncFOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -174,8 +174,9 @@ void registerCpuCodegen(DialectRegistry &registry) {
 
 LogicalResult lowerToLLVM(ModuleOp module, const CpuTarget &target) {
   PassManager pm(module.getContext());
-  // To save time, verify only the result: all these passes are upstream's,
-  // except for two simple ones.
+  // To save time, verify only the result of the last pass. All but two simple
+  // ones of these passes are MLIR's own, so an invalid result in between is
+  // unlikely.
   pm.enableVerifier(false);
   pm.addNestedPass<func::FuncOp>(std::make_unique<ApproximateMathPass>());
   // Lower subviews to arithmetic on the base pointer, and the affine maps that

@@ -258,9 +258,9 @@ void PackedFusion::emitStage(const HeadStage &stage, Value first, Value count,
   ev.unbind(stage.input);
 }
 
-/// Emits a stage whose elements depend on other columns of the head, as a
-/// rotary embedding. It reads a copy of the row, because it may compute in
-/// place.
+/// Emits a stage whose elements depend on other columns of the head, such as a
+/// rotary embedding. The stage may compute in place, so the emitted code first
+/// copies the row and reads the copy.
 void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
                                Value begin, Value end) {
   TensorEvaluator &ev = k.evaluator;

@@ -329,10 +329,10 @@ void PackedGemmAmx::addBlocks(Value group, Value begin, Value end) {
   addIntegers(lastOf(group, b.add(first, before(end))));
 }
 
-/// Adds the products of block `block` of a group. `begin` is the first block of
-/// the caller's loop over blocks, or the first group of its loop over groups
-/// that have one block each. The code needs it because no sums of an earlier
-/// block are pending in the first iteration.
+/// Adds the products of block `block` of a group. The caller loops over blocks
+/// or, if each group has only one block, over groups; `begin` is where this
+/// loop begins. In its first iteration there are no sums of an earlier block to
+/// scale and add, so the code compares with `begin`.
 void PackedGemmAmx::addBlock(Value group, Value block, Value begin,
                              int64_t length) {
   const IntegerActivations::Layout &blocks = activations.layout;

@@ -152,8 +152,8 @@ private:
   int64_t columnsTogether(int64_t rowTiles) const;
   mlir::Value before(mlir::Value index) { return b.sub(index, b.constant(1)); }
   int64_t digits() const { return layout.digits; }
-  /// The address of the tiles of A that are multiplied together: those of row
-  /// tile `tile` and tile `step` along K.
+  /// The address of the tiles of A that are multiplied together: the row tiles
+  /// from `tile` on, at step `step` along K.
   mlir::Value rowsAt(mlir::Value tile, mlir::Value step);
   /// The address of the entry for block `block` and row `local` in a table of
   /// 32-bit values, such as scales. `offset` is the table's offset in scratch

@@ -68,10 +68,10 @@ void PackedGemmAmx::addIntegers(const PendingSums &pending, int64_t part,
   }
 }
 
-/// Adds the pending sums of row `inTile` of a row tile. If a group has one
-/// block only, `scales` are the weight's scales for the columns; otherwise
-/// `scales` is empty, because scales are applied to the sums of the whole
-/// group.
+/// Scales and adds the pending sums of row `inTile` of a row tile. If a group
+/// has one block only, `scales` are the weight's scales for the columns;
+/// otherwise `scales` is empty, because scales are applied to the sums of the
+/// whole group.
 void PackedGemmAmx::addRow(const PendingSums &pending,
                            ArrayRef<PackedSums::Scale> scales, int64_t rowTile,
                            Value inTile) {

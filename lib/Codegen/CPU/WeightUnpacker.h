@@ -30,7 +30,9 @@ public:
   static bool usesIntegers(const PackedGemmSpec &spec, const CpuTarget &target);
 
   /// With `inDigits`, an integer activation of 16 bits is split into two digits
-  /// of 8 bits. That needs two sums, but half as many factors.
+  /// of 8 bits. Products with digits need two sums for each element, but
+  /// factors hold twice as many codes, so there are half as many factors to
+  /// unpack.
   WeightUnpacker(LoopBuilder &builder, const PackedGemmSpec &spec,
                  const CpuTarget &target, bool inDigits);
 
@@ -63,9 +65,9 @@ public:
   /// The width, in bits, of a digit in a row and of a code in a factor.
   int64_t elementBits;
   /// The width, in bits, of the largest integer to which a block of activations
-  /// is rounded. It is limited by two sums: that of 256 products with int8
-  /// codes must fit in 32 bits and, without VNNI, that of two products of a
-  /// digit and an int8 code in 16 bits.
+  /// is rounded. Two sums limit it. The sum of 256 products with int8 codes
+  /// must fit in 32 bits. Without VNNI, the sum of two products of a digit and
+  /// an int8 code must fit in 16 bits.
   int64_t activationBits;
   int64_t digitBits; ///< An activation is high * 2^digitBits + low digit.
   bool dot;          ///< A factor holds pairs of bf16.

@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lowers attention and its gradient to linalg with all scores as a tensor
-// [B, heads, queries, keys]. That is slow: generators use their own algorithms,
-// and `BINARY check` compares these with this plain form.
+// Lowers attention and its gradient to linalg with all scores as a tensor [B,
+// heads, queries, keys]. This plain form is slow. Code generators have their
+// own algorithms for attention, and `BINARY check` compares their results with
+// those of the plain form.
 //
 //===----------------------------------------------------------------------===//
 

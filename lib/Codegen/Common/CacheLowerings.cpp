@@ -4,11 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lowers the operations on the paged cache to linalg: attention with all scores
-// as a tensor [R, T, parts, heads, positions of a part], and writes by
-// searching for each position of the cache the token that writes it. That is
-// slow: generators use their own algorithms, and `BINARY check` compares these
-// with this plain form.
+// Lowers the operations on the paged cache to linalg. Attention has all scores
+// as a tensor [R, T, parts, heads, positions of a part]. A write to the cache
+// searches, for each position of the cache, the token that writes it. This
+// plain form is slow. Code generators have their own algorithms, and `BINARY
+// check` compares their results with those of the plain form.
 //
 //===----------------------------------------------------------------------===//
 
