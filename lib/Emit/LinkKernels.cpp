@@ -24,7 +24,8 @@ LLD_HAS_DRIVER(elf)
 namespace heddle::emit {
 
 namespace {
-/// A file descriptor of this process. The linker opens it under /proc/self/fd.
+/// A file descriptor of this process, which is closed with the object. The
+/// linker opens the file by its name under /proc/self/fd.
 class Descriptor {
 public:
   explicit Descriptor(int number) : number(number) {}
@@ -54,7 +55,8 @@ Expected<Descriptor> inMemory(ArrayRef<std::string> objects) {
     names.push_back(std::to_string(index) + ".o");
   std::vector<NewArchiveMember> members;
   for (auto [object, name] : zip(objects, names)) {
-    // The linker would end this process if a member were no object file.
+    // An archive member that is no object file is refused here, because the
+    // linker would end this process.
     if (identify_magic(object) != file_magic::elf_relocatable)
       return createStringError(inconvertibleErrorCode(),
                                name + " is no relocatable object");
@@ -103,8 +105,8 @@ Expected<std::string> linkKernels(ArrayRef<std::string> objects) {
   Descriptor from(ends[0]), to(ends[1]);
   std::string image, inputName = input->name(), outputName = to.name();
   std::thread reader([&] { image = readAll(from.get()); });
-  // -Bsymbolic binds calls between kernels directly. No option lets the linker
-  // read files other than the archive.
+  // -Bsymbolic binds calls between kernels directly. No further option is
+  // given, so that the linker reads no file but the archive.
   const char *arguments[] = {
       "ld.lld",           "-shared",         "-Bsymbolic",
       "--strip-all",      "--build-id=none", "-o",

@@ -119,8 +119,9 @@ private:
       plan.specialTokens = special.asArrayRef().vec();
   }
 
-  /// The longest window of cached attention: the most positions that a token
-  /// attends to. 0 when some attention has no window.
+  /// The longest window of the attention that reads the cache: the largest
+  /// number of positions to which a token attends. 0 if some of this attention
+  /// has no window.
   int64_t windowOfCache() {
     int64_t window = 0;
     bool seesAll = false;
@@ -261,7 +262,8 @@ private:
       plan::Kernel kernel = kernelFrom(op);
       kernel.text = text->second;
       kernel.onHost = onHost;
-      // Stages may use one name for different code: add a number to the names.
+      // Kernels of different stages may have the same name and different code.
+      // A number is then added to the name.
       if (int64_t others = names[kernel.name]++)
         kernel.name += "." + std::to_string(others);
       parts.plan.kernels.push_back(std::move(kernel));
@@ -369,8 +371,8 @@ private:
                                cast<IntegerAttr>(owner.getValue()).getInt()});
   }
 
-  /// Checks that the runtime can fill an input with this port, or read an
-  /// output.
+  /// Checks that the runtime can fill an input that has this port, or can read
+  /// an output that has it.
   static LogicalResult verifyPort(planir::SequenceOp sequence,
                                   planir::BufferOp buffer) {
     nn::PortAttr port = buffer.getPort();

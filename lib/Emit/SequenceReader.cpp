@@ -15,8 +15,8 @@ using namespace heddle;
 using namespace heddle::emit;
 
 void SequenceReader::read() {
-  // Number the functions first, because loop bodies are appended as further
-  // sequences after them.
+  // The sequences of functions get the first indices. The bodies of loops are
+  // appended as further sequences.
   for (auto op : program.getOps<planir::SequenceOp>()) {
     indices[op.getSymName()] = plan.sequences.size();
     plan::Sequence sequence;
@@ -155,7 +155,7 @@ int64_t SequenceReader::readBody(Block &block, const plan::Sequence &outer,
   return plan.sequences.size() - 1;
 }
 
-/// Passes the arguments of the outer sequence on.
+/// Gives `to` the arguments of the outer sequence, in the same order.
 static void passArguments(const plan::Sequence &outer,
                           plan::command::Operands &to) {
   for (int64_t index = 0; index < outer.numArgs; ++index) {
@@ -203,8 +203,7 @@ void SequenceReader::addOperands(ValueRange operands,
   }
 }
 
-/// The index of an argument among the buffers, or among the scalars, whichever
-/// it is.
+/// The index of an argument. Buffers and scalars are counted separately.
 static int64_t numberOf(BlockArgument argument) {
   bool scalar = argument.getType().isIndex();
   int64_t number = 0;

@@ -39,8 +39,9 @@ public:
   plan::Ref refOf(mlir::Value buffer);
   /// Counts the launches of each kernel in a training step.
   void countCalls();
-  /// The model FLOPs of one run of the program: those of products and attention
-  /// in the forward pass, times three for training.
+  /// The model FLOPs of one run of the program. They are the FLOPs of matrix
+  /// products and attention in the forward pass, multiplied by three for
+  /// training.
   double modelFlops(const plan::Program &program);
 
 private:

@@ -53,8 +53,9 @@ struct AttentionShape {
   int64_t window;                  ///< 0: all keys up to the query.
   llvm::ArrayRef<int64_t> lengths; ///< Lengths of rows; empty: all are full.
   HeadView q, k, v;
-  /// The length of the whole sequence, and the positions of this shard's first
-  /// query and key in it.
+  /// The number of tokens of the whole sequence, of which this tensor may be a
+  /// shard. The positions in the whole sequence of the shard's first query and
+  /// first key.
   int64_t wholeLength, firstQuery = 0, firstKey = 0;
   /// Dropout's mask over [B, heads, T, T], where T is the length of the whole
   /// sequence; nullopt without dropout.
@@ -62,15 +63,15 @@ struct AttentionShape {
 
   AttentionShape(nn::AttentionOpInterface op, const Inputs &in);
 
-  /// The end (exclusive) of the keys that a query sees, as an index in this
-  /// shard.
+  /// The end (exclusive) of the keys to which a query attends, as an index in
+  /// this shard.
   int64_t visible(int64_t b, int64_t query) const {
     int64_t end = lengths.empty() ? wholeLength : lengths[b];
     if (causal)
       end = std::min(end, firstQuery + query + 1);
     return std::clamp<int64_t>(end - firstKey, 0, length);
   }
-  /// The first key that a query sees.
+  /// The index of the first key to which a query attends.
   int64_t firstVisible(int64_t query) const {
     return window ? std::max<int64_t>(
                         firstQuery + query - window + 1 - firstKey, 0)

@@ -18,8 +18,8 @@ namespace heddle::eval {
 
 namespace {
 
-/// The shapes that the operations on a cache have in common, and the indices of
-/// elements of their tensors.
+/// The shapes that all operations on a cache have, and functions that compute
+/// the indices of elements in their tensors.
 struct CacheView {
   template <typename OpT>
   CacheView(OpT op, const Inputs &in)
@@ -42,13 +42,14 @@ struct CacheView {
   bool isThere(int64_t row, int64_t token) const {
     return token < lengths[row];
   }
-  /// The vector q, k or v (`which` is 0, 1 or 2) of a token and head.
+  /// The vector of a token and head in q, k or v (`which` is 0, 1 or 2).
   const double *head(int64_t which, int64_t row, int64_t token,
                      int64_t head) const {
     return qkv[which] + (row * tokens + token) * strides[which] + head * dims;
   }
-  /// The index of feature `d` of the key at a position, in the tensor of keys.
-  /// `value` returns the index of a value's feature in the tensor of values.
+  /// The index of feature `d` of the key of a position and head, in the tensor
+  /// of all keys. `value` returns the same for the value, in the tensor of all
+  /// values.
   int64_t key(int64_t row, int64_t position, int64_t head, int64_t d) const {
     return (begin(row, position, head) + d) * pageTokens +
            position % pageTokens;
@@ -60,8 +61,8 @@ struct CacheView {
            d;
   }
 
-  /// The index of the scale of the key (`which` is 0) or value (1) at a
-  /// position.
+  /// The index of a scale in the tensor of scales: of the key (`which` is 0) or
+  /// the value (`which` is 1) of a position and head.
   int64_t scale(int64_t row, int64_t position, int64_t head,
                 int64_t which) const {
     return (begin(row, position, head) / dims * 2 + which) * pageTokens +
@@ -80,9 +81,9 @@ private:
   }
 };
 
-/// Quantizes the vector of a token's head to codes and writes these. Returns
-/// their scale, which is rounded to `kind`. `place` maps a feature to the index
-/// of its code.
+/// Quantizes the vector `head` of a token and writes the codes to `codes`.
+/// Returns the scale of the codes, rounded to `kind`. `place` maps the index of
+/// a feature to the index of the feature's code.
 double writeCodes(const double *head, int64_t dims, ElementKind kind,
                   llvm::MutableArrayRef<int64_t> codes,
                   llvm::function_ref<int64_t(int64_t)> place) {
@@ -150,14 +151,14 @@ LogicalResult evalCacheWrite(nn::CacheWriteOp op, const Inputs &in,
   return success();
 }
 
-/// A query and the keys that it sees.
+/// A query, and the range of keys to which it attends.
 struct Query {
   int64_t row, token, head;
   int64_t first, count; ///< The keys [first, count).
 };
 
-/// Calls `body` with each query whose token exists, and with the query's index
-/// among all queries.
+/// Calls `body` with each query of a token that exists (rows may be padded),
+/// and with the index of the query among all queries.
 void forQueries(const CacheView &view, nn::MaskAttr mask,
                 llvm::function_ref<void(const Query &, int64_t)> body) {
   int64_t number = 0, window = mask.getWindow();

@@ -26,7 +26,8 @@ using namespace mlir;
 
 namespace heddle::eval {
 
-/// The exit status of H0371, the code of errors of the interpreter.
+/// The exit status of `heddle eval` if the interpreter reports H0371: the
+/// module cannot be executed.
 static constexpr int cannotBeExecuted = 3;
 
 static int report(const Diagnostic &error) {
@@ -68,8 +69,9 @@ static bool readInputs(const std::string &path, TensorMap &inputs,
   return true;
 }
 
-/// Reports an error and returns false if an input tensor is not an input of any
-/// program. Programs that do not exist are reported later, when they are run.
+/// Checks that each input tensor is an input of some program; otherwise reports
+/// an error and returns false. A program that does not exist is reported only
+/// when it is to run.
 static bool requireTaken(const EvalOptions &options,
                          const std::vector<ProgramName> &programs,
                          const Interpreter &interpreter, const TensorMap &given,
@@ -93,8 +95,7 @@ static bool requireTaken(const EvalOptions &options,
   return true;
 }
 
-/// The name of a port that has a role but no name of its own: the name of the
-/// role.
+/// The name of a port without a name of its own: the name of the port's role.
 static std::string keyOf(nn::PortRole role) {
   return stringifyPortRole(role).str();
 }
@@ -184,8 +185,8 @@ static bool writeOutputs(const EvalOptions &options,
 // The verb
 //===----------------------------------------------------------------------===//
 
-/// Names the first result that is not finite, such as "loss of step 2"; "" if
-/// all are.
+/// Describes the first loss or norm that is not finite, such as "loss of step
+/// 2"; "" if all are finite.
 static std::string firstNonfinite(const TensorMap &history, int64_t steps) {
   for (int64_t step = 1; step <= steps; ++step)
     for (auto [role, name] :
@@ -216,7 +217,7 @@ static bool readPrograms(StringRef list, std::vector<ProgramName> &programs,
   return true;
 }
 
-/// Runs the steps. The results so far are written even after an error.
+/// Runs all steps. The results of the steps before an error are written, too.
 static int runSteps(ModuleOp module, const EvalOptions &options,
                     Interpreter &interpreter) {
   Diagnostic error;
@@ -237,7 +238,7 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
     size_t number = std::min<size_t>(step, programs.size()) - 1;
     if (failed(interpreter.run(programs[number], inputs, outputs)))
       return cannotBeExecuted;
-    // If no label counts, the step updates nothing.
+    // If no label counts, the step updates no parameters.
     auto weight = outputs.find(keyOf(nn::PortRole::LossWeight));
     if (weight == outputs.end() || weight->second.floats().front() != 0)
       ++updates;

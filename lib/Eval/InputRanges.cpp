@@ -100,7 +100,7 @@ private:
 
 } // namespace
 
-/// The label of tokens that do not count.
+/// The label of a token whose loss does not count.
 static constexpr int64_t noLabel = -100;
 
 bool checkRanges(ModuleOp module, const Interpreter &interpreter,

@@ -52,7 +52,8 @@ plan::Mesh Interpreter::meshOf(ModuleOp module) {
   mesh = dist::meshOf(strategyOf(sources[0]));
   if (isLocal)
     return mesh;
-  // Simulate one rank for each stage; it represents all ranks of the stage.
+  // One rank for each stage is simulated. Types are still those of whole
+  // tensors, so one rank can compute what all ranks of the stage compute.
   mesh = mesh.along(dist::AxisRole::Pipeline);
   for (plan::Mesh::Axis &axis : mesh.axes)
     if (axis.role == dist::AxisRole::Pipeline)

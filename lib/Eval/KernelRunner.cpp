@@ -77,8 +77,9 @@ private:
 };
 } // namespace
 
-/// Whether this process can call the kernels of a model or plan, apart from
-/// those that are `onHost`. If not, they are PTX, which the emulator executes.
+/// Whether this process can call the kernels of a model or plan. Kernels with
+/// `onHost` are not considered. Kernels that this process cannot call are PTX,
+/// which the emulator executes.
 static bool runInProcess(Operation *symbolTable) {
   auto strategy = symbolTable->getAttrOfType<dist::StrategyAttr>("strategy");
   return !strategy || factsOf(strategy.getValue().target).kernelsRunOnHost;

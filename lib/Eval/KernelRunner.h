@@ -42,14 +42,13 @@ public:
                                               int64_t threads);
   virtual ~KernelRunner() = default;
 
-  /// Calls the kernel. `scratch` is its scratch memory: `stride` bytes for each
-  /// of `scratchUsers` threads.
+  /// Calls a kernel. `scratch` is its scratch memory, which has `stride` bytes
+  /// for each of the `scratchUsers` threads.
   virtual mlir::LogicalResult launch(planir::KernelOp kernel,
                                      llvm::ArrayRef<void *> refs,
                                      llvm::ArrayRef<int64_t> scalars,
                                      char *scratch, int64_t stride) = 0;
-  /// Calls the kernel as the other `launch` does, with newly allocated scratch
-  /// memory.
+  /// Calls a kernel with scratch memory that is allocated for this call.
   mlir::LogicalResult launch(planir::KernelOp kernel,
                              llvm::ArrayRef<void *> refs,
                              llvm::ArrayRef<int64_t> scalars);

@@ -78,9 +78,10 @@ struct PackedWeight {
   int64_t groups, groupLength = 1;
 };
 
-/// Rounds a row of activations to int8 codes and multiplies them by their
-/// scales again. There is one scale for each block of a group. Scales are
-/// rounded to f32 first, because they decide which code is nearest.
+/// Rounds a row of activations to int8 codes, and multiplies the codes by their
+/// scales again. There is one scale for each block of a group. A scale is
+/// rounded to f32 before it is used, because it decides which code is nearest
+/// to a value.
 void roundRow(std::vector<double> &x, int64_t groups, int64_t block) {
   constexpr float most = 127, least = 0x1p-100F;
   auto inputs = static_cast<int64_t>(x.size()), length = inputs / groups;

@@ -31,7 +31,7 @@ double logSumExp(llvm::ArrayRef<double> scores) {
   return scores.empty() ? largest : largest + std::log(sum);
 }
 
-/// What this shard's logits contribute to the mean of all `vocab` logits.
+/// The summand of this shard in the mean of the logits of all `vocab` columns.
 double share(llvm::ArrayRef<double> scores, int64_t vocab) {
   return std::accumulate(scores.begin(), scores.end(), 0.0) / double(vocab);
 }

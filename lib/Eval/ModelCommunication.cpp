@@ -58,7 +58,7 @@ static Collective describe(Operation *op) {
         what.kind = CollectiveKind::AllToAll;
         int64_t split = exchange.getSplitDim(),
                 concat = exchange.getConcatDim();
-        // Only the last dimension, that of features, can have segments.
+        // Only the last dimension, which holds features, can have segments.
         int64_t last = cast<ShapedType>(in).getRank() - 1;
         what.layout =
             layoutOf(in, split, split == last ? segments : ArrayRef<int64_t>());
@@ -110,7 +110,8 @@ LogicalResult ModelInterpreter::runReshard(dist::ReshardOp reshard,
   return exchange(reshard, what, input, results);
 }
 
-/// The placeholder for a result before its wait: NaN, or zeros for integers.
+/// The value of a result until the wait for it: NaN, or zeros for integers. An
+/// operation that reads the result too early gets it.
 static Tensor unknown(Type type) {
   Tensor value(type);
   if (isFloat(value.kind()))
@@ -221,7 +222,8 @@ LogicalResult ModelInterpreter::runCommunication(Operation *op,
         writeState(store.getState(), whole, slot);
         return success();
       })
-      // Waits for stores do nothing, because stores are executed immediately.
+      // A wait for stores does nothing, because stores are executed
+      // immediately.
       .Case<dist::FlushOp, dist::CarryOp, dist::SettleOp>(
           [&](Operation *) { return success(); })
       .Case([&](dist::WaitOp wait) -> LogicalResult {

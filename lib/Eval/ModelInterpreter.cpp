@@ -52,8 +52,8 @@ static StateInfo describe(nn::StateOp op) {
   info.init = planir::initOf(op.getInitAttr());
   if (std::optional<nn::PackedAttr> packed = op.getPacked())
     info.packed.push_back(packed->toPlan());
-  // From the spmd phase on, a state has the type of its shard. Before, it has
-  // the type of the whole tensor.
+  // From the phase `spmd` on, the type of a state is the type of its shard.
+  // Before that it is the type of the whole tensor.
   if (op.getWhole() && op.getStorage()) {
     info.placement = placementOf(cast<ShapedType>(*op.getWhole()),
                                  *op.getStorage(), op.getSegmentsAttr());
@@ -75,8 +75,8 @@ ModelInterpreter::ModelInterpreter(nn::ModelOp model, const Rank &rank,
       placeShards(bucket);
 }
 
-/// Sets the placement of a bucket's members on ranks. A rank has a range of the
-/// flat bucket, so that a member by itself has no shard.
+/// Sets how the members of a bucket are placed on ranks. A rank holds a range
+/// of the flat bucket, so a member does not have a shard of its own.
 void ModelInterpreter::placeShards(nn::BucketOp bucket) {
   stateValues[bucket.getSymName()] = Tensor(bucket.getType());
   std::vector<std::string> axes =

@@ -20,9 +20,9 @@
 
 namespace heddle::eval {
 
-/// Interprets an `nn.model`, from the import to the kernels phase. A launch
-/// interprets the kernel's body; from the kernels phase on it calls the
-/// compiled kernel.
+/// Interprets an `nn.model`, from the import to the phase `kernels`. A launch
+/// interprets the body of the kernel. When the kernel is compiled, the launch
+/// calls the compiled code instead.
 class ModelInterpreter : public RankInterpreter {
 public:
   /// `kernels` may be null if the model has no compiled kernels.
@@ -44,8 +44,8 @@ private:
   using Tensors = llvm::SmallVector<Tensor>;
   using Environment = llvm::DenseMap<mlir::Value, Tensor>;
 
-  /// A step program. Before the train phase it is the function that will become
-  /// one.
+  /// A step program. Before the phase `train` it is a function from which the
+  /// step is built later.
   struct Program {
     mlir::FunctionOpInterface function;
     mlir::ArrayAttr inputs, outputs;
@@ -84,7 +84,7 @@ private:
                                  Tensors &results);
   mlir::LogicalResult runCollective(mlir::Operation *op, const Tensor &input,
                                     Tensors &results);
-  /// Executes a collective from start to end.
+  /// Starts a collective and waits for it.
   mlir::LogicalResult exchange(mlir::Operation *op, const Collective &what,
                                const Tensor &input, Tensors &results);
   mlir::LogicalResult runSlice(dist::SliceOp slice, const Tensor &input,

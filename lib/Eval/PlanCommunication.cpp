@@ -35,7 +35,8 @@ static Collective describe(planir::CollectiveOp op) {
 
 LogicalResult PlanInterpreter::runCollective(planir::CollectiveOp collective,
                                              Environment &values) {
-  // Read the source now: the plan must not change it until the wait.
+  // The source is read when the collective starts, because the plan must not
+  // change it until the wait.
   Tensor input = readMemory(collective.getSource().getType(),
                             values.lookup(collective.getSource()).address);
   FailureOr<int64_t> ticket =
@@ -77,8 +78,8 @@ LogicalResult PlanInterpreter::runCommunication(Operation *op,
         return runCollective(collective, values);
       })
       .Case([&](planir::SendOp send) {
-        // Read the buffer only when the message is received: until then the
-        // plan must not change it.
+        // The buffer is read only when the message is received. A plan that
+        // changes the buffer too early then gives a wrong result.
         Type type = send.getBuffer().getType();
         const char *memory = values.lookup(send.getBuffer()).address;
         rank.send(send, send.getAxis(), send.getDelta(), send.getChannel(),

@@ -22,9 +22,9 @@
 
 namespace heddle::eval {
 
-/// Interprets a `plan.program`, from the memory phase on. It knows buffers,
-/// offsets and kernels, but not the IR before them, so that a wrong plan gives
-/// wrong results.
+/// Interprets a `plan.program`, from the phase `memory` on. It uses only
+/// buffers, offsets and kernels, and no information of earlier phases. So a
+/// wrong plan gives wrong results.
 class PlanInterpreter : public RankInterpreter {
 public:
   /// `kernels` may be null if the plan has no compiled kernels.
@@ -58,8 +58,8 @@ private:
                   std::shared_ptr<KernelRunner> kernels);
   bool mapStates();
   bool mapMemory();
-  /// The type and address of a state. It has memory of its own, or is a part of
-  /// a flat tensor.
+  /// The type and address of a state. The state has memory of its own, or lies
+  /// in a flat tensor.
   std::pair<mlir::Type, char *> stateMemory(llvm::StringRef name) const;
   planir::SequenceOp findProgram(const ProgramName &name);
 
@@ -102,8 +102,8 @@ private:
            state.getOffset();
   }
 
-  /// Executes the work, or queues it for `finishDeferred`, depending on the
-  /// stream.
+  /// Executes `work`, or queues it for `finishDeferred` if `stream` is `copy`
+  /// or `host`.
   mlir::LogicalResult runOn(planir::Stream stream, std::function<void()> work);
   /// Executes queued work of the streams `copy` and `host`, until `count`
   /// pieces of work have been executed since the program began.

@@ -39,8 +39,8 @@ std::optional<Tensor> partOfInput(const Tensor &value,
   return value.reshaped({parts, wanted}).slice(part, 1).reshaped(shape);
 }
 
-/// The entry for a port in a program's attribute `ports`; null if the port is
-/// not split over ranks.
+/// The entry of a port in the attribute `ports` of a program; null if ranks do
+/// not split the port's tensor.
 static DictionaryAttr splitOf(DictionaryAttr ports, llvm::StringRef name) {
   return ports ? ports.getAs<DictionaryAttr>(name) : DictionaryAttr();
 }

@@ -33,45 +33,48 @@ std::optional<Tensor> partOfInput(const Tensor &value,
 mlir::ShapedType wholeType(mlir::DictionaryAttr ports, llvm::StringRef name,
                            mlir::ShapedType type);
 
-/// The number of runs into which the batch of `inputs` must be split for a port
-/// of type `type`. Returns nullopt if the port does not belong to the batch, or
-/// is not in `inputs`.
+/// The number of runs into which the batch in `inputs` must be split, because
+/// the port takes only a part of it in one run. Returns nullopt if the port
+/// does not belong to the batch, or is not in `inputs`.
 std::optional<int64_t> partsOf(nn::PortAttr port, mlir::Type type,
                                mlir::DictionaryAttr ports,
                                const TensorMap &inputs);
 
-/// How the parts of a tensor of type `whole` are placed in it: by the sharding,
-/// and by the segments of the last dimension if there are any.
+/// How the parts of the ranks are placed in a tensor of type `whole`: according
+/// to the sharding, and to the segments of the last dimension if there are any.
 plan::Placement placementOf(mlir::ShapedType whole,
                             dist::TensorShardingAttr sharding,
                             mlir::DenseI64ArrayAttr segments);
 
-/// The part of the input `name` that this rank gets in this run. Reports an
-/// error at `at` if the input's shape does not fit.
+/// The part of the input `name` that the rank `rank` gets in the run `batch`.
+/// Reports an error at `at` if the input has a shape that does not fit.
 mlir::FailureOr<Tensor> inputOf(mlir::Operation *at, llvm::StringRef name,
                                 mlir::ShapedType type,
                                 mlir::DictionaryAttr ports,
                                 const TensorMap &inputs,
                                 const BatchSlice &batch, const Rank &rank);
 
-/// Adds the output of one run: scalars are summed, other outputs concatenated.
+/// Adds an output of one run to the outputs of earlier runs: scalars are added
+/// up, other outputs are concatenated.
 void addOutput(const std::string &name, const Tensor &value,
                TensorMap &outputs);
 
-/// The value of an output.
+/// An output of a program: its port and its value.
 struct PortValue {
   nn::PortAttr port;
   Tensor value;
 };
 
-/// Adds the outputs of the run on part `batch.part` as `addOutput` does. The
-/// loss becomes the mean over all parts, weighted with their `loss_weight`.
+/// Adds the outputs of a run to the outputs of earlier runs as `addOutput`
+/// does, except for the loss. The loss becomes the mean over all parts of the
+/// batch, weighted with the `loss_weight` of each part.
 void addOutputs(llvm::ArrayRef<PortValue> given, const BatchSlice &batch,
                 TensorMap &outputs);
 
-/// Writes a rank's part of the output `name` to the whole tensor in `outputs`,
-/// according to the program's attribute `ports`. Returns false if the output is
-/// not split over ranks. Reports an error at `at` if its shape does not fit.
+/// Writes a rank's part of the output `name` into the whole tensor in
+/// `outputs`, according to the program's attribute `ports`. Returns false if
+/// ranks do not split the output. Reports an error at `at` if the part has a
+/// shape that does not fit.
 mlir::FailureOr<bool> addPart(mlir::Operation *at, const std::string &name,
                               const Tensor &part, mlir::DictionaryAttr ports,
                               const plan::Mesh &mesh, int64_t rank,

@@ -15,8 +15,8 @@ using namespace llvm;
 
 namespace heddle::eval {
 
-/// Makes an allocation of simulated device memory for each buffer. Buffers that
-/// overlap share one.
+/// Creates the simulated device memory, with an allocation for each buffer.
+/// Buffers that overlap are in one allocation.
 static emulator::GlobalMemory
 memoryOf(std::vector<std::pair<char *, int64_t>> buffers) {
   llvm::sort(buffers);
@@ -37,7 +37,8 @@ memoryOf(std::vector<std::pair<char *, int64_t>> buffers) {
 
 std::string PtxKernel::run(ArrayRef<void *> refs, ArrayRef<int64_t> scalars,
                            char *scratch, emulator::Counters *counters) const {
-  // Scratch memory starts as NaN, so that reads of unwritten bytes show.
+  // Scratch memory is filled with NaN, so that a kernel which reads bytes that
+  // it has not written gives a wrong result.
   std::vector<uint64_t> own;
   if (!scratch)
     own.assign(divideCeil(scratchBytes, sizeof(uint64_t)), ~uint64_t(0));

@@ -27,8 +27,8 @@ public:
                              int64_t stride) override;
 
 private:
-  /// KernelRunner allocates the scratch memory of one user, since a launch on a
-  /// GPU gets it as a whole.
+  /// On a GPU the running launch gets all scratch memory. Therefore
+  /// KernelRunner allocates it for a single user.
   PtxRunner() : KernelRunner(/*users=*/1) {}
 
   llvm::StringMap<PtxKernel> kernels; ///< By the name of the plan.kernel.

@@ -17,8 +17,8 @@
 
 namespace heddle::eval {
 
-/// A scalar function as a list of instructions. Its values are numbered,
-/// beginning with the arguments.
+/// A scalar function as a list of instructions. Its values are numbered in
+/// order, and the first numbers are the arguments.
 class ScalarProgram {
 public:
   explicit ScalarProgram(mlir::Block &body)

@@ -17,8 +17,8 @@ using namespace mlir;
 
 namespace heddle::eval {
 
-/// Describes an operation for messages, including attributes that distinguish
-/// it from others of its kind.
+/// Describes an operation for error messages, with the attributes that
+/// distinguish it from other operations of its kind.
 static std::string describe(Operation *op) {
   std::string text = "'" + op->getName().getStringRef().str() + "'";
   for (const char *key : {"channel", "reason"})

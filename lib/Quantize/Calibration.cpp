@@ -23,7 +23,7 @@ using rt::LoadedProgram;
 static rt::JobOptions optionsFor(const std::string &binary) {
   rt::JobOptions options;
   options.binary = binary;
-  // Write no cache of packed weights: nothing would use it again.
+  // No cache of packed weights is written, because no other run would use it.
   options.weightCache = "none";
   return options;
 }
@@ -49,8 +49,8 @@ const LoadedProgram *Calibration::find(const std::string &name) {
   return nullptr;
 }
 
-/// Fills the program's inputs: hidden states, and the inputs that it reads from
-/// the batch.
+/// Fills the program's inputs for run `run`: the hidden states, and inputs of
+/// the batch such as positions.
 void Calibration::fillInputs(const LoadedProgram &program, int64_t run) {
   rt::Session &session = job.session();
   if (const rt::Value *port = program.input(PortRole::Hidden)) {

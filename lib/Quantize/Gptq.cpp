@@ -190,8 +190,9 @@ private:
 
   Gptq &of;
   const int64_t first, width, inputs, length;
-  /// The weights of the tile, with inputs in the order of rounding and with the
-  /// corrections for all errors so far.
+  /// The weights of the tile. The inputs are in the order of rounding.
+  /// Corrections for the errors of all inputs that were rounded so far are
+  /// included.
   std::vector<double> values;
 };
 

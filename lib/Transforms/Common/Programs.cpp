@@ -59,7 +59,8 @@ LogicalResult heddle::verifyPorts(nn::StepOp step, StringRef code) {
   return success();
 }
 
-// The verifier of the plan's text checks that no port occurs twice.
+// No port may occur twice, but this is already checked by the verifier of the
+// plan's text.
 LogicalResult heddle::verifyPorts(planir::SequenceOp sequence, StringRef code) {
   for (auto buffer : sequence.getBody().getOps<planir::BufferOp>())
     if (nn::PortAttr port = buffer.getPort())

@@ -28,9 +28,9 @@ static int64_t rankOf(Value value) {
 // One operation
 //===----------------------------------------------------------------------===//
 
-/// The split by tokens of a collective or a join of losses that exchanges one
-/// number per token between the ranks that split the vocabulary. Returns
-/// nullopt for any other operation.
+/// Some operations exchange one number per token between the ranks that split
+/// the vocabulary: collectives, and the join of losses. Returns how such an
+/// operation is split by tokens, or nullopt for any other operation.
 static std::optional<TokenSplit> splitOfExchange(Operation *op, int64_t rows) {
   auto first = [](Value value) {
     return rankOf(value) == 2
@@ -105,9 +105,10 @@ std::optional<TokenSplit> TokenRegion::splitOf(Operation *op) const {
 
 namespace {
 
-/// Adds the operations that read the results of `op`, directly or through
-/// others, up to and including the next products. Returns whether all of them
-/// compute each token independently.
+/// Adds to the region the operations that read the results of `op`, directly or
+/// through other operations. It ends with the next matrix products, which are
+/// added, too. Returns whether all added operations compute each token
+/// independently.
 bool grow(TokenRegion &region, Operation *op) {
   std::optional<TokenSplit> made = region.splitOf(op);
   if (!made)
@@ -128,9 +129,9 @@ bool grow(TokenRegion &region, Operation *op) {
   return true;
 }
 
-/// The region that begins with `product`. Returns nullopt if the operation is
-/// not a product, or if operations up to the next products do not compute each
-/// token independently.
+/// The region of operations that begins with the matrix product `product` and
+/// ends with the next ones. Returns nullopt if `product` is no matrix product,
+/// or if some operation in between does not compute each token independently.
 std::optional<TokenRegion> regionFrom(Operation *product) {
   if (!isProduct(product) || product->getNumResults() != 1 ||
       rankOf(product->getResult(0)) < 3)
@@ -145,9 +146,9 @@ std::optional<TokenRegion> regionFrom(Operation *product) {
   return region;
 }
 
-/// Adds the operations that lie on a path between two operations of the region,
-/// and sorts all by their order in the block. Returns whether there were none
-/// to add.
+/// Adds the operations on paths from one operation of the region to another,
+/// and sorts the region by the order in the block. Returns true if nothing had
+/// to be added.
 bool close(TokenRegion &region, Block &block) {
   DenseSet<Operation *> after, before;
   for (Operation &op : block)

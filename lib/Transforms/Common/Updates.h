@@ -75,15 +75,16 @@ inline llvm::SmallVector<int64_t> offsetsOf(mlir::TypeRange members) {
   return offsets;
 }
 
-/// The values that an update reads and writes. `op` is the nn.update, or the
-/// launch of a kernel that contains one.
+/// The values that an update of the optimizer reads and writes. `op` is the
+/// nn.update itself, or the launch of a kernel that contains an nn.update.
 struct Update {
   mlir::Operation *op = nullptr;
-  /// Operands; null if the value is computed inside the kernel.
+  /// Operands of the update. An operand is null if it is computed inside of the
+  /// kernel.
   mlir::Value parameter, gradient;
   llvm::SmallVector<mlir::Value> states;
-  /// Results; null if the update does not compute the value or does not return
-  /// it.
+  /// Results of the update. A result is null if the update does not compute it,
+  /// or if the kernel does not return it.
   mlir::Value newParameter, copy;
   llvm::SmallVector<mlir::Value> newStates;
 };
@@ -109,8 +110,9 @@ public:
   /// if any of these states is not of the kind `kind` (see `kindOf`).
   llvm::ArrayRef<llvm::StringRef> parametersOf(llvm::StringRef name,
                                                llvm::StringRef kind);
-  /// The kind of a state: the name of its role, or for a state of the optimizer
-  /// the optimizer's name for it, such as "exp_avg".
+  /// The kind of a state, which tells states of one parameter apart. It is the
+  /// name of the state's role. For a state of the optimizer it is the
+  /// optimizer's name for the state, such as "exp_avg".
   llvm::StringRef kindOf(llvm::StringRef state);
   int64_t elementsOfState(llvm::StringRef name);
   /// The range of states of this kind that a value is read from.

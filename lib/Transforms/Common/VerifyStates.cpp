@@ -49,7 +49,8 @@ public:
       covered.clear();
       if (failed(verifyBlock(step.getBody().front())))
         return failure();
-      // Steps without updates, such as evaluation, write no parameters.
+      // A step without updates, such as evaluation, updates no parameter. Only
+      // other steps must update all of them.
       if (!updated.empty() && failed(verifyUpdates()))
         return failure();
     }
@@ -66,8 +67,8 @@ private:
     });
   }
 
-  /// A state that belongs to a parameter must have the name by which passes
-  /// look for it: `PARAMETER.grad`, `PARAMETER.exp_avg` and so on.
+  /// Checks the name of a state that belongs to a parameter. Passes look for it
+  /// by the name `PARAMETER.grad`, `PARAMETER.exp_avg` and so on.
   LogicalResult verifyName(nn::StateOp state) {
     if (!state.getParameter())
       return success();
@@ -137,7 +138,8 @@ private:
     return success();
   }
 
-  /// A gradient must be written before its parameter is updated.
+  /// Checks that no gradient is written after its parameter was updated,
+  /// because the update would not have used it.
   LogicalResult verifyIsEarly(Operation *write, StringRef state) {
     if (roleOf(state) != nn::StateRole::Gradient ||
         !updated.contains(parameterOf(state)))
@@ -297,7 +299,8 @@ private:
            (role == nn::StateRole::Parameter && !copied.contains(state));
   }
 
-  /// Only the optimizer may read offloaded states of the optimizer.
+  /// Checks a fetch of an offloaded state. A fetched state of the optimizer may
+  /// be read only by the optimizer.
   LogicalResult verifyFetch(dist::FetchOp fetch, Value value) {
     if (isComputedWith(fetch.getState()))
       return success();
@@ -382,8 +385,8 @@ private:
     return verifySlot(fetch, fetch.getState(), fetch.getSlot());
   }
 
-  /// Stores to files must cover whole pages: a partial page would overwrite the
-  /// bytes that follow.
+  /// Checks that a store to a file covers whole pages. A store of a part of a
+  /// page would overwrite the rest of the page.
   LogicalResult verifyPages(dist::StoreOp store) {
     if (memoryOf(symbols, store.getState()) != nn::MemoryKind::File)
       return success();
@@ -399,8 +402,8 @@ private:
            << store.getState() << ", which are no whole pages of a file";
   }
 
-  /// A gradient that is stored must come from the backward pass, not from the
-  /// optimizer.
+  /// Checks that a stored gradient is computed by the backward pass, and not by
+  /// the optimizer.
   LogicalResult verifyGradientStore(dist::StoreOp store) {
     if (failed(verifyPages(store)))
       return failure();
@@ -446,7 +449,8 @@ private:
     return fetch ? fetch.getState() : StringRef();
   }
 
-  /// Whether the state is a scalar of the optimizer, such as a power of beta.
+  /// Whether the state is a single number of the optimizer, such as a power of
+  /// beta.
   bool isNumber(StringRef name) {
     auto state = symbols.lookup<nn::StateOp>(name);
     return state && state.getRole() == nn::StateRole::Optimizer &&
@@ -466,7 +470,7 @@ private:
            << "reads @" << name << ", and writes another state";
   }
 
-  /// How many times a step runs this region: the body of a loop over
+  /// How many times a step runs this region, which is the body of a loop over
   /// micro-batches or of a pipeline fragment.
   static int64_t timesOf(Region &body) {
     if (auto loop = dyn_cast<nn::MicroBatchesOp>(body.getParentOp()))
@@ -481,8 +485,8 @@ private:
     });
   }
 
-  /// All operands and results of an update must be the same range of elements
-  /// of the same parameters.
+  /// Checks that all operands and results of an update belong to the same
+  /// parameters, and are the same range of their elements.
   LogicalResult verifyUpdate(const Update &update) {
     if (!updates.insert(update.op).second)
       return success();

@@ -4,10 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Adds key-value caches to programs that serve, which compute a part of a
-// sequence at a time. Their attention writes keys and values into a cache and
-// reads those of all earlier tokens from it. A layer gets the caches of its
-// attention operations as arguments and returns them.
+// Adds key-value caches to programs that compute a part of a sequence at a
+// time, for serving. The attention of such a program writes its keys and values
+// into a cache, and reads the keys and values of all earlier tokens from the
+// cache. A layer gets the caches of its attention operations as arguments and
+// returns their new values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,8 +53,8 @@ struct CacheInputs {
 /// Gives a key-value cache to the attention of programs that serve.
 class CacheAdder {
 public:
-  /// `pages` is the number of pages of the cache; 0: it follows from the
-  /// strategy.
+  /// `pages` is the number of pages of the cache. If it is 0, the strategy
+  /// determines the number.
   CacheAdder(nn::ModelOp model, int64_t pages)
       : model(model), symbols(model), builder(model.getContext()),
         strategy(model.getStrategy().getValue()), pages(pages) {}
@@ -132,8 +133,9 @@ SmallVector<CacheShape> CacheAdder::findCaches(nn::FuncOp function) {
   return caches;
 }
 
-/// The pages that the longest sequence needs. If every layer has sliding-window
-/// attention, pages that all windows have left are used again.
+/// The number of pages that the longest sequence needs. If every layer has
+/// sliding-window attention, pages before all windows are reused, so fewer
+/// pages are needed.
 int64_t CacheAdder::pagesOfSequence(ArrayRef<nn::FuncOp> programs) {
   plan::CachePages sizes = {plan::cachePageTokens, /*window=*/0};
   bool seesAll = false;
@@ -151,9 +153,9 @@ int64_t CacheAdder::pagesOfSequence(ArrayRef<nn::FuncOp> programs) {
   return sizes.mostOf(strategy.maxContext, chunk);
 }
 
-/// Sets the number of pages: as many as fit into `--kv-cache`, or else enough
-/// for the greatest length of all sequences. Fails (H0204, H0205) if not even
-/// one sequence fits.
+/// Sets the number of pages. With `--kv-cache` as many pages as fit into the
+/// given memory are used. Otherwise all sequences of a group may have the
+/// greatest length. Fails (H0204, H0205) if not even one sequence fits.
 LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
   int64_t pageBytes = 0, given = std::exchange(pages, 1);
   for (const CacheShape &cache : findCaches(programs.front()))
@@ -323,7 +325,8 @@ void CacheAdder::rewriteBody(
   }
 }
 
-/// The type [rows, tokens, features] of what the layer's attention returns.
+/// The type [rows, tokens, features] of the results of the attention in a
+/// layer.
 RankedTensorType CacheAdder::tokensOf(nn::FuncOp layer) {
   for (Operation &op : layer.getBody().front()) {
     if (auto attention = dyn_cast<nn::AttentionOp>(op))
@@ -335,8 +338,8 @@ RankedTensorType CacheAdder::tokensOf(nn::FuncOp layer) {
   return {};
 }
 
-/// Rewrites a layer at its first call, and returns the shapes of its caches.
-/// Programs of the same sizes share layers.
+/// Returns the shapes of the caches of a layer. The layer is rewritten when it
+/// is first called; programs of the same sizes call the same layers.
 const SmallVector<CacheShape> &CacheAdder::rewriteLayer(nn::FuncOp layer) {
   auto known = layers.find(layer);
   if (known != layers.end())

@@ -4,11 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Makes each program of the strategy from the forward function: copies that
-// function and its layers with the program's numbers of rows and tokens. The
-// sharding rule of an operation says which of its dimensions are equal, so that
-// the types of results follow from those of operands. Programs share layers
-// that are equal.
+// Makes each program of the strategy from the forward function. It copies the
+// forward function and its layers for the program's numbers of rows and tokens.
+// The types of an operation's results follow from the types of its operands,
+// because the sharding rule says which dimensions are equal. Programs share
+// equal copies of layers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -183,8 +183,9 @@ nn::FuncOp Deriver::beginFunction(nn::FuncOp like, StringRef name,
   return function;
 }
 
-/// Erases constants and arguments of the copied layer that only dropout used.
-/// Returns the indices of the arguments that are left.
+/// Erases constants and arguments of the copied layer that were only needed for
+/// dropout. Returns the indices, in the original layer, of the arguments that
+/// the copy still has.
 static SmallVector<unsigned> eraseUnused(nn::FuncOp layer, nn::FuncOp copied) {
   Block &body = copied.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(body))
@@ -425,8 +426,8 @@ void Deriver::build(const DerivedProgram &program) {
     }
   }
   builder.create<nn::ReturnOp>(loc, results);
-  // Erase constants that only dropout used. If nothing reads the logits, erase
-  // the head, too.
+  // Constants that were only needed for dropout are erased. If nothing reads
+  // the logits, the head is erased, too.
   Block &body = function.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (op.use_empty() && (isa<arith::ConstantOp>(op) ||
@@ -511,7 +512,8 @@ struct DerivePrograms : heddle::impl::ImportDeriveProgramsBase<DerivePrograms> {
   }
 
 private:
-  /// The forward function is the one that has ports but is not a program.
+  /// The forward function is the only function that has ports and is not yet a
+  /// program.
   LogicalResult derive(nn::ModelOp model) {
     nn::FuncOp forward, program;
     for (auto function : model.getOps<nn::FuncOp>()) {

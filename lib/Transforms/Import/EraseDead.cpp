@@ -22,7 +22,8 @@ namespace {
 
 struct EraseDead : heddle::impl::ImportEraseDeadBase<EraseDead> {
   void runOnOperation() override {
-    // The order is backwards, so that users are erased before their operands.
+    // The operations in reverse order, so that an operation is erased after its
+    // users.
     SmallVector<Operation *> order;
     getOperation().walk<WalkOrder::PreOrder>(
         [&](Operation *op) { order.push_back(op); });
@@ -43,8 +44,8 @@ private:
                 : isOpTriviallyDead(op);
   }
 
-  /// Whether a called function, including all functions that it calls, has no
-  /// side effects.
+  /// Whether the called function has no side effects, and neither do the
+  /// functions that it calls.
   bool computesOnly(nn::CallOp call) {
     auto function =
         call->getParentOfType<nn::ModelOp>().lookupSymbol<nn::FuncOp>(

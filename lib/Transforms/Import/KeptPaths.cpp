@@ -36,8 +36,8 @@ std::vector<std::string> KeptPaths::within(StringRef path) const {
   return paths;
 }
 
-/// Adds a path to the values to dump. Returns false if no nn.keep and no call
-/// has it.
+/// Chooses the value with this path for the dump. Returns false if no nn.keep
+/// and no call has the path.
 bool KeptPaths::add(StringRef path) {
   if (path == "grads")
     return true; // Not a path: shard-partition-states reads it.

@@ -29,11 +29,11 @@ public:
   mlir::LogicalResult choose(llvm::ArrayRef<std::string> keep);
 
   bool keepsLogits() const { return logits; }
-  /// Whether to dump the value of the forward function that has this path, or
-  /// the result of the call that has it.
+  /// Whether the value of the forward function with this path is to be dumped.
+  /// A call also has a path, which means the call's result.
   bool contains(llvm::StringRef path) const { return outside.contains(path); }
-  /// The paths, relative to the call at `path`, of the values to dump within
-  /// the called layer, sorted.
+  /// The paths of the values to dump within the layer that the call at `path`
+  /// calls. They are relative to `path`, and sorted.
   std::vector<std::string> within(llvm::StringRef path) const;
 
 private:

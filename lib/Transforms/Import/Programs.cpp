@@ -19,18 +19,20 @@ static DerivedProgram cached(Kind kind, int64_t rows, int64_t tokens) {
   return {kind, rows, tokens, false, false, name};
 }
 
-/// The number of rows of the next larger decode program: 1 to 6, then 8, 12,
-/// 16, ... These are close enough that little time is spent on rows without a
-/// sequence. A product with up to 5 rows unpacks a quantized weight once for
-/// all of them, in vector registers.
+/// The number of rows of the next larger decode program. Programs with 1 to 6
+/// rows, then 8, 12, 16, ... are made. A run uses the smallest program that is
+/// large enough, so little time is spent on unused rows. For up to 6 rows each
+/// number has a program: a product with few rows unpacks a quantized weight
+/// once for all rows, in vector registers.
 static int64_t rowsAfter(int64_t rows) {
   if (rows < 6)
     return rows + 1;
   return llvm::isPowerOf2_64(rows) ? rows / 2 * 3 : rows / 3 * 4;
 }
 
-/// Adds the decode programs. Each row computes one token. A sequence uses one
-/// row, and one more for each drafted token to verify (`guesses`).
+/// Adds the decode programs. A row computes one token. A sequence uses one row,
+/// and one further row for each of the `guesses` drafted tokens that are
+/// verified.
 static void addDecoding(const dist::Strategy &strategy, int64_t guesses,
                         std::vector<DerivedProgram> &programs) {
   int64_t most = config::textsOfGroup(strategy) * (1 + guesses);
@@ -52,9 +54,9 @@ trainingPrograms(const dist::Strategy &strategy, bool drops, bool generates) {
         {Kind::Generate, 1, strategy.seq, false, false, "generate"});
     return programs;
   }
-  // One length of prefill is enough for sampling during training, where long
-  // prompts are cut into chunks of this length. Several lengths would take
-  // longer to compile.
+  // The only length of prefill programs for sampling during training. Longer
+  // prompts are computed in chunks of this length. Programs of further lengths
+  // would be faster, but would take longer to compile.
   constexpr int64_t chunk = 32;
   programs.push_back(
       cached(Kind::Prefill, 1, std::min(strategy.maxContext, chunk)));
@@ -77,9 +79,9 @@ servingPrograms(const dist::Strategy &strategy, int64_t guesses) {
   return programs;
 }
 
-/// Encode programs of several lengths, for one sequence and for several at
-/// once. Only programs for one sequence return logits: those of several
-/// sequences would be the largest buffer.
+/// Makes encode programs of several lengths, for one sequence and for several
+/// sequences at a time. Only programs for one sequence return logits, because
+/// the logits of several sequences would be the largest buffer.
 static std::vector<DerivedProgram>
 encodingPrograms(const dist::Strategy &strategy) {
   std::vector<DerivedProgram> programs;

@@ -19,7 +19,7 @@ namespace heddle {
 #include "include/heddle/Transforms/Import/Passes.h.inc"
 } // namespace heddle
 
-// Only modules that are written by hand can fail here.
+// The code of errors that only a module written by hand can cause.
 static constexpr llvm::StringLiteral code = "H0396: ";
 
 /// The floating-point element type of a tensor, or null.
@@ -48,8 +48,9 @@ static LogicalResult verifyState(nn::StateOp state,
   return success();
 }
 
-/// Each element of a tensor in the weight files must be in exactly one state.
-/// Otherwise a checkpoint would miss it or have it twice.
+/// Checks that each element of a tensor in the weight files belongs to exactly
+/// one state. Otherwise a checkpoint would not contain the element, or would
+/// contain it twice.
 static LogicalResult verifyCoverage(nn::ModelOp model) {
   weights::Coverage coverage;
   std::string name, error;
@@ -86,7 +87,8 @@ static LogicalResult verifyOperation(Operation *op) {
       !differentiable.getNotDifferentiableReason().empty())
     return op->emitError(code) << "is no forward operation: "
                                << differentiable.getNotDifferentiableReason();
-  // Caches may have other types than f32.
+  // A cache may have another type than f32, and these operations read, write
+  // and pass caches.
   if (isa<nn::GetOp, nn::CallOp>(op))
     return success();
   for (Type type : op->getResultTypes())
@@ -157,9 +159,9 @@ static SmallVector<RankedTensorType> typesOf(ArrayAttr ports, TypeRange types,
   return result;
 }
 
-/// Checks the results with the role `losses`, which training and evaluation
-/// sum. A result must be f32 with one element for each label. There must be one
-/// input of labels for each result, or one for all.
+/// Checks the results with the role `losses`, which training and evaluation add
+/// up. Such a result must be f32 and have one element for each label. There
+/// must be one input of labels for each such result, or one input for all.
 static LogicalResult verifyLosses(nn::FuncOp function) {
   StringRef program = stringifyProgramKind(*function.getProgram());
   auto inputs = [&](nn::PortRole role) {

@@ -26,7 +26,7 @@ namespace {
 constexpr int64_t impossible = std::numeric_limits<int64_t>::max();
 
 /// Finds the best partition of the layers into stages. Costs are rounded to
-/// integers, so that equal layers are equal in every sum.
+/// integers, because sums of floating-point costs of equal layers could differ.
 class Partition {
 public:
   Partition(const LayerCosts &costs, int64_t stages)

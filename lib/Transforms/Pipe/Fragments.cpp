@@ -18,8 +18,8 @@ using namespace heddle::pipe;
 // Fragments
 //===----------------------------------------------------------------------===//
 
-/// Whether computing the operation again in each fragment is cheaper than
-/// sending or saving its result.
+/// Whether an operation is repeated in each fragment that needs its result,
+/// because this is cheaper than to send or save the result.
 static bool isMadeAnew(Operation *op,
                        const DenseMap<Operation *, int64_t> &numbers) {
   if (op->hasTrait<nn::Rematerializable>() || isa<dist::RankOp>(op) ||
@@ -144,7 +144,8 @@ Value Fragments::sumThrough(OpOperand &operand) const {
   auto call = dyn_cast<nn::CallOp>(op);
   if (!call)
     return {};
-  // Follow additions in the layer's function to the value that it returns.
+  // Follow the sum through the additions in the called layer, to the result
+  // that is the sum.
   auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
   Value sum = callee.getArgument(operand.getOperandNumber());
   bool isAdded = false;

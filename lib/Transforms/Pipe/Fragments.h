@@ -52,7 +52,8 @@ struct FragmentNumbering {
 /// to the sum that the earlier one returns. After the model is split, each
 /// stage has its own sum.
 struct PassedSum {
-  /// The operand through which the later fragment reads the sum.
+  /// The operand with which the later fragment reads the sum of the earlier
+  /// one.
   mlir::OpOperand *operand = nullptr;
   /// The value to which the earlier fragment adds its summand; null: zeros.
   mlir::Value start;
@@ -72,15 +73,15 @@ struct SharedSum {
 };
 
 /// Maps each operation of a micro-batch's body to the fragment that runs it:
-///  - Reads of states, slices of inputs, constants and all-gathers of
-///    parameters are repeated in every fragment that uses them.
-///  - A layer's calls belong to the stage of the layer's path: the first call
-///    is the forward pass, the second the backward pass, and a third computes
-///    the weights' gradients.
-///  - Operations between the last forward call and the first backward call
-///    belong to the last stage's backward fragment, so that logits need not be
-///    saved.
-///  - Any other operation belongs to the fragment that computes its operands.
+/// - Reads of states, slices of inputs, constants and all-gathers of parameters
+///   are repeated in every fragment that uses them.
+/// - The calls of a layer belong to the layer's stage. The first call is the
+///   forward pass, the second call the backward pass. A third call, if there is
+///   one, computes the gradients of the weights.
+/// - Operations between the last forward call and the first backward call
+///   belong to the last stage's backward fragment, so that logits need not be
+///   saved.
+/// - Any other operation belongs to the fragment that computes its operands.
 class Fragments {
 public:
   /// `stages` maps the path of each layer to the layer's virtual stage.
@@ -151,8 +152,8 @@ struct Arrival {
 
 /// What a fragment does with a value that later fragments need.
 struct Departure {
-  /// The state whose slots hold the value. Empty if the value is sent without
-  /// being saved.
+  /// The state in whose slots the fragment saves the value. Empty if the value
+  /// is sent without being saved.
   std::string state;
   /// The channel that the value is sent on; empty: no other rank needs it.
   std::string channel;

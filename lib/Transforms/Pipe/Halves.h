@@ -19,9 +19,10 @@ namespace heddle::pipe {
 
 /// Splits the backward function of each layer into two functions. `.input`
 /// computes the gradients for which other layers wait. `.weight` computes the
-/// gradients of the weights, from values that `.input` returns. In `body` the
-/// second call with each path, which is the backward pass, becomes two calls.
-/// `symbols` is the model's symbol table.
+/// gradients of the weights, from values that `.input` returns. In `body` each
+/// layer has a forward call and a backward call with the same path. The
+/// backward call is replaced by calls of the two functions. `symbols` is the
+/// model's symbol table.
 void splitBackward(mlir::SymbolTable &symbols, mlir::Block &body);
 
 } // namespace heddle::pipe

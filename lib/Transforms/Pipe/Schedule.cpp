@@ -37,8 +37,8 @@ struct SchedulePass : heddle::impl::PipeScheduleBase<SchedulePass> {
   }
 
 private:
-  /// Counts floating-point operations. A call has those of its function, which
-  /// are counted once for all calls.
+  /// Counts floating-point operations. For a call it returns those of the
+  /// called function, which it counts only once.
   class Arithmetic {
   public:
     explicit Arithmetic(nn::ModelOp model) : symbols(model) {}
@@ -63,10 +63,10 @@ private:
     DenseMap<Operation *, double> functions;
   };
 
-  /// Measures the cost of one micro-batch, forward and backward. An operation
-  /// outside of layers is part of the cost of the layer before it, with two
-  /// exceptions: the head is part of the last stage, and the gradient of the
-  /// embedding part of the first stage.
+  /// Measures the cost of each layer for one micro-batch, forward and backward.
+  /// The cost of an operation outside of layers is added to the layer before
+  /// it, with two exceptions: the cost of the head is added to the last stage,
+  /// and the cost of the embedding's gradient to the first stage.
   static Layers measure(nn::ModelOp model, nn::StepOp step) {
     Layers result;
     Block *body = &step.getBody().front();
@@ -98,8 +98,9 @@ private:
     return result;
   }
 
-  /// Decides how many layers each virtual stage gets: by the user's
-  /// --pipeline-layout, or else by cost.
+  /// Decides how many layers each virtual stage gets. The user's
+  /// --pipeline-layout decides if it is given, otherwise the costs of the
+  /// layers do.
   static FailureOr<pipe::Cut> cut(nn::StepOp step,
                                   const dist::Strategy &strategy,
                                   const pipe::LayerCosts &costs) {

@@ -77,9 +77,9 @@ private:
     return success();
   }
 
-  /// Refuses a trainable parameter that several stages read, unless all of them
-  /// contribute to its gradient. Otherwise its copies on the stages would be
-  /// updated differently.
+  /// Emits an error if several stages read a trainable parameter and not all of
+  /// them contribute to its gradient. The stages have copies of the parameter,
+  /// which would be updated differently.
   LogicalResult checkShared(const ModelPlan &plan,
                             ArrayRef<StageWriter> stages) {
     nn::ModelOp model = plan.model;

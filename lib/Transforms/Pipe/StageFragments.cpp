@@ -88,8 +88,9 @@ void FragmentWriter::arrive(Value value, const Arrival &arrival) {
   depart(value);
 }
 
-/// Sends and saves a value that later fragments need. A value to send is copied
-/// to a slot, so that the stage can continue before the message has arrived.
+/// Sends and saves a value that later fragments need. A value to be sent is
+/// first copied to a slot: the stage can then continue before the message has
+/// arrived.
 void FragmentWriter::depart(Value value) {
   auto found = routes.departures.find({value, fragment});
   if (found == routes.departures.end())

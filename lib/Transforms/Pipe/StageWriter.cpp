@@ -117,8 +117,8 @@ void StageWriter::writeLoop(OpBuilder &builder, const StepPlan &step,
   }
 }
 
-/// Writes a step without a loop over micro-batches. Returns this stage's value
-/// for each of the step's results, or null.
+/// Writes a step without a loop over micro-batches. Returns, for each result of
+/// the step, its value on this stage; null if the stage does not compute it.
 SmallVector<Value> StageWriter::writeInline(OpBuilder &builder,
                                             const StepPlan &step,
                                             const IRMapping &mapping) {
@@ -168,8 +168,9 @@ nn::StepOp StageWriter::writeStep(const StepPlan &plan) {
 // States and functions of a stage
 //===----------------------------------------------------------------------===//
 
-/// The states that an operation reads or writes: a single state, or the members
-/// of a bucket. Empty if the name is not in `symbols`.
+/// The states that an operation reads or writes. They are a single state, or
+/// the members of a bucket. Empty if `symbols` does not contain the state or
+/// bucket.
 static SmallVector<nn::StateOp> statesOf(const SymbolTable &symbols,
                                          Operation *op) {
   StringRef name;
@@ -208,10 +209,10 @@ Block::iterator StageWriter::endOfStates() {
       *body, [](Operation &op) { return !isa<dist::MeshOp, nn::StateOp>(op); });
 }
 
-/// Copies what the stage needs from the whole model: its parameters with their
-/// gradients and optimizer states, states that belong to no parameter, and the
-/// functions that its steps call. Also copies all buckets, whose other members
-/// are removed later.
+/// Copies from the whole model what the stage needs: its parameters with their
+/// gradients and optimizer states, the states that belong to no parameter, and
+/// the functions that its steps call. All buckets are copied. Members of
+/// buckets that the stage does not have are removed later.
 void StageWriter::copyRest() {
   DenseSet<Operation *> called;
   std::function<void(Operation *)> reach = [&](Operation *op) {
@@ -319,8 +320,8 @@ void StageWriter::writeUpdate(const StepPlan &whole, nn::StepOp step,
   dropPorts(step, llvm::to_vector(llvm::seq(0u, results)));
 }
 
-/// All-reduces an accumulator over `pipe` where it is read after the loop,
-/// because each stage has a partial sum.
+/// Inserts an all-reduce over `pipe` where an accumulator is read after the
+/// loop over micro-batches, because each stage has only a partial sum.
 void StageWriter::sumResults(nn::StepOp step) {
   SymbolTable symbols(stage);
   for (auto get : step.getBody().getOps<nn::GetOp>()) {

@@ -221,8 +221,8 @@ void UpdateWriter::writePack(nn::PackOp whole) {
     mapping.map(whole.getFlat(), packed);
 }
 
-/// Sums a value over all stages, and over the axes in `unreduced`. A stage that
-/// has no summand contributes zero.
+/// Sums a value over all stages, and over the axes in `unreduced`. A stage
+/// whose `packed` is null contributes zero.
 Value UpdateWriter::total(Location loc, Value packed, ArrayAttr unreduced) {
   MLIRContext *context = builder.getContext();
   auto whole = shard::wholeSharding(context, 0);

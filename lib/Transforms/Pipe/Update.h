@@ -44,7 +44,8 @@ StageBuckets cutBuckets(nn::ModelOp model, const mlir::SymbolTable &symbols,
                         llvm::function_ref<bool(mlir::StringAttr)> isCopy,
                         int64_t replicas);
 
-/// The same sharding, but also a partial sum over `pipe`.
+/// Returns `sharding` as a partial sum over `pipe`, in addition to the axes
+/// over which it already is one.
 dist::TensorShardingAttr sumOverStages(dist::TensorShardingAttr sharding);
 
 /// Writes, for one stage, what a step does before and after its micro-batches.

@@ -21,8 +21,9 @@ namespace heddle {
 #include "include/heddle/Transforms/Pipe/Passes.h.inc"
 } // namespace heddle
 
-/// Finds the entry of the layer that a call belongs to. A call may run only a
-/// part of the layer; its path then begins with the layer's path.
+/// Finds the entry of the layer to which a call belongs. The call's path is the
+/// layer's path. If the call runs only a part of the layer, more components
+/// follow in the call's path.
 template <typename Map>
 static typename Map::iterator findLayer(Map &layers, nn::CallOp call) {
   for (StringRef path = call.getPath();;
@@ -252,18 +253,18 @@ private:
   }
 
   ArrayRef<nn::ModelOp> models;
-  /// For each layer's path, the layer's virtual stage.
+  /// The virtual stage of each layer. The key is the layer's path.
   DenseMap<Attribute, int64_t> stages;
   /// The line of the schedule for the model that is being verified.
   pipe::Line line;
-  /// The slots that each chunk of `line` needs.
+  /// The number of slots that each chunk of `line` needs.
   DenseMap<int64_t, int64_t> slotsOfChunk;
   std::map<Message, SmallVector<Operation *>> sent, awaited;
 };
 
-/// Whether the model has the shapes of one rank, as after spmd. Shardings and
-/// operations on whole models are gone then, and cannot be verified; schedules
-/// still can.
+/// Whether the model has the shapes of one rank, as it has after the phase
+/// `spmd`. Shardings and operations on the whole model do not exist any more
+/// then, so only the schedule is verified.
 bool isLocal(nn::ModelOp model) {
   return llvm::is_contained({"spmd", "fuse", "kernels"}, model.getPhase());
 }

@@ -19,19 +19,21 @@
 
 namespace heddle::rt {
 
-/// Scale and zero point of a quantization group: w = scale (q - zero). The
-/// scale is a value of f16.
+/// The scale and zero point of a quantization group. A code q means the value
+/// scale * (q - zero). The scale is a value of f16.
 struct GroupScale {
   float scale = 0;
   int32_t zero = 0;
 };
 
-/// Scale and zero point of a group of `count` values. With `even`, quantization
-/// is symmetric: 8-bit codes go from -127 to 127; 4-bit codes use the full
-/// range, with the value of the largest magnitude at -8.
+/// Chooses the scale and zero point for a group of `count` values. With `even`,
+/// quantization is symmetric: 8-bit codes are in -127 to 127. 4-bit codes then
+/// use the full range, where the value with the largest magnitude gets the code
+/// -8.
 GroupScale scaleOf(const float *values, int64_t count, int64_t bits, bool even);
 
-/// The code of a value, rounded to the nearest code of `bits` bits.
+/// The code of `bits` bits that represents the value best, for the scale and
+/// zero point `code`.
 int32_t quantize(float value, GroupScale code, int64_t bits);
 
 /// Scales and zero points of all groups of a weight, as [groups][outputs].

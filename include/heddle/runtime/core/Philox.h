@@ -34,14 +34,16 @@ inline PhiloxWords philox(uint64_t key, PhiloxWords counter) {
   return counter;
 }
 
-/// The words of block `index` of the stream that `step` and `site` name.
+/// The four words of block `index` of a random stream. `step` and `site`
+/// identify the stream.
 inline PhiloxWords philox(uint64_t key, uint64_t index, uint32_t step,
                           uint32_t site) {
   return philox(key, {uint32_t(index), uint32_t(index >> 32), step, site});
 }
 
-/// The position of `index` in a random permutation of 0 .. count - 1, chosen by
-/// `key` and `stream`. Computed without a table.
+/// Maps `index` to its position in a random permutation of 0 .. count - 1.
+/// `key` and `stream` determine the permutation. It is computed without a
+/// table.
 uint64_t permute(uint64_t index, uint64_t count, uint64_t key, uint32_t stream);
 
 } // namespace heddle::rt

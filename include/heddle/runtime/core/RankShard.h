@@ -38,10 +38,12 @@ public:
 
   const std::vector<int64_t> &wholeShape() const { return whole; }
   /// The number of elements in the memory that the rank has for the tensor. If
-  /// ZeRO splits the bucket that the tensor is in, this is the rank's part of
-  /// the bucket, which may also have elements of other tensors.
+  /// ZeRO splits the bucket that contains the tensor, this memory is the rank's
+  /// range of the bucket. It may have elements of other tensors, which are
+  /// counted too.
   int64_t localElements() const { return stored; }
-  /// Whether this rank is the first of those that store the same elements.
+  /// Several ranks may store the same elements of the tensor. Returns whether
+  /// this rank is the first of these ranks.
   bool isFirstReplica() const { return first; }
   /// The ranges of all stored elements, sorted by their index in the whole
   /// tensor.
@@ -58,9 +60,10 @@ private:
 
   std::vector<int64_t> whole;
   std::vector<Dimension> dimensions;
-  /// The range of elements in the rank's memory for the tensor, counted from
-  /// the tensor's first element. If ZeRO splits the tensor's bucket, the range
-  /// may begin before that element and end after the tensor.
+  /// The range [begin, end) of elements that the rank's memory for the tensor
+  /// holds, counted from the tensor's first element. If ZeRO splits the
+  /// tensor's bucket, the memory is a range of the bucket. It may then begin
+  /// before the tensor (`begin` is negative) and end after it.
   int64_t begin = 0, end = 0;
   int64_t stored = 0;
   bool first = true;

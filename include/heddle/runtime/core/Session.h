@@ -59,8 +59,8 @@ void requireThreads(const plan::Plan &plan, int64_t threads);
 
 /// Options of a session; the defaults are those of a compiled binary.
 struct SessionOptions {
-  /// Whether accesses just before and after the arena and the persistent region
-  /// fault.
+  /// Whether an access just before or after the memory that the session
+  /// allocates (the arena and the persistent region) faults.
   bool guardPages = false;
   Participant participant; ///< The rank that runs the plan.
 };
@@ -70,8 +70,8 @@ struct SessionOptions {
 /// communication must outlive it.
 class Session {
 public:
-  /// Throws a UserError: H0292 when the memory cannot be had, H0193 when the
-  /// device has more threads than the plan allows, H0385 when the plan is
+  /// Throws a UserError: H0292 if there is too little memory, H0193 if the
+  /// device has more threads than the plan allows, H0385 if the plan is
   /// malformed.
   Session(const plan::Plan &plan, const KernelSet &kernels, Device &device,
           const SessionOptions &options = {});
@@ -85,26 +85,29 @@ public:
   /// The memory of `plan().states[index]`. If ZeRO splits the bucket that the
   /// state is in, this is the rank's part of the bucket.
   const Value &state(size_t index) const { return states[index]; }
-  /// The elements of that state that the memory holds.
+  /// Which elements of the state with this index the memory `state(index)`
+  /// holds.
   const RankShard &shard(size_t index) const { return shards[index]; }
 
-  /// The host's address of a value, for a caller that writes all of it and then
-  /// calls `store`.
+  /// The host's address of a value. The caller must write all of the value
+  /// there, and then call `store`.
   template <typename T = char> T *at(const Value &value) const {
     return reinterpret_cast<T *>(mirror.at(value.address, value.numBytes()));
   }
   void store(const Value &value) {
     mirror.store(value.address, value.numBytes());
   }
-  /// The bytes of a value for the host, after all submitted work.
+  /// Waits for all submitted work and returns the host's address of the value's
+  /// bytes.
   template <typename T = char> T *load(const Value &value) {
     return reinterpret_cast<T *>(mirror.load(value.address, value.numBytes()));
   }
-  /// The host's access to the memory.
+  /// The object through which the host accesses the session's memory.
   HostMirror &host() { return mirror; }
 
-  /// Waits for work that another program has left for its next run. Call it
-  /// before writing the inputs of `program`: that work may use the same memory.
+  /// Waits for work that the last run of another program has left for the next
+  /// run of that program. Call it before the inputs of `program` are written,
+  /// because this work may use the same memory.
   void settle(const LoadedProgram &program) {
     if (unfinished && unfinished != &program) {
       device.synchronize();
@@ -128,7 +131,8 @@ public:
   int64_t mappedBytes() const {
     return persistent.bytes() + arena.bytes() + device.stagedBytes();
   }
-  /// Fills the arena with `value`; inputs must be written again afterwards.
+  /// Fills the arena with `value`. This overwrites inputs, which must be
+  /// written again before the next run.
   void poisonArena(unsigned char value) {
     device.synchronize();
     for (const Region &region : arena.regions().values)

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Double buffers for inputs and results of programs, so that the host can
-// prepare a step while the device runs the one before.
+// Double buffers for inputs and results of programs: the host can prepare the
+// next step while the device runs the current one.
 //
 //===----------------------------------------------------------------------===//
 

@@ -45,7 +45,8 @@ std::vector<TrafficLine> countTraffic(const plan::Plan &plan,
                                       const plan::Program &program,
                                       int64_t rank);
 
-/// Joins the lines with the same axes and kind; the reasons are empty then.
+/// Adds up the lines that have the same axes and kind. The reasons of the
+/// resulting lines are empty.
 std::vector<TrafficLine> sumByKind(const std::vector<TrafficLine> &lines);
 
 /// All copies from one kind of memory to another.
@@ -54,7 +55,8 @@ struct MoveLine {
   plan::MemoryKind to = plan::MemoryKind::Device;
   int64_t copies = 0; ///< In one run of the program.
   int64_t bytes = 0;  ///< For files, whole blocks of `fileBlock`.
-  /// The bytes by the role of the state that is copied from or to.
+  /// The bytes for each role of state: of the states that are copied, or that
+  /// get the copied values.
   std::map<plan::StateRole, int64_t> bytesOf;
   /// The part of `bytes` that belongs to rows of tables which are split over
   /// ranks. It is an upper bound: a rank does not read rows that another rank
@@ -64,13 +66,16 @@ struct MoveLine {
   /// are copies from and to files, except for rows of tables: all other copies
   /// are made by the threads that run the kernels.
   int64_t besideKernels = 0;
-  /// The most bytes that are started and not yet waited for.
+  /// The largest number of bytes whose copy has been started, but has not been
+  /// waited for, at any time.
   int64_t mostUnderWay = 0;
 };
-/// Direct reads and writes of files are multiples of this.
+/// The unit of direct file access: positions and sizes of reads and writes are
+/// multiples of it.
 inline constexpr int64_t fileBlock = io::OffloadFile::pageBytes;
 
-/// The bytes that a copy of table rows moves; for files whole blocks.
+/// The number of bytes that a copy of table rows moves. For a table in a file,
+/// whole blocks of the file are counted.
 int64_t bytesMoved(const plan::command::CopyRows &copy);
 
 /// The last state in a kind of memory that begins at or before the offset; null

@@ -18,8 +18,9 @@
 
 namespace heddle::rt {
 
-/// Copies much data to memory that the host cannot access: the host fills one
-/// of two slots of pinned memory while the other one is copied.
+/// Copies large data to memory that the host cannot access, in pieces. There
+/// are two slots of pinned memory: the host fills one while the device copies
+/// the other.
 class UploadRing {
 public:
   /// The most bytes of a slot.
