@@ -213,7 +213,7 @@ private:
   const ProductBuffers &buffers;
   float alpha, beta;
   int64_t m, n, k;
-  std::vector<float> packed; ///< The panels of a.
+  std::vector<float> packed; ///< The panels of rows of a, after packing.
 };
 } // namespace
 

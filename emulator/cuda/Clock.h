@@ -43,7 +43,8 @@ struct Fault {
 
 /// A command that was submitted to a stream.
 struct Command {
-  std::string name; ///< As "a copy of 12 bytes".
+  /// What the command is, for messages, such as "a copy of 12 bytes".
+  std::string name;
   /// The bytes that the command reads and writes, as far as known.
   emulator::AccessedRanges memory;
   /// Executes the command, and may add to `memory`. Throws a Fault.

@@ -36,7 +36,8 @@ struct FunctionData {
   std::string name;
   emulator::KernelInfo info;
   int maxDynamicShared = 0;
-  bool takesAnyCluster = false; ///< Allows clusters of more than 8 blocks.
+  /// Whether clusters may have more than 8 blocks.
+  bool takesAnyCluster = false;
 };
 
 /// The data of a CUcontext: a device's primary context.
@@ -57,11 +58,15 @@ struct ContextData {
   std::map<Graph, std::unique_ptr<GraphData>> graphs;
   std::map<GraphExec, std::unique_ptr<GraphExecData>> execs;
   std::unique_ptr<Capture> capture;
-  int64_t submitted = 0, launches = 0;   ///< Kernels submitted; executed.
-  int64_t gpuBytes = 0, pinnedBytes = 0; ///< Allocated bytes.
-  int64_t copiedIn = 0, copiedOut = 0;   ///< Bytes to the GPU; from the GPU.
-  int64_t sentBytes = 0;                 ///< Bytes sent to other processes.
-  int64_t exchanges = 0; ///< Exchanges with other processes that began.
+  /// Numbers of kernels that were submitted, and that were executed.
+  int64_t submitted = 0, launches = 0;
+  /// Allocated bytes of GPU memory, and of pinned host memory.
+  int64_t gpuBytes = 0, pinnedBytes = 0;
+  /// Bytes that were copied to the GPU, and from the GPU.
+  int64_t copiedIn = 0, copiedOut = 0;
+  int64_t sentBytes = 0; ///< Bytes that were sent to other processes.
+  /// Number of exchanges with other processes that have begun.
+  int64_t exchanges = 0;
   int64_t graphLaunches = 0;
   /// How often the host has waited for the graph that was launched last, since
   /// its launch.
@@ -71,7 +76,8 @@ struct ContextData {
   /// Counters of each kernel's launches. They are only kept if
   /// HEDDLE_EMULATE_COUNTS is set.
   std::map<std::string, emulator::Counters> kernels;
-  Result fault = Success; ///< Once set, every call returns it.
+  /// An error of the GPU. Once it is set, every call returns it.
+  Result fault = Success;
 
   /// Counts a wait of the host in `lastWaits`, if the host waits for the last
   /// launch of a graph. `graphs` is the number of graphs that had been launched

@@ -25,8 +25,9 @@ struct GraphData {
   struct Node {
     enum class Kind { Work, Record, Wait } kind = Kind::Work;
     size_t lane = 0;
-    Command command;  ///< For Work.
-    size_t point = 0; ///< For Record and Wait: number of the graph's event.
+    Command command; ///< For Work: the command.
+    /// For Record and Wait: index of the event among those of the graph.
+    size_t point = 0;
   };
   std::vector<Node> nodes;
   size_t lanes = 0, points = 0;

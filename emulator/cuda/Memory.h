@@ -59,7 +59,8 @@ private:
   struct Allocation {
     size_t bytes = 0;
     bool onHost = false;
-    char *contents = nullptr; ///< The bytes.
+    /// The bytes of the allocation, at an address that the host can access.
+    char *contents = nullptr;
     Mapping data, reserved;
     std::string name;
   };

@@ -39,14 +39,16 @@ private:
   /// A command that was executed.
   struct CompletedCommand {
     size_t stream = 0;
-    uint64_t number = 0; ///< Number in its stream.
+    uint64_t number = 0; ///< Number of the command in its stream.
     std::shared_ptr<const std::string> name;
   };
   /// A range of bytes whose last accesses are by the same commands.
   struct Segment {
     uint64_t end = 0;
-    CompletedCommand writer;               ///< Without a name: no writer.
-    std::vector<CompletedCommand> readers; ///< At most one for each stream.
+    /// The last writer. It has no name if no command has written the bytes.
+    CompletedCommand writer;
+    /// The last readers, at most one for each stream.
+    std::vector<CompletedCommand> readers;
   };
   using Segments = std::map<uint64_t, Segment>;
 
@@ -58,7 +60,7 @@ private:
   void write(emulator::ByteRange range, const Command &command,
              const CompletedCommand &mark);
 
-  Segments segments; ///< By first address.
+  Segments segments; ///< The segments, by their first address.
   size_t most = 4096;
 };
 

@@ -21,13 +21,15 @@ namespace heddle::rt::cuda {
 
 /// Attributes of a GPU model, from NVIDIA's documentation.
 struct Chip {
-  const char *target; ///< As "sm_90".
+  const char *target; ///< The name of its target in PTX, such as "sm_90".
   const char *name;
   int major, minor;
   int multiprocessors;
-  int sharedPerMultiprocessor, sharedPerBlock; ///< Limits with opt-in.
+  /// Limits in bytes. That of a block holds for kernels that ask for more than
+  /// the default.
+  int sharedPerMultiprocessor, sharedPerBlock;
   int64_t l2Bytes, memoryBytes;
-  int clock, memoryClock; ///< In kHz.
+  int clock, memoryClock; ///< Clock rates of processors and memory, in kHz.
   int busBits;
 };
 
@@ -42,7 +44,7 @@ struct Settings {
   enum class Order {
     Late,  ///< Commands run when the host waits for them.
     Early, ///< Commands run when they are submitted.
-    Seed   ///< In a random order, as blocks and warps.
+    Seed   ///< Commands run in a random order, and so do blocks and warps.
   };
   const Chip *chip = nullptr;
   int devices = 1;
@@ -52,13 +54,16 @@ struct Settings {
   Order order = Order::Late;
   uint64_t seed = 0;
   emulator::Options machine;
-  int queues = 8;     ///< Hardware queues for the GPU's streams.
-  std::string counts; ///< File for the counts; empty: none.
+  int queues = 8; ///< Number of hardware queues for the GPU's streams.
+  /// The file to which counts are written. Empty if none are.
+  std::string counts;
 
   /// Faults for tests.
-  int64_t freeBytes = -1;  ///< -1: what the chip has.
-  int64_t faultAt = -1;    ///< Number of the launch at which the GPU fails.
-  bool isFaultEcc = false; ///< The failure is an ECC error.
+  /// Bytes of GPU memory that are free. -1 if it is the memory of the chip.
+  int64_t freeBytes = -1;
+  /// Index of the launch at which the GPU fails; -1 if it does not.
+  int64_t faultAt = -1;
+  bool isFaultEcc = false; ///< Whether the failure is an ECC error.
   /// A signal for this process: SIGKILL, SIGSTOP, or 0 for none. It is sent at
   /// event number `signalNumber` of the kind `signalAt`: the name of a driver
   /// function, "kernel" or "exchange".

@@ -24,18 +24,22 @@ namespace heddle::rt::cuda {
 /// The data of a CUstream.
 struct StreamData {
   size_t number = 0;
-  bool isBlocking = false; ///< Synchronizes with the default stream.
+  /// Whether the stream synchronizes with the default stream.
+  bool isBlocking = false;
   std::deque<Command> queue;
   uint64_t submitted = 0, done = 0;
-  Clock clock; ///< Of the last submitted command.
+  Clock clock; ///< The clock of the last command that was submitted.
 };
 
 /// The data of a CUevent.
 struct EventData {
-  Clock point;             ///< Empty if it was never recorded.
-  bool isCaptured = false; ///< Whether it was last recorded in a graph.
+  Clock point; ///< The recorded point. Empty if the event was never recorded.
+  /// Whether the event was recorded last during a capture.
+  bool isCaptured = false;
   bool isTimed = false;
-  int64_t graphs = 0; ///< Launched graphs when it was last recorded.
+  /// The number of graphs that had been launched when the event was recorded
+  /// last.
+  int64_t graphs = 0;
   /// The time at which the stream reached the event, in milliseconds. It is set
   /// when the stream reaches the event.
   std::shared_ptr<double> time;
@@ -98,8 +102,9 @@ private:
 
   const Settings &settings;
   std::mt19937_64 random;
-  std::vector<std::unique_ptr<StreamData>> streams; ///< By number.
-  Clock seen; ///< What the host has waited for.
+  /// The streams, by their number.
+  std::vector<std::unique_ptr<StreamData>> streams;
+  Clock seen; ///< The point in time up to which the host has waited.
   RaceDetector races;
 };
 

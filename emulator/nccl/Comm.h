@@ -106,7 +106,8 @@ private:
   struct Peer {
     int socket = -1;
     std::string gpu;
-    std::string coming; ///< Start of a message that is still incomplete.
+    /// The beginning of a message that has not arrived completely.
+    std::string coming;
     std::deque<Message> messages;
     size_t posted = 0;
     /// Which ends of the connections between the peer and this rank are made:

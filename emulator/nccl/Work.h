@@ -31,8 +31,10 @@ enum class CallKind : uint32_t {
 struct Call {
   CallKind kind = CallKind::AllReduce;
   DataType type = Float32;
-  size_t count = 0; ///< Elements of one rank, if the data have a part for each.
-  int peer = -1;    ///< For sends and receives.
+  /// Number of elements. If the data have a part for each rank, it is the
+  /// number in one part.
+  size_t count = 0;
+  int peer = -1; ///< For sends and receives: the other rank.
   const void *source = nullptr;
   void *target = nullptr;
 };
@@ -89,7 +91,7 @@ private:
   std::set<Exchange::PeerDirection> connecting;
   /// For each call, what it reads, then what it writes.
   std::vector<cuda::EmulatedAccess> accesses;
-  bool isBroken = false; ///< HEDDLE_EMULATE_FAULT breaks this batch.
+  bool isBroken = false; ///< Whether HEDDLE_EMULATE_FAULT lets this batch fail.
 };
 
 } // namespace heddle::rt::nccl

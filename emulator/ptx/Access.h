@@ -31,7 +31,9 @@ enum AccessFlags { SpaceMask = 7, IsNarrowAddress = 8 };
 /// these addresses are on the host.
 struct Access {
   uint64_t addresses[warpSize];
-  char *host[warpSize]; ///< If `isDense` in global memory, only lane 0's.
+  /// The addresses on the host. If `isDense` in global memory, only that of
+  /// lane 0 is set.
+  char *host[warpSize];
   /// Whether all lanes take part and access consecutive memory.
   bool isDense = false;
 

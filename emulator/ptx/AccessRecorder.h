@@ -37,7 +37,8 @@ struct RangeAccess {
   uint64_t first = 0, end = 0;
   int64_t block = 0, cluster = 0;
   AccessSite by;
-  bool seesCluster = true; ///< Whether it may race with blocks of its cluster.
+  /// Whether the access may race with other blocks of its cluster.
+  bool seesCluster = true;
 };
 
 /// Collects the ranges of global memory that blocks access. The accesses of one
@@ -82,13 +83,15 @@ private:
   void flushAll();
   void endBlock();
 
-  std::vector<RangeAccess> last; ///< By instruction.
+  /// For each instruction, the last range that it accessed.
+  std::vector<RangeAccess> last;
   /// Earlier values of `last`, hashed by instruction and address. An access may
   /// extend one of these too, because the lanes often walk along separate rows,
   /// and threads read the same bytes again.
   std::vector<RangeAccess> recent;
   std::vector<RangeAccess> ofBlock, raceable, ordered;
-  size_t most = size_t(1) << 16; ///< Number of ranges at which they are merged.
+  /// If there are more ranges than this, adjacent ones are merged.
+  size_t most = size_t(1) << 16;
   int64_t block = 0, cluster = 0;
   bool seesRaces = true, seesCluster = true;
 };

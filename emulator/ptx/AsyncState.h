@@ -25,11 +25,18 @@ namespace heddle::emulator {
 /// An mbarrier. Its current phase completes when neither arrivals nor bytes are
 /// pending.
 struct Mbarrier {
-  int64_t expected = 0, pending = 0; ///< Numbers of arrivals.
-  int64_t bytes = 0; ///< Pending bytes; negative if some came early.
+  /// Arrivals that a phase needs in all, and arrivals that are missing in this
+  /// phase.
+  int64_t expected = 0, pending = 0;
+  /// Bytes that are pending. Negative if bytes arrived before they were
+  /// expected.
+  int64_t bytes = 0;
   uint64_t phase = 0;
-  bool isTold = false;    ///< Whether other blocks of the cluster have arrived.
-  VectorClock next, done; ///< Knowledge of who arrived in this phase; the last.
+  /// Whether other blocks of the cluster have arrived at the mbarrier.
+  bool isTold = false;
+  /// What the warps knew that have arrived in the current phase (`next`), and
+  /// in the previous one (`done`).
+  VectorClock next, done;
 };
 
 /// Combines `bytes` bytes of elements at `from` with the elements at `to`, and
@@ -52,16 +59,18 @@ struct BulkCopy {
   /// The offset of the mbarrier to notify when the copy is complete, and the
   /// number of bytes by which the mbarrier's pending bytes are reduced.
   int64_t barrier = 0, bytes = 0;
-  bool fillsNaN = false; ///< Fill outside of the tensor with NaN, not zeros.
+  /// Whether elements outside of the tensor are NaN instead of 0.
+  bool fillsNaN = false;
   int32_t op = 0;
-  int64_t source = -1; ///< Offset of a source in shared memory; -1: global.
-  Reduction reduction = nullptr; ///< Null: the copy overwrites its target.
+  /// Offset of the source in shared memory; -1 if it is in global memory.
+  int64_t source = -1;
+  Reduction reduction = nullptr; ///< If null, the copy overwrites its target.
 };
 
 /// A bulk copy from shared memory to global memory.
 struct BulkStore {
   std::vector<Chunk> chunks;
-  std::vector<char> bytes; ///< Copied when the source is read.
+  std::vector<char> bytes; ///< The bytes of the source, after they were read.
   int member = 0;
   int32_t op = 0;
   Reduction reduction = nullptr;
@@ -74,9 +83,10 @@ struct AsyncArrival {
   int64_t barrier = 0;
   /// The thread, given by the index of its warp in the cluster and its lane.
   int warp = 0, lane = 0;
-  uint64_t last = 0; ///< Number of the thread's last copy.
-  VectorClock known; ///< What the thread knew when it asked for the arrival.
-  uint32_t time = 0; ///< The warp's time then.
+  uint64_t last = 0; ///< Number of the last copy that the thread had issued.
+  /// What the thread knew when it issued the instruction for the arrival.
+  VectorClock known;
+  uint32_t time = 0; ///< The warp's time when the instruction was issued.
   int32_t op = 0;
 };
 
@@ -93,7 +103,7 @@ struct WarpProduct {
   int32_t at = 0;
   uint64_t a = 0, b = 0; ///< Matrix descriptors.
   std::array<std::array<uint32_t, warpSize>, 4> ofRegisters;
-  bool adds = true; ///< Whether it adds to the accumulators.
+  bool adds = true; ///< Whether the product is added to the accumulators.
 };
 
 using Row = std::array<uint32_t, warpSize>;

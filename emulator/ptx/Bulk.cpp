@@ -38,7 +38,8 @@ enum BulkFlags {
   IsOfBlock = 32, ///< The target is the block's own shared memory.
   IsFromShared = 64,
   RankShift = 8,
-  OperationShift = 12, ///< Bits for 1 + the operation; 0: a copy.
+  /// From this bit on: 1 + the operation of a reduction; 0: a plain copy.
+  OperationShift = 12,
   TypeShift = 16
 };
 constexpr uint32_t fieldMask = 15;
@@ -158,7 +159,8 @@ private:
   const TensorMap &map;
   const int64_t *start;
   int64_t shared, done = 0;
-  int64_t base; ///< Offset of the block's address 0.
+  /// Offset in the cluster's shared memory of the block's address 0.
+  int64_t base;
   AccessKind kind;
   int lane;
   std::vector<Chunk> chunks;

@@ -24,7 +24,7 @@ enum Modes {
   Ftz = 8,
   Sat = 16,
   Relu = 32,
-  ToInteger = 64 ///< rni, rzi ...: round to an integer.
+  ToInteger = 64 ///< For rni, rzi and so on: round to an integer.
 };
 
 Rounding roundingOf(uint32_t flags) {

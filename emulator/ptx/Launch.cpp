@@ -143,9 +143,12 @@ private:
   const Options &options;
   std::vector<char> parameters;
   std::atomic<int64_t> next{0};
-  std::vector<int64_t> order; ///< Permutation of the clusters; empty: in order.
-  const int64_t count;        ///< Number of clusters to run.
-  std::atomic<int64_t> firstFault; ///< Turn of the first cluster with an error.
+  /// The order in which clusters run. Empty if they run in the order of their
+  /// indices.
+  std::vector<int64_t> order;
+  const int64_t count; ///< Number of clusters to run.
+  /// Position in the order of the first cluster with an error.
+  std::atomic<int64_t> firstFault;
   std::mutex mutex;
   std::string message;
   /// Whether accesses of global memory are recorded.

@@ -20,7 +20,7 @@ namespace heddle::emulator {
 struct LaunchSetup {
   const Program &program;
   const Launch &launch;
-  Dim3 cluster; ///< Size of a cluster in blocks.
+  Dim3 cluster; ///< Number of blocks of a cluster.
   /// The registers of a thread at its start, if the PTX states them. 0 if it
   /// does not.
   int64_t entryRegisters = 0;

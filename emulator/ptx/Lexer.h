@@ -20,7 +20,7 @@ struct Token {
 
   Kind kind = End;
   std::string_view text;
-  Literal literal; ///< The value of a number.
+  Literal literal; ///< The value, if the token is a number.
   int64_t line = 0;
 };
 

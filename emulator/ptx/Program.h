@@ -31,14 +31,17 @@ struct Op {
   Handler run = nullptr;
   /// The rows of the results, followed by the rows of the operands.
   const uint32_t *rows = nullptr;
-  int64_t imm = 0; ///< Offset of an address, branch target, number ...
+  /// A constant of the op: the offset of an address, a branch target, or a
+  /// number.
+  int64_t imm = 0;
   uint32_t guard = noRow;
   /// For a branch by an index: the index in Program::targets of its list of
   /// targets. Otherwise -1.
   int32_t targets = -1;
   int32_t reconverge = noPc; ///< For a branch: the op where its paths converge.
-  uint32_t flags = 0;        ///< Flags of the handler `run`.
-  uint8_t results = 0;       ///< How many of `rows` are written.
+  /// Flags for the handler `run`, which gives each bit its meaning.
+  uint32_t flags = 0;
+  uint8_t results = 0; ///< The first so many of `rows` are results.
   uint8_t operands = 0;
   bool guardNegated = false;
   /// Whether the op ends a basic block, because it is a branch or an exit.
@@ -86,7 +89,8 @@ struct Program {
   std::string name;
   std::vector<Op> ops;
   std::vector<OpLocation> locations;
-  std::vector<uint32_t> rows; ///< The rows of all ops, which point into it.
+  /// The rows of all ops. The field `rows` of each op points into it.
+  std::vector<uint32_t> rows;
   std::vector<FixedRow> fixed;
   /// Rows (of 64 bytes) that may be read before they are written.
   std::vector<uint32_t> unwritten;
@@ -94,20 +98,22 @@ struct Program {
   /// writes such rows when it completes, and checks that nothing else has
   /// changed them since it was issued.
   std::vector<uint32_t> pinned;
-  int64_t registerBytes = 0; ///< Of a warp.
+  int64_t registerBytes = 0; ///< Bytes of a warp's registers.
   /// The largest number of 32-bit registers that are live at once.
   int64_t registersPerThread = 0;
-  int64_t sharedBytes = 0; ///< Without dynamic shared memory.
-  int64_t localBytes = 0;  ///< Of a thread.
+  /// Bytes of a block's shared memory, without dynamic shared memory.
+  int64_t sharedBytes = 0;
+  int64_t localBytes = 0; ///< Bytes of a thread's local memory.
   int64_t parameterBytes = 0;
   std::vector<Parameter> parameters;
   int64_t maxThreads[3] = {0, 0, 0}, requiredThreads[3] = {0, 0, 0};
-  int64_t maxRegisters = 0; ///< .maxnreg; 0 if not stated.
+  int64_t maxRegisters = 0; ///< The value of .maxnreg; 0 if not stated.
   /// The value of .minnctapersm: how many blocks a multiprocessor must be able
   /// to hold.
   int64_t minBlocks = 0;
-  bool changesRegisters = false; ///< Whether it has setmaxnreg.
-  bool copiesBulk = false; ///< Whether it has cp.async.bulk of global memory.
+  bool changesRegisters = false; ///< Whether the kernel has setmaxnreg.
+  /// Whether the kernel has cp.async.bulk of global memory.
+  bool copiesBulk = false;
   /// The number of blocks of a cluster in each dimension. 0 if each launch
   /// states it.
   int64_t cluster[3] = {0, 0, 0};

@@ -27,7 +27,8 @@ enum class FenceOf { Shared, Global };
 /// for each warp the time up to which its writes have passed a proxy fence.
 struct VectorClock {
   std::vector<uint32_t> clocks;
-  std::array<std::vector<uint32_t>, 2> fences; ///< Indexed by FenceOf.
+  /// One vector of times for each value of FenceOf.
+  std::array<std::vector<uint32_t>, 2> fences;
 
   /// Sets each time to the later one of this clock's time and the time in
   /// `from`.
@@ -135,11 +136,15 @@ private:
     uint32_t writeTime = 0, readTime = 0, atomicTime = 0;
     uint16_t writer = 0, reader = 0, atomicThread = 0;
     uint16_t pendingReads = 0; ///< Number of asynchronous reads in flight.
-    bool isPending = false;    ///< An asynchronous copy writes it.
-    bool isGeneric = false;    ///< The last write was by a store.
-    bool isBarrier = false;    ///< It belongs to an mbarrier.
-    bool hasOthers = false;    ///< Other threads read it at that time too.
-    bool isSplit = false;      ///< Of a word: its bytes have separate shadows.
+    /// Whether an asynchronous copy is writing the bytes.
+    bool isPending = false;
+    /// Whether the last write was by a store, not by an asynchronous copy.
+    bool isGeneric = false;
+    bool isBarrier = false; ///< Whether the bytes belong to an mbarrier.
+    /// Whether threads other than `reader` have read the bytes too.
+    bool hasOthers = false;
+    /// For the shadow of a word: whether its bytes have shadows of their own.
+    bool isSplit = false;
   };
   static constexpr int64_t wordBytes = 4;
 
@@ -181,7 +186,9 @@ private:
 
   std::vector<char> bytes;
   std::vector<Shadow> words, parts; ///< Shadows of words, and of single bytes.
-  std::vector<uint32_t> clocks;     ///< What each warp knows of each other one.
+  /// For each pair of warps, the time of the second one that the first one
+  /// knows.
+  std::vector<uint32_t> clocks;
   /// For each entry of `clocks`, the time up to which writes have passed a
   /// proxy fence. Indexed by FenceOf.
   std::array<std::vector<uint32_t>, 2> fences;

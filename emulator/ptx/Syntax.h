@@ -34,7 +34,7 @@ struct Type {
 
   Kind kind = None;
   int width = 0; ///< Bits of one element.
-  int lanes = 1; ///< 2 for f16x2 and bf16x2.
+  int lanes = 1; ///< Number of elements: 2 for f16x2 and bf16x2, otherwise 1.
 
   int bits() const { return width * lanes; }
   int bytes() const { return bits() / 8; }
@@ -51,18 +51,22 @@ Type parseType(std::string_view name);
 /// A number, as it is written in the PTX.
 struct Literal {
   bool isFloat = false;
-  bool isSingle = false; ///< Written as the bits of an f32: 0f3F800000.
-  uint64_t bits = 0; ///< The bits of an f64 for a float, otherwise an integer.
+  /// Whether it is written as the bits of an f32, such as 0f3F800000.
+  bool isSingle = false;
+  /// An integer, or for a float the bits of its value as an f64.
+  uint64_t bits = 0;
 };
 
 struct Operand {
   enum Kind { Register, Immediate, Symbol, Address, Vector, Sink };
 
   Kind kind = Sink;
-  std::string name;     ///< A register or symbol; the base of an address.
-  Literal literal;      ///< Value of an immediate; offset of an address.
-  bool negated = false; ///< !p
-  bool isRegisterBase = false; ///< For an address: `name` is a register.
+  /// The name of a register or symbol, or of the base of an address.
+  std::string name;
+  Literal literal; ///< The value of an immediate, or the offset of an address.
+  bool negated = false; ///< Whether the operand is a negated predicate: !p.
+  /// For an address: whether `name` is a register.
+  bool isRegisterBase = false;
   /// The elements, if the operand is a vector, or the coordinates, if it is a
   /// tensor address.
   std::vector<Operand> elements;
@@ -71,11 +75,14 @@ struct Operand {
 
 struct Instruction {
   int64_t line = 0;
-  int64_t sourceFile = 0, sourceLine = 0; ///< From .loc; 0 if there is none.
-  std::string guard; ///< The predicate of @p; empty without one.
+  /// The position in the source, from .loc. 0 if there is no .loc.
+  int64_t sourceFile = 0, sourceLine = 0;
+  /// The predicate p of a guard @p. Empty if there is no guard.
+  std::string guard;
   bool guardNegated = false;
-  std::string opcode;                 ///< "add"
-  std::vector<std::string> modifiers; ///< As "rn", "f32".
+  std::string opcode; ///< The opcode without modifiers, such as "add".
+  /// The modifiers, such as "rn" and "f32".
+  std::vector<std::string> modifiers;
   std::vector<Operand> operands;
 };
 
@@ -83,10 +90,11 @@ struct Instruction {
 struct Variable {
   std::string name, space;
   Type type;
-  int64_t bytes = 0; ///< 0: dynamic shared memory.
+  int64_t bytes = 0; ///< The size. 0 for dynamic shared memory.
   int64_t alignment = 1;
   bool isExtern = false;
-  std::vector<uint8_t> initial; ///< Empty: zeros.
+  /// The initial bytes. If empty, all bytes are zeros.
+  std::vector<uint8_t> initial;
   int64_t line = 0;
 };
 
@@ -98,10 +106,12 @@ struct Function {
   std::map<std::string, Type> registers;
   std::vector<Variable> variables;
   std::vector<Instruction> body;
-  std::map<std::string, size_t> labels; ///< Index of the next instruction.
+  /// For each label, the index of the instruction that follows it.
+  std::map<std::string, size_t> labels;
   /// .branchtargets: the labels that a brx.idx chooses from.
   std::map<std::string, std::vector<std::string>> branchTargets;
-  int64_t maxThreads[3] = {0, 0, 0};      ///< .maxntid; 0 if not stated.
+  /// The values of .maxntid; 0 if not stated.
+  int64_t maxThreads[3] = {0, 0, 0};
   int64_t requiredThreads[3] = {0, 0, 0}; ///< .reqntid
   int64_t maxRegisters = 0;               ///< .maxnreg
   int64_t minBlocks = 0;                  ///< .minnctapersm

@@ -36,16 +36,18 @@ struct Fault {
 struct Path {
   int32_t pc, reconverge;
   uint32_t mask;
-  bool isParked = false; ///< Waits at an instruction that needs all lanes.
+  /// Whether the path waits at an instruction that needs all lanes.
+  bool isParked = false;
 };
 
 /// A cp.async copy to shared memory that no thread has waited for yet.
 struct AsyncCopy {
   int64_t target;     ///< Offset in shared memory.
-  const char *source; ///< On the host.
+  const char *source; ///< The address of the source on the host.
   uint32_t bytes, sourceBytes;
   int lane;
-  uint64_t number; ///< Number among the warp's copies.
+  /// Index of the copy among all copies of the warp, from 1 on.
+  uint64_t number;
 };
 
 struct Block;
@@ -58,15 +60,17 @@ struct Warp {
 
   char *registers = nullptr;
   uint32_t mask = 0;   ///< Lanes that execute the current instruction.
-  uint32_t active = 0; ///< Lanes of the current path.
+  uint32_t active = 0; ///< Lanes of the path that is executed now.
   uint32_t live = 0;   ///< Lanes that have not exited.
   int32_t pc = 0;      ///< Index of the next op.
   int32_t reconverge = noPc;
   int32_t current = 0; ///< Index of the current op.
-  int index = 0;       ///< Number in its block.
-  int inCluster = 0;   ///< Number in the cluster.
+  int index = 0;       ///< Index of the warp in its block.
+  int inCluster = 0;   ///< Index of the warp in its cluster.
   State state = Done;
-  int64_t barrier = 0, barrierThreads = 0; ///< The barrier that it waits at.
+  /// The barrier at which the warp waits, and the number of threads that the
+  /// barrier needs.
+  int64_t barrier = 0, barrierThreads = 0;
   /// Whether the warp arrives at the barrier without waiting (bar.arrive).
   bool countsOnly = false;
   /// The bar.red instruction at which the warp waits, which gets the votes of
@@ -77,18 +81,23 @@ struct Warp {
   /// The closed groups of cp.async copies, oldest first.
   std::vector<std::vector<AsyncCopy>> groups;
   std::vector<AsyncCopy> open;
-  uint64_t numCopies = 0; ///< Number of cp.async copies that it has issued.
+  /// Number of cp.async copies that the warp has issued.
+  uint64_t numCopies = 0;
   BulkStores stores;
   Products products;
   enum Awaits { AnMbarrier, TheCluster, RegistersOfBlock };
-  Awaits awaits = AnMbarrier; ///< What it waits for, in state `Waiting`.
-  int64_t awaited = -1;       ///< Offset of the mbarrier that it waits for.
-  uint64_t seen = 0;          ///< The cluster's `events` when it began to wait.
-  bool polls = false; ///< It tests a barrier, and continues with the result.
+  /// What the warp waits for, if its state is `Waiting`.
+  Awaits awaits = AnMbarrier;
+  int64_t awaited = -1; ///< Offset of the mbarrier that the warp waits for.
+  /// The value of the cluster's `events` when the warp began to wait.
+  uint64_t seen = 0;
+  /// Whether the warp only tests an mbarrier, and continues whatever the answer
+  /// is.
+  bool polls = false;
   /// How often the warp has arrived at the cluster's barrier, and how often it
   /// has waited there.
   uint32_t clusterArrivals = 0, clusterWaits = 0;
-  VectorClock fenced; ///< What it knew at its last fence for the cluster.
+  VectorClock fenced; ///< What the warp knew at its last fence for the cluster.
   /// `fencedInits` is what the warp knew at its last fence.mbarrier_init, which
   /// orders only the initialization of mbarriers. `knownInits` says which
   /// initializations by other warps the warp knows of through the cluster's
@@ -99,7 +108,9 @@ struct Warp {
   /// `registerTime` is the warp's time at the last one.
   int64_t maxRegisters = 0;
   uint32_t registerChanges = 0, registerTime = 0;
-  uint64_t trace = 0; ///< Hash of the warpgroup's steps; must agree in 4 warps.
+  /// Hash of what all four warps of a warpgroup must do alike. Their hashes
+  /// must be equal.
+  uint64_t trace = 0;
   Block *block = nullptr;
   Cluster *cluster = nullptr;
   Worker *worker = nullptr;
@@ -166,7 +177,7 @@ struct Barrier {
 /// A thread block.
 struct Block {
   Cluster *cluster = nullptr;
-  int rank = 0; ///< Its rank in the cluster.
+  int rank = 0; ///< The block's rank in its cluster.
   Dim3 at;
   Barrier barriers[16];
   std::vector<Warp> warps;
@@ -178,7 +189,8 @@ struct Block {
   /// warps.
   int64_t freeRegisters = 0;
   bool isDone = false;
-  std::unique_ptr<AccessRecorder> touched; ///< Null: accesses are not recorded.
+  /// Records accesses of global memory. Null if they are not recorded.
+  std::unique_ptr<AccessRecorder> touched;
 
   /// Lets a warp arrive at the barrier that it names. If it is the last one,
   /// all waiting warps are released.
@@ -201,24 +213,30 @@ struct Cluster {
 
   Warp *current = nullptr;
   std::vector<Block> blocks;
-  Dim3 size;               ///< In blocks.
-  int64_t sharedBytes = 0; ///< Of a block.
+  Dim3 size;               ///< The number of blocks in each dimension.
+  int64_t sharedBytes = 0; ///< Bytes of a block's shared memory.
   /// The distance in bytes from one block's shared memory to the next block's.
   int64_t sharedStride = 0;
-  int64_t localBytes = 0; ///< Of a thread.
-  int64_t numThreads = 0; ///< Of a block.
-  SharedMemory shared;    ///< Of all blocks, one after the other.
-  std::unique_ptr<GlobalWrites> written; ///< Null: stores are not recorded.
-  std::map<int64_t, Mbarrier> barriersInMemory; ///< By offset.
-  std::vector<BulkCopy> copies;                 ///< In flight, oldest first.
-  std::vector<AsyncArrival> arrivals;           ///< In flight, oldest first.
+  int64_t localBytes = 0; ///< Bytes of a thread's local memory.
+  int64_t numThreads = 0; ///< Number of threads of a block.
+  /// The shared memory of all blocks, one after the other.
+  SharedMemory shared;
+  /// Records stores to global memory. Null if they are not recorded.
+  std::unique_ptr<GlobalWrites> written;
+  /// The mbarriers, by their offset in shared memory.
+  std::map<int64_t, Mbarrier> barriersInMemory;
+  std::vector<BulkCopy> copies; ///< The bulk copies in flight, oldest first.
+  /// The arrivals that wait for cp.async copies, oldest first.
+  std::vector<AsyncArrival> arrivals;
   /// What warps knew when they arrived at the cluster's barrier: one entry for
   /// the current phase of the barrier, and one for the previous phase.
   VectorClock known[2];
-  VectorClock inits[2]; ///< The same, of mbarrier initializations only.
-  uint32_t phase = 0;   ///< The latest phase of the barrier with an arrival.
-  uint64_t events = 0;  ///< Number of events that could wake a waiting warp.
-  uint64_t clock = 0;   ///< The value of %clock64.
+  /// For the same two phases, which initializations of mbarriers warps knew of.
+  VectorClock inits[2];
+  /// The latest phase of the cluster's barrier at which a warp has arrived.
+  uint32_t phase = 0;
+  uint64_t events = 0; ///< Number of events that could wake a waiting warp.
+  uint64_t clock = 0;  ///< The value of %clock64.
   std::optional<RandomNumbers> draw; ///< Chooses the order in which warps run.
 
   /// Completes the phase of an mbarrier if nothing is pending.

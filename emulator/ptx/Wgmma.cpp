@@ -49,7 +49,7 @@ constexpr uint64_t baseOffsetBits = 0x000e000000000000;
 /// A decoded matrix descriptor.
 struct Matrix {
   int64_t start, leading, stride;
-  int64_t width; ///< Bytes of a swizzled row; 0: no swizzle.
+  int64_t width; ///< Bytes of a row that is swizzled; 0 if there is no swizzle.
 
   explicit Matrix(uint64_t bits)
       : start(field(bits, 0)), leading(field(bits, 16)),
