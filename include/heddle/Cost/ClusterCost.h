@@ -20,13 +20,15 @@ namespace heddle::cost {
 /// A connection between a rank and another rank.
 struct Link {
   double bytesPerSecond = 0;
-  double latency = 0; ///< In seconds.
+  /// Time in seconds before the first byte of a message arrives.
+  double latency = 0;
 };
 
 /// The disk of a node, which its ranks share.
 struct Files {
-  int64_t bytes = 0; ///< Its capacity; 0: not limited.
-  double readPerSecond = 0, writePerSecond = 0; ///< Bytes per second.
+  int64_t bytes = 0; ///< The capacity of the disk; 0: not limited.
+  /// Bytes per second that the disk reads, and that it writes.
+  double readPerSecond = 0, writePerSecond = 0;
 };
 
 /// The machines that run the ranks. The first `ranksPerNode` ranks are on the
@@ -44,7 +46,8 @@ struct Cluster {
   /// Bytes per second of a node's host memory, which its ranks share. 0 if not
   /// known.
   double hostMemoryPerSecond = 0;
-  std::optional<Link> pcie; ///< Between a rank's device and the host.
+  /// The link between a rank's device and the host's memory.
+  std::optional<Link> pcie;
   std::optional<Files> files;
   int64_t ranks() const { return nodes * ranksPerNode; }
   /// Whether all ranks of each group along `axes` are on the same node.
@@ -54,13 +57,15 @@ struct Cluster {
 
 /// The time of one run of a command sequence on a pipeline stage, in seconds.
 struct SequenceTime {
-  double seconds = 0; ///< All of it: computing, and waiting for other streams.
-  double computing = 0;   ///< The sum over kernels of the device.
-  double collectives = 0; ///< The sum over collectives.
+  /// The whole time: that of computing, and that of waiting for other streams.
+  double seconds = 0;
+  double computing = 0;   ///< The sum of the times of kernels on the device.
+  double collectives = 0; ///< The sum of the times of collectives.
   /// The time in which collectives run and nothing is computed.
   double exposed = 0;
-  double copies = 0; ///< The sum over copies between kinds of memory.
-  double onHost = 0; ///< The sum over kernels on the host's cores.
+  /// The sum of the times of copies between kinds of memory.
+  double copies = 0;
+  double onHost = 0; ///< The sum of the times of kernels on the host's cores.
   /// The time in which nothing is computed on the device, while copies run, or
   /// kernels on the host for which these copies wait.
   double exposedCopies = 0;

@@ -57,12 +57,14 @@ struct CompileOptions {
   /// The number of the draft model's guesses that the first model verifies at
   /// once for a request.
   int64_t guesses = 0;
-  int64_t cachePages = 0; ///< Pages of the cache; 0: as the strategy says.
+  /// Pages of the key-value cache. 0 if the strategy's number is used.
+  int64_t cachePages = 0;
   /// The targets of the binary. If there are several, the binary has code for
   /// each. If there is none, the strategy names the target.
   std::vector<config::Target> targets;
   std::string dumpPhases; ///< Directory for one dump per phase; may be empty.
-  std::string stopAfter;  ///< Name of the last phase; empty for all.
+  /// Name of the last phase to run. Empty to run all phases.
+  std::string stopAfter;
   /// The name of the phase after which the user dumped the module. Empty if the
   /// module is no dump.
   std::string startFrom;

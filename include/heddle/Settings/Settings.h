@@ -274,8 +274,9 @@ template <typename T> bool setFromValue(T &field, const SettingValue &value) {
 /// The part of a row of Settings.def that is about the setting's value: its
 /// names, its range, and how it is read and set.
 struct Setting {
-  std::string key;  ///< The name that users see.
-  std::string path; ///< Where the strategy attribute has it.
+  std::string key; ///< The name that users see.
+  /// The place of the setting in the strategy attribute: section.name or name.
+  std::string path;
   io::ValueRange range;
   SettingValue (*get)(const Settings &);
   /// Sets the value. Returns false if the value is an unknown word.

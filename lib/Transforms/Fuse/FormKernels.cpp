@@ -416,7 +416,8 @@ private:
   /// The model's symbol table. It was made before kernels were added.
   const SymbolTable *states = nullptr;
   llvm::StringMap<unsigned> kernels;
-  llvm::StringSet<> symbols; ///< Names of the model's symbols without kernels.
+  /// The names of the model's symbols, except those of kernels.
+  llvm::StringSet<> symbols;
 };
 
 } // namespace

@@ -120,7 +120,8 @@ public:
 private:
   /// A node of the grouping: a value, or an operand of a kernel.
   struct Member {
-    planir::KernelOp kernel; ///< Null for a value.
+    /// The kernel, if the member is an operand of one; null if it is a value.
+    planir::KernelOp kernel;
     unsigned operand;
     bool mayBePadded;
   };

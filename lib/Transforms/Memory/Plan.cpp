@@ -333,7 +333,9 @@ private:
   /// Bytes of a program that a budget bounds.
   struct Bound {
     planir::ProgramOp program;
-    StringRef what; ///< Names the memory; empty for the device's.
+    /// The name of the kind of memory, for messages. Empty for the device's
+    /// memory.
+    StringRef what;
     int64_t bytes = 0, budget = 0;
 
     // The limit that is used if there is no budget. No machine has more memory.

@@ -71,7 +71,9 @@ private:
   struct Entry {
     StateRange run;
     Operation *op;
-    int64_t number; ///< Position among all stores.
+    /// The position of this store among all stores, by which stores are
+    /// compared.
+    int64_t number;
   };
 
   RangeOverlaps overlap;

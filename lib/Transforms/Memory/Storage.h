@@ -25,12 +25,14 @@ namespace heddle::memory {
 /// place of each other have the same root.
 struct Root {
   enum class Kind {
-    Argument, ///< Argument `index` of the function.
-    Output,   ///< The memory of result `index` of the function.
-    State,    ///< The state or bucket `name`.
-    Slice,    ///< The slice of root `index` that an index selects.
-    Part,     ///< The bytes of root `index` from element `element` on.
-    Frame,    ///< A temporary buffer.
+    Argument, ///< In the memory of argument `index` of the function.
+    Output,   ///< In the memory of result `index` of the function.
+    State,    ///< In the state or bucket `name`.
+    /// A slice of root `index`, which a rank's index, micro-batch or slot
+    /// selects.
+    Slice,
+    Part,  ///< The bytes of root `index` from its element `element` on.
+    Frame, ///< In a temporary buffer of its own.
     /// A buffer that the runtime fills before a step (`input`), or reads after
     /// it (`output`).
     Port,
@@ -41,14 +43,16 @@ struct Root {
   /// For Slice: the index of the micro-batch or slot that the slice holds. Null
   /// if the rank's index along `axes` selects the slice.
   mlir::Value number;
-  mlir::ArrayAttr axes; ///< For Slice: this rank's index along these axes.
-  int64_t element = 0;  ///< For Part: the first element.
+  /// For Slice: the axes along which this rank's index selects the slice.
+  mlir::ArrayAttr axes;
+  /// For Part: the index of its first element in the root.
+  int64_t element = 0;
   /// The leading dimension, in elements; 0: rows have no padding.
   int64_t leadingDimension = 0;
   /// For Frame: the kind of memory of the buffer.
   nn::MemoryKind memory = nn::MemoryKind::Device;
   mlir::RankedTensorType type;
-  mlir::Value value; ///< The first value that lives there.
+  mlir::Value value; ///< The first value that is stored there.
 };
 
 /// Decides which values of a function or step are stored in the same bytes, and

@@ -319,8 +319,9 @@ private:
   /// executions, reads first.
   std::vector<std::vector<std::pair<const Event *, const Access *>>> varying;
   std::vector<bool> checked;
-  Owners unwritten; ///< 1 for bytes of states that the step still has to write.
-  Owners slots; ///< For bytes of slots: 1 + the micro-batch that wrote them.
+  /// Marks with 1 the bytes of states that the step still has to write.
+  Owners unwritten;
+  Owners slots; ///< For bytes of slots, 1 + the micro-batch that wrote them.
   std::set<std::string> cachesWritten;
   /// Caches that were written and not read since, with the command that wrote
   /// them.

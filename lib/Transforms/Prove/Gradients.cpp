@@ -46,7 +46,8 @@ Range common(Range a, Range b) {
 /// bytes of the state that it was fetched from.
 struct FetchedSum {
   Range bytes, state;
-  int64_t fetchedAt = 0; ///< The number of the command that fetched it.
+  /// The index of the command that fetched the gradient.
+  int64_t fetchedAt = 0;
   /// The bytes of the fetched gradient to which something was added, and which
   /// have not been stored or copied since.
   WrittenRanges changed;

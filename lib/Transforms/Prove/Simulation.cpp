@@ -66,10 +66,12 @@ private:
   struct Rank {
     /// The collectives and messages of each body.
     std::vector<std::vector<const Event *>> bodies;
-    size_t run = 0, next = 0; ///< The next event to execute.
+    /// The next event to execute: event `next` of the body's run `run`.
+    size_t run = 0, next = 0;
     /// Collectives of this rank that are not done, the oldest first.
     std::deque<Queued> queue;
-    std::deque<Queued> out; ///< Sends in flight; here `group` is the channel.
+    /// Sends in flight. Their field `group` is the index of the channel.
+    std::deque<Queued> out;
     int64_t started = 0, finished = 0;
     /// For each token, the number of collectives that this rank had started
     /// when it started the token's own collective, which is counted too.

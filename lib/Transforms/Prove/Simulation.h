@@ -38,8 +38,9 @@ struct Peers {
     std::string name;
   };
 
-  plan::Mesh mesh;     ///< The mesh of all ranks.
-  plan::Mesh peerMesh; ///< The mesh of the participants alone.
+  plan::Mesh mesh; ///< The mesh of all ranks.
+  /// The mesh of the participants: all ranks, or one for each stage.
+  plan::Mesh peerMesh;
   const std::vector<Trace> &traces;
   bool byStage = false;
   /// The groups of at least two participants that run collectives together.

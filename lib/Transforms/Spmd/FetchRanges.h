@@ -39,7 +39,7 @@ BucketOffsets bucketOffsetsOf(nn::ModelOp model,
 /// states in it.
 struct FetchRange {
   nn::BucketOp bucket;
-  int64_t first = 0, end = 0; ///< First and last element + 1 in the bucket.
+  int64_t first = 0, end = 0; ///< The elements [first, end) of the bucket.
   /// The reads of states in the range: one read of the whole bucket, or reads
   /// of its members in order.
   llvm::SmallVector<nn::GetOp> members;

@@ -48,8 +48,8 @@ nn::SetOp fileTargetOf(Value value, const SymbolTable &symbols) {
 /// results.
 struct HostUpdate {
   nn::UpdateOp op;
-  SmallVector<SmallVector<Value>> parts;   ///< By operand: its tiles.
-  SmallVector<SmallVector<Value>> results; ///< By result: its tiles.
+  SmallVector<SmallVector<Value>> parts;   ///< For each operand, its tiles.
+  SmallVector<SmallVector<Value>> results; ///< For each result, its tiles.
 };
 
 /// One tile of an update.
@@ -281,9 +281,11 @@ private:
   OpBuilder builder;
   std::deque<HostUpdate> updates;
   std::deque<StateTile> tiles;
-  std::deque<SmallVector<Return>> returns; ///< By tile, the oldest first.
-  DenseMap<Value, Value> numbers; ///< Scalars, with their copies on the host.
-  bool stored = false;            ///< Something was stored on file.
+  /// For each tile that is not received yet, its results; the oldest tile
+  /// first.
+  std::deque<SmallVector<Return>> returns;
+  DenseMap<Value, Value> numbers; ///< For each scalar, its copy on the host.
+  bool stored = false;            ///< Whether something was stored to a file.
 };
 
 struct HostUpdates : heddle::impl::SpmdHostUpdatesBase<HostUpdates> {

@@ -204,7 +204,9 @@ private:
   dist::MeshOp mesh;
   OpBuilder builder;
   Value value;
-  SmallVector<Axes> now, wanted; ///< The axes that split each dimension.
+  /// For each dimension, the axes that split it now, and those that shall split
+  /// it.
+  SmallVector<Axes> now, wanted;
 };
 
 } // namespace

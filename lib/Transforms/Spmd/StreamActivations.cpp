@@ -177,7 +177,8 @@ private:
   LayerUses uses;
   OpBuilder builder;
   SmallVector<Operation *> stores; ///< Stores that nothing waits for yet.
-  Value first; ///< The index 0: each of these states has a single slot.
+  /// The index 0, which selects the only slot of each of these states.
+  Value first;
 };
 
 struct StreamActivations

@@ -35,7 +35,7 @@ namespace {
 /// contains them.
 struct GradientRange {
   nn::BucketOp bucket;
-  int64_t first = 0, end = 0; ///< First and last element + 1 in the bucket.
+  int64_t first = 0, end = 0; ///< The elements [first, end) of the bucket.
   /// The value that contains the gradients, from its element `lead` on.
   Value flat;
   int64_t lead = 0;
@@ -382,10 +382,12 @@ private:
   const BucketOffsets &offsets;
   int64_t tile;
   Pages &written;
-  bool isStep; ///< The block is outside of loops.
+  /// Whether the block is that of the step itself, outside of loops.
+  bool isStep;
   OpBuilder builder;
-  llvm::StringMap<Value> fetched; ///< By state: its fetched value.
-  SmallVector<nn::SetOp> sets;    ///< Writes that are not stored yet.
+  /// For each state that was fetched, its value.
+  llvm::StringMap<Value> fetched;
+  SmallVector<nn::SetOp> sets; ///< Writes that are not stored yet.
   /// The parts, computed so far, of each page that is not complete. The key is
   /// the bucket and the index of the page.
   std::map<std::pair<StringRef, int64_t>, SmallVector<GradientRange>> edges;

@@ -39,7 +39,7 @@ RankedTensorType tileType(Value flat, int64_t elements) {
 /// operation that computes an operand of an update, or a sum of squares.
 struct Streamed {
   Operation *op;
-  int64_t elements = 0; ///< The elements of each flat operand.
+  int64_t elements = 0; ///< The number of elements of each flat operand.
   /// The number of elements of an operand from which one element of a result is
   /// computed. It is the block size for sums of squares, otherwise 1.
   int64_t unit = 1;
@@ -59,7 +59,8 @@ struct Streamed {
 struct StateTile {
   Streamed *update;
   int64_t number, first, elements;
-  SmallVector<dist::FetchOp> fetches; ///< By operand: its fetch, or null.
+  /// For each operand, its fetch; null if it is not fetched.
+  SmallVector<dist::FetchOp> fetches;
 };
 
 /// Replaces updates of a block by updates of tiles. It stops before an update

@@ -29,7 +29,8 @@ struct Tiling {
   /// The type of the weight that products read. If ranks all-gather the weight,
   /// this is the gathered type.
   mlir::RankedTensorType type;
-  int64_t ranks = 1; ///< The number of ranks that it is split over.
+  /// The number of ranks that the weight or gradient is split over.
+  int64_t ranks = 1;
   llvm::SmallVector<RowTile> tiles;
 
   int64_t width() const { return type.getDimSize(1); }
@@ -46,8 +47,10 @@ struct Tiling {
 struct Weight : Tiling {
   std::string parameter;
   nn::BucketOp bucket;
-  int64_t first = 0;        ///< The weight's first element in the flat state.
-  dist::AllGatherOp gather; ///< Null if the rank has the whole weight.
+  int64_t first = 0; ///< The weight's first element in the flat state.
+  /// The all-gather that makes the weight. Null if the rank has the whole
+  /// weight.
+  dist::AllGatherOp gather;
   /// Whether the weight is fetched from the host's memory or a file.
   bool isOffloaded = false;
 };

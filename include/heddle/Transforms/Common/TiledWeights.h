@@ -37,7 +37,7 @@ public:
 
 private:
   struct Entry {
-    std::string text; ///< PATTERN.
+    std::string text; ///< The PATTERN of the entry, as the user wrote it.
     llvm::GlobPattern pattern;
     int64_t tiles;
   };

@@ -34,8 +34,8 @@ struct TokenSplit {
 /// Matrix products of a block and the operations between them. All of these
 /// compute each token independently or sum over tokens.
 struct TokenRegion {
-  int64_t rows = 0;   ///< Rows of the batch.
-  int64_t tokens = 0; ///< Tokens of a row.
+  int64_t rows = 0;   ///< The number of rows of the batch.
+  int64_t tokens = 0; ///< The number of tokens in a row.
   /// In the order of the block.
   llvm::SetVector<mlir::Operation *> ops;
   /// Values of shape [rows, tokens, ...] that only operations of the region

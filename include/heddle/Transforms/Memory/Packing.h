@@ -38,7 +38,7 @@ inline int64_t alignTo(int64_t bytes, int64_t to) {
 struct Interval {
   int64_t bytes = 0;
   int64_t first = 0, last = 0;
-  int64_t offset = 0; ///< The result of pack.
+  int64_t offset = 0; ///< The offset that `pack` assigns.
   /// The offset must be a multiple of this, in addition to the alignment that
   /// `pack` gets for all intervals.
   int64_t alignment = 1;

@@ -28,8 +28,10 @@ using Cut = llvm::SmallVector<int64_t>;
 /// ratios matter.
 struct LayerCosts {
   llvm::SmallVector<double> layers;
-  double first = 0; ///< Before the first layer: the embedding.
-  double last = 0;  ///< After the last layer: final norm, head, loss.
+  /// The operations before the first layer, which are those of the embedding.
+  double first = 0;
+  /// The operations after the last layer: those of final norm, head and loss.
+  double last = 0;
 };
 
 /// Cuts the layers into `stages` stages of at least one layer each, so that the

@@ -18,7 +18,8 @@ namespace heddle::prove {
 /// A trace of a step program, with the operations that its events come from.
 struct ProgramTrace {
   Trace trace;
-  std::vector<mlir::Operation *> origins; ///< By index in Trace::names.
+  /// For each index into Trace::names, the operation that it names.
+  std::vector<mlir::Operation *> origins;
 };
 
 /// The mesh that the plan was made for.

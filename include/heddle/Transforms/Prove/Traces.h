@@ -74,7 +74,7 @@ struct State {
 /// the name of its first parameter.
 struct Member {
   Range range;
-  int64_t width = 1; ///< Bytes of an element.
+  int64_t width = 1; ///< The number of bytes of an element.
   std::string parameter;
   /// The member's kind, for example `exp_avg`; empty for the parameter itself.
   std::string kind;
@@ -99,14 +99,15 @@ struct Access {
   /// Whether the access is to one slot of a state that holds the activations of
   /// several micro-batches.
   bool inSlot = false;
-  int16_t operand = 0; ///< Number of the command's operand, for messages.
+  /// The index of the operand in the command, for messages.
+  int16_t operand = 0;
   int32_t buffer = -1; ///< Index into Trace::buffers.
   /// Not 0 if the address depends on the rank. Accesses with the same
   /// `rankTerm` depend on the rank in the same way. `begin` is the address on
   /// the first rank, and the address on the last rank is `spread` bytes higher.
   int32_t rankTerm = 0;
   int64_t spread = 0;
-  Axes rankAxes = 0; ///< The axes that the address depends on.
+  Axes rankAxes = 0; ///< The mesh axes on which the address depends.
   int64_t begin = 0, bytes = 0;
   int64_t perIteration = 0, perSlot = 0;
   /// The bytes that the access may touch in any iteration, slot or rank; set
@@ -139,7 +140,9 @@ struct Message {
 };
 
 struct Kernel {
-  std::string code; ///< Identifies the code: equal for kernels with equal code.
+  /// Identifies the code of the kernel. Kernels with the same code have the
+  /// same text.
+  std::string code;
   /// For each written operand, the operands from which its value is computed.
   std::map<int16_t, std::vector<int16_t>> sources;
   /// The operands that say at which positions of a cache tokens are stored.
@@ -160,19 +163,21 @@ struct Event {
     Fresh,
     /// Records the point that `stream` has reached, like cudaEventRecord.
     Record,
-    Join,   ///< `stream` waits for a recorded point, like cudaStreamWaitEvent.
-    Settle, ///< Like Join, for a point that the run before has recorded.
-    Start,  ///< Starts collective `number`.
+    Join, ///< `stream` waits for a recorded point, like cudaStreamWaitEvent.
+    /// Like Join, for a point that the previous run of the step has recorded.
+    Settle,
+    Start, ///< Starts the collective with the index `number`.
     Wait,
-    Send,    ///< Sends message `number`.
-    Receive, ///< Blocks until message `number` has arrived.
+    Send,    ///< Sends the message with the index `number`.
+    Receive, ///< Blocks until the message with the index `number` has arrived.
     Flush ///< Blocks until at most `left` sends of the channel are in flight.
   } kind = Kind::Launch;
   /// The stream that runs the event. Communication starts on `Compute`, which
   /// also waits for it.
   plan::Stream stream = plan::Stream::Compute;
   int32_t number = -1; ///< Index into Trace::collectives or Trace::messages.
-  int32_t token = -1;  ///< Connects Record and Join or Settle, Start and Wait.
+  /// Connects a Record with its Joins or Settle, and a Start with its Wait.
+  int32_t token = -1;
   /// For Record: whether the next run waits for this point.
   bool carries = false;
   int32_t origin = -1; ///< Index into Trace::names.
@@ -201,15 +206,17 @@ using Body = std::vector<Event>;
 /// One execution of a body: an iteration of a loop, or one run of a fragment.
 struct BodyRun {
   int32_t body = 0;
-  int64_t iteration = -1; ///< -1 outside of loops and fragments.
+  /// The micro-batch or iteration of this run. -1 outside of loops and
+  /// fragments.
+  int64_t iteration = -1;
   int64_t slot = 0;
 };
 
 /// The commands that one rank executes in a step. A body that is executed many
 /// times is stored once.
 struct Trace {
-  std::vector<Range> buffers; ///< The extents of all buffers.
-  std::vector<State> states;  ///< Sorted by their first byte.
+  std::vector<Range> buffers; ///< For each buffer, its range of bytes.
+  std::vector<State> states;  ///< The states, sorted by their first byte.
   /// Sorted by their first byte; they do not overlap.
   std::vector<Member> members;
   std::vector<Port> ports;
@@ -261,8 +268,9 @@ struct Fault {
     Race,
     Waits,       ///< A communication is not waited for, or not started.
     Collectives, ///< Members of a group do not run the same collectives.
-    Messages,    ///< A message is not received as it is sent.
-    Deadlock,    ///< Ranks wait for each other in a cycle.
+    /// A message is sent, but not received with the same size and type.
+    Messages,
+    Deadlock, ///< Ranks wait for each other in a cycle.
   } kind = Kind::Flow;
   std::string text;
   /// An event that takes part in the fault: the index of its trace, and its
