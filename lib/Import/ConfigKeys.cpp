@@ -150,7 +150,8 @@ static std::string shortValue(const io::JsonValue &value) {
 
 namespace {
 
-/// A key that changes a model's results in a way that no family here supports.
+/// A key of config.json that changes a model's results in a way that no
+/// supported family implements.
 struct NumbersKey {
   const char *name;
   const char *neutral; ///< Values without effect, as a JSON list.
@@ -182,7 +183,8 @@ constexpr NumbersKey numbersKeys[] = {
 
 } // namespace
 
-/// A key in the form that is compared: lower case, without separators.
+/// Returns a key in the form in which spellings are compared: in lower case,
+/// without separators.
 static std::string plainOf(const std::string &key) {
   std::string plain;
   for (char c : key)
@@ -252,8 +254,8 @@ std::string config::warnOfUnknownKeys(const std::vector<UnknownKey> &unknown,
 // Verdicts
 //===----------------------------------------------------------------------===//
 
-/// The keys that a family's reader reads, and those that are read for all
-/// families.
+/// Returns the keys that the family's reader reads, and the keys that are read
+/// for every family.
 static std::vector<std::string> appliedKeys(const Family &family) {
   std::vector<std::string> names;
   for (const std::vector<ConfigKey> *keys : {&family.keys, &commonConfigKeys()})
@@ -263,8 +265,9 @@ static std::vector<std::string> appliedKeys(const Family &family) {
   return names;
 }
 
-/// The key that `name` is an alias of. Throws H0391 if both are present with
-/// different values. "" for other keys.
+/// Returns the key for which the member's name is an alias, or "" if it is no
+/// alias. Throws H0391 if the alias and the key are both present with different
+/// values.
 static std::string aliasedKey(const io::JsonMember &member,
                               const io::JsonValue &config,
                               const Family &family) {

@@ -27,15 +27,16 @@ void config::requireDraftable(const Settings &values) {
 ResolvedSettings config::draftSettings(const ResolvedSettings &asked,
                                        const Settings &settled) {
   ResolvedSettings settings = asked;
-  // The draft's cache uses the page numbers of the target's cache, so that it
-  // has no budget of its own.
+  // The draft model's cache has the same pages as the target's cache, so that
+  // it has no memory budget of its own.
   settings.values.cacheBytes = 0;
   settings.values.maxContext = settled.maxContext;
   settings.setOrigin("max_context", {Origin::Kind::Derived, "--draft", {}});
   return settings;
 }
 
-/// The tokenizer in the weights' directory; null if there is none.
+/// Returns the tokenizer in the directory of the weights; null if there is
+/// none.
 static std::unique_ptr<io::Tokenizer> tokenizerOf(const ModelSpec &spec) {
   if (spec.directory.empty() ||
       !io::pathExists(spec.directory + "/tokenizer.json"))

@@ -4,8 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads a ds_config.json. First every key gets a verdict by its rule in the
-// schema. Then the keys of settings are read as the rows of Settings.def say.
+// Reads a ds_config.json in two steps. First, every key gets a verdict: its
+// rule in the schema says whether it is applied, ignored or rejected. Then the
+// keys that give settings are read by the functions that the rows of
+// Settings.def name.
 //
 //===----------------------------------------------------------------------===//
 
@@ -103,20 +105,22 @@ bool hasType(const io::JsonValue &value, unsigned types) {
 // Verdicts
 //===----------------------------------------------------------------------===//
 
-/// Paths of sections with parameters of an unsupported optimizer or schedule,
-/// and the reason why the parameters have no effect. Only the type of the
-/// optimizer or schedule is reported as an error.
+/// Sections with the parameters of an optimizer or schedule that is not
+/// supported. The key is the section's path, the value the reason why its
+/// parameters have no effect. Only the optimizer's or schedule's type is
+/// reported as an error.
 using Foreign = std::map<std::string, std::string>;
 
-/// Gives each key of a document its verdict, and adds a row for each value.
+/// Gives each key of a ds_config.json its verdict, and adds a row to the
+/// explanation for each value.
 class Judge {
 public:
-  /// Members of `foreign` sections may have any name.
+  /// Members of sections that `foreign` lists may have any name.
   Judge(Merger &merger, const Foreign &foreign)
       : merger(merger), foreign(foreign), rows(merger.result.rows) {}
 
-  /// `section` is the path of the rule for `object`. A rejected member does not
-  /// prevent the others from being judged.
+  /// Judges the members of `object`. `section` is the path of the rule for this
+  /// object. If a member is rejected, the others are still judged.
   void judge(const io::JsonValue &object, const std::string &section);
 
 private:
@@ -132,8 +136,8 @@ private:
   std::vector<ExplainRow> &rows;
 };
 
-/// Whether a key gives a batch size, or looks like a misspelling of one that
-/// does.
+/// Whether a key gives a batch size, or looks like a misspelled key that gives
+/// one.
 bool saysBatch(const std::string &key) {
   std::vector<std::string> names;
   for (const char *size : {"batch", "micro_batch", "accumulate"})
@@ -194,14 +198,14 @@ bool isOneOf(const io::JsonValue &value, const std::string &list) {
   return false;
 }
 
-/// Whether the value is a section with `enabled` set to false.
+/// Whether the value is a section whose member `enabled` is false.
 bool isOff(const io::JsonValue &value) {
   const io::JsonValue *enabled =
       value.isObject() ? value.find("enabled") : nullptr;
   return enabled && enabled->isBool() && !enabled->asBool();
 }
 
-/// Why a value that is accepted has no effect.
+/// Returns the reason why a value that is accepted has no effect.
 std::string whyNeutral(const io::JsonMember &member, const DsKey &rule) {
   if (isOneOf(member.value, "[false, null, 0, \"none\", {}]") ||
       isOff(member.value))
@@ -347,8 +351,8 @@ static void giveType(const io::JsonValue &value, Merger &merger) {
               type == "bfp16" ? std::string("bf16") : type, fileOrigin(value));
 }
 
-/// With sequence parallelism, DeepSpeed's engine reads the type from another
-/// key, and uses fp32 if that is absent.
+/// If sequence parallelism is used, DeepSpeed's engine reads the type of
+/// gradients from another key. If that key is absent, it communicates in fp32.
 void config::mergeCommunication(const io::JsonValue &root, Merger &merger) {
   const io::JsonValue *type = root.findNonNull("communication_data_type");
   const io::JsonValue *withSeq =
@@ -371,7 +375,8 @@ bool config::isAuto(const io::JsonValue &value) {
   return value.isString() && value.asString() == "auto";
 }
 
-/// Decodes base64, urlsafe or standard. Nothing if the text is neither.
+/// Decodes base64, in the standard or the URL-safe alphabet. Returns nothing if
+/// the text is no base64.
 static std::optional<std::string> decodeBase64(const std::string &text) {
   static const std::string digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -390,8 +395,8 @@ static std::optional<std::string> decodeBase64(const std::string &text) {
   return bytes;
 }
 
-/// Reads the file that --config names, or that it contains in base64, as
-/// DeepSpeed's launcher passes it.
+/// Reads the file whose path is the value of --config. DeepSpeed's launcher
+/// passes the content of the file in base64 instead, which is decoded.
 SettingsFile config::readDsConfig(const std::string &config) {
   std::optional<std::string> text;
   if (!io::pathExists(config))
@@ -401,7 +406,8 @@ SettingsFile config::readDsConfig(const std::string &config) {
   return {"base64 of --config", *text};
 }
 
-/// The value at a path, or null. Errors on the way have been reported.
+/// Returns the value at a path of keys, or null. Sections of a wrong type have
+/// been reported before.
 static const io::JsonValue *findPath(const io::JsonValue &root,
                                      const std::string &path) {
   const io::JsonValue *value = &root;
@@ -423,8 +429,8 @@ static std::string sectionOf(const std::string &path) {
   return dot == std::string::npos ? "" : path.substr(0, dot);
 }
 
-/// Reads the keys of a setting. Keys that give it different values are an error
-/// (H0104).
+/// Reads all keys that give a setting. Reports an error (H0104) if several keys
+/// give it different values.
 static void readSetting(const SettingField &field, const io::JsonValue &root,
                         const Foreign &foreign, Merger &merger) {
   const io::JsonValue *first = nullptr;
@@ -449,8 +455,9 @@ static void readSetting(const SettingField &field, const io::JsonValue &root,
   }
 }
 
-/// Finds the parameters of an optimizer or a schedule that is not supported. A
-/// flag for the optimizer replaces both its type and its parameters.
+/// Finds the parameters of an optimizer or schedule that is not supported. If a
+/// flag gives the optimizer, it replaces the file's type and parameters, so
+/// that none of them has an effect.
 static Foreign findForeign(const io::JsonValue &root) {
   auto nameAt = [&](const char *path) -> const io::JsonValue * {
     const io::JsonValue *type = findPath(root, path);

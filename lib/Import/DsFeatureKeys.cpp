@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A table of the sections of ds_config.json for single features, most of which
-// are rejected if enabled.
+// The rules for sections of ds_config.json that configure one feature each.
+// Most of these features are not supported, so that their sections are rejected
+// if they are enabled.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +20,8 @@ constexpr unsigned Any =
     DsBool | DsNumber | DsString | DsList | DsNull | DsAuto;
 } // namespace
 
-/// Adds a section, with its members, that is rejected if it is enabled.
+/// Adds the rules for a section that is rejected if its member `enabled` is
+/// true, and for its members.
 static void addGated(std::vector<DsKey> &keys, const std::string &section,
                      const char *why,
                      const std::vector<const char *> &members) {
@@ -29,7 +31,8 @@ static void addGated(std::vector<DsKey> &keys, const std::string &section,
     keys.push_back({section + "." + member, Any, R::Ignored, "off"});
 }
 
-/// Adds a section without a switch, which is rejected if it is present.
+/// Adds the rules for a section that has no member `enabled`. The section is
+/// rejected if it is present.
 static void addRefused(std::vector<DsKey> &keys, const std::string &section,
                        const char *why) {
   keys.push_back({section, DsObject | DsBool | DsNull, R::Neutral, why,

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads where DeepSpeed offloads states and parameters, the directories of
-// offload files, and which states the host updates.
+// Reads from a ds_config.json where DeepSpeed offloads states and parameters,
+// in which directories it puts offload files, and which states the host
+// updates.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +17,8 @@
 using namespace heddle;
 using namespace heddle::config;
 
-/// Gives the value `host`, which has no meaning on a CPU target: its device
-/// memory is the host's.
+/// Gives a setting the value `host`. On a CPU target marks the key as without
+/// meaning instead, since device memory there is host memory.
 static void giveHost(const SettingField &field, const io::JsonValue &value,
                      Merger &merger) {
   if (factsOf(merger.result.values.target).hasDeviceMemory)
@@ -49,8 +50,9 @@ void config::readSwitchOfOffload(const SettingField &field,
     merger.mark(value.path(), "no meaning here", "off");
 }
 
-/// The value at a path of keys, or null. Sections may be booleans in old files,
-/// or have a wrong type, which is reported elsewhere.
+/// Returns the value at a path of keys, or null. A section may be a boolean in
+/// old files. If it has a wrong type, null is returned too, since the error is
+/// reported elsewhere.
 static const io::JsonValue *valueAt(const io::JsonValue &root,
                                     std::initializer_list<const char *> keys) {
   const io::JsonValue *value = &root;
@@ -59,8 +61,8 @@ static const io::JsonValue *valueAt(const io::JsonValue &root,
   return value;
 }
 
-/// Changes host memory from a file's settings to pinned memory, if `wish` is
-/// true.
+/// Changes a placement in host memory, if the file chose it, to pinned memory.
+/// Does nothing unless `wish`, the value of `pin_memory`, is true.
 static void pin(const char *key, MemoryKind Settings::*kind,
                 const io::JsonValue *wish, Merger &merger) {
   if (!wish || !wish->isBool())
@@ -110,10 +112,10 @@ static bool isOnFile(plan::FileRole role, const Settings &values) {
          MemoryKind::File;
 }
 
-/// The directory that an `nvme_path` gives for files of `roles`. `given` has
-/// the directories from a stronger source. If the path could also be parsed as
-/// directories of roles, reports an error if the path is needed, and otherwise
-/// returns "".
+/// Returns the directory for offload files of `roles` that an `nvme_path`
+/// gives. `given` has the directories from a stronger source (a flag). A path
+/// that would be parsed as a list of directories for roles is an error if the
+/// path is needed; otherwise "" is returned for it.
 static std::string directoryFor(const std::vector<plan::FileRole> &roles,
                                 const io::JsonValue &path,
                                 const io::OffloadDirectories &given,
@@ -144,9 +146,9 @@ static std::string directoryFor(const std::vector<plan::FileRole> &roles,
   return "";
 }
 
-/// A single path is for all files. Of two paths, that of the parameters is for
-/// these alone. Either is used only for roles without a directory from a
-/// stronger source.
+/// If the file has one `nvme_path`, it is for all offload files. If it has two,
+/// the path of the parameters is for parameters only. A path is used only for
+/// roles to which no stronger source gives a directory.
 void config::mergeSwapPaths(const io::JsonValue &root, Merger &merger) {
   using plan::FileRole;
   const io::JsonValue *first = swapPathAt(root, "offload_optimizer", merger);
@@ -177,9 +179,9 @@ void config::mergeSwapPaths(const io::JsonValue &root, Merger &merger) {
     merger.give("swap_dir", text, fileOrigin(*first));
 }
 
-/// DeepSpeed's CPU optimizer updates all states in host memory, or the share
-/// that `ratio` gives. The ratio also applies to states that are in host memory
-/// because of a flag.
+/// DeepSpeed's CPU optimizer updates all states in host memory, or the fraction
+/// of them that `ratio` gives. The ratio also applies if a flag, not the file,
+/// puts states in host memory.
 void config::mergeHostUpdates(const io::JsonValue &root, Merger &merger) {
   const io::JsonValue *ratio =
       valueAt(root, {"zero_optimization", "offload_optimizer", "ratio"});

@@ -17,15 +17,16 @@
 using namespace heddle;
 using namespace heddle::config;
 
-/// The member, unless it is absent, null or "auto".
+/// Returns the member of a section, or null if it is absent, null or "auto".
 static const io::JsonValue *findGiven(const io::JsonValue *object,
                                       const char *key) {
   const io::JsonValue *value = object ? object->findNonNull(key) : nullptr;
   return value && !isAuto(*value) ? value : nullptr;
 }
 
-/// Throws H0111 for a type that is not in `known`. `others` are types that
-/// DeepSpeed has.
+/// Throws H0111 for an optimizer or schedule that is not in `known`. If it is
+/// in `others`, which lists types that DeepSpeed has, the message says that it
+/// is not supported.
 static void checkType(const io::JsonValue &type, const char *what,
                       const std::vector<std::string> &known,
                       const std::vector<std::string> &others) {
@@ -60,7 +61,7 @@ void config::readBetas(const SettingField &field, const io::JsonValue &betas,
   merger.give("beta2", pair[1].asNumber(), fileOrigin(pair[1]));
 }
 
-/// DeepSpeed ignores the case of names.
+/// Converts to lower case, since DeepSpeed ignores the case of names.
 static std::string lowered(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return std::tolower(c); });
@@ -84,7 +85,7 @@ static Optimizer readOptimizer(const io::JsonValue &type) {
   return {};
 }
 
-/// Marks the parameters that the optimizer does not use.
+/// Marks in the explanation the parameters that this optimizer does not use.
 static void markUnused(Optimizer optimizer, const io::JsonValue *params,
                        Merger &merger) {
   auto mark = [&](const char *key, const std::string &why) {
@@ -323,7 +324,8 @@ void ScheduleReader::failMissing(const Parameter &parameter,
                 name + "\" with a number to its params");
 }
 
-/// The value of a parameter that is "auto": the Trainer's, or else the default.
+/// Returns the value of a parameter that is "auto": the value of Hugging Face's
+/// Trainer if it sets this parameter, else the default.
 nlohmann::json ScheduleReader::readOpen(const Parameter &parameter,
                                         const io::JsonValue &written) {
   std::string name = parameter.name;
@@ -394,8 +396,8 @@ void config::mergeScheduler(const io::JsonValue &root, Merger &merger) {
 // Flags
 //===----------------------------------------------------------------------===//
 
-/// Sets a parameter of the schedule from a flag, and notes it in the
-/// parameter's row.
+/// Sets a parameter of the schedule to a flag's value, and says so in the
+/// explanation's row of the parameter.
 static void setParameter(nlohmann::json &params, const char *name,
                          const nlohmann::json &value, const char *flag,
                          Merger &merger) {
@@ -426,8 +428,9 @@ void config::mergeScheduleFlags(Merger &merger) {
   if (values.scheduler == Scheduler::None) {
     if (!warmup && !train)
       return;
-    // Without another schedule, these flags choose the Trainer's schedules:
-    // `linear`, or `constant_with_warmup` if only --warmup-steps is given.
+    // If no other source gives a schedule, these flags choose one of the
+    // Trainer's schedules: `linear`, or `constant_with_warmup` if only
+    // --warmup-steps is given.
     const char *flag = train ? "--train-steps" : "--warmup-steps";
     values.scheduler = train ? Scheduler::WarmupDecayLR : Scheduler::WarmupLR;
     values.schedulerParams = nlohmann::json({{"warmup_min_lr", 0.0},

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A table of the keys about ZeRO, offload and parallelism that belong to no
-// setting.
+// The rules for keys of ds_config.json about ZeRO, offload and parallelism that
+// give no setting.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The keys of ds_config.json that belong to no setting, with their verdicts.
+// The keys of ds_config.json that give no setting, with a rule for each:
+// whether the key is ignored or rejected, and why.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +20,7 @@ namespace heddle::config {
 const std::vector<DsKey> &dsTrainingKeys();
 /// Keys about ZeRO, offload and parallelism.
 const std::vector<DsKey> &dsParallelKeys();
-/// Sections of features, each with a switch of its own.
+/// Sections that configure one feature each, with a member that enables it.
 const std::vector<DsKey> &dsFeatureKeys();
 
 } // namespace heddle::config

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A table of the keys about precision, optimizer, schedule and logging that
-// belong to no setting.
+// The rules for keys of ds_config.json about precision, optimizer, schedule and
+// logging that give no setting.
 //
 //===----------------------------------------------------------------------===//
 

@@ -28,8 +28,9 @@ using Widths = std::array<size_t, numColumns>;
 
 } // namespace
 
-/// The end of a line of at most `width` characters: before a blank, else after
-/// a character at which a line may break, else anywhere.
+/// Returns the end of a line of at most `width` characters. The line ends
+/// before a blank. If it has no blank, it ends after a character at which a
+/// line may break; if there is none either, it ends at `width`.
 static size_t endOfLine(const std::string &text, size_t begin, size_t width) {
   if (text.size() - begin <= width)
     return text.size();
@@ -65,8 +66,9 @@ std::string config::wrapText(const std::string &text, size_t width) {
   return result;
 }
 
-/// Column widths that fill a line. The last column gets the rest; if that is
-/// too little to read, the widest other columns shrink.
+/// Chooses column widths such that the columns fill a line. The last column
+/// gets the width that the others leave. If this is too little to read, the
+/// widest of the other columns become narrower.
 static Widths fitColumns(const std::vector<Cells> &rows, size_t width) {
   constexpr size_t readable = 26, least = 8;
   Widths widths = {};
@@ -117,7 +119,7 @@ std::string config::formatRows(const std::string &heading,
       ++hidden;
       continue;
     }
-    // Shows only the name of a file, without its directories.
+    // Prints the name of a file without its directories.
     std::string origin = row.origin.substr(row.origin.find_last_of('/') + 1);
     std::string verdict =
         row.verdict + (row.why.empty() || row.verdict.empty() ? "" : ": ");
@@ -244,8 +246,8 @@ const char *config::whyNoSchedule(const Settings &values) {
 }
 
 std::string config::warnOfMode(const ResolvedSettings &settings) {
-  // Flags by the reason why they have no effect. One flag may give several
-  // settings.
+  // Flags that have no effect, by the reason. A flag can give several settings,
+  // each with its own reason.
   std::map<std::string, std::string> idle;
   std::set<std::string> named;
   for (const SettingField &field : settingFields()) {
@@ -267,8 +269,8 @@ std::string config::warnOfMode(const ResolvedSettings &settings) {
   return warning;
 }
 
-/// The rows of the keys in the user's files. A key that is applied to a setting
-/// without effect says so.
+/// Returns the rows for the keys in the user's files. If a key is applied to a
+/// setting that has no effect, its row says so.
 static std::vector<ExplainRow> rowsOfKeys(const ResolvedSettings &settings) {
   std::map<std::string, std::string> idle; // Reasons, by the key's path.
   for (const SettingField &field : settingFields())

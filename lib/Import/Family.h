@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A family is one file in Families/: a table of the keys of config.json with
-// verdicts, a table of weights, and a forward function. Everything else is
-// derived from these (docs/adding-a-family.md).
+// What a family of models consists of. A family is one file in Families/ with
+// three items: a table of the keys of config.json, a table of weights, and a
+// forward function. Everything else about the family is derived from these
+// (docs/adding-a-family.md).
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,9 +26,9 @@ namespace heddle::config {
 
 /// How a key of config.json is treated.
 enum class ConfigVerdict {
-  Applied,     ///< The family reads it.
-  Meaningless, ///< Its value does not matter.
-  NeutralOnly, ///< Rejected unless it is null, false, 0 or empty.
+  Applied,     ///< The family's reader reads the key.
+  Meaningless, ///< The key's value does not change results.
+  NeutralOnly, ///< Rejected unless the value is null, false, 0 or empty.
 };
 
 /// A known key of config.json.
@@ -37,7 +38,7 @@ struct ConfigKey {
   const char *why;
 };
 
-/// Keys that Hugging Face writes for every family.
+/// Keys that Hugging Face writes to the config.json of every family.
 const std::vector<ConfigKey> &commonConfigKeys();
 
 /// A key of config.json that is unknown. This is a warning, not an error.
@@ -49,15 +50,16 @@ struct UnknownKey {
 struct Family;
 
 /// Adds each key of `config` with its verdict to the rows of `spec`. Throws
-/// H0391 for a rejected key, and for one that looks like a misspelling of a
-/// missing key. Other unknown keys are added to `unknown`.
+/// H0391 for a rejected key. Also throws it for a key that looks like a
+/// misspelling of another key which is missing. Other unknown keys are added to
+/// `unknown`.
 void judgeConfigKeys(const io::JsonValue &config, const Family &family,
                      ModelSpec &spec, std::vector<UnknownKey> &unknown);
 
 /// Whether a key that is in no table is known to have no effect. Throws H0391
-/// for a key that would change results in an unsupported way, and for one that
-/// looks like a misspelling of a key of `known` which `object` lacks. `what`
-/// names the object in messages.
+/// for a key that would change results in an unsupported way. Also throws it
+/// for a key that looks like a misspelling of one in `known`, if `object` lacks
+/// this one. `what` names the object in messages.
 bool isHarmless(const io::JsonMember &member, const io::JsonValue &object,
                 const std::vector<std::string> &known, const std::string &what);
 
@@ -66,7 +68,7 @@ bool isHarmless(const io::JsonMember &member, const io::JsonValue &object,
 std::string warnOfUnknownKeys(const std::vector<UnknownKey> &unknown,
                               bool strict);
 
-/// A size and its name in messages: its key in config.json.
+/// A size, and the key of config.json that gives it, for messages.
 struct Dim {
   int64_t value = 0;
   std::string text;
@@ -79,16 +81,17 @@ Dim operator*(const Dim &left, const Dim &right);
 /// throw H0391 or H0392, with the position in the file, for an invalid value.
 class Config {
 public:
-  // Limits that keep numbers of elements from overflowing.
+  // Upper limits of sizes, such that numbers of elements do not overflow.
   static constexpr int64_t maxWidth = 1 << 20, maxRows = 1 << 28,
                            maxLayers = 10000;
 
-  /// Unknown keys are added to `unknown` when they are found.
+  /// `unknown` collects the unknown keys of objects within the file that are
+  /// read later.
   Config(const io::JsonValue &json, const Family &family,
          std::vector<UnknownKey> &unknown)
       : json(json), family(family), unknown(unknown) {}
 
-  /// Reads a size in [1, maximum]. The key may have another name
+  /// Reads a size in [1, maximum]. The file may also have it under another name
   /// (`Family::aliases`).
   Dim size(const std::string &name, int64_t fallback,
            int64_t maximum = maxWidth) const;
@@ -101,33 +104,36 @@ public:
   bool flag(const std::string &key, bool fallback) const {
     return json.boolOr(key, fallback);
   }
-  /// Reads an activation. Returns its name in nn.map; `fallback` is Hugging
-  /// Face's name.
+  /// Reads the name of an activation function. Returns the function's name in
+  /// nn.map. `fallback` is the name, as Hugging Face spells it, if the key is
+  /// absent.
   std::string activation(const std::string &key,
                          const std::string &fallback) const;
-  /// Reads `pad_token_id`. That token's row of the embedding gets no gradient
-  /// in Hugging Face's models. Null means no such token.
+  /// Reads `pad_token_id`, the id of the padding token. The row of this token
+  /// in the embedding table gets no gradient, as in Hugging Face's models.
+  /// Returns nothing if the key is null.
   std::optional<int64_t> padding(int64_t vocab,
                                  std::optional<int64_t> fallback = {}) const;
-  /// Throws H0391 unless the key is absent or has that value.
+  /// Throws H0391 unless the key is absent or has the value `value`.
   void requireWord(const std::string &key, const std::string &value) const;
-  /// Throws H0391 unless the key is absent or true. `what` is not supported
-  /// without it.
+  /// Throws H0391 unless the key is absent or true. `what` names, for the
+  /// message, what the value false would mean.
   void requireTrue(const std::string &key, const char *what) const;
-  /// Reads the parameters of rotary embeddings for heads with `dims` features:
-  /// the base at key `theta`, and the scaling in `rope_scaling`. `known` is a
-  /// key of that object which the family reads itself.
+  /// Reads the parameters of rotary embeddings for heads with `dims` features.
+  /// The base is the value of the key `theta`, and the scaling is in the object
+  /// `rope_scaling`. `known` is a key of that object which the family reads
+  /// itself.
   Rotary rotary(const Dim &dims, const Dim &positions,
                 const char *theta = "rope_theta",
                 const char *known = nullptr) const;
-  /// The number of keys that queries of each layer see; 0: all. With
-  /// `layer_types`, layers of type "sliding_attention" have `window`; without
-  /// it, the layers for which `slides` is true. If `window` is 0, no layer may
-  /// have that type.
+  /// Returns the window of each layer: the number of keys that a query sees, or
+  /// 0 for all. If the file has `layer_types`, layers of type
+  /// "sliding_attention" have `window`. If it does not, the layers for which
+  /// `slides` is true have it. If `window` is 0, no layer may be of that type.
   std::vector<int64_t>
   windows(int64_t layers, int64_t window,
           const std::function<bool(int64_t layer)> &slides) const;
-  /// Throws H0392 unless `part` divides `whole`.
+  /// Throws H0392 unless the size `part` divides the size `whole`.
   void requireDivides(const Dim &part, const Dim &whole) const;
 
   const io::JsonValue &json;
@@ -137,38 +143,41 @@ private:
   std::vector<UnknownKey> &unknown;
 };
 
-/// The position of `key` in `config`, or of the whole file if it is absent.
+/// Returns the position of `key` in the file, or that of the whole file if the
+/// key is absent.
 SourceLocation locationOf(const io::JsonValue &config, const std::string &key);
 
 //===----------------------------------------------------------------------===//
 // Weights
 //===----------------------------------------------------------------------===//
 
-/// A row of the table of weights: a parameter. With `*` in its name it means
-/// one parameter per layer. Consecutive rows with `*` belong to the same
-/// layer.
+/// A row of a family's table of weights, which describes a parameter. If its
+/// name contains `*`, it describes one parameter in each layer. Consecutive
+/// rows with `*` are the parameters of one layer.
 struct Weight {
   std::string name;
   std::vector<Dim> shape;
   Init init;
-  /// Segments of the last dimension, each of which is split among tensor ranks
-  /// by itself.
+  /// Segments of the last dimension, for example q, k and v side by side. Each
+  /// segment is split among tensor ranks separately.
   std::vector<int64_t> segments = {};
-  /// The matrix is stored as [out, in].
+  /// Whether the matrix is stored as [out, in] instead of [in, out].
   bool outIn = false;
-  /// The tensors that the parameter is made of, without the family's prefix.
-  /// Absent: one tensor of the same name.
+  /// The tensors of the weight files from which the parameter is made, with
+  /// names without the family's prefix. If absent, it is the tensor with the
+  /// parameter's name.
   std::optional<weights::Source> source = {};
 };
 
-/// Whether `name` matches the pattern, in which `*` is a number.
+/// Whether `name` matches `pattern`, in which `*` stands for any number.
 bool matchesPattern(const std::string &name, const std::string &pattern);
 
 //===----------------------------------------------------------------------===//
 // Families
 //===----------------------------------------------------------------------===//
 
-/// A model of a family, with the sizes of its config.json.
+/// A model of a family: its sizes, read from config.json, and its forward
+/// function.
 class FamilyModel {
 public:
   virtual ~FamilyModel() = default;
@@ -187,20 +196,24 @@ protected:
 };
 
 struct Family {
-  const char *name;   ///< Its `model_type` in config.json.
+  const char *name;   ///< The family's `model_type` in config.json.
   const char *prefix; ///< Hugging Face's prefix of all names, except the
                       ///< head's.
   std::vector<ConfigKey> keys;
-  /// Tensors that are no parameters, as patterns with reasons.
+  /// Patterns of tensors in the weight files that are no parameters, each with
+  /// the reason.
   std::vector<std::pair<const char *, const char *>> ignored;
   std::shared_ptr<const FamilyModel> (*read)(const Config &config);
-  /// The weight of the head. Its name up to the first dot is the prefix of all
-  /// parameters outside of the base model, whose names have no family prefix.
+  /// The name of the head's weight. Parameters whose names begin like this
+  /// name, up to its first dot, are outside of the base model; their names in
+  /// the files have no family prefix.
   const char *head = "lm_head.weight";
   plan::Objective objective = plan::Objective::NextToken;
-  /// Suffixes of names, and their spelling in older files.
+  /// Ends of parameter names that older files spell differently: the end, and
+  /// its older spelling.
   std::vector<std::pair<const char *, const char *>> renamed = {};
-  /// Alternative names of keys that Hugging Face accepts, and the keys.
+  /// Aliases that Hugging Face accepts for keys of config.json: the alias, and
+  /// the key.
   std::vector<std::pair<const char *, const char *>> aliases = {};
 
   /// Whether the parameter is outside of the base model.
@@ -208,20 +221,22 @@ struct Family {
     std::string beside(head, std::string_view(head).find('.') + 1);
     return parameter.rfind(beside, 0) == 0;
   }
-  /// The parameter's name in the files.
+  /// Returns the name of a parameter's tensor in the weight files.
   std::string sourceName(const std::string &parameter) const {
     return isOfHead(parameter) ? parameter : prefix + parameter;
   }
 };
 
-/// Implements `Family::read` by a class's constructor.
+/// Implements `Family::read` by the constructor of a class derived from
+/// FamilyModel.
 template <typename Model>
 std::shared_ptr<const FamilyModel> readAs(const Config &config) {
   return std::make_shared<Model>(config);
 }
 
-/// Finds the special tokens of a model for masked tokens, in config.json and in
-/// the tokenizer's files in `directory`. "": no files.
+/// Finds the special tokens of a model that predicts masked tokens. They are in
+/// config.json and in the tokenizer's files in `directory`. If `directory` is
+/// "", there are no such files.
 void findSpecialTokens(const io::JsonValue &config,
                        const std::string &directory, ModelSpec &spec);
 

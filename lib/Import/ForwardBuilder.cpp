@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Emits the nn operations of each module, and a function for each kind of
-// layer.
+// Emits the nn operations of each module that a forward function calls, and a
+// function for each kind of layer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +26,8 @@ static Value unwrap(Tensor tensor) {
   return Value::getFromOpaquePointer(tensor.value);
 }
 
-/// A stable number that seeds a random operation, from its path within the
-/// layer.
+/// Returns the number that seeds a random operation, for example dropout. It
+/// depends only on the operation's path within the layer.
 static int32_t siteOf(llvm::StringRef path) {
   return static_cast<int32_t>(llvm::xxh3_64bits(path));
 }
@@ -352,7 +352,8 @@ Value ForwardBuilder::map(
 
 Tensor ForwardBuilder::scale(Tensor x, double factor, const std::string &path) {
   Value input = use(x);
-  // The factor is a tensor, so that a lower precision also rounds it.
+  // The factor becomes a tensor, so that passes that lower the model's
+  // precision also round it.
   Value number = builder.create<nn::FillOp>(at(path), floats({}),
                                             builder.getF64FloatAttr(factor),
                                             /*shardings=*/ArrayAttr());
@@ -407,8 +408,8 @@ ForwardBuilder::Random ForwardBuilder::random(const std::string &path) {
   Value microBatch = input(nn::PortRole::MicroBatch, builder.getIndexType());
   if (!layer)
     return {rng, indexConstant(0, path), microBatch};
-  // The order of the calls of `use` and `addArgument` is the order of the
-  // layer's arguments, so it must not change.
+  // `use` and `addArgument` add arguments to the layer's function in the order
+  // of their calls. Therefore this order must not change.
   rng = use(rng);
   if (!layer->index)
     layer->index = layer->function.getBody().addArgument(

@@ -22,9 +22,9 @@
 
 namespace heddle {
 
-/// Builds the forward function of a model and the functions of its layers. They
-/// are for one row with as many tokens as the model has positions; the pass
-/// import-derive-programs makes programs of them.
+/// Builds the forward function of a model and the functions of its layers. The
+/// functions are for one row, with as many tokens as the model has positions.
+/// The pass import-derive-programs later makes programs for batches of them.
 class ForwardBuilder final : public config::Modules {
 public:
   ForwardBuilder(nn::ModelOp model, const config::ModelSpec &spec);
@@ -82,8 +82,8 @@ private:
     llvm::SmallVector<std::string> paths;    ///< Paths of its parameters within
                                              ///< the layer.
     llvm::StringMap<mlir::Value> parameters; ///< By path within the layer.
-    /// Values of the forward function that the layer uses, with the arguments
-    /// that they become.
+    /// Values of the forward function that the layer uses, each with the
+    /// argument of the layer's function that passes it.
     llvm::MapVector<mlir::Value, mlir::Value> outer;
     mlir::Value index; ///< The layer's number, as an argument.
   };
@@ -99,38 +99,41 @@ private:
   nn::FuncOp beginFunction(llvm::StringRef name, llvm::StringRef path,
                            llvm::ArrayRef<mlir::Type> arguments);
   void endFunction(nn::FuncOp function, config::Tensor result);
-  /// Returns `value` for use at the current position. In a layer, a value of
-  /// the forward function becomes an argument.
+  /// Returns `value` for use at the current insertion point. Within a layer's
+  /// function, a value of the forward function is passed as an argument, which
+  /// is returned instead.
   mlir::Value use(mlir::Value value);
   mlir::Value use(config::Tensor tensor);
-  /// The parameter at a path; null if the model has none there.
+  /// Returns the parameter at a path; null if the model has none there.
   mlir::Value parameter(const std::string &path);
   Random random(const std::string &path);
-  /// The model's argument with that role, which is created on first use.
+  /// Returns the model's argument with that role, for example its token ids.
+  /// Creates the argument on first use.
   mlir::Value input(nn::PortRole role, mlir::Type type);
   mlir::Value indexConstant(int64_t value, llvm::StringRef path);
   mlir::Value rmsNorm(mlir::Value x, mlir::Value weight, double eps,
                       const std::string &path);
   mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape,
                       const std::string &path);
-  /// Emits nn.map with a scalar function of one element of each input.
+  /// Emits nn.map, which applies a scalar function to the inputs element by
+  /// element.
   mlir::Value
   map(mlir::ValueRange inputs, const std::string &path,
       llvm::function_ref<mlir::Value(nn::Scalars &, mlir::ValueRange)> body);
   config::Tensor linear(config::Tensor x, mlir::Value weight, mlir::Value bias,
                         bool outIn, const std::string &path);
-  /// The operand of a product with `weight`: x with its features in the order
-  /// of the weight's inputs. Products with equal orders share the reordered
-  /// value.
+  /// Returns `x` as the operand of a product with `weight`. If the weight's
+  /// inputs are in another order, the features of `x` are reordered. Products
+  /// whose weights have equal orders share the reordered value.
   config::Tensor inOrderOf(const config::ParameterSpec &weight,
                            config::Tensor x);
   mlir::RankedTensorType typeOf(const config::ParameterSpec &parameter);
 
   mlir::RankedTensorType floats(llvm::ArrayRef<int64_t> shape);
   mlir::RankedTensorType ints(llvm::ArrayRef<int64_t> shape);
-  /// The type [1, tokens, width].
+  /// Returns the type of hidden states: [1, tokens, width].
   mlir::RankedTensorType hidden(int64_t width);
-  /// The path within the model, with `*` for the number of a layer.
+  /// Returns the path within the model, with `*` in place of the layer's index.
   std::string fullPath(const std::string &path) const;
   mlir::Location at(llvm::StringRef path);
 

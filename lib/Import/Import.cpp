@@ -33,8 +33,9 @@ void heddle::emitUserDiagnostic(MLIRContext &context,
     error.attachNote() << "help: " << diagnostic.help;
 }
 
-/// The number of segments that a row may have: the rows of the embedding table
-/// that segment numbers select from. 0 if there is none.
+/// The number of segments that a row of tokens may have. It is the number of
+/// rows of the embedding table that is indexed by segments; 0 if there is no
+/// such table.
 static int64_t segmentsOf(nn::ModelOp model) {
   for (auto function : model.getOps<nn::FuncOp>()) {
     if (!function.getInputs())
@@ -87,7 +88,7 @@ static DictionaryAttr describeWeights(Builder &builder, nn::ModelOp model,
   return builder.getDictionaryAttr(weights);
 }
 
-/// Sets the attributes of a parameter's state, except for its type.
+/// Sets all attributes of a parameter's state except its type.
 static void setParameter(nn::StateOp state,
                          const config::ParameterSpec &parameter) {
   Builder builder(state.getContext());

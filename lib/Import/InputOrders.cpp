@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compares the orders of the inputs of all products, and adds a parameter for
-// each order that is needed.
+// Compares the input orders of all quantized matrices (GPTQ with desc_act), and
+// adds a parameter for each order that the model needs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,16 +24,20 @@ static constexpr const char *weightEnd = ".weight", *orderEnd = ".order";
 
 namespace {
 
-/// The weights of one product in all layers. `tensors` has for each quantized
-/// weight the tensors of the files that give the order of its inputs, which
-/// must be equal. `orders` has that order.
+/// The weights of one matrix product, one for each layer. The inputs of a
+/// quantized weight may be in another order than the features. Tensors of the
+/// weight files (g_idx) give this order; a weight that consists of several
+/// matrices has several, which must all give the same order. For each weight
+/// with one order, `tensors` has the names of these tensors and `orders` the
+/// order.
 struct Product {
   std::vector<ParameterSpec *> weights;
   std::vector<std::set<std::string>> tensors;
   std::vector<std::vector<int32_t>> orders;
   bool isEven = true; ///< All groups have the same number of inputs.
 
-  /// Whether both products can multiply the same reordered activations.
+  /// Whether both products can multiply the same reordered activations: their
+  /// weights have equal input orders in every layer.
   bool isLike(const Product &other) const {
     return orders == other.orders &&
            weights.front()->isOfLayer == other.weights.front()->isOfLayer;
@@ -47,8 +51,8 @@ struct Product {
 
 } // namespace
 
-/// The name with `*` for its layer: `layers.*.mlp.up_proj.weight` for
-/// `layers.3.mlp.up_proj.weight`.
+/// Returns the parameter's name with `*` in place of the layer's index:
+/// `layers.*.mlp.up_proj.weight` for `layers.3.mlp.up_proj.weight`.
 static std::string withoutLayer(const ParameterSpec &parameter) {
   std::string name = parameter.name;
   size_t begin = parameter.isOfLayer ? name.find_first_of("0123456789")
@@ -64,7 +68,7 @@ static std::string orderName(const ParameterSpec &weight) {
   return name.erase(name.rfind(weightEnd)) + orderEnd;
 }
 
-/// The parameter that holds the order of a weight's inputs.
+/// Makes the parameter that holds the order of a weight's inputs.
 static ParameterSpec orderOf(const ParameterSpec &weight,
                              const std::string &tensor) {
   ParameterSpec order;
@@ -79,14 +83,15 @@ static ParameterSpec orderOf(const ParameterSpec &weight,
 
 namespace {
 
-/// Reads the orders of the files, each only once.
+/// Reads the input orders in the weight files. Each is read only once.
 class Orders {
 public:
   explicit Orders(const io::WeightSet &weights) : weights(weights) {}
-  /// The tensor with the order of a matrix's inputs; "" if there is none.
+  /// Returns the name of the tensor that gives the order of a matrix's inputs;
+  /// "" if there is none.
   std::string tensorOf(const std::string &matrix) const;
-  /// The order that `tensor` gives; none if groups have different numbers of
-  /// inputs.
+  /// Returns the order that `tensor` gives. Returns nothing if quantization
+  /// groups have different numbers of inputs.
   const std::optional<std::vector<int32_t>> &at(const std::string &tensor);
 
 private:
@@ -116,8 +121,8 @@ Orders::at(const std::string &tensor) {
   return entry->second;
 }
 
-/// Adds a weight to its product, with its order if all its tensors have the
-/// same one.
+/// Adds a weight to its product. If all matrices of the weight have the same
+/// input order, also adds this order.
 static void addWeight(ParameterSpec &parameter, Orders &orders,
                       Product &product) {
   product.weights.push_back(&parameter);
@@ -153,8 +158,9 @@ void config::orderInputs(const io::WeightSet &weights, ModelSpec &spec) {
   std::vector<ParameterSpec> added;
   std::vector<const Product *> ordered;
   for (Product *product : inTurn) {
-    // All layers run the same code. If some layers' weights are not quantized,
-    // those of the other layers are dequantized.
+    // All layers run the same code. If the weights of some layers are not
+    // quantized, or have no common input order, the weights of all layers are
+    // therefore dequantized.
     if (product->orders.size() < product->weights.size()) {
       for (ParameterSpec *weight : product->weights) {
         weight->isCoded = false;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Quantized weights of GPTQ with desc_act, whose groups do not have consecutive
-// inputs.
+// Handles weights that GPTQ quantized with desc_act. The inputs of one of their
+// quantization groups are not adjacent.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,13 +17,13 @@
 
 namespace heddle::config {
 
-/// Sorts the inputs of quantized matrices by group, if the files have them in
-/// another order (GPTQ with desc_act). The activations that such a matrix
-/// multiplies are then reordered by a new parameter, the order of its inputs.
-/// Products whose orders are equal in every layer share it, as q, k and v may.
-/// Afterwards `spec.codes` is in order. A product is dequantized if it is not
-/// quantized in every layer, or if its groups have different numbers of inputs.
-/// Throws H0377.
+/// Sorts the inputs of quantized matrices by quantization group, if the files
+/// have them in another order (GPTQ with desc_act). The activations that such a
+/// matrix multiplies must then be reordered in the same way: a new parameter
+/// holds the order. Products whose orders are equal in every layer share this
+/// parameter, for example q, k and v. Afterwards `spec.codes` says that inputs
+/// are in order. A product is dequantized if it is not quantized in every
+/// layer, or if its groups have different numbers of inputs. Throws H0377.
 void orderInputs(const io::WeightSet &weights, ModelSpec &spec);
 
 } // namespace heddle::config

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads a model directory: chooses the family by config.json, fills the table
-// of parameters, and opens the weights.
+// Reads a model directory. Chooses the family by the `model_type` of
+// config.json, makes the list of parameters from the family's table, and opens
+// the weight files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,8 +48,8 @@ static const Family &findFamily(const io::JsonValue &config) {
             "the families that are known: " + known);
 }
 
-/// Whether the path could be the name of a model on the Hugging Face Hub, as
-/// `gpt2` or `org/name`.
+/// Whether the path could be the name of a model on the Hugging Face Hub, for
+/// example `gpt2` or `org/name`.
 static bool isHubName(const std::string &path) {
   static const std::regex pattern(
       "[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?");
@@ -57,7 +58,7 @@ static bool isHubName(const std::string &path) {
          fs::path(path).extension() != ".mlir";
 }
 
-/// The first 64 bytes of a file, or fewer if it is shorter.
+/// Returns the first 64 bytes of a file, or the whole file if it is shorter.
 static std::string beginningOf(const std::string &path) {
   std::string bytes(64, '\0');
   std::ifstream file(path, std::ios::binary);
@@ -66,9 +67,9 @@ static std::string beginningOf(const std::string &path) {
   return bytes;
 }
 
-/// Rejects a file that is recognized as something else than a config, with
-/// advice: often the config is in the same directory, or another command is
-/// meant.
+/// Throws an error if a file is recognized as something else than a config. The
+/// error gives advice: often the config is in the same directory, or the user
+/// meant another command.
 static void requireConfigText(const std::string &path) {
   const std::string bytes = beginningOf(path);
   auto refuse = [&](const std::string &what, const std::string &help) {
@@ -92,7 +93,8 @@ static void requireConfigText(const std::string &path) {
            "give a directory that save_pretrained has written");
   if (beginsWith("GGUF"))
     refuse("a GGUF file", "give the directory that it was made from");
-  // The magic numbers of llm.c's files of 16-bit and 32-bit tokens.
+  // These are the magic numbers of token files of llm.c, with 16-bit and with
+  // 32-bit tokens.
   if (beginsWith("\210\3304\001") || beginsWith("\241\3314\001"))
     refuse("a token file", "give a Hugging Face directory or a config file "
                            "(.json), and this file to the binary: BINARY "
@@ -100,7 +102,8 @@ static void requireConfigText(const std::string &path) {
                                path);
 }
 
-/// The config file for `path`, and whether `path` is a directory.
+/// Returns the config file that `path` names or contains, and whether `path` is
+/// a directory.
 static std::pair<std::string, bool> findConfig(const std::string &path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
@@ -120,8 +123,8 @@ static std::pair<std::string, bool> findConfig(const std::string &path) {
   return {path, false};
 }
 
-/// The directory of a config file if it has a tokenizer whose tokens are all
-/// below `vocab`; else "".
+/// Returns the directory of a config file if it contains a usable tokenizer:
+/// all ids of its tokens must be below `vocab`. Otherwise returns "".
 static std::string tokenizerBeside(const std::string &configFile,
                                    int64_t vocab) {
   std::string directory = fs::absolute(configFile).parent_path().string();
@@ -160,8 +163,8 @@ static void applyNoDecay(const std::string &expression, const Family &family,
 // The table of weights
 //===----------------------------------------------------------------------===//
 
-/// Without weights, sets the names under which Hugging Face would save the
-/// parameters.
+/// For a model without weight files, sets the names under which Hugging Face
+/// would save the parameters. Trained weights are saved under these names.
 static void nameSources(const Family &family, ModelSpec &spec) {
   for (ParameterSpec &parameter : spec.parameters) {
     weights::forEachTensor(parameter.source, [&](weights::Source &tensor) {
@@ -170,7 +173,8 @@ static void nameSources(const Family &family, ModelSpec &spec) {
   }
 }
 
-/// The text of a shape, as `[n_embd, 3 n_embd]`.
+/// Returns a shape as text, in terms of keys of config.json, for example
+/// `[n_embd, 3 n_embd]`.
 static std::string reasonOf(const std::vector<Dim> &shape) {
   std::string text;
   for (const Dim &dim : shape)
@@ -178,8 +182,8 @@ static std::string reasonOf(const std::vector<Dim> &shape) {
   return text + "]";
 }
 
-/// Makes the parameter of a row. A `*` in its name is replaced by the layer's
-/// number.
+/// Makes the parameter that a row of the family's table describes. A `*` in its
+/// name is replaced by the layer's index.
 static ParameterSpec parameterFrom(const Weight &weight, int64_t layer) {
   auto ofLayer = [&](std::string name) {
     size_t star = name.find('*');
@@ -203,8 +207,8 @@ static ParameterSpec parameterFrom(const Weight &weight, int64_t layer) {
   return parameter;
 }
 
-/// Adds all parameters without their sources. Rows with a `*` are repeated for
-/// each layer.
+/// Adds all parameters of the family's table, without the tensors that fill
+/// them. Rows whose name contains `*` are repeated for each layer.
 static void addParameters(const std::vector<Weight> &table, int64_t layers,
                           ModelSpec &spec) {
   for (size_t begin = 0; begin < table.size();) {
@@ -220,7 +224,8 @@ static void addParameters(const std::vector<Weight> &table, int64_t layers,
   }
 }
 
-/// Reads config.json by the family's rules into `spec`.
+/// Reads config.json by the family's rules, and stores the sizes and the
+/// forward function in `spec`.
 static void readFamily(const Family &family, const io::JsonValue &config,
                        bool isStrict, ModelSpec &spec) {
   spec.family = family.name;
@@ -245,8 +250,8 @@ static void readFamily(const Family &family, const io::JsonValue &config,
 // Entry points
 //===----------------------------------------------------------------------===//
 
-/// Opens the weights and copies facts of their headers to `spec`. A damaged
-/// checkpoint is rejected.
+/// Opens the weight files, and copies facts of their headers to `spec`. Throws
+/// an error for a damaged checkpoint.
 static io::WeightSet openSpecWeights(const io::JsonValue &config,
                                      const std::string &path, ModelSpec &spec) {
   io::Peers alone;
@@ -272,8 +277,8 @@ static std::string untied(const io::JsonValue &config) {
   return json.dump();
 }
 
-/// Whether config.json says that the head is tied, but the module has it as a
-/// separate parameter.
+/// Whether config.json says that the head shares the embedding's weight, but
+/// the user's module has the head as a separate parameter.
 static bool isUntied(const io::JsonValue &config, const ModelSpec &spec) {
   auto family = std::find_if(
       families().begin(), families().end(),
@@ -288,7 +293,8 @@ static bool isUntied(const io::JsonValue &config, const ModelSpec &spec) {
                      });
 }
 
-/// Reads the family again with an untied head, and adds a warning.
+/// Reads the family again as if config.json said that the head is a separate
+/// parameter, and adds a warning.
 static void untie(const Family &family, const io::JsonValue &config,
                   bool isStrict, ModelSpec &spec) {
   std::vector<std::string> warnings = std::move(spec.warnings);

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Modules that consist of other modules.
+// Implements the modules that only call other modules.
 //
 //===----------------------------------------------------------------------===//
 

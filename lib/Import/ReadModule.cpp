@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads an .mlir file with checks that MLIR's parser lacks, so that no file can
-// crash the compiler, and records the position of each operation for error
+// Reads an .mlir file. Checks what MLIR's parser does not check, so that no
+// file can crash the compiler. Records the position of each operation for error
 // messages.
 //
 //===----------------------------------------------------------------------===//
@@ -24,8 +24,8 @@
 using namespace mlir;
 using namespace heddle;
 
-/// Adds the position `place` to a location. A module path that comes first
-/// stays first.
+/// Adds the position `place` in a file to the location of an operation. If the
+/// location begins with a module path, the path remains first.
 static Location withPlace(Location location, Location place) {
   if (auto name = dyn_cast<NameLoc>(location))
     return NameLoc::get(name.getName(), place);
@@ -34,8 +34,8 @@ static Location withPlace(Location location, Location place) {
   return place;
 }
 
-/// Checks that types are supported and that sizes in bytes fit 64 bits: a
-/// tensor has at most 2^38 elements.
+/// Checks that types are supported. A tensor may have at most 2^38 elements, so
+/// that sizes in bytes fit 64 bits.
 class TypeCheck {
 public:
   explicit TypeCheck(Operation *at) : at(at) {
@@ -44,7 +44,7 @@ public:
         check(shaped);
     });
   }
-  /// Checks a type, or all types in an attribute.
+  /// Checks a type, or all types that an attribute contains.
   template <typename T> LogicalResult operator()(T what) {
     walker.walk(what);
     return success(!wrong);
@@ -95,8 +95,8 @@ private:
   bool wrong = false;
 };
 
-/// Whether the value name at `place` has a result number, as in `%a#1`, with
-/// more digits than the parser can handle.
+/// Whether the value name at the index `place` of the text has a result number,
+/// as in `%a#1`, with more digits than the parser can handle.
 static bool isNumberedTooHigh(llvm::StringRef text, size_t place) {
   constexpr size_t mostDigits = 6;
   auto isInName = [](char c) {
@@ -147,7 +147,8 @@ OwningOpRef<ModuleOp> heddle::readModule(MLIRContext &context,
         << "H0396: " << hazard->reason;
     return {};
   }
-  // Verifies after the positions are known, so that errors name them.
+  // The module is verified only after operations have their positions, so that
+  // errors name them.
   ParserConfig config(&context, /*verifyAfterParse=*/false);
   AsmParserState state;
   Block block;

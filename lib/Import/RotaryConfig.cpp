@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads `rope_scaling` or `rope_parameters` of config.json: linear, llama3 and
+// Reads the scaling of rotary embeddings from `rope_scaling` or
+// `rope_parameters` of config.json. It supports the types linear, llama3 and
 // yarn.
 //
 //===----------------------------------------------------------------------===//
@@ -18,11 +19,12 @@ using namespace heddle::config;
 
 namespace {
 
-/// Reads the object `rope_scaling`, or in newer files `rope_parameters`.
+/// Reads the object `rope_scaling` of config.json. Newer files call it
+/// `rope_parameters`.
 class RotaryReader {
 public:
-  /// `known` is a key that the family has read already. `config` is the whole
-  /// file.
+  /// `object` is the object to read, and `config` the whole file. `known` is a
+  /// key of the object that the family has read already.
   RotaryReader(const io::JsonValue &object, const io::JsonValue &config,
                const Dim &positions, const char *known, Rotary &rotary,
                std::vector<UnknownKey> &unknown)
@@ -56,8 +58,8 @@ private:
     rotary.factor = number("factor");
   }
 
-  // Keeps frequencies that rotate often within the original length, as in
-  // Meta's LLaMA 3.1.
+  // Reads the scaling of LLaMA 3.1. It divides frequencies by a factor, but
+  // keeps high frequencies, which rotate often within the original length.
   void readLlama3() {
     rotary.ramp = Rotary::Ramp::Rates;
     rotary.factor = number("factor");
@@ -70,14 +72,15 @@ private:
                 "give a larger number");
   }
 
-  // YaRN (Peng et al., 2023, arXiv 2309.00071), as Hugging Face computes it.
+  // Reads the scaling YaRN (Peng et al., 2023, arXiv 2309.00071) and computes
+  // frequencies as Hugging Face does.
   void readYarn() {
     rotary.ramp = Rotary::Ramp::Pairs;
     double original = originalPositions(double(positions));
     rotary.factor = number("factor", double(positions) / original);
     double pairs = double(rotary.dims);
-    // The pair of features that rotates `turns` times within the original
-    // length.
+    // Returns the index of the pair of features that rotates `turns` times
+    // within the original length.
     auto pairOf = [&](double turns) {
       return pairs * std::log(original / (turns * 2 * M_PI)) /
              (2 * std::log(rotary.theta));
@@ -104,8 +107,8 @@ private:
     rotary.magnitude = number("attention_factor", rotary.magnitude);
   }
 
-  /// The length that the model was trained for originally. Some files have it
-  /// outside of the object.
+  /// Returns the number of positions that the model was first trained for. Some
+  /// files have it outside of the object.
   double originalPositions(std::optional<double> fallback = {}) {
     const char *key = "original_max_position_embeddings";
     const io::JsonValue *outer = config.findNonNull(key);
@@ -120,7 +123,8 @@ private:
     return given;
   }
 
-  /// A positive number. Throws if it is missing and has no fallback.
+  /// Reads a positive number. Throws an error if the key is missing and there
+  /// is no fallback.
   double number(const char *key, std::optional<double> fallback = {}) {
     allowed.push_back(key);
     const io::JsonValue *value = object.findNonNull(key);

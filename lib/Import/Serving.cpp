@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Settles the settings of binaries that serve or encode, and of text generation
-// in binaries that train: cache, context, precision and quantized weights.
+// Completes the settings of binaries that serve or encode, and of text
+// generation in binaries that train: the cache, the context length, the
+// precision, and quantized weights.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +20,7 @@
 using namespace heddle;
 using namespace heddle::config;
 
-/// Rejects settings that serving and encoding do not support.
+/// Throws an error for settings that serving and encoding do not support.
 static void checkServing(const Settings &values) {
   std::string mode = std::string("--mode ") + wordOf(values.mode);
   if (!factsOf(values.target).hasServing)
@@ -59,8 +60,8 @@ static void checkContext(const ResolvedSettings &settings,
          spec.positionsLocation);
 }
 
-/// Rejects int8 activations unless --quantize makes weights quantized or keeps
-/// the quantized weights of the files.
+/// Throws an error if int8 activations are asked for but no weights are
+/// quantized: neither by --quantize nor in the files.
 static void checkActivations(const Settings &values) {
   if (values.quantizeActivations == QuantizeActivations::None ||
       values.quantize != Quantize::None)
@@ -72,9 +73,9 @@ static void checkActivations(const Settings &values) {
        "--quantize-activations");
 }
 
-/// Whether int8 activations make quantized products faster, as measured:
-/// always, except for single tokens with AVX-512 and without AMX
-/// (bench/README.md).
+/// Whether int8 activations make products with quantized weights faster.
+/// Measurements (bench/README.md) say that they always do, with one exception:
+/// single tokens on a CPU with AVX-512 and without AMX.
 static bool pays(const Settings &values) {
   auto has = [&](March level, const char *feature) {
     return values.march == level ||
@@ -96,7 +97,7 @@ bool config::settleActivations(Settings &values) {
 
 namespace {
 
-/// A setting that says how weights are quantized.
+/// A setting that says how weights are quantized, with its flag.
 struct CodeSetting {
   const char *key;
   std::string flag;
@@ -110,7 +111,7 @@ static const CodeSetting codeSettings[] = {
     {"quantize_zeros", "--quantize-zeros", true},
     {"keep16bit", "--keep-16bit", false}};
 
-/// Rejects settings of quantization if weights are not quantized.
+/// Throws an error for settings of quantization if no weights are quantized.
 static void checkCodes(const ResolvedSettings &settings) {
   if (settings.values.quantize != Quantize::None)
     return;
@@ -139,7 +140,7 @@ void config::checkKept(const ResolvedSettings &settings,
     auto matches = [&](const std::string &name) {
       return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
     };
-    // An invalid pattern is reported later, when weights are quantized.
+    // An invalid pattern is reported later, by the code that quantizes weights.
     size_t open = pattern.find('[');
     bool isWhole = open == std::string::npos ||
                    pattern.find(']', open) != std::string::npos;
@@ -150,22 +151,22 @@ void config::checkKept(const ResolvedSettings &settings,
   }
 }
 
-/// Whether the file has the matrix quantized in groups of `group` inputs that
-/// divide its inputs; 0: all inputs in one group.
+/// Whether the matrix is quantized in the files, in groups of `group` inputs
+/// that divide its number of inputs. A `group` of 0 means one group for all
+/// inputs.
 static bool hasWholeGroups(const ParameterSpec &matrix, int64_t group) {
   int64_t inputs = matrix.shape[matrix.outIn ? 1 : 0];
   return matrix.isCoded && (group == 0 || inputs % group == 0);
 }
 
 /// Keeps quantized weights of the files as they are, and quantizes no other
-/// weights. If the files' quantized weights cannot be kept, they are
-/// dequantized.
+/// weights. If their format cannot be kept, the weights are dequantized.
 static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
   Settings &values = settings.values;
   if (!spec.codes || settings.origins.count("quantize"))
     return;
-  // A group of 0 means 64 inputs for 4-bit weights, so that one group for all
-  // inputs cannot be expressed.
+  // For 4-bit weights, the setting --quantize-group 0 means groups of 64
+  // inputs, so that it cannot express one group for all inputs.
   bool canStay =
       spec.codes->inOrder && (spec.codes->group > 0 || spec.codes->bits == 8);
   if (!canStay)
@@ -235,16 +236,17 @@ static void settlePrecision(ResolvedSettings &settings, const ModelSpec &spec) {
   settings.setOrigin("precision", {Origin::Kind::Model, "", {}});
 }
 
-/// The default number of tokens of a row or of a generated sequence.
+/// The default length of a row or of a generated sequence, in tokens.
 static constexpr int64_t usualTokens = 4096;
 
-/// Sets up text generation for a binary that trains: its cache holds one
-/// sequence, as long as a row. There is no cache where such programs cannot be
-/// compiled.
+/// Sets up text generation in a binary that trains. Its cache holds one
+/// sequence, which is as long as a row. If programs for generation cannot be
+/// compiled for this model, there is no cache.
 static void settleTexts(ResolvedSettings &settings, const ModelSpec &spec) {
   Settings &values = settings.values;
   if (!settings.origins.count("seq")) {
-    // Rows as long as a long-context model allows would not fit most machines.
+    // The default is limited, because rows as long as a long-context model
+    // allows would need more memory than most machines have.
     values.seq = std::min(spec.maxPositions, usualTokens);
     settings.setOrigin("seq", {Origin::Kind::Model, "", {}});
   }

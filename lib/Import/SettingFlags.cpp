@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads the flags whose text needs more than the setting's type: meshes,
-// targets, memory budgets, placements of states, betas and parameter groups.
+// Reads the flags whose text needs more than the type of the setting: meshes,
+// targets, memory budgets, placements of states, the optimizer's betas, and
+// parameter groups.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,13 +42,14 @@ static std::vector<std::string> splitAt(const char *separators,
   return parts;
 }
 
-/// Splits a list. A flag that is given several times has one line for each.
+/// Splits a list at commas. If a flag is given several times, its text has one
+/// line for each time, and lines are split too.
 static std::vector<std::string> splitAtCommas(const std::string &text) {
   return splitAt(",\n", text);
 }
 
-/// Converts a flag's text, which is in the flag's range, to the type of the
-/// setting.
+/// Converts the text of a flag to the type of its setting. The text must be in
+/// the flag's range.
 static SettingValue valueFromText(const SettingField &field,
                                   const std::string &text) {
   SettingValue like = field.get(Settings());
@@ -62,7 +64,8 @@ static SettingValue valueFromText(const SettingField &field,
   return splitAtCommas(text);
 }
 
-/// Gives a setting a value. Throws H0114 if another flag gave another value.
+/// Gives a setting the value of a flag. Throws H0114 if another flag has given
+/// it another value.
 static void giveFromFlag(const SettingFlag &flag, const std::string &text,
                          const std::string &key, const SettingValue &value,
                          Merger &merger) {
@@ -120,8 +123,8 @@ void config::mergeMesh(const SettingFlag &flag, const std::string &mesh,
   }
 }
 
-/// Parses a list of targets, and keeps its order. An element without value is
-/// `auto`. Returns nothing if a word is no target or is repeated.
+/// Parses a list of targets in their order. In the result, an element without
+/// value means `auto`. Returns nothing if a word is no target or is repeated.
 static std::optional<std::vector<std::optional<Target>>>
 parseTargets(const std::string &text) {
   std::vector<std::optional<Target>> targets;
@@ -144,7 +147,8 @@ io::ValueRange config::targetsRange() {
       [](const std::string &text) { return parseTargets(text).has_value(); });
 }
 
-/// The newest target that the GPU of this machine runs; x86-64 without a GPU.
+/// Returns the newest target that the GPU of this machine can run, or x86-64 if
+/// the machine has no GPU.
 static Target targetHere(ResolvedSettings &settings) {
   std::optional<rt::GpuHere> gpu = rt::findGpu(0);
   settings.hasNoGpu = !gpu;
@@ -193,7 +197,8 @@ void config::mergeByteSize(const SettingFlag &flag, const std::string &text,
   merger.give(flag.key, *bytes, flagOrigin(flag));
 }
 
-/// Parses the sizes for kinds of memory. A single size is the device's.
+/// Parses sizes for several kinds of memory. A single size without a kind is
+/// the size of device memory.
 static std::optional<std::map<std::string, int64_t>>
 parseBudgets(const std::string &text) {
   static const std::map<std::string, std::string> settings = {
@@ -239,7 +244,8 @@ io::ValueRange config::swapBlockRange() {
       });
 }
 
-/// The kind of memory that a word of ds_config.json means, or "".
+/// Returns the kind of memory that a word of ds_config.json means, or "" if it
+/// means none.
 static std::string kindOfDsWord(const std::string &word) {
   return word == "nvme"   ? wordOf(MemoryKind::File)
          : word == "cpu"  ? wordOf(MemoryKind::Host)
@@ -271,14 +277,15 @@ void config::mergePlace(const SettingFlag &flag, const std::string &text,
     giveFromFlag(flag, text, key, kind, merger);
 }
 
-/// Two numbers from 0 to below 1, as `0.9,0.999`.
+/// Parses two numbers that are at least 0 and less than 1, for example
+/// `0.9,0.999`.
 static std::optional<std::pair<double, double>>
 parseBetas(const std::string &text) {
   std::vector<std::string> parts = splitAtCommas(text);
   const io::ValueRange &range = settingOf("beta1").range;
   if (parts.size() != 2 || !range.take(parts[0]) || !range.take(parts[1]))
     return std::nullopt;
-  // std::stod would throw on denormal numbers.
+  // strtod is used since std::stod would throw on denormal numbers.
   return std::make_pair(std::strtod(parts[0].c_str(), nullptr),
                         std::strtod(parts[1].c_str(), nullptr));
 }
@@ -302,7 +309,8 @@ void config::mergeGroups(const SettingFlag &flag, const std::string &text,
                          Merger &merger) {
   std::vector<std::string> groups;
   for (std::string group : splitAt("\n", text)) {
-    // A number is no parameter group: it is a value of --quantize-group.
+    // A number is no parameter group. The user probably meant --quantize-group,
+    // whose value it could be.
     if (settingOf("quantize_group").range.take(group)) {
       giveFromFlag(flag, group, "quantize_group", int64_t(std::stoll(group)),
                    merger);

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Functions that read the flags and keys of settings for which the setting's
-// type is not enough, and functions that tell when a setting has no effect. The
-// rows of Settings.def refer to these functions.
+// Functions to which the rows of Settings.def refer. They read flags and keys
+// whose text needs more than the type of the setting, and tell when a setting
+// has no effect.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,8 +21,8 @@ namespace heddle::config {
 // Flags (SettingFlags.cpp)
 //===----------------------------------------------------------------------===//
 
-/// Reads a flag by the setting's type. Throws H0114 if another flag gives
-/// another value.
+/// Reads the text of a flag by the setting's type. Throws H0114 if another flag
+/// gives the setting another value.
 void mergeFlag(const SettingFlag &flag, const std::string &text,
                Merger &merger);
 /// Reads a mesh: `data=2,tensor=4`.
@@ -32,34 +32,35 @@ void mergeMesh(const SettingFlag &flag, const std::string &text,
 /// machine.
 void mergeTargets(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
-/// Names of targets, each at most once, or auto.
+/// The range of --target: names of targets, each at most once, or auto.
 io::ValueRange targetsRange();
-/// Raises the ZeRO stage to 1 if it is lower.
+/// Reads a flag that asks for a distributed optimizer: raises the ZeRO stage to
+/// 1 if it is lower.
 void mergeDistributedOptimizer(const SettingFlag &flag, const std::string &text,
                                Merger &merger);
-/// Reads a size: `16GiB`.
+/// Reads a size in bytes, for example `16GiB`.
 void mergeByteSize(const SettingFlag &flag, const std::string &text,
                    Merger &merger);
 /// Reads budgets: `16GiB`, or `device=8GiB,file=1TiB`.
 void mergeBudgets(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
-/// Sizes in the form that `mergeBudgets` reads.
+/// The range of memory budgets: sizes in the form that `mergeBudgets` reads.
 io::ValueRange budgetsRange();
-/// Sizes of requests to offload files.
+/// The range of sizes of a read or write request to an offload file.
 io::ValueRange swapBlockRange();
 /// Reads placements of states: `optimizer=file,gradients=host`.
 void mergePlace(const SettingFlag &flag, const std::string &text,
                 Merger &merger);
-/// Reads both betas: `0.9,0.999`.
+/// Reads both betas of Adam, for example `0.9,0.999`.
 void mergeBetas(const SettingFlag &flag, const std::string &text,
                 Merger &merger);
-/// Does nothing: `mergeScheduleFlags` reads these flags.
+/// Does nothing, for flags that `mergeScheduleFlags` reads later.
 void mergeNothing(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
-/// Reads parameter groups, one a line: `REGEX:frozen` and the like.
+/// Reads parameter groups, one on each line, for example `REGEX:frozen`.
 void mergeGroups(const SettingFlag &flag, const std::string &text,
                  Merger &merger);
-/// Two numbers that can be betas.
+/// The range of both betas of Adam.
 io::ValueRange betasRange();
 
 //===----------------------------------------------------------------------===//
@@ -67,62 +68,67 @@ io::ValueRange betasRange();
 // DsOptimizer.cpp)
 //===----------------------------------------------------------------------===//
 
-/// Reads a key by the setting's type. "auto" leaves the setting open, and null
-/// is ignored.
+/// Reads the value of a key by the setting's type. "auto" leaves the setting to
+/// other sources, and null is ignored.
 void readKey(const SettingField &field, const io::JsonValue &value,
              Merger &merger);
-/// Reads the size of an axis of the mesh. 0 is ignored.
+/// Reads the size of an axis of the mesh. The value 0 is ignored.
 void readAxis(const SettingField &field, const io::JsonValue &value,
               Merger &merger);
 /// Reads the largest gradient norm. Infinity means no limit.
 void readClipping(const SettingField &field, const io::JsonValue &value,
                   Merger &merger);
-/// Reads a boolean: true means bf16, false fp32.
+/// Reads a boolean that chooses the precision: true means bf16, false means
+/// fp32.
 void readSwitchOfPrecision(const SettingField &field,
                            const io::JsonValue &value, Merger &merger);
 /// Reads `zero_optimization` as a boolean.
 void readSwitchOfZero(const SettingField &field, const io::JsonValue &value,
                       Merger &merger);
-/// Reads none, cpu or nvme. On a CPU target, cpu has no meaning.
+/// Reads the device to which states are offloaded: none, cpu or nvme. On a CPU
+/// target, cpu has no effect, since the states are in host memory anyway.
 void readOffloadDevice(const SettingField &field, const io::JsonValue &value,
                        Merger &merger);
-/// Reads a boolean: true means cpu, as in `readOffloadDevice`.
+/// Reads a boolean that offloads states: true means cpu, as in
+/// `readOffloadDevice`.
 void readSwitchOfOffload(const SettingField &field, const io::JsonValue &value,
                          Merger &merger);
-/// Reads a list of both betas.
+/// Reads a list of both betas of Adam.
 void readBetas(const SettingField &field, const io::JsonValue &value,
                Merger &merger);
-/// Does nothing: the function in the row's `dsAfter` reads these keys.
+/// Does nothing, for keys that the function in the row's `dsAfter` reads later.
 void readNothing(const SettingField &field, const io::JsonValue &value,
                  Merger &merger);
 
-/// `mergePinnedOptimizer` and `mergePinnedParameters` choose pinned memory
-/// where a ds_config.json asks for host memory with `pin_memory`.
+/// If a ds_config.json offloads optimizer states or parameters to the host and
+/// sets `pin_memory`, these functions change the placement to pinned memory.
 void mergePinnedOptimizer(const io::JsonValue &root, Merger &merger);
 void mergePinnedParameters(const io::JsonValue &root, Merger &merger);
 /// Reads the directories of offload files.
 void mergeSwapPaths(const io::JsonValue &root, Merger &merger);
-/// Reads the part of the optimizer's states that the host updates.
+/// Reads the fraction of the optimizer's states that the host updates.
 void mergeHostUpdates(const io::JsonValue &root, Merger &merger);
 /// Reads the types in which gradients are communicated, with and without
 /// sequence parallelism.
 void mergeCommunication(const io::JsonValue &root, Merger &merger);
-/// The optimizer that a value of `optimizer.type` names, ignoring case.
+/// Returns the optimizer that a value of `optimizer.type` names, whatever the
+/// case of its letters. Returns nothing if there is none.
 std::optional<Optimizer> findOptimizer(const io::JsonValue &type);
-/// Reads the section `optimizer`, and sets the default of its weight decay.
+/// Reads the section `optimizer`. Sets the default of weight decay, which
+/// depends on the optimizer that the section names.
 void mergeOptimizer(const io::JsonValue &root, Merger &merger);
 /// Reads the section `scheduler`.
 void mergeScheduler(const io::JsonValue &root, Merger &merger);
-/// The parameters of all schedules.
+/// Returns the keys of the parameters of all schedules.
 std::vector<DsKey> scheduleKeys();
 
 //===----------------------------------------------------------------------===//
 // Values of two sources (SettingsMerge.cpp)
 //===----------------------------------------------------------------------===//
 
-/// Combines the directories of offload files from two sources, role by role.
-/// The weaker source gives the directories of roles for which the stronger one
-/// has none.
+/// Combines the directories of offload files from two sources. Each role has
+/// the directory of the stronger source if this gives one, else that of the
+/// weaker source.
 SettingValue combineDirectories(const SettingValue &stronger,
                                 const SettingValue &weaker);
 

@@ -37,7 +37,7 @@ SettingField &SettingField::idle(const char *(*why)(const Settings &)) {
   return *this;
 }
 
-/// The type of a setting's flags, as help texts name it.
+/// Returns the word for the type of a setting's flags in help texts.
 static const char *typeOfFlag(const SettingField &field) {
   SettingValue value = field.get(Settings());
   return std::holds_alternative<int64_t>(value)  ? "INT"
@@ -47,9 +47,9 @@ static const char *typeOfFlag(const SettingField &field) {
 
 SettingField &SettingField::flag(const char *names, const char *group,
                                  const char *help, const char *shown) {
-  // A setting whose range has no description, or that has words with an error
-  // of their own, takes any text except "". Such words are reported when the
-  // value is read.
+  // Some flags take any text except "": those whose range has no description,
+  // and those with words that are known but not supported. Such a word gets its
+  // own error when the value is read.
   bool isText = range.describe().empty() || refused;
   flags.push_back({names, group, help, shown,
                    isText ? io::range::text() : range, typeOfFlag(*this),
@@ -210,7 +210,8 @@ std::string config::settingToString(const Settings &settings,
 // The reference
 //===----------------------------------------------------------------------===//
 
-/// A list of names, as `--batch`, `--global-batch-size`; a dash if it is empty.
+/// Formats a list of names, for example `--batch`, `--global-batch-size`.
+/// Returns a dash for an empty list.
 static std::string listOf(const std::vector<std::string> &names) {
   std::string text;
   for (const std::string &name : names)
@@ -236,7 +237,8 @@ static std::string rowOfReference(const SettingField &field) {
   for (const DsKey &key : field.keys)
     if (key.rule == DsRule::Applied)
       keys.push_back(key.path);
-  // The parameters of schedules have a page of their own.
+  // The setting for the schedule has many keys, its parameters, which a page of
+  // its own lists.
   if (keys.size() > 8)
     keys = {keys.front().substr(0, keys.front().rfind('.')) + ".*"};
   std::string values = field.range.describe();

@@ -125,7 +125,7 @@ static int64_t availableCores() {
   return 1;
 }
 
-/// Whether the library's collectives are the default of every target.
+/// Whether collectives of the library (NCCL) are the default of all targets.
 static bool defaultsToLibrary(const ResolvedSettings &settings) {
   auto isDefault = [](Target target) {
     return factsOf(target).collectives == Collectives::Library;
@@ -140,9 +140,10 @@ MemoryKind config::memoryOfGradients(const Settings &values) {
   MemoryKind kind = values.placeOptimizer;
   bool isBeside = factsOf(values.target).hasDeviceMemory &&
                   (kind == MemoryKind::Host || kind == MemoryKind::Pinned);
-  // A delayed update runs during the next backward pass, as soon as a gradient
-  // is on the device, and does not wait for the norm. Replicas that all-reduce
-  // gradients at the end of a step need all of them on the device.
+  // Gradients must stay on the device in two cases. A delayed update runs
+  // during the next backward pass as soon as a gradient is on the device,
+  // without waiting for the norm. Replicas that all-reduce gradients at the end
+  // of a step need all gradients on the device.
   bool sumsAll = values.zero < 2 && values.data * values.sequence > 1;
   bool waits = !values.delayedUpdate && !sumsAll;
   return isBeside && waits && values.mode == Mode::Train ? kind

@@ -21,7 +21,8 @@ using namespace heddle::config;
 
 namespace {
 
-/// One of the sizes in batch = micro_batch x accumulate x data.
+/// One of the sizes that the equation batch = micro_batch x accumulate x data
+/// relates.
 struct Corner {
   const char *key;
   int64_t Settings::*member;
@@ -43,11 +44,11 @@ private:
     return origin && origin->kind == Origin::Kind::Flag;
   }
   int64_t &value(const Corner &corner) { return settings.*corner.member; }
-  /// The batch that the other sizes imply.
+  /// Returns the batch that follows from the other sizes.
   int64_t product() const { return rowsOfBatch(settings); }
   void requireInRange(const Corner &corner);
-  /// If all three sizes are given, contradict each other, and flags give some
-  /// of them, drops one that no flag gives.
+  /// If flags and files together give all three sizes, and the sizes contradict
+  /// each other, drops one that no flag gives, since flags win.
   void dropOverridden();
   [[noreturn]] void failContradiction();
   std::string describe(const Corner &corner);
@@ -143,8 +144,9 @@ void ResolvedSettings::failAt(const char *code, const std::string &key,
        origin == origins.end() ? SourceLocation() : origin->second.location);
 }
 
-/// Throws if the value that was given for the field is out of its range. Words
-/// are checked when they are read.
+/// Throws an error if the value that was given for the setting is out of its
+/// range. Only numbers are checked here, since words are checked when they are
+/// read.
 static void checkField(const ResolvedSettings &settings,
                        const SettingField &field) {
   if (!field.holds(settings.values))

@@ -21,8 +21,9 @@ using namespace heddle::config;
 
 namespace {
 
-/// Reads a cluster file, and adds a row to the explanation for each value. An
-/// invalid value does not prevent the others from being read.
+/// Reads a cluster file, and adds a row to the explanation for each value. If a
+/// value is invalid, the others are still read, so that all errors are reported
+/// at once.
 class ClusterReader {
 public:
   ClusterReader(Cluster &cluster, std::vector<Diagnostic> &problems)
@@ -99,7 +100,7 @@ double ClusterReader::readRate(const io::JsonValue &object,
   return double(*bytes);
 }
 
-/// Reads the size of a memory; 0 if the file does not give it.
+/// Reads the size of a memory in bytes. Returns 0 if the file does not give it.
 int64_t ClusterReader::readBytes(const io::JsonValue &root,
                                  const std::string &key) {
   const io::JsonValue *size = root.findNonNull(key);
@@ -210,14 +211,16 @@ Cluster config::parseCluster(const std::string &json, const std::string &file) {
   return cluster;
 }
 
-/// A link's bandwidth as ` at 46.0 GiB/s`; "" if the file does not give it.
+/// Formats a link's bandwidth for a message, as ` at 46.0 GiB/s`. Returns "" if
+/// the file does not give it.
 static std::string speedOf(const std::optional<cost::Link> &link) {
   if (!link)
     return "";
   return " at " + plan::formatBytes(int64_t(link->bytesPerSecond)) + "/s";
 }
 
-/// Warns if sequence groups cross nodes: they exchange data in every attention.
+/// Warns if a sequence group has ranks on several nodes, since its ranks
+/// exchange data in every attention.
 static std::string warnOfSequence(const Settings &settings,
                                   const Cluster &cluster) {
   int64_t group = settings.sequence * settings.tensor;
@@ -259,7 +262,8 @@ std::string config::checkCluster(const Settings &settings,
          "use tensor=" + std::to_string(cluster.ranksPerNode) +
              " or less, and more of data, pipe or seq",
          cluster.ranksLocation);
-  // Tensor ranks are consecutive, so that nodes must hold whole groups.
+  // The ranks of a tensor group are consecutive. A group is on one node only if
+  // the size of groups divides the number of ranks of a node.
   if (ranks > cluster.ranksPerNode &&
       cluster.ranksPerNode % settings.tensor != 0)
     fail("H0227",

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Chooses the learning rate for fine-tuning, and notes the defaults that a user
-// might want to know about.
+// Chooses the learning rate for fine-tuning. Also makes the note that lists
+// defaults which matter to the user.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +15,7 @@
 using namespace heddle;
 using namespace heddle::config;
 
-/// Whether a flag or a file gives the setting.
+/// Whether the user gives the setting, by a flag or in a file.
 static bool isChosen(const ResolvedSettings &settings, const char *key) {
   auto found = settings.origins.find(key);
   if (found == settings.origins.end())
@@ -40,7 +40,8 @@ void config::settleRate(ResolvedSettings &settings, const ModelSpec &spec) {
   settings.setOrigin(
       "lr",
       {Origin::Kind::Derived, "the Trainer's default for loaded weights", {}});
-  // A schedule made from flags warms up to this rate.
+  // If the schedule was made from flags, its warmup ends at the learning rate,
+  // which has changed.
   auto schedule = settings.origins.find("scheduler");
   if (schedule == settings.origins.end() ||
       schedule->second.kind != Origin::Kind::Flag)

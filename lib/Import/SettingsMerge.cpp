@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The Merger: takes the strongest source of each setting, fills "auto", and
-// writes the verdicts of rows.
+// Implements the Merger: takes each setting from the strongest source that
+// gives it, replaces "auto", and writes into the explanation's rows what
+// happened to each value.
 //
 //===----------------------------------------------------------------------===//
 
@@ -159,7 +160,7 @@ void Merger::notePlaces(const io::JsonMember &member) {
   const std::string &path = member.value.path();
   places.emplace_back(member.keyLocation(), path);
   places.emplace_back(member.value.location(), path);
-  // A list has a single row.
+  // All elements of a list share a single row of the explanation.
   if (member.value.isArray())
     for (const io::JsonValue &element : member.value.elements())
       places.emplace_back(element.location(), path);
@@ -186,7 +187,8 @@ void Merger::finishRows() {
     std::string why = link.isAuto ? "auto: " + source
                       : isDerived ? "computed " + source
                                   : source + " wins";
-    // The elements of a list share its row.
+    // The path is cut before an index, since the elements of a list share the
+    // list's row.
     mark(link.path.substr(0, link.path.find('[')),
          link.isAuto ? "applied" : "overridden", why);
   }

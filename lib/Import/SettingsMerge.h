@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Flags, a strategy file and a ds_config.json may give the same setting. The
-// Merger takes the value of the strongest source, and remembers where each
-// value came from.
+// Merges the sources of settings. Flags, a strategy file and a ds_config.json
+// may give the same setting. The Merger takes the value of the strongest
+// source, and remembers where each value came from.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,12 +18,12 @@
 
 namespace heddle::config {
 
-/// Collects errors of a file, so that all of them are reported at once.
+/// Collects the errors in a file, so that all of them are reported at once.
 class Problems {
 public:
   explicit Problems(std::vector<Diagnostic> &all) : all(all) {}
-  /// Runs `step` and keeps the error that it throws, which is also returned.
-  /// Only one error is kept for each position in the file.
+  /// Runs `step`. If it throws an error, keeps the error and returns it. Only
+  /// one error is kept for each position in the file.
   template <typename Step> std::optional<Diagnostic> attempt(Step step) {
     try {
       step();
@@ -44,22 +44,23 @@ void sortProblems(std::vector<Diagnostic> &problems);
 /// Throws all problems, in order of position, if there are any.
 void throwProblems(std::vector<Diagnostic> problems);
 
-/// The settings while sources are merged. Sources come from the strongest to
-/// the weakest, and the first value given wins.
+/// The settings while sources are merged. Sources are read from the strongest
+/// to the weakest, and the first value that a setting gets remains.
 class Merger {
 public:
   Merger(ResolvedSettings &result, const Flags &flags)
       : result(result), problems(result.problems), flags(flags) {}
 
-  /// Gives `key` a value. A value from a stronger source stays; it is only
-  /// completed, if the setting's values can be combined. Records H0108 or H0114
-  /// for an invalid word. For a file's value, `origin.text` is the path of its
-  /// row.
+  /// Gives `key` a value. If a stronger source has given a value already, the
+  /// setting keeps it; values of some settings can be combined, and then the
+  /// new value only completes it. Records H0108 or H0114 for an invalid word.
+  /// For a value in a file, `origin.text` is the path of its row.
   void give(const std::string &key, const SettingValue &value, Origin origin);
-  /// Completes a value by what a weaker source says, if the setting's values
-  /// can be combined.
+  /// Completes the value of a setting by the value of a weaker source. Does
+  /// nothing if the setting's values cannot be combined.
   void fill(const std::string &key, const SettingValue &weaker);
-  /// Records that the file leaves `key` to other sources ("auto").
+  /// Records that the value at `path` of the file is "auto", which leaves the
+  /// setting `key` to other sources.
   void leaveOpen(const std::string &path, const std::string &key) {
     links.push_back({path, key, true});
   }
@@ -70,69 +71,76 @@ public:
     auto found = result.origins.find(key);
     return found == result.origins.end() ? nullptr : &found->second;
   }
-  /// Whether the file leaves `key` open and no stronger source has given it.
+  /// Whether the file leaves the setting to other sources ("auto") and no
+  /// stronger source has given it.
   bool isOpen(const std::string &key) const;
-  /// `fillMicroBatch` and `fillOpen` give open settings the defaults of Hugging
-  /// Face's Trainer. `fillMicroBatch` runs before the batch is resolved,
-  /// `fillOpen` after it.
+  /// Set settings that are still open because the file says "auto": they get
+  /// the defaults of Hugging Face's Trainer. `fillMicroBatch` runs before the
+  /// batch is resolved, and `fillOpen` after it.
   void fillMicroBatch();
   void fillOpen();
-  /// Changes the verdict of the explanation's row at `path`.
+  /// Changes the verdict of the explanation's row for the value at `path`.
   void mark(const std::string &path, const std::string &verdict,
             const std::string &why);
   /// Remembers the positions of a key and its value in the file.
   void notePlaces(const io::JsonMember &member);
-  /// Marks the rows of the file whose values were overridden or filled in.
+  /// Writes into the rows of the file which values were overridden or filled
+  /// in.
   void finishRows();
-  /// Marks the rows of the file that problems reject.
+  /// Writes into the rows of the file which values were rejected with an error.
   void markRefused();
-  /// The text of a flag, or nothing.
+  /// Returns the text of a flag, or nothing if the flag was not given.
   std::optional<std::string> flag(const std::string &name) const;
 
   ResolvedSettings &result;
   Problems problems;
   const Flags &flags;
-  /// A key that gives a batch size could not be read.
+  /// Whether a key that gives a batch size could not be read. The batch is then
+  /// not resolved, since errors about it would mislead.
   bool isBatchUnsure = false;
 
 private:
-  /// Gives a setting that was left open the Trainer's default, if there is one.
+  /// Gives a setting that the file leaves open ("auto") the default of Hugging
+  /// Face's Trainer, if this has one.
   void fillWithTrainers(const SettingField &field);
 
-  /// A row of the file and the setting that it gives.
+  /// A row of the file in the explanation, and the setting that its value
+  /// gives.
   struct Link {
     std::string path, key;
     bool isAuto;
   };
   std::vector<Link> links;
-  /// Positions in the file, with the paths of their rows.
+  /// Positions in the file of keys and values, each with the path of its row.
   std::vector<std::pair<SourceLocation, std::string>> places;
 };
 
-/// The origin of a value in a ds_config.json.
+/// Returns the origin of a value in a ds_config.json: its position in the file.
 Origin fileOrigin(const io::JsonValue &value);
 /// Whether the value is the string "auto".
 bool isAuto(const io::JsonValue &value);
 
 /// Merges flags. Throws H0114 for malformed ones.
 void mergeFlags(Merger &merger);
-/// Merges a strategy file: JSON with the keys of the strategy attribute.
+/// Merges a strategy file: JSON whose keys are those of the strategy attribute.
 void mergeStrategy(const SettingsFile &strategy, Merger &merger);
 /// Merges a ds_config.json.
 void mergeDsConfig(const SettingsFile &config, Merger &merger);
-/// Sets the defaults that depend on the optimizer, for settings that no source
-/// has given.
+/// Sets the defaults that depend on the optimizer. Settings that a source has
+/// given keep their values.
 void mergeOptimizerDefaults(Merger &merger);
-/// Merges --lr, --warmup-steps and --train-steps into the schedule that other
-/// sources gave, or into a new one. Throws H0123 if the schedule has no such
-/// parameter.
+/// Merges --lr, --warmup-steps and --train-steps into the schedule that another
+/// source gave. If none gave one, makes a schedule from the flags. Throws H0123
+/// if the schedule has no such parameter.
 void mergeScheduleFlags(Merger &merger);
 
-/// Makes batch = micro_batch x accumulate x data ranks, with defaults for sizes
-/// that no source has given. Throws H0109 if that is impossible.
+/// Chooses the batch, the micro-batch and the number of accumulations such that
+/// batch = micro_batch x accumulate x data ranks. Sizes that a source gives are
+/// kept, and the others get defaults. Throws H0109 if that is impossible.
 void resolveBatch(Merger &merger);
 
-/// Reports settings that are out of range (H0110), at their origin.
+/// Reports an error (H0110) for each setting that is out of range. The error
+/// points at the place where the value was given.
 void checkSettings(Merger &merger);
 
 } // namespace heddle::config

@@ -27,7 +27,8 @@ public:
   void checkTokens() const;
 
 private:
-  /// Resets a pipeline setting to its default, and says so in the explanation.
+  /// Resets a setting of the pipeline to its default, and says so in the
+  /// explanation.
   void drop(const char *key);
 
   ResolvedSettings &settings;
@@ -35,7 +36,8 @@ private:
   int64_t layers;
 };
 
-/// The divisors of `size` up to `most`, as "1, 2 or 4".
+/// Returns the divisors of `size` up to `most` as text, for example "1, 2 or
+/// 4".
 std::string divisorsOf(int64_t size, int64_t most) {
   std::vector<std::string> all;
   for (int64_t divisor = 1; divisor <= std::min(size, most); ++divisor)
@@ -78,8 +80,8 @@ void ParallelCheck::settleSchedule() {
 void ParallelCheck::checkStages() const {
   if (values.pipe == 1)
     return;
-  // A schedule lists the commands of every micro-batch, and gpipe keeps the
-  // activations of all.
+  // The number of micro-batches is limited: a schedule lists commands for each
+  // of them, and the schedule gpipe keeps the activations of all of them.
   constexpr int64_t mostMicroBatches = 1 << 14;
   if (values.accumulate > mostMicroBatches)
     settings.failAt("H0110", "accumulate",

@@ -34,8 +34,8 @@ private:
   void readVocabulary();
 
   std::string directory;
-  /// The texts of special tokens: those that Hugging Face's BERT classes
-  /// assume, unless files name others.
+  /// The texts of special tokens. These are the texts that Hugging Face's BERT
+  /// classes use if the tokenizer's files name no others.
   std::map<std::string, std::string> names = {{"mask_token", "[MASK]"},
                                               {"cls_token", "[CLS]"},
                                               {"sep_token", "[SEP]"},
@@ -71,7 +71,8 @@ void Finder::readTokenizer() {
       ids[token.at("content").asString()] = token.at("id").asInteger();
 }
 
-/// Reads vocab.txt, which has one token a line, numbered from 0.
+/// Reads vocab.txt. Each of its lines is a token, whose id is the index of the
+/// line, from 0 on.
 void Finder::readVocabulary() {
   std::string path = directory + "/vocab.txt";
   if (directory.empty() || !ids.empty() || !io::pathExists(path))
@@ -89,7 +90,8 @@ void Finder::readVocabulary() {
   }
 }
 
-/// The value of `mask_token_id` in config.json.
+/// Reads the id of the mask token from the value of `mask_token_id` in
+/// config.json.
 static int64_t maskOf(const io::JsonValue &value, int64_t vocab) {
   int64_t id = value.asInteger();
   if (id < 0 || id >= vocab)
@@ -115,14 +117,15 @@ SpecialTokens Finder::find(const io::JsonValue &config, int64_t vocab) {
       continue;
     if (kind == std::string("mask"))
       tokens.mask = maskOf(*id, vocab);
-    // A model may have several end-of-text tokens.
+    // The value may be a list, since a model may have several end-of-text
+    // tokens.
     if (!id->isArray())
       all.insert(id->asInteger());
     else
       for (const io::JsonValue &one : id->elements())
         all.insert(one.asInteger());
   }
-  // Ignores tokens of the tokenizer for which the model has no embedding.
+  // Ids of the tokenizer for which the model has no embedding are dropped.
   for (int64_t id : all)
     if (id >= 0 && id < vocab)
       tokens.all.push_back(id);

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Finds the tensor of each parameter by its names, and checks shapes, types and
-// unused tensors.
+// Finds the tensors that fill each parameter by their names. Checks their
+// shapes and types, and that every other tensor may be ignored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +17,8 @@
 using namespace heddle;
 using namespace heddle::config;
 
-/// The names that a tensor may have in the files: with and without the family's
-/// prefix, and older spellings.
+/// Returns the names that a tensor may have in the weight files: with and
+/// without the family's prefix, and in older spellings.
 static std::vector<std::string> namesOf(const std::string &plain,
                                         const Family &family) {
   std::vector<std::string> names = {family.sourceName(plain), plain};
@@ -34,7 +34,7 @@ static std::vector<std::string> namesOf(const std::string &plain,
   return names;
 }
 
-/// The tensor that has one of these names, or null.
+/// Returns the tensor that has one of these names in the files, or null.
 static const io::TensorInfo *findTensor(const std::string &plain,
                                         const Family &family,
                                         const io::WeightSet &weights) {
@@ -44,7 +44,7 @@ static const io::TensorInfo *findTensor(const std::string &plain,
   return nullptr;
 }
 
-/// As findTensor, but throws H0335 if there is no such tensor.
+/// Like findTensor, but throws H0335 if there is no such tensor.
 static const io::TensorInfo &findSource(const std::string &plain,
                                         const Family &family,
                                         const io::WeightSet &weights) {
@@ -108,22 +108,23 @@ bool config::matchesPattern(const std::string &name,
          name.substr(end) == pattern.substr(star + 1);
 }
 
-/// The reason to ignore a tensor that is no parameter; "" if it may not be
-/// ignored.
+/// Returns the reason why a tensor that fills no parameter may be ignored.
+/// Returns "" if it may not be ignored.
 static std::string ignoreReason(const std::string &name, const Family &family,
                                 const ModelSpec &spec) {
   for (const auto &[pattern, reason] : family.ignored)
     if (matchesPattern(name, pattern))
       return reason;
-  // Files may contain the head even if it is tied to the embedding. An untied
-  // head would be a parameter.
+  // Weight files may contain the head even if the model uses the embedding as
+  // its head. An independent head would be a parameter, and would not get here.
   if (name == family.head && spec.model && spec.model->tied)
     return "tie_word_embeddings: the head is " + spec.parameters.front().name;
   return "";
 }
 
-/// Whether the tensor is the bias of a quantized product. GPTQ tools write one
-/// for each product, filled with zeros if the model has none.
+/// Whether the tensor is the bias of a product with quantized weights. GPTQ
+/// tools write a bias for each product, filled with zeros if the model has
+/// none, so that it may be ignored.
 static bool isBiasOfCodes(const io::TensorInfo &info,
                           const io::WeightSet &weights) {
   const std::string end = ".bias";
@@ -139,7 +140,8 @@ static bool isZero(const io::TensorInfo &info, const io::WeightSet &weights) {
                      [](float value) { return value == 0; });
 }
 
-/// Advice for an error about a tensor that is no parameter.
+/// Returns advice for the error about a tensor that neither fills a parameter
+/// nor may be ignored.
 static std::string helpForUnused(const io::TensorInfo &info,
                                  const io::WeightSet &weights,
                                  const ModelSpec &spec) {
@@ -169,8 +171,8 @@ static void checkUnused(const io::TensorInfo &info, const Family &family,
   spec.ignored.push_back({info.name, std::move(reason)});
 }
 
-/// A quantized matrix can be stored in two orders. Returns the one that the
-/// parameter needs.
+/// Returns the tensor of a quantized matrix with its dimensions in the order in
+/// which the parameter needs them, [in, out] or [out, in].
 static const io::TensorInfo &asStored(ParameterSpec &parameter,
                                       const io::TensorInfo &info,
                                       const io::WeightSet &weights,

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Matches the tensors in a model's files with the parameters of its family:
-// every parameter must be filled, and every tensor used or known to be useless.
+// Matches the tensors in a model's weight files with the parameters of its
+// family. Every parameter must be filled. Every tensor must fill a parameter or
+// be known to be useless.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,20 +18,20 @@
 
 namespace heddle::config {
 
-/// Whether a model's config ties head and embedding, but its files have a head
-/// with other values.
+/// Whether config.json says that the head shares the embedding's weight, but
+/// the weight files have a head with other values.
 bool hasOtherHead(const Family &family, const io::WeightSet &weights,
                   const ModelSpec &spec);
 
-/// Removes the head's parameters from `spec` if an encoder's files have none of
-/// them.
+/// Removes the parameters of the head from `spec`, if the weight files of an
+/// encoder contain none of them.
 void dropMissingHead(const Family &family, const io::WeightSet &weights,
                      ModelSpec &spec);
 
-/// Sets the names of the files' tensors in each parameter's source, and lists
-/// in `spec.ignored` the tensors that are no parameters. Throws H0335 for a
-/// missing tensor, H0393 or H0394 for one of a wrong shape or type, and H0395
-/// for one whose purpose is unknown.
+/// Sets, in each parameter's source, the names of the tensors that fill it.
+/// Lists in `spec.ignored` the tensors that fill no parameter. Throws H0335 for
+/// a missing tensor, H0393 for a wrong shape, H0394 for a wrong type, and H0395
+/// for a tensor whose purpose is unknown.
 void coverWeights(const Family &family, const io::WeightSet &weights,
                   ModelSpec &spec);
 

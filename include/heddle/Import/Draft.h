@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Settings and checks of a draft model, whose tokens the served model verifies.
+// Settings and checks of a draft model for speculative decoding. The draft
+// model proposes tokens, and the served model (the target) verifies them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,9 +19,9 @@ namespace heddle::config {
 /// Throws H0136 if a model with these settings cannot have a draft.
 void requireDraftable(const Settings &values);
 
-/// The settings of a draft model. `asked` are the settings before the target's
-/// model completed them; the context lengths come from `settled`, the settings
-/// of the target.
+/// Returns the settings of a draft model. `asked` are the settings as the user
+/// gave them, before the target's model completed them. The context lengths
+/// come from `settled`, the complete settings of the target.
 ResolvedSettings draftSettings(const ResolvedSettings &asked,
                                const Settings &settled);
 

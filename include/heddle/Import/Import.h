@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Builds the module of a model.
+// Builds the MLIR module of a model from its description.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,19 +21,21 @@
 namespace heddle {
 
 /// The phase `import`: builds the program of the whole model, in f32, from a
-/// ModelSpec. Errors in the user's choices are reported with their code at the
-/// beginning of the message. A remark reports the coverage of the weights. Null
-/// after an error.
+/// ModelSpec. An error in the user's choices is reported as a diagnostic whose
+/// message begins with the error code. A remark reports which tensors of the
+/// weights are used. Returns null after an error.
 mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context,
                                               const config::ModelSpec &spec,
                                               const dist::Strategy &strategy);
 
-/// Sets strategy and weights of a model whose forward function the user wrote.
+/// Sets the strategy and the parameters' weights of a model whose forward
+/// function the user wrote.
 void completeForward(nn::ModelOp model, const config::ModelSpec &spec,
                      const dist::Strategy &strategy);
 
-/// Reports a user's error through MLIR's diagnostics: `CODE: message`, with
-/// notes, and with the help as a note `help: ...`.
+/// Reports a user's error as an MLIR diagnostic. Its message is `CODE:
+/// message`. The error's notes, and its help as `help: ...`, become notes of
+/// the diagnostic.
 void emitUserDiagnostic(mlir::MLIRContext &context,
                         const Diagnostic &diagnostic);
 

@@ -32,16 +32,18 @@ struct ParameterSpec {
   std::string shapeReason; ///< The shape for messages, as `[n_embd, 3 n_embd]`.
   weights::Source source;  ///< Its tensors in the weight files.
   bool decays = true;
-  /// Segments of the last dimension, each of which is split among tensor ranks
-  /// by itself. Empty: one segment.
+  /// Segments of the last dimension, for example q, k and v side by side. Each
+  /// segment is split among tensor ranks separately. If empty, the dimension is
+  /// one segment.
   std::vector<int64_t> segments;
   bool outIn = false; ///< The matrix is stored as [out, in].
   bool isOfLayer = false;
   bool isCoded = false; ///< It is quantized in the weight files.
-  /// The parameter that gives the order of a product's inputs; "" if they are
-  /// in order.
+  /// The name of the parameter that gives the order of this weight's inputs,
+  /// for quantized weights whose inputs were sorted by group. "" if they were
+  /// not.
   std::string order;
-  bool isOrder = false; ///< This parameter is such an order, of integers.
+  bool isOrder = false; ///< This parameter is an order of inputs (integers).
 };
 
 /// A tensor of the weight files that is not used, with the reason.
@@ -52,13 +54,13 @@ struct IgnoredTensor {
 
 class FamilyModel;
 
-/// Tokens that represent no text.
+/// Tokens that represent no text, such as the mask token or padding.
 struct SpecialTokens {
   std::optional<int64_t> mask;
-  std::vector<int64_t> all; ///< In ascending order.
+  std::vector<int64_t> all; ///< Ids of all special tokens, ascending.
 };
 
-/// A model, as the import reads it.
+/// The description of a model, as the import phase reads it.
 struct ModelSpec {
   std::string family; ///< `model_type` of config.json.
   std::string configFile;
@@ -70,31 +72,30 @@ struct ModelSpec {
   int64_t layers = 1, width = 0;
   int64_t vocabSize = 0, maxPositions = 0;
   plan::Objective objective = plan::Objective::NextToken;
-  /// Special tokens; set only for models that predict masked tokens.
+  /// The special tokens. Set only for models that predict masked tokens, since
+  /// training masks other tokens than these.
   SpecialTokens tokens;
-  std::string positionsKey; ///< The key that gives `maxPositions`.
+  std::string positionsKey; ///< config.json's key for `maxPositions`.
   SourceLocation positionsLocation;
 
-  bool random = false; ///< No weights: initialize from `seed`.
+  bool random = false; ///< Without weight files: initialize from `seed`.
   uint64_t seed = 0;
   std::string directory;  ///< The absolute path of weights and tokenizer.
   std::string headerHash; ///< A hash of the weight files' headers.
-  std::optional<io::CodeFormat> codes; ///< Set if the weight files are
-                                       ///< The tensors of the weight files that
-                                       ///< give an order of inputs (g_idx).
-                                       ///< Each value names another tensor with
-                                       ///< the same order, or is "" if the
-                                       ///< inputs are in order. The program
-                                       ///< relies on these orders when it
-                                       ///< reorders activations.
+  /// How the weights in the files are quantized. Not set if they are not.
+  std::optional<io::CodeFormat> codes;
+  /// The tensors of the weight files that give an order of inputs (g_idx). Each
+  /// value names another tensor with the same order, or is "" if the inputs are
+  /// in order. The program relies on these relations when it reorders
+  /// activations: weights with other orders need another program.
   std::map<std::string, std::string> orders;
-  /// Weights that must be dequantized, since their groups (g_idx) have
-  /// different numbers of inputs.
+  /// Weights that must be dequantized, because their quantization groups
+  /// (g_idx) have different numbers of inputs.
   std::vector<std::string> unevenWeights;
 
   std::vector<ParameterSpec> parameters;
-  /// The weight files have no head, as those of sentence encoders. The forward
-  /// function then ends with hidden states.
+  /// The weight files contain no head, as is usual for sentence encoders. The
+  /// forward function then ends with hidden states instead of logits.
   bool isHeadless = false;
   std::vector<IgnoredTensor> ignored;
 };
@@ -106,23 +107,27 @@ struct ModelRequest {
   std::string noDecay;   ///< Regular expression of parameter names without
                          ///< weight decay.
   bool isStrict = false; ///< Unknown keys of config.json are errors.
-  /// Overrides the objective of the family or module.
+  /// The objective that the user chose, in place of that of the family or
+  /// module.
   std::optional<plan::Objective> objective;
 };
 
-/// Reads config.json and the headers of the weights, and matches all tensors
-/// with parameters. Throws UserError.
+/// Reads config.json and the headers of the weight files, and finds the
+/// parameter for each tensor. Throws UserError.
 ModelSpec readModelSpec(const ModelRequest &request);
 
-/// Finds the weights of a model whose parameters are known. `request.path` has
-/// them, and the config.json to save with them. Throws UserError.
+/// Finds the weights of a model whose parameters are known already.
+/// `request.path` is the directory with the weights, and with a config.json,
+/// which is saved together with trained weights. Throws UserError.
 void findWeights(const ModelRequest &request, ModelSpec &spec);
 
-/// Throws H0116 if `seq` is more than the model's positions, and H0110 if the
-/// logits of a micro-batch have too many elements to be addressed.
+/// Checks the sizes of a program. Throws H0116 if `seq` is larger than the
+/// number of positions of the model. Throws H0110 if the logits of a
+/// micro-batch have too many elements to be addressed.
 void checkShapes(const ModelSpec &spec, int64_t microBatch, int64_t seq);
 
-/// The coverage report: filled parameters, and ignored tensors with reasons.
+/// Returns the report of which parameters the weight files fill, and which of
+/// their tensors are ignored, with reasons.
 std::string coverageReport(const ModelSpec &spec);
 
 } // namespace heddle::config

@@ -22,37 +22,39 @@ namespace heddle::config {
 /// than layers, and H0111 for an impossible schedule.
 void settleParallel(ResolvedSettings &settings, const ModelSpec &spec);
 
-/// Throws H0145 if a pattern of `--keep-16bit` matches no parameter's name,
-/// neither the model's nor the files'.
+/// Throws H0145 if a pattern of `--keep-16bit` matches no parameter. A pattern
+/// is compared with the model's names of parameters and with the names in the
+/// weight files.
 void checkKept(const ResolvedSettings &settings, const ModelSpec &spec);
 
-/// Completes settings that depend on the mode and the model: lengths of rows
-/// and of sequences, bf16 for files in bf16, and the type of the cache. Throws
-/// H0126, H0128, H0129 and H0131 for settings that the mode does not support.
+/// Completes settings that depend on the mode and the model: the lengths of
+/// rows and sequences, the type of the cache, and bf16 if the weight files are
+/// in bf16. Throws H0126, H0128, H0129 and H0131 for settings that the mode
+/// does not support.
 void settleServing(ResolvedSettings &settings, const ModelSpec &spec);
 
-/// Resolves `quantizeActivations` if it is Auto: int8 activations where they
-/// are faster. Returns whether it was Auto.
+/// Replaces `quantizeActivations` if it is Auto: by int8 activations if they
+/// are faster, else by none. Returns whether it was Auto.
 bool settleActivations(Settings &values);
 
 /// Returns a warning, with the reason, if quantized weights of the files must
-/// be dequantized. Returns "" if they need not be, or if the user has chosen
-/// how weights are quantized.
+/// be dequantized. Returns "" if they can be kept, or if the user has chosen
+/// how to quantize weights.
 std::string warnOfCodes(const ResolvedSettings &settings,
                         const ModelSpec &spec);
 
-/// Sets the sizes of ZeRO 3 that are "auto" as Hugging Face's Trainer does,
-/// from the model's width.
+/// Sets the sizes of ZeRO 3 that a ds_config.json gives as "auto". They follow
+/// from the model's width, as in Hugging Face's Trainer.
 void fillFromModel(ResolvedSettings &settings, const ModelSpec &spec);
 
-/// Sets the learning rate of Hugging Face's Trainer for fine-tuning, unless
-/// flags or files give a rate or an optimizer.
+/// Sets the learning rate that Hugging Face's Trainer uses for fine-tuning.
+/// Does nothing if flags or files give a learning rate or an optimizer.
 void settleRate(ResolvedSettings &settings, const ModelSpec &spec);
 
-/// A line that lists important defaults of a training run which the user has
-/// not chosen. It is "" if the user has chosen learning rate, length of rows
-/// and batch. It is also "" for random weights, unless rows are shorter than
-/// the model's positions by default.
+/// Returns a line for the user that lists important defaults of a training run.
+/// It is "" if the user has chosen the learning rate, the length of rows and
+/// the batch. For random weights it is also "", unless the default length of
+/// rows is shorter than the model's positions.
 std::string noteOfDefaults(const ResolvedSettings &settings,
                            const ModelSpec &spec);
 
@@ -71,9 +73,9 @@ Cluster readCluster(const std::string &path);
 Cluster parseCluster(const std::string &json, const std::string &file);
 
 /// Checks the mesh against the cluster. Throws H0227 if the mesh has more ranks
-/// than the cluster. Throws it too if a tensor group, which communicates in
-/// every layer, is on several nodes. Returns a warning if a sequence group,
-/// which does so too, is on several nodes; otherwise "".
+/// than the cluster, or if a tensor group is on several nodes, since tensor
+/// groups communicate in every layer. Sequence groups also do: if one is on
+/// several nodes, returns a warning. Otherwise returns "".
 std::string checkCluster(const Settings &settings, const Cluster &cluster);
 
 } // namespace heddle::config

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads MLIR text from users, robustly and with positions for error messages.
+// Reads MLIR text from users. Invalid text does not crash the compiler, and
+// error messages name positions in the text.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,19 +18,21 @@
 
 namespace heddle {
 
-/// A construct that would crash MLIR's parser: it recurses for each nested
-/// bracket, and creates as many values as a result number says.
+/// A place in the text at which MLIR's parser would crash. It recurses for each
+/// nested bracket, so that too many of them overflow its stack. For a value
+/// name with a result number, as `%a#1`, it creates as many values as the
+/// number says.
 struct ParserHazard {
   size_t place;       ///< Position in the text.
   const char *reason; ///< A description for the user.
 };
 std::optional<ParserHazard> findHazard(llvm::StringRef text);
 
-/// Reads and verifies a module. Each operation gets its position in the file as
-/// a location, in addition to the module path that dumps contain. Later errors
-/// about the operation, or about what a pass made of it, then name the
-/// position. Returns null, after diagnostics, if the file cannot be read or
-/// does not verify.
+/// Reads and verifies a module. The location of each operation gets the
+/// operation's position in the file, in addition to the module path that dumps
+/// contain. Later errors about the operation then name this position, even
+/// after passes have transformed it. Returns null, after diagnostics, if the
+/// file cannot be read or does not verify.
 mlir::OwningOpRef<mlir::ModuleOp> readModule(mlir::MLIRContext &context,
                                              llvm::StringRef file);
 

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The table of all settings. Flags, ds_config.json, strategies, tables and
-// checks are derived from its rows.
+// The table of all settings. Each row describes a setting; flags, keys of
+// ds_config.json and of strategies, help texts and range checks are derived
+// from the rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,8 +29,8 @@ struct SettingField;
 // Keys of a ds_config.json
 //===----------------------------------------------------------------------===//
 
-/// JSON types that the value of a key may have. They are bits, which can be
-/// combined.
+/// The JSON types that the value of a key may have. Each is a bit, so that a
+/// key can allow several.
 enum DsType : unsigned {
   DsBool = 1,
   DsInt = 2, ///< Also a float with an integral value, as 5e8.
@@ -41,17 +42,17 @@ enum DsType : unsigned {
   DsAuto = 128, ///< The string "auto".
 };
 
-/// What happens to a key of a ds_config.json.
+/// How a key of a ds_config.json is treated.
 enum class DsRule {
-  Section, ///< A section whose members have rules of their own.
+  Section, ///< A section whose members each have a rule.
   Gated,   ///< A section that is rejected if its member `enabled` is true, and
            ///< has no effect otherwise.
-  Applied, ///< It gives a setting.
-  Ignored, ///< It has no effect; `why` gives the reason.
-  Neutral, ///< Rejected unless its value is one of `neutral`.
+  Applied, ///< The key gives a setting.
+  Ignored, ///< The key has no effect; `why` gives the reason.
+  Neutral, ///< Rejected unless the key's value is one of `neutral`.
 };
 
-/// Reads the value of a key into its setting.
+/// A function that reads the value of a key and gives it to the key's setting.
 using DsReader = void (*)(const SettingField &, const io::JsonValue &,
                           Merger &);
 
@@ -62,15 +63,18 @@ struct DsKey {
   unsigned types;
   DsRule rule;
   const char *why = "";
-  /// Values without effect, as a JSON list.
+  /// For the rule Neutral: the values that are accepted because they have no
+  /// effect, as a JSON list.
   const char *neutral = "[false, null]";
-  DsReader read = nullptr; ///< For the key of a setting.
-  /// The key of a setting. If a flag or a strategy gives that setting, the
-  /// section at `path` is not rejected.
+  DsReader read = nullptr; ///< Reads the key, if its rule is Applied.
+  /// The key of a setting that replaces this section. If a flag or a strategy
+  /// gives that setting, the section is accepted though it would otherwise be
+  /// rejected.
   const char *yieldsTo = "";
 };
 
-/// All known keys: those of settings and those without one.
+/// All known keys of a ds_config.json: those that give a setting and those that
+/// do not.
 const std::vector<DsKey> &dsKeys();
 
 //===----------------------------------------------------------------------===//
@@ -79,20 +83,21 @@ const std::vector<DsKey> &dsKeys();
 
 /// A flag of `heddle compile`.
 struct SettingFlag {
-  /// Reads a flag into settings.
+  /// A function that reads the text of a flag and gives the value to the flag's
+  /// setting.
   using Merge = void (*)(const SettingFlag &, const std::string &text,
                          Merger &);
-  std::string names; ///< As `--batch,--global-batch-size`.
+  std::string names; ///< For example `--batch,--global-batch-size`.
   const char *group;
   const char *help;
-  const char *shown; ///< Shown instead of a default.
+  const char *shown; ///< Printed by the help instead of a default.
   io::ValueRange range;
   const char *type; ///< INT, FLOAT or TEXT; "" for a flag without a value.
   Merge merge;
-  std::string key; ///< Key of its setting; "" if there are several.
+  std::string key; ///< Key of the flag's setting; "" if it has several.
 
   /// Whether the flag may be given several times. Its text then has one line
-  /// for each time.
+  /// for each time that it is given.
   bool isRepeatable() const;
   /// The first name.
   std::string name() const { return names.substr(0, names.find(',')); }
@@ -109,30 +114,32 @@ const std::vector<SettingFlag> &settingFlags();
 struct SettingField : Setting {
   explicit SettingField(const Setting &setting) : Setting(setting) {}
 
-  /// The first and the last phase that reads the setting. After the first one,
-  /// changing the setting in a dump has no effect.
+  /// The first and the last phase that read the setting. If a dump is edited
+  /// after the first of them has run, a change of the setting has no effect.
   std::string firstPhase, lastPhase;
   std::string meaning;
-  /// Returns the reason why the setting has no effect on this mesh, or "".
+  /// Returns the reason why the setting has no effect with the given settings,
+  /// or "" if it has one.
   const char *(*whyIdle)(const Settings &) = nullptr;
   std::vector<SettingFlag> flags;
   std::vector<DsKey> keys;
-  /// Reads the parts of the setting that depend on several keys. Called after
-  /// all keys were read.
+  /// Reads a setting that depends on several keys of a ds_config.json. It is
+  /// called after all keys were read one by one.
   void (*readAfter)(const io::JsonValue &root, Merger &) = nullptr;
-  /// The meaning of "auto" for Hugging Face's Trainer, if it is not the
-  /// default.
+  /// The value that "auto" means for Hugging Face's Trainer, if it differs from
+  /// the setting's default.
   std::optional<SettingValue> trainerDefault;
-  /// The value that tables print for a setting that no source gives, if that is
-  /// not the default.
+  /// The value that tables print if nobody gives the setting. Empty if they
+  /// print the default.
   std::string whenLeftOut;
-  /// A word that is known but not supported (H0108).
+  /// A value of the setting that other tools have but Heddle does not support
+  /// (H0108).
   struct Refused {
     std::string word, why, help;
   };
   std::optional<Refused> refused;
-  /// Combines the values of two sources, if a value may be incomplete. Null:
-  /// the stronger value is used alone.
+  /// Combines the values of two sources of a setting, for settings whose value
+  /// may be given in parts. If null, the stronger source's value is used alone.
   using Combine = SettingValue (*)(const SettingValue &stronger,
                                    const SettingValue &weaker);
   Combine combine = nullptr;
@@ -142,11 +149,12 @@ struct SettingField : Setting {
   SettingField &idle(const char *(*why)(const Settings &));
   SettingField &flag(const char *names, const char *group, const char *help,
                      const char *shown);
-  /// Adds a flag whose text needs a reader of its own.
+  /// Adds a flag whose text is read by `merge`, since the setting's type does
+  /// not say how.
   SettingField &flag(const char *names, const char *group, const char *help,
                      const char *shown, io::ValueRange range,
                      SettingFlag::Merge merge);
-  /// Adds a flag without a value.
+  /// Adds a flag without a value, which sets the setting to true.
   SettingField &switchOn(const char *names, const char *group,
                          const char *help);
   SettingField &switchOn(const char *names, const char *group, const char *help,
@@ -154,7 +162,8 @@ struct SettingField : Setting {
   SettingField &ds(const char *path, unsigned types, const char *why = "");
   SettingField &ds(const char *path, unsigned types, const char *why,
                    DsReader read);
-  /// Adds a section that may have a value instead of members.
+  /// Adds a section of ds_config.json that may also be a single value instead
+  /// of an object.
   SettingField &dsSection(const char *path, unsigned types, DsReader read);
   SettingField &dsKeys(std::vector<DsKey> more);
   SettingField &dsAfter(void (*read)(const io::JsonValue &root, Merger &));
@@ -164,16 +173,16 @@ struct SettingField : Setting {
   SettingField &combines(Combine with);
 };
 
-/// All settings, in the order of explanations.
+/// All settings, in the order in which tables list them.
 const std::vector<SettingField> &settingFields();
 
-/// The setting with this key, or null.
+/// Returns the setting with this key, or null if there is none.
 const SettingField *findSetting(const std::string &key);
 
-/// The setting with this key, which must exist.
+/// Returns the setting with this key. The setting must exist.
 const SettingField &settingOf(const std::string &key);
 
-/// The value of a setting, as tables print it.
+/// Returns the value of a setting as tables print it.
 std::string settingToString(const Settings &settings,
                             const SettingField &field);
 

@@ -26,19 +26,21 @@ public:
   std::vector<Diagnostic> all;
 };
 
-/// The source of a value.
+/// Where the value of a setting comes from.
 struct Origin {
   enum class Kind { Default, Derived, Model, File, StrategyFile, Flag };
   Kind kind = Kind::Default;
   std::string text; ///< The flag, the key of the file, or the reason of a
                     ///< derived value.
   SourceLocation location;
-  /// As `flag --batch`, `ds_config.json:3` or `default`.
+  /// Describes the origin for the user, for example `flag --batch`,
+  /// `ds_config.json:3` or `default`.
   std::string describe() const;
 };
 
-/// The flags of the command line: the text of each flag by its first name
-/// (`settingFlags`). The text of a switch is ignored.
+/// The flags that were given on the command line. The key is the flag's first
+/// name (`settingFlags`), the value its text. The text of a flag without a
+/// value is ignored.
 using Flags = std::map<std::string, std::optional<std::string>>;
 
 /// One row of `--explain-config`.
@@ -51,25 +53,26 @@ struct ExplainRow {
 /// The settings with their origins, and a verdict on each key of the files.
 struct ResolvedSettings {
   Settings values;
-  /// The targets of --target: one binary contains all of them. Empty: only the
-  /// target in `values`.
+  /// The targets that --target names, since one binary can contain code for
+  /// several. If empty, the only target is that in `values`.
   std::vector<Target> targets;
   bool hasNoGpu = false;                 ///< --target auto found no GPU.
-  std::map<std::string, Origin> origins; ///< By key; absent: the default.
+  std::map<std::string, Origin> origins; ///< By key; absent for defaults.
   std::vector<ExplainRow> rows;          ///< The keys of files, in their order.
   /// Errors in the settings files, in the order of the file.
   std::vector<Diagnostic> problems;
-  /// Keys of files that are "auto" and that no other source fills. The second
+  /// Keys of files that are "auto" and that no other source gives. The second
   /// string is the key of the setting, or the default value if the key is a
   /// parameter of a schedule.
   std::vector<std::pair<std::string, std::string>> unfilled;
 
-  /// Sets the origin of the value of `key`.
+  /// Records where the value of `key` comes from.
   void setOrigin(const std::string &key, Origin origin) {
     origins[key] = std::move(origin);
   }
 
-  /// Throws a UserError that points at the origin of the value of `key`.
+  /// Throws a UserError that points at the place where the value of `key` was
+  /// given.
   [[noreturn]] void failAt(const char *code, const std::string &key,
                            const std::string &message,
                            const std::string &help) const;
@@ -77,17 +80,17 @@ struct ResolvedSettings {
 
 /// The content of a settings file.
 struct SettingsFile {
-  std::string name; ///< For errors; "": no file.
+  std::string name; ///< The name in error messages; "" if there is no file.
   std::string text; ///< JSON.
 };
 
-/// Reads the ds_config.json at `config`: a path, or the file itself in base64.
+/// Reads a ds_config.json. `config` is its path, or its content in base64.
 /// Throws H0101 if it cannot be read.
 SettingsFile readDsConfig(const std::string &config);
 
-/// Merges flags, a strategy, a ds_config.json and defaults; earlier sources
-/// win. Errors of files are collected in `problems`, and errors of flags
-/// thrown.
+/// Merges flags, a strategy, a ds_config.json and defaults. If several sources
+/// give a setting, the first in this order wins. Errors in the files are
+/// collected in `problems`; errors in flags are thrown.
 ResolvedSettings mergeSettings(const Flags &flags,
                                const SettingsFile &dsConfig = {},
                                const SettingsFile &strategy = {});
@@ -99,23 +102,25 @@ ResolvedSettings resolveSettings(const Flags &flags,
                                  const std::string &strategyName = "",
                                  const std::string &strategyText = "");
 
-/// Chooses the kind of memory in which gradients wait for the update, unless
-/// the user has placed them. On a GPU target that is the host memory of
-/// offloaded optimizer states. Gradients stay on the device if replicas
-/// all-reduce them there at the end of a step, or if delayed updates read them
-/// early.
+/// Chooses the kind of memory in which gradients are kept until the update,
+/// unless the user has chosen it. On a GPU target it is the memory of offloaded
+/// optimizer states, if that is host memory. But gradients stay on the device
+/// in two cases: replicas all-reduce them there at the end of a step, or
+/// delayed updates read them as soon as they are computed.
 MemoryKind memoryOfGradients(const Settings &values);
 
-/// A line that lists all "auto" values which got the default of Hugging Face's
-/// Trainer, or Heddle's; "" if there are none.
+/// Returns a line that lists all "auto" values of files that were replaced by a
+/// default, either of Hugging Face's Trainer or of Heddle. Returns "" if there
+/// are none.
 std::string warnOfAuto(const ResolvedSettings &settings);
-/// A warning if --target auto found no GPU and chose x86-64; else "".
+/// Returns a warning if --target auto found no GPU and therefore chose x86-64;
+/// otherwise "".
 std::string warnOfTarget(const ResolvedSettings &settings);
-/// A warning that lists flags without effect in this mode, for example flags of
-/// the optimizer for a binary that serves; "" if there are none.
+/// Returns a warning that lists flags without effect in this mode, for example
+/// optimizer flags for a binary that serves. Returns "" if there are none.
 std::string warnOfMode(const ResolvedSettings &settings);
 
-/// The options with which `--explain-config` prints.
+/// How `--explain-config` prints its table.
 struct ExplainStyle {
   size_t width = 80; ///< Characters of a line.
   bool all = false;  ///< Also prints settings without effect.
@@ -125,7 +130,7 @@ struct ExplainStyle {
 std::string explainSettings(const ResolvedSettings &settings,
                             const ExplainStyle &style = {});
 
-/// Prints other rows in the format of `explainSettings`, with a heading.
+/// Prints `rows` under a heading, in the format of `explainSettings`.
 std::string formatRows(const std::string &heading,
                        const std::vector<ExplainRow> &rows,
                        const ExplainStyle &style = {});
@@ -133,10 +138,12 @@ std::string formatRows(const std::string &heading,
 /// Breaks lines at `width`, and indents continuation lines.
 std::string wrapText(const std::string &text, size_t width);
 
-/// Parses a size: `16GiB`, `512MiB` or `4096`. Nothing if the text is no size.
+/// Parses a size in bytes: `16GiB`, `512MiB` or `4096`. Returns nothing if the
+/// text is no size.
 std::optional<int64_t> parseByteSize(const std::string &text);
 
-/// Sizes of at least one byte, in the form that `parseByteSize` reads.
+/// The range of sizes of at least one byte, in the form that `parseByteSize`
+/// reads.
 io::ValueRange sizeRange();
 
 } // namespace heddle::config

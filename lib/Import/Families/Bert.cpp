@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Post-norm encoder blocks over learned positions and segments (Devlin et al.,
-// 2018), in the layout of Hugging Face's BertForMaskedLM.
+// The BERT family: post-norm encoder blocks over learned positions and segments
+// (Devlin et al., 2018), with the parameters of Hugging Face's BertForMaskedLM.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,8 +41,9 @@ public:
   Tensor forward(Modules &m) const override;
 
 private:
-  /// The end of each half of a block: dropout, residual addition and norm. `x`
-  /// is the half's input.
+  /// The last operations of attention and of the MLP in a block: dropout,
+  /// addition of the residual, and norm. `x` is the residual, the input of
+  /// attention or of the MLP.
   Tensor residual(Modules &m, Tensor y, Tensor x,
                   const std::string &path) const;
   Tensor block(Modules &m, Tensor x, Tensor lengths) const;

@@ -4,10 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// LLaMA with norms before and after attention and MLP, whose weights are 1 plus
-// the stored value; embeddings scaled by sqrt(hidden_size); soft caps of scores
-// and of logits; and a window in every other layer (Gemma team, 2024, arXiv
-// 2408.00118).
+// The Gemma 2 family (Gemma team, 2024, arXiv 2408.00118). It differs from
+// LLaMA as follows. There are norms before and after attention and MLP, whose
+// weights are 1 plus the stored value. Embeddings are scaled by
+// sqrt(hidden_size). Scores and logits have soft caps. Every other layer has an
+// attention window.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +36,8 @@ private:
                int64_t window) const override;
 
   static LlamaVariant variantOf(const Config &c);
-  /// null means no cap, which is 0 here.
+  /// Reads a soft cap. In config.json, null means no cap, which is returned as
+  /// 0.
   static double capOf(const Config &c, const char *key, double fallback) {
     const io::JsonValue *value = c.json.find(key);
     return value && value->isNull() ? 0 : c.number(key, fallback, 1e-9, 1e9);

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Pre-norm decoder blocks over learned positions (Radford et al., 2019), in
-// Hugging Face's layout.
+// The GPT-2 family: pre-norm decoder blocks over learned positions (Radford et
+// al., 2019), with Hugging Face's parameters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,8 +51,9 @@ private:
 
 std::vector<Weight> Gpt2::weights() const {
   const Init normal = {Init::Kind::Normal, 0, deviation};
-  // Residual projections have smaller initial values, since two of them are
-  // added in every layer.
+  // The weights of projections that are added to the residual begin with
+  // smaller values. Every layer adds two such projections, so that their sum
+  // would grow with the number of layers.
   const Init residual = {Init::Kind::Normal, 0,
                          deviation / std::sqrt(2.0 * double(layers))};
   const Init ones = {Init::Kind::Constant, 1, 0}, zeros = {};

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// GPT-2's blocks with separate q, k and v without biases, unscaled scores, and
-// a window in layers of local attention (Black et al., 2021), in Hugging Face's
-// layout.
+// The GPT-Neo family (Black et al., 2021), with Hugging Face's parameters. It
+// differs from GPT-2: q, k and v are separate projections without biases,
+// scores are not scaled, and layers of local attention have a window.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,7 +50,8 @@ private:
   std::vector<int64_t> windows; ///< For each layer; 0: global attention.
 };
 
-/// `attention_types` has pairs of a list of layer types and a number of
+/// Returns the window of each layer from the key `attention_types`. Its value
+/// is a list of pairs, each of a list of layer types and a number of
 /// repetitions: [[["global", "local"], 12]].
 std::vector<int64_t> GptNeo::windowsOf(const Config &c) const {
   int64_t window = c.size("window_size", 256, Config::maxRows);

@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Decoder blocks whose attention and MLP read the same input, with rotary
-// embeddings of a part of each head (Black et al., 2022, arXiv 2204.06745). The
-// files store q, k and v of all heads interleaved in one matrix; here each is a
-// separate matrix.
+// The GPT-NeoX family: decoder blocks in which attention and MLP read the same
+// input, and rotary embeddings rotate only some features of each head (Black et
+// al., 2022, arXiv 2204.06745). The weight files store q, k and v of all heads
+// interleaved in one matrix. The model has a separate matrix for each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,8 +75,9 @@ private:
 
 constexpr const char *parts[] = {"query", "key", "value"};
 
-/// Adds the weight (rank 2) or the bias (rank 1) of q, k or v: the rows of all
-/// heads in the files' tensor.
+/// Adds the weight (rank 2) or the bias (rank 1) of q, k or v. Its source is
+/// the tensor of the weight files in which q, k and v are interleaved: of each
+/// head, the rows of `part`.
 void GptNeoX::addPart(int64_t part, const Init &init, int64_t rank,
                       std::vector<Weight> &table) const {
   const char *kind = rank == 2 ? ".weight" : ".bias";

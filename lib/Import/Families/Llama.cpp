@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Keys, weights and forward function of LLaMA.
+// The LLaMA family: the keys of config.json that it reads, its weights, and its
+// forward function.
 //
 //===----------------------------------------------------------------------===//
 

@@ -17,12 +17,12 @@
 
 namespace heddle::config {
 
-/// The differences of a family from LLaMA.
+/// How a family that is derived from LLaMA differs from it.
 struct LlamaVariant {
   // Defaults of config.json.
   int64_t vocab = 32000, inner = 11008, positions = 2048;
   int64_t hidden = 4096, layers = 32, heads = 32;
-  int64_t kvHeads = 0; ///< 0: the number of heads.
+  int64_t kvHeads = 0; ///< Default number; 0: the number of query heads.
   int64_t headDim = 0; ///< 0: hidden_size / num_attention_heads.
   const char *actKey = "hidden_act", *act = "silu";
   bool tied = false;
@@ -32,7 +32,8 @@ struct LlamaVariant {
   bool headNorms = false; ///< Norms of each head of q and k.
   double normOffset = 0;  ///< Added to the weights of norms.
   int64_t window = 0;     ///< Number of keys that queries see; 0: all.
-  /// Whether a layer has the window, if there is no `layer_types`.
+  /// Whether a layer has an attention window, if config.json has no
+  /// `layer_types`.
   std::function<bool(int64_t layer)> slides = [](int64_t) { return true; };
 };
 
@@ -47,7 +48,8 @@ public:
   Tensor forward(Modules &m) const override;
 
 protected:
-  /// A layer whose queries see `window` keys; 0: all.
+  /// Builds one layer. Each of its queries sees `window` keys, or all keys if
+  /// `window` is 0.
   virtual Tensor block(Modules &m, Tensor x, Tensor positions,
                        int64_t window) const;
   Tensor attention(Modules &m, Tensor x, Tensor positions,
@@ -55,7 +57,7 @@ protected:
   Tensor norm(Modules &m, Tensor x, const char *path) const {
     return m.rmsNorm(x, eps, path, variant.normOffset);
   }
-  /// The pass from token embeddings to logits.
+  /// Builds the pass from token embeddings `x` to logits.
   Tensor decode(Modules &m, Tensor x) const;
 
   Dim heads, kvHeads, headDim, inner;
@@ -64,17 +66,19 @@ protected:
   Rotary rotary;
   std::optional<int64_t> padding;
   LlamaVariant variant;
-  std::vector<int64_t> windows; ///< For each layer.
+  std::vector<int64_t> windows; ///< The window of each layer; 0: none.
 };
 
-/// The keys of config.json that Llama reads, with those of a variant added.
+/// Returns the keys of config.json that LLaMA's reader reads, followed by
+/// `more`, the keys that a derived family reads in addition.
 std::vector<ConfigKey> llamaKeys(std::vector<ConfigKey> more);
 
-/// The variant that Qwen's families share.
+/// The differences from LLaMA that all Qwen families share.
 LlamaVariant qwenVariant(const Config &config);
 std::vector<ConfigKey> qwenKeys();
 
-/// Tensors of the files that are no parameters.
+/// Patterns of tensors in LLaMA's weight files that are no parameters, each
+/// with the reason.
 std::vector<std::pair<const char *, const char *>> llamaIgnored();
 
 } // namespace heddle::config

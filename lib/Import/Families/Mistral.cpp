@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// LLaMA's layers with a window of attention (Jiang et al., 2023).
+// The Mistral family: LLaMA's layers with an attention window (Jiang et al.,
+// 2023).
 //
 //===----------------------------------------------------------------------===//
 

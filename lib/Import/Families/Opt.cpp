@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Decoder blocks with norms before or after attention and MLP, learned
-// positions whose table has two extra rows at its beginning, and embeddings
-// whose width may differ from that of the layers (Zhang et al., 2022, arXiv
-// 2205.01068), in Hugging Face's layout.
+// The OPT family: decoder blocks with norms before or after attention and MLP
+// (Zhang et al., 2022, arXiv 2205.01068), with Hugging Face's parameters. The
+// table of learned positions has two extra rows at its beginning. Embeddings
+// may have another width than the layers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@ using namespace heddle::config;
 
 namespace {
 
-/// The row of the position table that the first token has.
+/// The row of the position table for the first token of a sequence.
 constexpr int64_t firstPosition = 2;
 
 class Opt final : public FamilyModel {
@@ -50,7 +50,8 @@ public:
 
 private:
   Tensor block(Modules &m, Tensor x) const;
-  /// The norm of a part of a block, if the model has it at that point.
+  /// Emits the norm at `path` if the model has a norm at this point of a block.
+  /// Otherwise returns `x`.
   Tensor normIf(bool isHere, Modules &m, Tensor x, const char *path) const {
     return isHere ? m.layerNorm(x, eps, path) : x;
   }

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// LLaMA's layers with biases of q, k and v (Qwen team, 2024). If there is a
-// window, the layers from `max_window_layers` on have it.
+// The Qwen 2 family: LLaMA's layers with biases of q, k and v (Qwen team,
+// 2024). If config.json has an attention window, only the layers from
+// `max_window_layers` on have it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// LLaMA's layers with an RMS norm of each head of q and k (Qwen team, 2025,
-// arXiv 2505.09388).
+// The Qwen 3 family: LLaMA's layers with an RMS norm of each head of q and k
+// (Qwen team, 2025, arXiv 2505.09388).
 //
 //===----------------------------------------------------------------------===//
 
