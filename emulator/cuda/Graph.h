@@ -61,7 +61,8 @@ public:
   /// Lets a captured stream wait for an event. If the event was recorded during
   /// the capture, a stream that is not captured yet joins the capture.
   void wait(StreamHandle stream, EventHandle event);
-  /// Called when an event is recorded outside of the capture.
+  /// Called when an event is recorded outside of the capture. The event then no
+  /// longer means a point of the capture.
   void forget(EventHandle event) { points.erase(event); }
   /// Whether all captured commands come before the end of the stream on which
   /// the capture began.

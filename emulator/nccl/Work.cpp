@@ -4,10 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// When a stream reaches a batch of calls, the rank sends each other rank the
-// data that it needs. The batch is complete when data of all of them have
-// arrived. A send is complete only when the receiver has reached its receive,
-// also for the sender: NCCL need not buffer what is sent.
+// Executes batches of NCCL calls. When a stream reaches a batch, the rank sends
+// each other rank the data that the other rank needs. The batch is complete
+// when the data of all other ranks have arrived. A send is complete only when
+// the receiver has reached its receive. The sender waits for that too, because
+// NCCL need not buffer what is sent.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Each block records the ranges that it reads and writes. After the launch,
-// ranges of different blocks are compared to find races.
+// Finds races between blocks. Each block records the ranges of global memory
+// that it reads and writes. After the launch, ranges of different blocks are
+// compared.
 //
 //===----------------------------------------------------------------------===//
 

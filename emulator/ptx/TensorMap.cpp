@@ -11,8 +11,8 @@
 namespace heddle::emulator {
 
 int TensorMap::typeBytes() const {
-  // In this order: u8 u16 u32 i32 u64 i64 f16 f32 f64 bf16 f32.ftz tf32
-  // tf32.ftz
+  // The bytes of each type, in this order: u8 u16 u32 i32 u64 i64 f16 f32 f64
+  // bf16 f32.ftz tf32 tf32.ftz
   constexpr int bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
   return type < sizeof(bytes) / sizeof(bytes[0]) ? bytes[type] : 0;
 }

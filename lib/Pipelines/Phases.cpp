@@ -40,8 +40,8 @@ static void buildModel(OpPassManager &pm, const CompileOptions &) {
 }
 
 static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
-  // This pass must not see steps, because it builds the programs of single
-  // layers from `eval`, which has to be a function.
+  // This pass must not see steps, because this pass builds the programs of
+  // single layers from `eval`, which has to be a function.
   if (options.splitLayers != LayerPrograms::None) {
     TrainSplitLayersOptions split;
     split.sequential = options.splitLayers == LayerPrograms::Sequential;
@@ -78,8 +78,8 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   // This pass needs the products of `fuse-pack-weights`. It runs before
   // `fuse-form-kernels`, which joins only adjacent products.
   models.addPass(createFuseGatherProducts());
-  // This pass needs the final list of operations, because it puts all of them
-  // into kernels.
+  // This pass needs the final list of operations, because this pass puts all of
+  // them into kernels.
   FuseFormKernelsOptions fuse;
   fuse.remarks = options.verbose;
   models.addPass(createFuseFormKernels(fuse));
@@ -123,8 +123,8 @@ static void buildShard(OpPassManager &pm, const CompileOptions &options) {
 }
 
 static void buildPipe(OpPassManager &pm, const CompileOptions &) {
-  // This pass needs the whole model, because it balances the arithmetic of the
-  // layers' calls between stages.
+  // This pass needs the whole model, because this pass balances the arithmetic
+  // of the layers' calls between stages.
   pm.addNestedPass<nn::ModelOp>(createPipeSchedule());
   // This pass needs the stages and their schedule. All later passes see one
   // model for each stage.
@@ -135,16 +135,16 @@ static void buildSpmd(OpPassManager &pm, const CompileOptions &) {
   // This pass needs shardings, which say that all tensor ranks hold a value. It
   // must not see local shapes.
   pm.addPass(createSpmdPartitionActivations());
-  // This pass needs the reshards of `spmd-partition-activations`, because it
-  // turns all reshards into collectives, and removes the shardings.
+  // This pass needs the reshards of `spmd-partition-activations`, because this
+  // pass turns all reshards into collectives, and removes the shardings.
   pm.addNestedPass<nn::ModelOp>(createSpmdLocalize());
   // This pass needs local shapes, because a chunk has a number of the rank's
-  // own tokens. It must not see pending collectives, because it moves the
-  // collectives for a chunk into the chunk.
+  // own tokens. It must not see pending collectives, because this pass moves
+  // the collectives for a chunk into the chunk.
   pm.addNestedPass<nn::ModelOp>(createSpmdChunkTokens());
   // This pass needs chunks, whose products it tiles. It must not see pending
-  // all-gathers or fetches of whole parameters, because it replaces these by
-  // all-gathers or fetches of row tiles.
+  // all-gathers or fetches of whole parameters, because this pass replaces
+  // these by all-gathers or fetches of row tiles.
   pm.addPass(createSpmdTileProducts());
   // This pass needs all collectives, those of row tiles too, and moves their
   // starts and waits apart.
@@ -153,8 +153,8 @@ static void buildSpmd(OpPassManager &pm, const CompileOptions &) {
   // reduction of its gradients. It runs before `spmd-stream-states`, whose
   // tiles are transferred in the order of the updates.
   pm.addNestedPass<nn::ModelOp>(createSpmdAdvanceUpdates());
-  // This pass must not see fetches of gradients, because it removes the zeros
-  // that the first micro-batch would fetch.
+  // This pass must not see fetches of gradients, because this pass removes the
+  // zeros that the first micro-batch would fetch.
   pm.addNestedPass<nn::ModelOp>(createSpmdStartGradients());
   // This pass needs the final places of all-gathers and updates, because a
   // fetch starts one layer before the first of them that reads the parameter.

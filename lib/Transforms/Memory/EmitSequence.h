@@ -84,8 +84,8 @@ private:
   planir::SequenceOp sequence;
   mlir::Operation *lastAtTop = nullptr;
   llvm::DenseMap<Root *, mlir::Value> buffers;
-  /// Those of `buffers` that are defined at the beginning of the sequence, so
-  /// that all regions can use them.
+  /// The entries of `buffers` that are defined at the beginning of the
+  /// sequence, so that all regions can use them.
   llvm::DenseMap<Root *, mlir::Value> insertedAtTop;
   llvm::StringMap<mlir::Value> states;
   /// For each value that is still being computed or transferred, the token to

@@ -145,8 +145,8 @@ int64_t Storage::unpackedOf(nn::PackOp pack) {
   return first.index;
 }
 
-/// If `pack` joins parts of a flat value that were changed in place, its result
-/// is that flat value. Otherwise it gets a buffer.
+/// If `pack` joins parts of a flat value that were changed in place, the result
+/// of `pack` is that flat value. Otherwise the result gets a buffer.
 void Storage::assignPack(nn::PackOp pack) {
   int64_t whole = unpackedOf(pack);
   if (whole < 0)
@@ -364,8 +364,8 @@ SmallVector<std::pair<int64_t, int64_t>> Storage::paddingOf(nn::PackOp pack) {
   return gaps;
 }
 
-/// Lets the members of a packed value be computed directly in its memory.
-/// Members for which that is not possible are copied into it.
+/// Lets the members of a packed value be computed directly in the memory of the
+/// packed value. Members that cannot be computed there are copied into it.
 void Storage::forwardPack(nn::PackOp pack) {
   if (rootOf(pack.getFlat()).value != pack.getFlat())
     return; // The members were computed in place already.

@@ -205,8 +205,8 @@ public:
   std::optional<Fault> run() {
     if (!runOnce())
       return fault;
-    // Execute the step a second time: its commands may conflict with operations
-    // that the first execution left unfinished.
+    // Execute the step a second time, because its commands may conflict with
+    // operations that the first execution left unfinished.
     if (!left.empty()) {
       mostLeft = operations.size();
       runOnce();

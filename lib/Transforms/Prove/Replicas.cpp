@@ -67,8 +67,7 @@ public:
   }
 
   /// Merges adjacent pieces of equal content. Pieces that are known to be equal
-  /// on several stages are kept apart: that holds only for the piece as a
-  /// whole.
+  /// on several stages are not merged, because they are equal only as a whole.
   void normalize() {
     merge([](const Known &known) { return known.same == 0; });
   }
@@ -120,9 +119,10 @@ public:
         known.push_back(&entry->first);
       return entry->second;
     };
-    // If the memory before a body is the same as before one of its earlier
-    // executions, the body need not be executed again. Maps a body and that
-    // memory to the memory after the body.
+    // Results of earlier executions of bodies. If the memory before a body is
+    // the same as before one of its earlier executions, the body need not be
+    // executed again. The key is the body and the memory before it, and the
+    // value is the memory after it.
     std::map<std::pair<int32_t, int64_t>, int64_t> transitions;
     int64_t state = intern(std::move(memory));
     for (const BodyRun &run : trace.runs) {
