@@ -30,7 +30,7 @@ struct Axis {
   llvm::StringRef name;
   int64_t size;
   AxisRole role;
-  llvm::StringRef factorOf; ///< The axis that it is a factor of, or empty.
+  llvm::StringRef factorOf; ///< The axis of which it is a factor; empty: none.
 };
 
 /// The axes of the strategy's mesh, from major to minor.

@@ -22,7 +22,7 @@ namespace heddle::dist {
 
 /// How a split of the factor affects the results of the operation.
 enum class FactorKind {
-  Parallel,  ///< Results with the factor are split, too.
+  Parallel,  ///< Results that have the factor are split, too.
   Reduction, ///< No result has the factor: results become partial sums.
   Combined,  ///< No result has the factor: the operation communicates, and its
              ///< results are whole on each rank.
@@ -31,8 +31,8 @@ enum class FactorKind {
 
 /// What the dimensions of a factor count. Passes look for factors by role.
 enum class FactorRole {
-  Rows,       ///< b: rows of the batch.
-  Tokens,     ///< t: tokens of a row.
+  Rows,       ///< Rows of the batch; the factor's letter is b.
+  Tokens,     ///< Tokens of a row; the letter is t.
   Heads,      ///< h
   Features,   ///< c; for a matrix product i (its input's) and o (its result's).
   Vocabulary, ///< v
@@ -41,7 +41,7 @@ enum class FactorRole {
 
 /// Dimensions of an operation that must be split alike.
 struct Factor {
-  std::string name; ///< A short name: b, t, i, o, v ...
+  std::string name; ///< A short name of the factor: b, t, i, o, v ...
   /// The size of its dimensions. It is counted in elements, or in `units` if
   /// `units` is not empty.
   int64_t size = 0;
@@ -105,7 +105,7 @@ struct ShardingRule {
 struct Split {
   ShardingRule rule;
   llvm::SmallVector<mlir::ArrayAttr> axes; ///< The axes of each factor.
-  llvm::SmallVector<int64_t> parts;        ///< The number of parts of each.
+  llvm::SmallVector<int64_t> parts; ///< The number of parts of each factor.
 
   /// The axes that split the factor of this role; null if none does.
   mlir::ArrayAttr axesOf(FactorRole role) const;

@@ -142,8 +142,8 @@ struct StageTimes {
 
 /// The times of a schedule in which every fragment starts as early as it can.
 struct Replay {
-  double makespan = 0;      ///< The end of the last fragment of any stage.
-  std::vector<double> busy; ///< How long each stage computes.
+  double makespan = 0;      ///< The time at which the last fragment ends.
+  std::vector<double> busy; ///< For each stage, how long it computes.
   /// For each stage and each fragment of the stage's line, the time at which
   /// the fragment starts.
   std::vector<std::vector<double>> begins;

@@ -96,7 +96,7 @@ private:
   };
   /// The commands in a block that run on one of `asyncStreams`.
   struct AsyncQueue {
-    Clock clock; ///< What the stream has waited for.
+    Clock clock; ///< The commands for which the stream has waited.
     size_t issued = 0;
     /// The commands that `compute` has not yet waited for.
     std::deque<mlir::Operation *> open;

@@ -463,11 +463,12 @@ private:
   Parts parts;
   /// For each kernel of the stage, its index in the plan.
   llvm::StringMap<int64_t> kernelIndex;
-  StatePlaces places; ///< Offsets of the states of the stage.
+  StatePlaces places; ///< The memory and offset of each state of the stage.
   /// Finds equal kernels: the key is a kernel's symbol and the index of its
   /// object, the value is the index of the kernel in the plan.
   llvm::DenseMap<std::pair<Attribute, int64_t>, int64_t> byCode;
-  llvm::StringMap<int64_t> names;   ///< How many kernels have each name.
+  /// For each name of a kernel, how many kernels have it.
+  llvm::StringMap<int64_t> names;
   llvm::StringMap<int64_t> objects; ///< The index of each object, by its code.
   llvm::StringSet<> counted;
 };

@@ -28,10 +28,11 @@ namespace {
 /// k and v are packed in one tensor, or are three tensors.
 struct HeadView {
   const double *read = nullptr;
-  double *write = nullptr; ///< In attention_grad: the gradient's elements.
-  int64_t length = 0;      ///< The number of positions, T.
-  int64_t rowSize = 0;     ///< Elements of one position of the operand.
-  int64_t offset = 0;      ///< The offset of head 0 among these elements.
+  /// Only for attention_grad: the elements of the gradient.
+  double *write = nullptr;
+  int64_t length = 0;  ///< The number of positions, T.
+  int64_t rowSize = 0; ///< Elements of one position of the operand.
+  int64_t offset = 0;  ///< The offset of head 0 among these elements.
   int64_t headDim = 0;
 
   int64_t index(int64_t batch, int64_t position, int64_t head) const {
@@ -50,7 +51,8 @@ struct AttentionShape {
   int64_t batch, length, heads, kvHeads, headDim;
   double scale, softcap; ///< If `softcap` is 0, scores are not capped.
   bool causal;
-  int64_t window;                  ///< 0: all keys up to the query.
+  /// The number of positions that a query sees; 0: all up to its own.
+  int64_t window;
   llvm::ArrayRef<int64_t> lengths; ///< Lengths of rows; empty: all are full.
   HeadView q, k, v;
   /// The number of tokens of the whole sequence, of which this tensor may be a

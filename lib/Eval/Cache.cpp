@@ -154,7 +154,8 @@ LogicalResult evalCacheWrite(nn::CacheWriteOp op, const Inputs &in,
 /// A query, and the range of keys to which it attends.
 struct Query {
   int64_t row, token, head;
-  int64_t first, count; ///< The keys [first, count).
+  /// The query attends to the keys [first, count).
+  int64_t first, count;
 };
 
 /// Calls `body` with each query of a token that exists (rows may be padded),

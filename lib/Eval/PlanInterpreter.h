@@ -121,7 +121,7 @@ private:
 
   /// A collective that was started and not yet waited for.
   struct Pending {
-    mlir::Type type; ///< Type of the target.
+    mlir::Type type; ///< The type of the target buffer.
     char *target = nullptr;
   };
 

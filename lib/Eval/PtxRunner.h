@@ -31,7 +31,8 @@ private:
   /// KernelRunner allocates it for a single user.
   PtxRunner() : KernelRunner(/*users=*/1) {}
 
-  llvm::StringMap<PtxKernel> kernels; ///< By the name of the plan.kernel.
+  /// The kernels, by the name of the plan.kernel.
+  llvm::StringMap<PtxKernel> kernels;
 };
 
 } // namespace heddle::eval

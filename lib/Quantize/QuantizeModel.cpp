@@ -112,11 +112,12 @@ private:
 
   const QuantizeRequest &request;
   Calibration *calibration;
-  std::unique_ptr<rt::ThreadPool> ownThreads; ///< Used without a calibration.
+  /// The threads that quantize; null if those of the calibration do.
+  std::unique_ptr<rt::ThreadPool> ownThreads;
   rt::ThreadPool &threads;
   config::ModelSpec spec;
   io::WeightSet weights;
-  std::map<std::string, Chosen> chosen; ///< By the tensor's name.
+  std::map<std::string, Chosen> chosen; ///< The tensors to quantize, by name.
   std::map<std::string, CodedTensors> coded;
   std::map<std::string, QuantizedWeight> results;
   std::vector<io::TensorToWrite> tensors;

@@ -102,10 +102,12 @@ private:
 
   /// Asynchronous work for whose end no kernel has waited so far.
   struct Work {
-    MoveLine *line; ///< For a copy; null for an update on the host's cores.
-    int64_t amount; ///< Bytes of a copy, elements of an update.
+    /// The line of a copy; null for an update on the host's cores.
+    MoveLine *line;
+    int64_t amount; ///< The bytes of a copy, or the elements of an update.
     int64_t times;
-    int64_t launches; ///< Launches so far when it began.
+    /// The value of `TrafficCounter::launches` when the work began.
+    int64_t launches;
   };
   void begin(plan::Stream stream, MoveLine *line, int64_t amount,
              int64_t times);
@@ -115,9 +117,10 @@ private:
   /// On a CPU everything except copies from and to files is synchronous.
   bool isCpu() const { return plan.device == plan::DeviceKind::Cpu; }
 
-  int64_t launches = 0; ///< Launches so far that copies can overlap with.
+  /// How many launches that copies can overlap with were counted so far.
+  int64_t launches = 0;
   std::array<std::deque<Work>, std::size(plan::streams)> open;
-  Point begun; ///< The work that has begun so far.
+  Point begun; ///< For each stream, how much work has begun so far.
   /// For each stream, the work for whose end it has waited.
   std::array<Point, std::size(plan::streams)> known;
   std::map<MoveLine *, int64_t> underWay;

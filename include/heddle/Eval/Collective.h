@@ -25,7 +25,7 @@ struct Collective {
   /// The layout of the buffer that is split over ranks, as in
   /// plan::CollectiveShape.
   plan::PartLayout layout;
-  plan::PartLayout concat; ///< For all_to_all: the result's layout.
+  plan::PartLayout concat; ///< The result's layout; only for all_to_all.
   /// The element kind to which inputs and sums are rounded; nullopt: they are
   /// not rounded.
   std::optional<ElementKind> wire;

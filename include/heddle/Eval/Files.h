@@ -27,7 +27,7 @@ namespace heddle::eval {
 /// A tensor in memory, with the element format of safetensors.
 struct HostTensor {
   std::string name;
-  std::string dtype; ///< Its name in safetensors.
+  std::string dtype; ///< The name of the element format, such as "F32".
   std::vector<int64_t> shape;
   std::vector<char> bytes;
 };
@@ -47,7 +47,8 @@ struct FileWeight {
   /// How the whole weight is quantized or packed into the state; nullopt if the
   /// state is the weight itself.
   std::optional<plan::PackedWeight> packed;
-  HostTensor tensor; ///< `dtype` and `shape` are given; receives elements.
+  /// The caller sets `dtype` and `shape`; readWeights adds the elements.
+  HostTensor tensor;
   /// Receives the scales and zero points if the weight is quantized in the
   /// file; see rt::SourceReader.
   rt::GroupScales codes;

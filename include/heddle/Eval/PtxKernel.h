@@ -24,7 +24,8 @@ namespace heddle::eval {
 /// The launches of a plan.kernel, for the PTX emulator.
 struct PtxKernel {
   std::shared_ptr<emulator::Module> module;
-  std::vector<emulator::Launch> launches; ///< Without arguments.
+  /// The launches, to which `run` adds the arguments.
+  std::vector<emulator::Launch> launches;
   int64_t scratchBytes = 0;
   /// For each argument: its size in bytes if it is an address, including
   /// scratch memory; nullopt for a scalar.

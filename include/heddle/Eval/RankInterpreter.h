@@ -44,7 +44,7 @@ struct StateInfo {
   ElementKind kind = ElementKind::F32;
   /// The shape of the rank's shard, as in plan::State::shape.
   std::vector<int64_t> shape;
-  plan::Placement placement; ///< The shard's position in the whole.
+  plan::Placement placement; ///< How the shard lies in the whole tensor.
   plan::Init init;
   /// How the state is computed from a weight, if it is a quantized or packed
   /// weight: one element. Empty for all other states. The same as

@@ -110,7 +110,7 @@ void attachEvaluation(mlir::MLIRContext &context) {
 /// tensor is the whole one.
 struct DropoutPosition {
   int64_t microBatch = 0;
-  int64_t count = 0; ///< Elements of this tensor.
+  int64_t count = 0; ///< The number of elements of the tensor.
   /// A dimension that is split into `parts` parts. The tensor has the part with
   /// index `part`. A part consists of `inner` consecutive elements.
   struct Split {

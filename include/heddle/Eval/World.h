@@ -48,7 +48,8 @@ private:
   struct Request {
     Collective what;
     mlir::Operation *op = nullptr;
-    Tensor value; ///< The rank's input; when done, its result.
+    /// The rank's input; after the collective, the rank's result.
+    Tensor value;
     bool done = false;
   };
   struct Message {
@@ -57,7 +58,9 @@ private:
   };
   struct Member {
     bool finished = false;
-    std::function<bool()> ready; ///< Null: the rank does not wait.
+    /// Whether what the rank waits for has happened; null if the rank does not
+    /// wait.
+    std::function<bool()> ready;
     mlir::Operation *at = nullptr;
     /// The collectives that the rank has started and that are not done, in the
     /// order of their starts.

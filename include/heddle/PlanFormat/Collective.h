@@ -55,7 +55,8 @@ struct CollectiveShape {
   CollectiveKind kind = CollectiveKind::AllReduce;
   /// Type of the buffers: F32, BF16, F16; without sums also I32.
   DType type = DType::F32;
-  DType wire = DType::F32; ///< Type that is sent: a float type, or `type`.
+  /// The type that is sent: a float type, or the same as `type`.
+  DType wire = DType::F32;
   int64_t ranks = 1;
   /// Elements of the whole buffer. AllReduce: of source and destination;
   /// ReduceScatter: of the source; AllGather: of the destination; AllToAll and
@@ -99,14 +100,15 @@ inline int64_t bytesSent(const CollectiveShape &shape, int64_t rank) {
 
 /// Byte offsets of the parts of the staging buffer, each 64-byte aligned.
 struct StagingLayout {
-  int64_t send = 0; ///< Converted elements to send, if conversion is needed.
+  /// Elements to send, converted to `wire`; only if `type` differs from `wire`.
+  int64_t send = 0;
   /// Slots for received elements: one for each other rank if the collective
   /// sums, otherwise a single slot.
   int64_t receive = 0;
-  int64_t slot = 0; ///< Bytes of a slot.
-  int64_t sum = 0;  ///< Sums as floats, if the destination is of another type.
+  int64_t slot = 0; ///< The number of bytes of a slot.
+  int64_t sum = 0;  ///< Sums in f32; only if the destination has another type.
   int64_t bytes = 0;
-  int64_t chunk = 0; ///< The elements of a part that are staged at a time.
+  int64_t chunk = 0; ///< How many elements of a part are staged at a time.
 };
 
 /// The staging buffer of the fixed-order algorithms, equal on every rank of the

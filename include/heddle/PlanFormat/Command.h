@@ -136,9 +136,10 @@ struct Ref {
   Space space = Space::Frame;
   /// Kind of memory; unused for Space::Arg.
   MemoryKind memory = MemoryKind::Device;
-  int64_t index = 0;  ///< Number of the argument; only for Space::Arg.
-  int64_t offset = 0; ///< In bytes.
-  int64_t bytes = 0;  ///< Bytes that are reachable through this operand.
+  int64_t index = 0;  ///< The index of the argument; only for Space::Arg.
+  int64_t offset = 0; ///< The offset in bytes from the beginning of `space`.
+  /// The number of bytes that the command may access from the address on.
+  int64_t bytes = 0;
   std::vector<Term> terms;
 };
 
@@ -203,7 +204,7 @@ struct Copy {
 struct CopyRows {
   static constexpr const char *name = "copy_rows";
   Ref target, source, ids;
-  int64_t rowBytes = 0; ///< At least 1.
+  int64_t rowBytes = 0; ///< The number of bytes of a row, at least 1.
   /// Only if `source` is a part of a table: the index of the first row of the
   /// part in the table. An id outside of the part then gives a row of zeros.
   std::optional<Scalar> first{};
@@ -287,7 +288,8 @@ struct Command {
                    command::Wait, command::Settle, command::Send,
                    command::Receive, command::Flush>;
   What what;
-  Stream stream = Stream::Compute; ///< The stream that it is submitted to.
+  /// The stream to which the command is submitted.
+  Stream stream = Stream::Compute;
   std::string path{}; ///< Module path, such as `h.3`, for traces and errors.
 
   /// Calls the function that takes the command's kind.

@@ -37,8 +37,8 @@ inline constexpr std::array enumNames<RateSchedule> = {
 enum class RateParameterKind {
   Number,
   Integer,
-  Bool,       ///< true is 1, false is 0.
-  WarmupType, ///< "log" is 0, "linear" is 1.
+  Bool,       ///< JSON's true or false, stored as 1 or 0.
+  WarmupType, ///< "log" or "linear", stored as 0 or 1.
 };
 
 /// The parameters of the schedules, sorted by name: enumerator, name, kind.

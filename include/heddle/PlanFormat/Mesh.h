@@ -41,9 +41,10 @@ struct Mesh {
     std::string name;
     int64_t size = 1;
     AxisRole role = AxisRole::Data;
-    std::string factorOf; ///< The axis that this is a factor of; empty: none.
+    /// The axis of which this axis is a factor; empty: none.
+    std::string factorOf;
   };
-  std::vector<Axis> axes; ///< From the most major to the most minor.
+  std::vector<Axis> axes; ///< The axes, from major to minor.
 
   /// Describes what is wrong with the list of axes; empty if nothing is wrong.
   std::string problem() const;

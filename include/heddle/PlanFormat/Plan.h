@@ -45,8 +45,9 @@ struct GridLaunch {
   std::string symbol;
   std::array<int64_t, 3> grid = {1, 1, 1};
   std::array<int64_t, 3> block = {1, 1, 1};
-  std::array<int64_t, 3> cluster = {1, 1, 1}; ///< Blocks of a cluster.
-  int64_t sharedBytes = 0; ///< Dynamic shared memory of a block.
+  /// The number of thread blocks in a cluster.
+  std::array<int64_t, 3> cluster = {1, 1, 1};
+  int64_t sharedBytes = 0; ///< Bytes of dynamic shared memory of a block.
 };
 
 /// The epilogue of a matrix product.
@@ -73,7 +74,7 @@ struct LibraryProduct {
   /// padding.
   int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0, ldaux = 0;
   ProductEnd end = ProductEnd::Plain;
-  bool tf32 = false; ///< f32 factors may be rounded to tf32.
+  bool tf32 = false; ///< Whether f32 operands may be rounded to tf32.
   /// Bytes of workspace, at the beginning of the kernel's scratch memory.
   int64_t workspaceBytes = 0;
 };
@@ -91,9 +92,9 @@ struct LibraryProduct {
 /// takes the addresses of `refs`, then that of `scratchBytes` bytes (if there
 /// are any), 256-byte aligned, then the scalars as 64-bit integers.
 struct Kernel {
-  std::string name;      ///< Its name, which is also its symbol.
-  std::string ops;       ///< Names of its operations, for people.
-  std::string hash;      ///< Hash of its body and target.
+  std::string name;      ///< The kernel's name, which is also its symbol.
+  std::string ops;       ///< Names of the kernel's operations, for people.
+  std::string hash;      ///< Hash of the kernel's body and target.
   double flops = 0;      ///< Floating-point operations per launch.
   double modelFlops = 0; ///< The part of `flops` of products and attention.
   double bytes = 0;      ///< Bytes read and written per launch.
@@ -102,7 +103,8 @@ struct Kernel {
   int64_t window = 0;
   int64_t scratchBytes = 0;
   std::vector<GridLaunch> launches;
-  int64_t text = 0; ///< The index of its text in the PtxImage.
+  /// For a GPU: the index of the kernel's PTX text in the PtxImage.
+  int64_t text = 0;
   /// Empty, or one matrix product that a library computes in place of
   /// `launches`.
   std::vector<LibraryProduct> library;
@@ -124,8 +126,10 @@ struct Init {
   /// Constant: the value. Normal: the mean. Power: the base; the exponent is
   /// the number of updates so far.
   double value = 0;
-  double stddev = 0;    ///< Normal: the standard deviation.
-  int64_t zeroRow = -1; ///< A row of the whole tensor that is zero; -1: none.
+  double stddev = 0; ///< Normal: the standard deviation.
+  /// The index of a row of the whole tensor that is filled with zeros; -1:
+  /// none.
+  int64_t zeroRow = -1;
 };
 template <>
 inline constexpr std::array enumNames<Init::Kind> = {"zeros", "constant",
@@ -290,7 +294,7 @@ inline constexpr int64_t cachePageTokens = 16;
 struct Serving {
   /// The most sequences that a group of ranks generates at a time.
   int64_t maxBatch = 0;
-  int64_t maxContext = 0; ///< Tokens of a sequence, with its prompt.
+  int64_t maxContext = 0; ///< The most tokens of a sequence, prompt included.
   /// The number of pages of the cache that a group of ranks has.
   int64_t pages = 0;
   /// The number of last positions, including its own, to which a token attends
@@ -302,7 +306,8 @@ struct Optimizer {
   std::string type = "AdamW";
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0;
   bool decoupled = true;
-  double gradientClipping = 0; ///< The largest gradient norm; 0: no clipping.
+  /// The norm to which larger gradients are scaled down; 0: no clipping.
+  double gradientClipping = 0;
 };
 
 /// The kind of device that runs a plan's kernels.
@@ -311,13 +316,16 @@ template <> inline constexpr std::array enumNames<DeviceKind> = {"cpu", "cuda"};
 
 /// A use of memory, such as activations, and the number of bytes that it needs.
 struct Owner {
-  std::string name; ///< parameters, gradients, optimizer, activations, ...
+  /// The use, such as "parameters", "gradients", "optimizer" or "activations".
+  std::string name;
   int64_t bytes = 0;
 };
 
 struct Memory {
-  PerMemory<int64_t> persistentBytes; ///< Rounded up to pages.
-  PerMemory<int64_t> arenaBytes;      ///< Rounded up to pages.
+  /// Bytes of the persistent region, which holds states, rounded up to pages.
+  PerMemory<int64_t> persistentBytes;
+  /// Bytes of the arena, which holds all other values, rounded up to pages.
+  PerMemory<int64_t> arenaBytes;
   /// Bytes of each offload file, in whole pages. Together they are the
   /// persistent memory of the kind File.
   PerFile<int64_t> fileBytes;
@@ -336,8 +344,9 @@ struct Memory {
   /// The offset at which the memory of scratch data begins in the device's
   /// arena.
   int64_t scratchOffset = 0;
-  int64_t scratchBytesPerThread = 0; ///< On a GPU: for a launch.
-  std::vector<Owner> owners;         ///< Over all kinds of memory.
+  /// Bytes of scratch memory for each thread of a CPU; on a GPU for a launch.
+  int64_t scratchBytesPerThread = 0;
+  std::vector<Owner> owners; ///< The uses of memory, over all kinds of memory.
 };
 
 /// Bytes by kind of memory, for tools: `{"device": {"arena": 8192,
@@ -380,9 +389,10 @@ struct Plan : Stage {
   std::string family;
   nlohmann::json modelConfig; ///< The contents of config.json.
   int64_t vocabSize = 0, maxPositions = 0;
-  int64_t segments = 0; ///< The most segments of a row; 0: not known.
+  /// The number of token types (segments) that a row may have; 0: not known.
+  int64_t segments = 0;
   Objective objective = Objective::NextToken;
-  int64_t maskToken = -1; ///< -1: not known.
+  int64_t maskToken = -1; ///< The id of the mask token; -1: not known.
   /// The ids of special tokens that are known. They are never masked.
   std::vector<int64_t> specialTokens;
   int64_t parameters = 0;
@@ -401,7 +411,8 @@ struct Plan : Stage {
   std::string swapDir;
   /// The most bytes that one request reads from or writes to an offload file.
   int64_t swapBlockBytes = 1 << 20;
-  int64_t swapQueueDepth = 16; ///< Concurrent requests to offload files.
+  /// How many requests to offload files may run at a time.
+  int64_t swapQueueDepth = 16;
   Weights weights;
   Optimizer optimizer;
   Scheduler scheduler;
@@ -411,8 +422,10 @@ struct Plan : Stage {
   /// checked.
   std::string kernelImageHash;
   Mesh mesh;
-  std::string collectives = "fixed"; ///< fixed or library
-  std::string gemm = "auto";         ///< auto, library or generated
+  /// The algorithms of collectives: "fixed" or "library".
+  std::string collectives = "fixed";
+  /// What computes matrix products: "auto", "library" or "generated".
+  std::string gemm = "auto";
   /// The pipeline stages: one for each coordinate along `pipe`. If empty, JSON
   /// is written with the inherited members as the only stage.
   std::vector<Stage> stages;

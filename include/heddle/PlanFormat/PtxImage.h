@@ -32,12 +32,12 @@ struct PlainKernel {
   struct Argument {
     bool isScalar = false;
     DType type = DType::F32;
-    int64_t elements = 1; ///< With the padding of rows.
+    int64_t elements = 1; ///< The number of elements, padding of rows included.
     double low = -1, high = 1;
   };
   struct Result {
     DType type = DType::F32;
-    int64_t elements = 1; ///< With the padding of rows.
+    int64_t elements = 1; ///< The number of elements, padding of rows included.
     /// Elements of a row, and the leading dimension.
     int64_t columns = 1, leadingDimension = 1;
     /// The index of the argument in whose memory the kernel computes this
@@ -47,7 +47,7 @@ struct PlainKernel {
     /// equal.
     double tolerance = 0;
   };
-  std::string text; ///< The PTX.
+  std::string text; ///< The PTX of the simple version.
   /// The launches of the simple version. A launch with fewer blocks computes
   /// only the first and the last elements of its tensor.
   std::vector<GridLaunch> launches;

@@ -29,7 +29,8 @@ struct WeightSlice {
   };
   std::string tensor;
   std::vector<int64_t> shape; ///< Shape of the tensor.
-  std::vector<Loop> loops;    ///< Sorted by falling stride in the state.
+  /// The loops, outermost first: sorted by falling stride in the state.
+  std::vector<Loop> loops;
   /// The first element of the slice: its index in the state (`state`) and in
   /// the tensor (`first`).
   int64_t state = 0, first = 0;

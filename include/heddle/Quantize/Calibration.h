@@ -74,7 +74,7 @@ private:
   rt::Ranks ranks;
   rt::Job job;
   std::vector<const rt::LoadedProgram *> layerPrograms;
-  int64_t layer = 0; ///< The next layer.
+  int64_t layer = 0; ///< The index of the next layer.
   int64_t rowsOfRun, runs;
   rt::DataFeed feed;
   std::vector<std::vector<float>> hidden; ///< The hidden states of each run.

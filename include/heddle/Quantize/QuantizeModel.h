@@ -19,7 +19,8 @@ namespace heddle::quantize {
 /// The algorithm that rounds weights.
 enum class Method {
   Nearest, ///< `rtn`: round each value to the nearest.
-  Gptq,    ///< `gptq`: later inputs correct the errors of earlier ones.
+  /// `gptq`: inputs that are rounded later correct the errors of earlier ones.
+  Gptq,
 };
 
 struct QuantizeRequest {
@@ -31,8 +32,9 @@ struct QuantizeRequest {
   /// each with inputs that are computed from the weights rounded before. The
   /// calibration's binary must be compiled for this.
   bool sequential = false;
-  int64_t bits = 4;   ///< Bits of a quantized value: 8 or 4.
-  int64_t group = 64; ///< Inputs that share a scale; 0: all.
+  int64_t bits = 4; ///< Bits of a quantized value: 8 or 4.
+  /// The number of inputs that share a scale; 0: all inputs.
+  int64_t group = 64;
   /// Whether each group of inputs has a zero point. Otherwise the middle code
   /// means zero.
   bool zeros = false;
@@ -42,8 +44,8 @@ struct QuantizeRequest {
 
 /// The result for one weight.
 struct QuantizedWeight {
-  std::string name;           ///< The tensor's name.
-  std::vector<int64_t> shape; ///< Inputs, outputs.
+  std::string name;           ///< The name of the weight's tensor.
+  std::vector<int64_t> shape; ///< The numbers of inputs and outputs.
   int64_t bytesBefore = 0, bytesAfter = 0;
   /// The norm of the rounding errors, divided by the norm of the weight.
   double error = 0;
@@ -55,9 +57,12 @@ struct QuantizedWeight {
 
 struct QuantizeReport {
   std::vector<QuantizedWeight> weights;
-  int64_t bytesBefore = 0, bytesAfter = 0; ///< Sums over all tensors.
-  double error = 0;                  ///< Over all weights that are quantized.
-  std::vector<std::string> warnings; ///< Warnings of the model's reader.
+  /// The bytes of all tensors of the model before and after quantization.
+  int64_t bytesBefore = 0, bytesAfter = 0;
+  /// The norm of the rounding errors of all quantized weights together, divided
+  /// by the norm of these weights.
+  double error = 0;
+  std::vector<std::string> warnings; ///< Warnings from reading the model.
 };
 
 /// Throws H0152 if the model is already quantized, or if a weight has sizes

@@ -19,8 +19,9 @@ namespace heddle::quantize {
 /// The shape of a quantized matrix [inputs][outputs].
 struct CodeShape {
   int64_t inputs = 0, outputs = 0;
-  int64_t bits = 4;   ///< Bits of a quantized value: 8 or 4.
-  int64_t length = 0; ///< Inputs that share a scale; divides `inputs`.
+  int64_t bits = 4; ///< Bits of a quantized value: 8 or 4.
+  /// The number of inputs that share a scale; it divides `inputs`.
+  int64_t length = 0;
   /// Whether quantization is symmetric: the middle code then means zero.
   bool even = true;
   int64_t groups() const { return inputs / length; }
@@ -46,8 +47,9 @@ struct RoundedMatrix {
   std::vector<float> values() const;
 
   CodeShape shape;
-  std::vector<int8_t> codes;          ///< [inputs][outputs].
-  std::vector<rt::GroupScale> groups; ///< [groups][outputs].
+  std::vector<int8_t> codes; ///< The codes, as [inputs][outputs].
+  /// The scales and zero points, as [groups][outputs].
+  std::vector<rt::GroupScale> groups;
 };
 
 /// Rounds each value of `weight`, [inputs][outputs], to the nearest.

@@ -47,7 +47,9 @@ bool seesWhatFollows(nn::ModelOp model);
 /// operations for that token only.
 struct Head {
   llvm::DenseSet<mlir::Operation *> operations;
-  llvm::DenseSet<mlir::Value> inputs; ///< Values of which the row is taken.
+  /// The values that the head reads. A program that returns the logits of one
+  /// token takes from them only the row of this token.
+  llvm::DenseSet<mlir::Value> inputs;
 };
 Head findHead(nn::FuncOp forward);
 

@@ -41,11 +41,14 @@ private:
   void reportUnknown(llvm::StringRef path);
 
   nn::FuncOp forward;
-  std::vector<std::string> offered; ///< Paths outside of calls.
-  llvm::SmallVector<std::pair<std::string, nn::FuncOp>> calls; ///< By path.
+  /// Paths of the values outside of layers that can be dumped.
+  std::vector<std::string> offered;
+  /// The calls of layers and the called functions, by path.
+  llvm::SmallVector<std::pair<std::string, nn::FuncOp>> calls;
   bool logits = false;
   llvm::StringSet<> outside;
-  llvm::StringMap<std::vector<std::string>> inside; ///< By the call's path.
+  /// For each call's path, the chosen paths in the called layer.
+  llvm::StringMap<std::vector<std::string>> inside;
 };
 
 } // namespace heddle

@@ -26,8 +26,8 @@ namespace heddle::pipe {
 /// the backward pass only computes the gradient of the stage's input. Fragment
 /// 3n - 1 - k then computes the gradients of the stage's weights.
 struct FragmentNumbering {
-  int64_t ranks = 1;  ///< Ranks along `pipe`.
-  int64_t chunks = 1; ///< Virtual stages of each rank.
+  int64_t ranks = 1;  ///< The number of ranks along `pipe`.
+  int64_t chunks = 1; ///< The number of virtual stages of each rank.
   bool halves = false;
 
   int64_t stages() const { return ranks * chunks; }
@@ -66,7 +66,7 @@ struct PassedSum {
 /// The gradient of a parameter that several stages use. Each of these stages
 /// computes one summand.
 struct SharedSum {
-  mlir::FlatSymbolRefAttr state; ///< The gradient's state or bucket.
+  mlir::FlatSymbolRefAttr state; ///< The state or bucket of the gradient.
   /// The coordinates along `pipe` of the stages that use the parameter, in
   /// order.
   llvm::SmallVector<int64_t> ranks = {};
@@ -157,7 +157,7 @@ struct Departure {
   std::string state;
   /// The channel that the value is sent on; empty: no other rank needs it.
   std::string channel;
-  int64_t delta = 0; ///< The receiver is this much further along `pipe`.
+  int64_t delta = 0; ///< How many steps further along `pipe` the receiver is.
 };
 
 /// Plans how values get from the fragment that computes them to the fragments

@@ -41,7 +41,7 @@ struct ModelPlan {
   mlir::SymbolTable symbols;
   FragmentNumbering numbering;
   Schedule schedule;
-  int64_t replicas = 1; ///< Ranks along `data` and `seq`.
+  int64_t replicas = 1; ///< The number of ranks along `data` and `seq`.
   /// The virtual stage of each layer. The key is the layer's path.
   llvm::DenseMap<mlir::Attribute, int64_t> stages;
   std::deque<StepPlan> steps;
@@ -89,8 +89,10 @@ private:
   const ModelPlan &plan;
   int64_t rank;
   nn::ModelOp stage;
-  llvm::SmallVector<int64_t> slots;    ///< Slots that each chunk needs.
-  llvm::SmallVector<nn::StepOp> steps; ///< In the order of the plan's steps.
+  /// The number of slots that each chunk needs.
+  llvm::SmallVector<int64_t> slots;
+  /// The stage's steps, in the order of `plan.steps`.
+  llvm::SmallVector<nn::StepOp> steps;
   llvm::SetVector<mlir::StringAttr> owned;
 };
 

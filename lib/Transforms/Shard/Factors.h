@@ -41,7 +41,8 @@ struct Surroundings {
 
 /// How the axes of a mesh split one computation.
 struct Factors {
-  llvm::SmallVector<Axes> axes; ///< The axes of each factor.
+  /// For each factor of the rule, the axes that split it.
+  llvm::SmallVector<Axes> axes;
   Axes unreduced;  ///< The axes over which the results are partial sums.
   Origins origins; ///< Why each axis splits the computation.
   /// Whether the operation adds values that are partial sums over the same

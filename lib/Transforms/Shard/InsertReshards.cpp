@@ -81,7 +81,8 @@ private:
 
   OpBuilder builder;
   const shard::ShardingPlan &plan;
-  DenseMap<Value, TensorShardingAttr> shardings; ///< As written so far.
+  /// The shardings that were written into the IR so far, by value.
+  DenseMap<Value, TensorShardingAttr> shardings;
   DenseMap<std::pair<Value, Attribute>, Value> resharded;
   unsigned numReshards = 0;
 };

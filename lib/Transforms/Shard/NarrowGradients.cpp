@@ -64,7 +64,8 @@ private:
   nn::ModelOp model;
   SymbolTable symbols;
   FloatType element;
-  llvm::StringMap<SmallVector<nn::CallOp>> calls; ///< By the callee's name.
+  /// The calls of each function, by the function's name.
+  llvm::StringMap<SmallVector<nn::CallOp>> calls;
 };
 
 } // namespace

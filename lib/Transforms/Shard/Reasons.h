@@ -80,12 +80,14 @@ private:
   std::string nameOf(mlir::Value value) const;
 
   struct Line {
-    std::string shared;    ///< The line with `*` for layers' numbers.
+    /// The line, with `*` in place of the numbers of layers.
+    std::string shared;
     std::string text;      ///< The line of the first layer that has it.
     bool isShared = false; ///< Whether other layers have the same line.
   };
   std::vector<Line> lines;
-  llvm::StringMap<size_t> numbers; ///< The index in `lines`, by `shared`.
+  /// Maps `Line::shared` to the line's index in `lines`.
+  llvm::StringMap<size_t> numbers;
   /// For arguments of functions, the names of the states that calls pass to
   /// them.
   llvm::DenseMap<mlir::Value, std::string> names;

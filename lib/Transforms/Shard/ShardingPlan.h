@@ -23,7 +23,8 @@ class Reasons;
 /// another sharding, a dist.reshard is inserted.
 struct Need {
   dist::TensorShardingAttr sharding;
-  llvm::SmallVector<int64_t> segments; ///< The `segments` of the dist.reshard.
+  /// The attribute `segments` of the dist.reshard that is inserted.
+  llvm::SmallVector<int64_t> segments;
 };
 
 /// What is inserted after a result: a reshard, and then the addition of an init

@@ -370,11 +370,15 @@ private:
     linear.getBiasMutable().clear();
   }
 
-  std::optional<SymbolTable> symbols;       ///< The model's symbols.
-  DenseMap<Value, int64_t> choices;         ///< The dimension of each argument.
-  DenseMap<Value, std::string> whys;        ///< The reasons for `choices`.
-  DenseMap<Operation *, std::string> rules; ///< Why a state is split.
-  llvm::DenseSet<Operation *> decided;      ///< States that a pair splits.
+  std::optional<SymbolTable> symbols; ///< The model's symbols.
+  /// For each argument that is split, the dimension that is split.
+  DenseMap<Value, int64_t> choices;
+  /// For each argument in `choices`, the reason.
+  DenseMap<Value, std::string> whys;
+  /// For each state that is split, the reason.
+  DenseMap<Operation *, std::string> rules;
+  /// The states whose split follows from a pair of products.
+  llvm::DenseSet<Operation *> decided;
   Operation *blocker = nullptr; ///< The first operation that prevented a pair.
   SmallVector<Attribute> tensorAxes; ///< The axes with the role Tensor.
   int64_t tensorRanks = 1; ///< The number of ranks along `tensorAxes`.

@@ -36,7 +36,7 @@ struct Group {
   std::string name;
   bool decays = false;
   std::optional<double> ownDecay; ///< The group's weight decay, if it has one.
-  double rate = 1;                ///< Factor on the learning rate.
+  double rate = 1; ///< The factor by which the learning rate is multiplied.
   SmallVector<nn::StateOp> parameters;
   nn::BucketOp values, gradients, copies;
   SmallVector<nn::BucketOp> states; ///< The states of the optimizer.

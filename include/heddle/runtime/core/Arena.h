@@ -65,7 +65,8 @@ private:
 
   char *start = nullptr;
   int64_t bytes = 0;
-  void *mapping = nullptr; ///< With the guard pages, if there are any.
+  /// The beginning of the mapping, guard pages included.
+  void *mapping = nullptr;
   size_t mappingBytes = 0;
   /// The mapped files, by their first byte.
   std::map<const char *, io::NamedMapping> files;

@@ -32,21 +32,23 @@ struct Regions {
 /// The rank that runs a command list, and its communication with others.
 struct Participant {
   int64_t rank = 0;
-  Communication *communication = nullptr; ///< Null: one rank alone.
+  /// The communication with other ranks; null if there is a single rank.
+  Communication *communication = nullptr;
 };
 
 /// What the programs of a plan run on.
 struct Machine {
   Device &device;
   const KernelSet &kernels;
-  HostMirror &host; ///< A mirror of the regions.
+  HostMirror &host; ///< The host's access to the regions.
   Regions regions;
   Participant participant;
 };
 
 /// Describes an entry of a command list, for timings, traces and errors.
 struct LaunchInfo {
-  const plan::Command *command = nullptr; ///< The plan owns it.
+  /// The command of the entry, owned by the plan.
+  const plan::Command *command = nullptr;
   /// For a wait: the collective or the record for which it waits.
   const plan::Command *awaited = nullptr;
   /// The pipeline fragment that the entry belongs to.
@@ -193,7 +195,7 @@ private:
   /// The launches of kernels, with one element for each entry. The element of
   /// an entry that is an action has no kernel.
   std::vector<KernelLaunch> launches;
-  std::vector<Action> actions; ///< In the order of their entries.
+  std::vector<Action> actions; ///< The actions, in the order of their entries.
   std::vector<EntryGroup> groups;
   std::vector<int64_t> sending; ///< The channels that the list sends on.
   std::vector<LaunchInfo> infos;

@@ -48,9 +48,11 @@ inline constexpr size_t numStreams = std::size(plan::streams);
 /// What a caller of Device::allocate asks for.
 struct MemoryRequest {
   MemoryKind kind = MemoryKind::Device;
-  int64_t bytes = 0;    ///< A multiple of the page size.
-  std::string owner;    ///< Names the memory in the error if it cannot be had.
-  bool guarded = false; ///< Accesses just before and after it fault.
+  int64_t bytes = 0; ///< The number of bytes, a multiple of the page size.
+  /// The name of the memory for the error about too little memory.
+  std::string owner;
+  /// Whether accesses just before and just after the memory fault.
+  bool guarded = false;
   /// For memory of the kind File: the bytes of each offload file. The files
   /// follow each other in the memory. The bytes after them are for activations.
   plan::PerFile<int64_t> files{};
@@ -81,7 +83,8 @@ public:
 /// A launch of a kernel. `refs` and `scalars` must not change until it is done.
 struct KernelLaunch {
   KernelHandle kernel = nullptr;
-  void *const *refs = nullptr; ///< Results of Device::resolve.
+  /// The addresses of the operands, as Device::resolve returns them.
+  void *const *refs = nullptr;
   const int64_t *scalars = nullptr;
   int64_t numRefs = 0, numScalars = 0;
   const std::string *path = nullptr; ///< Module path, for messages.
@@ -105,9 +108,11 @@ struct StatedPeak {
 struct RowCopy {
   Address target, source, ids;
   int64_t rowBytes = 0;
-  int64_t tableRows = 0;          ///< Rows of the source.
-  int64_t count = 0;              ///< Number of ids.
-  std::optional<int64_t> first{}; ///< As in io::RowChoice.
+  int64_t tableRows = 0; ///< The number of rows of the source.
+  int64_t count = 0;     ///< The number of ids.
+  /// Only if the source is a part of a table: the part's first row, as in
+  /// io::RowChoice.
+  std::optional<int64_t> first{};
 };
 
 /// The handle of captured work; see Device::capture.

@@ -22,7 +22,8 @@ namespace heddle::rt {
 /// The plan and the kernels of a compiled binary for one target.
 struct Binary {
   plan::Plan plan;
-  std::vector<char> kernels; ///< For Device::load.
+  /// The section with the kernels, which Device::load takes.
+  std::vector<char> kernels;
 };
 
 /// Reads the plans and kernels of the binary at `path` for each target that it

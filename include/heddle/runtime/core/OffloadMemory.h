@@ -22,7 +22,7 @@ namespace heddle::rt {
 /// Options of offload files.
 struct OffloadOptions {
   io::OffloadDirectories directories;
-  bool checks = false;         ///< See OffloadFile::verify.
+  bool checks = false; ///< Whether reads are verified; see OffloadFile::verify.
   std::string method = "auto"; ///< The way of access; see openBlockQueue.
   io::OffloadShape shape;
 };
@@ -90,8 +90,9 @@ private:
 
   OffloadOptions options;
   uintptr_t next = firstAddress;
-  std::map<uintptr_t, io::OffloadFile> files; ///< By their first address.
-  std::unique_ptr<io::OffloadStream> stream;  ///< Destroyed before the files.
+  /// The files, each with its first address as the key.
+  std::map<uintptr_t, io::OffloadFile> files;
+  std::unique_ptr<io::OffloadStream> stream; ///< Destroyed before the files.
 };
 
 } // namespace heddle::rt

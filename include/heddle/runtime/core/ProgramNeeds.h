@@ -23,7 +23,7 @@ namespace heddle::rt {
 /// The cache traffic of layers with the same attention window.
 struct CacheNeeds {
   int64_t window = 0; ///< The most positions that a token attends to; 0: all.
-  double bytes = 0;   ///< Bytes for one position of one sequence.
+  double bytes = 0;   ///< Bytes of the cache for one position of one sequence.
 
   /// Bytes of the cache of these layers that a token reads if its sequence has
   /// `positions` positions.
@@ -34,7 +34,8 @@ struct CacheNeeds {
 
 /// What a run of a program launches and reads.
 struct ProgramNeeds {
-  std::vector<int64_t> launches; ///< Launches of each kernel of the plan.
+  /// How often each kernel of the plan is launched.
+  std::vector<int64_t> launches;
   /// FLOPs of all kernels except those of cached attention, whose FLOPs depend
   /// on the number of positions.
   double flops = 0;

@@ -23,7 +23,7 @@ namespace heddle::rt {
 /// memory.
 struct ElementRange {
   int64_t whole = 0; ///< Index of the first element in the whole tensor.
-  int64_t local = 0; ///< Its index in the rank's memory.
+  int64_t local = 0; ///< Index of the first element in the rank's memory.
   int64_t count = 0;
 };
 

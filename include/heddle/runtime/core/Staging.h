@@ -82,7 +82,8 @@ private:
   const LoadedProgram &program;
   std::vector<StagedValue> values;
   std::array<Turn, 2> turns;
-  std::array<Event, numStreams> ends; ///< Ends of streams, for fork and join.
+  /// For each stream, the event that `fork` and `join` record.
+  std::array<Event, numStreams> ends;
   int64_t runs = 0;
   int64_t turn = 0; ///< Index of the buffer of the next run.
 };

@@ -34,7 +34,7 @@ struct TrafficLine {
   std::string reason;
   /// The type that is sent; U8 for messages.
   plan::DType wire = plan::DType::U8;
-  int64_t calls = 0; ///< In one run of the program.
+  int64_t calls = 0; ///< The number in one run of the program.
   int64_t bytesSent = 0;
 };
 
@@ -53,8 +53,9 @@ std::vector<TrafficLine> sumByKind(const std::vector<TrafficLine> &lines);
 struct MoveLine {
   plan::MemoryKind from = plan::MemoryKind::Device;
   plan::MemoryKind to = plan::MemoryKind::Device;
-  int64_t copies = 0; ///< In one run of the program.
-  int64_t bytes = 0;  ///< For files, whole blocks of `fileBlock`.
+  int64_t copies = 0; ///< The number in one run of the program.
+  /// The number of bytes; for files, whole blocks of `fileBlock` bytes.
+  int64_t bytes = 0;
   /// The bytes for each role of state: of the states that are copied, or that
   /// get the copied values.
   std::map<plan::StateRole, int64_t> bytesOf;
@@ -91,9 +92,10 @@ std::vector<MoveLine> countMoves(const plan::Plan &plan,
 /// The updates of parameters that the host's cores next to a GPU compute in one
 /// run of a program.
 struct HostUpdates {
-  int64_t elements = 0; ///< Elements of parameters.
-  int64_t toHost = 0;   ///< Bytes copied from the device for it.
-  int64_t toDevice = 0; ///< Bytes copied to the device after it.
+  int64_t elements = 0; ///< How many elements of parameters are updated.
+  /// Bytes that are copied from the device for the updates.
+  int64_t toHost = 0;
+  int64_t toDevice = 0; ///< Bytes of results that are copied to the device.
   /// The elements that are updated while kernels of a GPU run.
   int64_t besideKernels = 0;
   double bytes = 0; ///< Bytes that the kernels read and write.

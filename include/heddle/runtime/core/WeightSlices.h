@@ -21,7 +21,8 @@ namespace heddle::rt {
 /// tensor.
 struct WeightRange {
   const plan::WeightSlice *piece = nullptr;
-  int64_t state = 0, tensor = 0; ///< Indices of the first element.
+  /// The index of the first element in the state, and in the tensor.
+  int64_t state = 0, tensor = 0;
   int64_t stride = 1;
   int64_t count = 0;
 };
