@@ -6,11 +6,9 @@
 //
 // Implements cp.async.bulk: copies of adjacent bytes and of boxes of tensors
 // (TMA), also multicast to several blocks of the cluster, and with reductions.
-// Copies complete as late as possible. A copy to shared memory is written when
-// all warps wait and one of them waits for the copy's mbarrier. The source of a
-// copy to global memory is read when its thread waits for the read. The target
-// is written when the thread waits for the complete copy, or at the end of the
-// block.
+// A copy to shared memory completes when all warps wait and one of them waits
+// for the copy's mbarrier. A copy to global memory completes when its thread
+// waits for it, or at the end of the block.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,8 +43,7 @@ enum BulkFlags {
 constexpr uint32_t fieldMask = 15;
 constexpr int offsetBits = 20;
 
-/// Returns offset `index` of the instruction's three addresses. The offsets are
-/// packed into `imm`.
+/// Returns one of the offsets of the three addresses, which `imm` contains.
 int64_t offsetOf(const Op &op, int index) {
   return op.imm >> (offsetBits * index) & ((int64_t(1) << offsetBits) - 1);
 }
@@ -142,8 +139,7 @@ private:
              first;
     for (int64_t at = 0; at < bytes; at += chunkBytes, done += chunkBytes) {
       Chunk chunk;
-      // The swizzle depends on the address of a chunk in the shared memory of
-      // its own block, not in that of the cluster.
+      // The swizzle depends on the address in the shared memory of one block.
       chunk.shared = base + swizzled(shared - base + done, map.swizzle);
       chunk.first =
           static_cast<int32_t>(std::clamp<int64_t>(first - at, 0, chunkBytes));
@@ -194,12 +190,10 @@ TensorMap readMap(Warp &warp, uint64_t address, int lane) {
   return map;
 }
 
-/// The copy that one lane issues: its chunks, and the number of bytes for the
-/// mbarrier.
+/// The chunks and the size of a copy that one lane issues.
 struct Transfer {
   std::vector<Chunk> chunks;
-  /// `bytes` is the number of bytes that the mbarrier is told. `shared` is the
-  /// offset of the copy's first byte in shared memory.
+  /// The size, and the offset of the bytes that are in shared memory.
   int64_t bytes = 0, shared = 0;
   bool fillsNaN = false;
   Reduction reduction = nullptr;
@@ -241,8 +235,7 @@ Transfer boxTransfer(Warp &warp, const Op &op, bool isStore, int lane) {
   result.shared = alignedOffset(warp, shared, result.bytes, alignment,
                                 !(op.flags & IsOfBlock), lane);
   result.chunks = Box(warp, map, start, result.shared, kind, lane).take();
-  // The swizzle may move chunks, and none of them may end up outside of the
-  // block's shared memory.
+  // The swizzle must not move a chunk outside of the block's shared memory.
   int64_t end = warp.cluster->blockOf(result.shared).firstShared +
                 warp.cluster->sharedBytes;
   for (const Chunk &chunk : result.chunks)
@@ -319,8 +312,7 @@ void beginLoad(Warp &warp, Transfer transfer, int64_t barrier, int64_t source,
                             transfer.reduction});
 }
 
-/// Executes a copy to shared memory. The source is global memory, or the shared
-/// memory of another block.
+/// Executes a copy from global memory or another block to shared memory.
 void load(Warp &warp, const Op &op) {
   Cluster &cluster = *warp.cluster;
   forLanes(warp.mask, [&](int lane) {
@@ -337,8 +329,7 @@ void load(Warp &warp, const Op &op) {
       source = transfer.chunks.front().other - cluster.shared.data();
     if (!(op.flags & IsMulticast))
       return beginLoad(warp, std::move(transfer), barrier, source, lane);
-    // A multicast writes to the same offsets in the shared memory of every
-    // block of the mask.
+    // A multicast writes to the same offsets in each block of the mask.
     uint32_t blocks =
         warp.row<uint16_t>(op, op.results + op.operands - 1)[lane];
     if (!blocks || blocks >> cluster.blocks.size())
@@ -397,8 +388,8 @@ void writeStore(const BulkStore &made) {
   }
 }
 
-/// Closes a group of stores. In PTX each thread has its own list of groups, but
-/// the emulator keeps one list for the warp, as for cp.async.
+/// Closes a group of stores. As for cp.async, the warp keeps one list of
+/// groups.
 void commit(Warp &warp, const Op &) {
   warp.stores.groups.push_back(std::move(warp.stores.open));
   warp.stores.open.clear();
@@ -450,8 +441,7 @@ void useCoordinates(Decode &d, size_t index, int rank) {
     d.use(coordinate, b32Type);
 }
 
-/// Consumes the operation of a reduction. If `hasType` is true, the instruction
-/// has no tensor map that gives the type, and the type is consumed too.
+/// Consumes the operation of a reduction and, if `hasType`, the type.
 uint32_t takeOperation(Decode &d, bool hasType, bool toShared) {
   int operation =
       d.takeOneOf({"add", "min", "max", "inc", "dec", "and", "or", "xor"});
@@ -481,12 +471,10 @@ uint32_t takeOperation(Decode &d, bool hasType, bool toShared) {
   return flags | static_cast<uint32_t>(ofMap) << TypeShift;
 }
 
-/// Consumes the modifier for a cache policy. Returns the number of additional
-/// operands: 1 if there is the modifier, otherwise 0.
+/// Consumes the modifier for a cache policy. Returns 1 if there is one, else 0.
 size_t takeCachePolicy(Decode &d) { return d.take("L2::cache_hint") ? 1 : 0; }
 
-/// Decodes a copy to the shared memory of any block of the cluster if
-/// `ofCluster` is true, otherwise to that of the block itself.
+/// Decodes a copy to shared memory: of any block if `ofCluster`, else its own.
 void decodeLoad(Decode &d, int rank, bool ofCluster, bool reduces) {
   bool isFromShared = ofCluster && !rank && d.take("shared::cta");
   if ((!isFromShared && !d.take("global")) ||
@@ -572,8 +560,7 @@ void decodeBulk(Decode &d, bool reduces) {
 
 void landBulkCopy(Cluster &cluster, const BulkCopy &copy) {
   SharedMemory &shared = cluster.shared;
-  // Elements outside of the tensor are filled with zeros, or with NaN, which
-  // has all bits set.
+  // All bits of a NaN that fills elements outside of the tensor are set.
   char fill = copy.fillsNaN ? static_cast<char>(0xff) : 0;
   for (const Chunk &chunk : copy.chunks) {
     char *to = shared.data() + chunk.shared;
