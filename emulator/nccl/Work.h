@@ -89,7 +89,8 @@ private:
   StreamHandle stream;
   std::vector<Call> calls;
   std::set<Exchange::PeerDirection> connecting;
-  /// For each call, what it reads, then what it writes.
+  /// For each call, the buffer that it reads, followed by the buffer that it
+  /// writes.
   std::vector<cuda::EmulatedAccess> accesses;
   bool isBroken = false; ///< Whether HEDDLE_EMULATE_FAULT lets this batch fail.
 };

@@ -91,7 +91,7 @@ private:
   /// and threads read the same bytes again.
   std::vector<RangeAccess> recent;
   std::vector<RangeAccess> ofBlock, raceable, ordered;
-  /// If there are more ranges than this, adjacent ones are merged.
+  /// If a block has more ranges than this, adjacent ranges are merged.
   size_t most = size_t(1) << 16;
   int64_t block = 0, cluster = 0;
   bool seesRaces = true, seesCluster = true;

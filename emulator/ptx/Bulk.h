@@ -16,8 +16,8 @@
 
 namespace heddle::emulator {
 
-/// The operations of cp.reduce.async.bulk. The types of their elements are
-/// those of tensor maps.
+/// The operations of cp.reduce.async.bulk. The element types of these
+/// instructions are the types of tensor maps.
 enum BulkOperation {
   ReduceAdd,
   ReduceMin,

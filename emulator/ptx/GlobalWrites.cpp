@@ -21,8 +21,8 @@ void GlobalWrites::add(uint64_t first, Write made) {
     auto before = std::prev(at);
     Write &old = before->second;
     if (old.end >= first && isAlike(old)) {
-      // The bytes are often adjacent to those of the previous store. Extend its
-      // range then.
+      // A store is often adjacent to the previous store of the same warp. In
+      // this case extend the range of the previous store.
       first = before->first;
       made.end = std::max(made.end, old.end);
       at = before;

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// With full checks, each byte of shared memory has a shadow with its last
-// accesses. An access that is not ordered after these by a barrier is an error.
+// The emulated shared memory, with checks for races. With full checks, each
+// byte of shared memory has a shadow with its last accesses. An access is an
+// error if no barrier orders it after these accesses.
 //
 //===----------------------------------------------------------------------===//
 
@@ -186,8 +187,8 @@ private:
 
   std::vector<char> bytes;
   std::vector<Shadow> words, parts; ///< Shadows of words, and of single bytes.
-  /// For each pair of warps, the time of the second one that the first one
-  /// knows.
+  /// For each pair of warps, the latest time of the second warp that the first
+  /// warp knows.
   std::vector<uint32_t> clocks;
   /// For each entry of `clocks`, the time up to which writes have passed a
   /// proxy fence. Indexed by FenceOf.

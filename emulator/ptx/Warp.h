@@ -231,7 +231,8 @@ struct Cluster {
   /// What warps knew when they arrived at the cluster's barrier: one entry for
   /// the current phase of the barrier, and one for the previous phase.
   VectorClock known[2];
-  /// For the same two phases, which initializations of mbarriers warps knew of.
+  /// For the current and the previous phase, which initializations of mbarriers
+  /// the warps knew of when they arrived at the cluster's barrier.
   VectorClock inits[2];
   /// The latest phase of the cluster's barrier at which a warp has arrived.
   uint32_t phase = 0;

@@ -269,9 +269,9 @@ static void limitMemory(ModuleOp draft, const plan::Plan &plan) {
 static LogicalResult compileDraft(const CompileOptions &options, Phase stop,
                                   std::vector<emit::Code> &codes) {
   CompileOptions own = options;
-  // The draft model verifies one token more than a plain step: if all its
-  // guesses were right, its cache has one token less than the first model's,
-  // and it computes both missing tokens at once.
+  // The draft model may have to compute two tokens at once for a sequence: if
+  // all its guesses were right, its cache has one token less than the first
+  // model's cache.
   own.guesses = 1;
   if (!codes.empty()) {
     // Each page of the draft model's cache is assigned together with a page of

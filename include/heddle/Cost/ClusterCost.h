@@ -57,7 +57,8 @@ struct Cluster {
 
 /// The time of one run of a command sequence on a pipeline stage, in seconds.
 struct SequenceTime {
-  /// The whole time: that of computing, and that of waiting for other streams.
+  /// The time from the beginning to the end: the time of computing, and the
+  /// time of waiting for other streams.
   double seconds = 0;
   double computing = 0;   ///< The sum of the times of kernels on the device.
   double collectives = 0; ///< The sum of the times of collectives.

@@ -22,13 +22,12 @@ namespace heddle::config {
 /// `data`. The largest integer if the product overflows.
 int64_t rowsOfBatch(const Settings &settings);
 
-/// Computes one size that the user has not given from the other sizes. This is
-/// the batch size. If the user has given it, it is the micro-batch size. If the
-/// user has given both, it is the number of accumulation steps. `isGiven` says
-/// which keys the user has given. Returns the key of the computed size, or ""
-/// if all are given. If the given sizes do not divide the batch size, the
-/// quotient is rounded down, and `rowsOfBatch` then differs from the batch
-/// size.
+/// Computes the first of these sizes that the user has not given: the batch
+/// size, the micro-batch size, and the number of accumulation steps. The size
+/// is computed from the other sizes. `isGiven` says which keys the user has
+/// given. Returns the key of the computed size, or "" if all are given. If the
+/// given sizes do not divide the batch size, the quotient is rounded down, and
+/// `rowsOfBatch` then differs from the batch size.
 std::string completeBatch(Settings &settings,
                           const std::function<bool(const char *)> &isGiven);
 

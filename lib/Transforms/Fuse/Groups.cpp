@@ -166,8 +166,8 @@ static std::string refusalOfPrologue(nn::PackedLinearOp product,
   if (llvm::any_of(members, fuse::sumsRows) ||
       domainOf(members.front()) != shape)
     return "it goes over another shape";
-  // Only whole rows may be results of the kernel, not statistics such as a
-  // mean: check the values that are used outside.
+  // A row-wise kernel can return only whole rows, not statistics such as a
+  // mean. So check the values that are used outside of the kernel.
   for (Operation *op : members)
     for (Value result : op->getResults())
       for (Operation *user : result.getUsers())

@@ -155,7 +155,7 @@ Peak Frame::peak() const {
   auto isOfDevice = [](const FrameRegion &region) {
     return region.memory() == nn::MemoryKind::Device;
   };
-  // For each command, by how much the number of bytes in use changes there.
+  // The change of the number of bytes in use at each command.
   std::map<int64_t, int64_t> inUse;
   auto add = [&](int64_t first, int64_t last, int64_t bytes) {
     if (first > last)

@@ -90,8 +90,8 @@ public:
   }
 
 private:
-  /// Assigns offsets to the states that are in `file`, or, if that is empty, to
-  /// those that are in no file.
+  /// Assigns offsets to the states that are in the file `file`. If `file` is
+  /// empty, assigns offsets to the states that are in no file.
   void placeAll(std::optional<plan::FileRole> file) {
     for (auto bucket : model.getOps<nn::BucketOp>()) {
       SmallVector<nn::StateOp> members = membersOf(bucket);

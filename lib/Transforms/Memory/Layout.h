@@ -68,8 +68,9 @@ private:
   llvm::DenseMap<std::pair<const char *, const char *>, bool> shared;
 };
 
-/// The owner of a buffer, for the memory map. Owners are keys of `explain
-/// --json`, so those of state tiles keep the name "windows of states".
+/// Returns the owner of a buffer, under which the memory map counts the
+/// buffer's bytes. Owners are keys of `explain --json`, so the owner of state
+/// tiles keeps its old name "windows of states".
 llvm::StringRef ownerOf(const Root &root);
 
 } // namespace heddle::memory

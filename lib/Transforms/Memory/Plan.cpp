@@ -227,7 +227,7 @@ private:
 
   /// Called if a step exceeds the memory budget. Moves the all-gathers and
   /// fetches that are in flight at the peak of memory to directly before the
-  /// first use of their results. Returns whether there were any.
+  /// first use of their results. Returns whether any of them moved.
   bool delayAhead(const SequenceEmitter &emitter, const Frame &frame) {
     int64_t peak = frame.peak().command;
     SmallVector<std::pair<Operation *, Operation *>> ahead;

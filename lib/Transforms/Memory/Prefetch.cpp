@@ -245,8 +245,8 @@ struct LayerFetches {
   Operation *layer = nullptr, *earliest = nullptr;
 };
 
-/// Moves the fetches of one block that run while layers are computed: those of
-/// parameters, activations, and gradients that are added to.
+/// Moves the fetches of one block that run while layers are computed: fetches
+/// of parameters, of activations, and of gradients to which a layer adds.
 class LayerPrefetcher {
 public:
   LayerPrefetcher(Block &block, const SymbolTable &symbols, nn::ModelOp model)

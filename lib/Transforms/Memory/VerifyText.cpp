@@ -17,8 +17,8 @@
 using namespace mlir;
 using namespace heddle;
 
-/// Checks that the type of a state is that of a shard of its whole tensor.
-/// `like` has the attributes of the original nn.state.
+/// Checks that the type of a state is the type of a shard of the state's whole
+/// tensor. `like` has the attributes of the original nn.state.
 static LogicalResult verifyState(planir::StateOp state,
                                  const dist::Strategy &strategy) {
   DictionaryAttr like = state.getLike();

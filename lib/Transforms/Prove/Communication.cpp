@@ -24,7 +24,8 @@ namespace heddle {
 
 namespace {
 
-/// A step program's name and kind: there may be several of one kind.
+/// The name and the kind of a step program. The name is needed because there
+/// may be several programs of one kind.
 using Step = std::pair<StringAttr, nn::ProgramKindAttr>;
 
 planir::SequenceOp stepOf(planir::ProgramOp program, Step step) {

@@ -480,7 +480,7 @@ private:
   }
 
   const Trace &trace;
-  /// For each body, its ranges of commands.
+  /// For each body, the ranges into which its commands are divided.
   std::vector<std::vector<CommandRange>> commandRanges;
   /// For each token, the operation that was started with it, `notStarted` or
   /// `done`.

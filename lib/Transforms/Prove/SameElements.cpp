@@ -93,8 +93,8 @@ private:
       int64_t begin = std::max(range.begin, member->range.begin);
       int64_t end = std::min(range.end, member->range.end);
       int64_t first = begin - member->range.begin;
-      // If the range does not consist of whole elements, nothing is known about
-      // it.
+      // If the range does not begin and end at the boundaries of elements,
+      // nothing is known about it.
       int64_t width = member->width;
       bool isWhole = first % width == 0 && (end - begin) % width == 0;
       auto number = static_cast<int32_t>(member - trace.members.begin());
@@ -307,7 +307,8 @@ private:
   }
 
   const Trace &trace;
-  /// For each member, the first member of the same parameter.
+  /// For each member of the trace, the index of the first member that belongs
+  /// to the same parameter.
   std::vector<int32_t> parameters;
   std::list<ArenaCopy> copies;
   /// The path of the layer that is being executed.

@@ -54,8 +54,8 @@ public:
     loop->walk([&](nn::SetOp set) { note(set, written); });
   }
 
-  /// Splits updates of buckets into updates of about `size` elements, and moves
-  /// those that can run during the last micro-batch. Returns how many updates
+  /// Splits updates of buckets into updates of about `size` elements. Moves the
+  /// updates that can run during the last micro-batch, and returns how many
   /// moved.
   size_t run(int64_t size) {
     SmallVector<nn::UpdateOp> updates;

@@ -240,7 +240,8 @@ private:
   /// For each original result that is a sum over tokens, the sum over the
   /// chunks so far.
   DenseMap<Value, Value> sums;
-  /// For each other original result, the results of all chunks.
+  /// For each original result that is not a sum over tokens, the results of all
+  /// chunks.
   DenseMap<Value, SmallVector<Value>> parts;
 };
 

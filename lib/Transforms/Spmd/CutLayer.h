@@ -25,7 +25,7 @@ struct LayerStep {
   mlir::Operation *product = nullptr;
   nn::FuncOp piece;
   /// The values of the layer that the function `piece` takes as arguments, and
-  /// those that it returns.
+  /// the values that it returns.
   llvm::SmallVector<mlir::Value> inputs, outputs;
 };
 

@@ -201,9 +201,10 @@ private:
       here[get.getState()] = {member, &fetched};
   }
 
-  /// Returns the operation before which a fetch starts if no layer precedes its
-  /// reader. It is at the beginning of the block, but after the fetches that
-  /// are already there, so that fetches have the order of their reads.
+  /// Returns the operation before which a fetch starts if no layer precedes the
+  /// reader of the fetched value. It is at the beginning of the block, after
+  /// the fetches that start there already, so that fetches have the same order
+  /// as their readers.
   Operation *beginning(Operation &reader) {
     if (!first)
       first = &block.front();

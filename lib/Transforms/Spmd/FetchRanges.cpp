@@ -37,8 +37,8 @@ BucketOffsets heddle::spmd::bucketOffsetsOf(nn::ModelOp model,
   return offsets;
 }
 
-/// Whether a state is at most `mostBetween` bytes after a range, so that one
-/// transfer fetches both.
+/// Whether a state begins at most `mostBetween` bytes after the end of a range,
+/// so that one transfer fetches the range and the state.
 static bool isNear(FetchRange &run, BucketOffset place, int64_t mostBetween) {
   Type element = getElementTypeOrSelf(run.bucket.getType());
   return run.bucket == place.bucket &&

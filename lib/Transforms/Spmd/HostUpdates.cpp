@@ -208,8 +208,8 @@ private:
     });
   }
 
-  /// Starts to move results of a tile back to the device: those that the device
-  /// computes with.
+  /// Starts to move those results of a tile back to the device that operations
+  /// on the device read.
   void giveBack(StateTile &tile) {
     SmallVector<Return> &back = returns.emplace_back();
     for (OpResult result : tile.update->op->getResults()) {
@@ -244,8 +244,8 @@ private:
     }
   }
 
-  /// Replaces the original update's results by those of the tiles, and moves
-  /// their writes to after the last wait.
+  /// Replaces the results of the original update by the results of its tiles.
+  /// Moves the writes of the results to after the last wait.
   void replace(HostUpdate &update) {
     for (Value result : update.op->getResults())
       if (nn::SetOp target = fileTargetOf(result, symbols))

@@ -26,8 +26,8 @@ namespace heddle {
 
 namespace {
 
-/// Replaces the types of all values in one model by those that they have on a
-/// rank.
+/// Replaces the types of all values in one model by the types of the shards
+/// that a rank holds.
 class ModelLocalizer {
 public:
   ModelLocalizer(nn::ModelOp model, dist::MeshOp mesh)

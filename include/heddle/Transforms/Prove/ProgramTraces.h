@@ -29,14 +29,14 @@ plan::Mesh meshOf(planir::ProgramOp program);
 llvm::SmallVector<planir::ProgramOp> programsOf(mlir::ModuleOp module);
 
 /// Makes the trace of the step program `sequence` of `program`. The commands of
-/// called sequences are part of it. A loop or fragment of the step itself
-/// becomes a body of the trace that is run many times. With `rank` the
-/// addresses are those of that rank; without it, the trace is one for all ranks
-/// of the program's stage.
+/// called sequences are part of the trace. A loop or fragment of the step
+/// itself becomes a body of the trace that is run many times. If `rank` is
+/// given, the addresses are those of that rank. Otherwise the trace describes
+/// all ranks of the program's stage.
 ///
-/// Emits an error and fails if the schedule cannot be parsed (H0905), if an
-/// index is not a sum of multiples of numbers that are known when a plan is
-/// loaded, or if an operand is not a buffer (H0913).
+/// Emits H0905 and fails if the schedule cannot be parsed. Emits H0913 and
+/// fails if an operand is not a buffer, or if an index is not a sum of
+/// multiples of numbers that are known when a plan is loaded.
 mlir::FailureOr<ProgramTrace> traceOf(planir::ProgramOp program,
                                       planir::SequenceOp sequence,
                                       std::optional<int64_t> rank = {});

@@ -370,8 +370,8 @@ std::optional<Fault> checkReplicas(const plan::Mesh &mesh,
 /// `checkReplicas` finds.
 std::optional<Fault> checkCommunication(const plan::Mesh &mesh,
                                         const std::vector<Trace> &traces);
-/// Returns the first fault that any of the checks finds, except those for
-/// offloaded states.
+/// Returns the first fault that any of the checks finds. The checks of
+/// offloaded states are not run.
 std::optional<Fault> checkAll(const plan::Mesh &mesh,
                               const std::vector<Trace> &traces);
 
