@@ -26,8 +26,8 @@ void Arena::refuse(int64_t bytes, const std::string &owner) {
                "--recompute full");
 }
 
-/// Physical memory of the machine in bytes; the largest value if unknown, so
-/// that nothing is refused.
+/// The size of the machine's physical memory in bytes. If it is unknown, the
+/// largest value, so that no allocation is refused.
 static uint64_t physicalBytes() {
   long pages = sysconf(_SC_PHYS_PAGES);
   return pages < 0 ? UINT64_MAX : uint64_t(pages) * Arena::pageSize();
@@ -57,7 +57,8 @@ Arena::Arena(int64_t bytes, const std::string &owner, bool guarded, bool inFile)
   uintptr_t low = reinterpret_cast<uintptr_t>(base);
   uintptr_t first = (low + guard + align - 1) / align * align;
 
-  // Unmap the bytes around the region and its guard pages.
+  // More was mapped than needed, to align the region. Unmap what is not the
+  // region or its guard pages.
   mapping = reinterpret_cast<void *>(first - guard);
   mappingBytes = bytes + 2 * guard;
   if (first - guard > low)
@@ -73,7 +74,8 @@ Arena::Arena(int64_t bytes, const std::string &owner, bool guarded, bool inFile)
     release();
     refuse(bytes, owner);
   }
-  // Huge pages reduce TLB misses. It does not matter if the system refuses.
+  // Huge pages reduce TLB misses. If the system refuses them, the arena still
+  // works.
   if (!inFile && bytes >= hugePageBytes)
     madvise(start, bytes, MADV_HUGEPAGE);
 }
@@ -84,8 +86,8 @@ bool Arena::mapOwnFile() {
                   O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file < 0)
     return false;
-  // Allocate the whole file now: a full disk would otherwise raise a signal
-  // later.
+  // The whole file is allocated now. With a full disk, a later access would
+  // raise a signal.
   bool isThere = fallocate(file, 0, 0, bytes) == 0 ||
                  (errno == EOPNOTSUPP && ftruncate(file, bytes) == 0);
   bool isMapped =
@@ -130,7 +132,7 @@ bool Arena::mapFile(int64_t offset, int64_t count, int descriptor,
                       MAP_PRIVATE | MAP_FIXED, descriptor, fileOffset);
   if (mapped == MAP_FAILED)
     return false;
-  // Map the file with huge pages where its pages are huge.
+  // The mapping of the file uses huge pages if the file's own pages are huge.
   madvise(mapped, count, MADV_HUGEPAGE);
   files.try_emplace(start + offset, mapped, count, path);
   return true;

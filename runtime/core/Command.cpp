@@ -192,7 +192,8 @@ static void from_json(const json &source, Command &command) {
     source.at("stream").get_to(command.stream);
 }
 
-/// Defined here for other files, as the macro above defines it for this one.
+/// The macro above defines `to_json` only for this file. Other files use this
+/// function.
 void to_json(json &target, const Sequence &sequence) {
   target = {{"name", sequence.name},
             {"frameBytes", sequence.frameBytes},

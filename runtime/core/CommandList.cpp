@@ -24,8 +24,8 @@ using plan::Term;
   fail("H0385", "the plan is malformed: " + what, "compile the binary again");
 }
 
-/// The address of `offset` in a region. Throws unless all of `bytes` from there
-/// are inside of the region.
+/// The address of the byte at `offset` in a region. Throws if some of the
+/// `bytes` bytes from there on are outside of the region.
 static Address inside(const Region &region, int64_t offset, int64_t bytes,
                       const std::string &what) {
   if (offset < 0 || bytes < 0 || offset > region.bytes ||
@@ -76,8 +76,8 @@ private:
     const Context &context;
     size_t index;
     /// For each command of the sequence: the number of the collective that it
-    /// starts or of the event that it records, for waits that name the command;
-    /// -1 for other commands.
+    /// starts, or of the event that it records; -1 for other commands. A wait
+    /// names a command and finds the number here.
     std::vector<int64_t> &tokens;
   };
 
@@ -116,17 +116,19 @@ private:
   std::vector<KernelHandle> kernels;
   /// For each launch, where its operands begin in the list's refs and scalars.
   std::vector<std::pair<size_t, size_t>> starts;
-  /// Channels that the list sends on, by name.
+  /// The channels on which the list sends: each channel's name and number.
   std::map<std::string, int64_t> sending;
   LaunchInfo::Fragment running; ///< The pipeline fragment being resolved.
-  /// Events that a run of the program records for the next run, by number.
+  /// Events that a run of the program records for the next run. The key is the
+  /// number by which the plan names the event.
   std::map<int64_t, Event> carried;
 };
 
 void Resolver::resolve(const plan::Program &program) {
   list.communication = participant.communication;
   walk(program.sequence, Context());
-  // The tables do not grow any more: store their addresses.
+  // `refs` and `scalars` do not grow any more, so that addresses of their
+  // elements can be stored.
   for (size_t i = 0; i < starts.size(); ++i) {
     list.launches[i].refs = list.refs.data() + starts[i].first;
     list.launches[i].scalars = list.scalars.data() + starts[i].second;
@@ -259,8 +261,8 @@ int64_t Resolver::sum(int64_t constant, const std::vector<Term> &terms,
 void Resolver::add(const plan::command::Launch &launch, const Here &here) {
   if (launch.kernel < 0 || launch.kernel >= int64_t(kernels.size()))
     malformed("there is no kernel " + std::to_string(launch.kernel));
-  // Scratch memory is sized for the kernels of this stage; kernels that only
-  // other stages launch may need more.
+  // A plan has scratch memory for the kernels of this stage. A kernel that only
+  // other stages launch may need more, which is an error here.
   const plan::Kernel &kernel = plan.kernels[launch.kernel];
   if (kernel.scratchBytes > plan.memory.scratchBytesPerThread)
     malformed("kernel '" + kernel.name + "' has too little scratch memory");
@@ -351,8 +353,8 @@ void Resolver::add(const plan::command::Record &record, const Here &here) {
   setToken(here, event.number);
 }
 
-/// Appends a wait for the event with this number. Until this run records the
-/// event, it is that of the previous run.
+/// Appends a wait for the event with this number. If this run has not recorded
+/// the event so far, the wait is for the event of the previous run.
 void Resolver::add(const plan::command::Settle &settle, const Here &here) {
   append(here.command, CommandList::WaitForEvent{here.command.stream,
                                                  carriedEvent(settle.number)});

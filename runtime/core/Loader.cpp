@@ -27,8 +27,8 @@ class SectionReader {
 public:
   explicit SectionReader(const std::string &path);
   std::optional<std::vector<char>> find(const std::string &name);
-  /// Throws unless the file is as long as its header says: a copy may have been
-  /// cut off.
+  /// Throws if the file is shorter than its header says, because a copy of it
+  /// was cut off.
   void requireWhole(const std::string &path) const;
 
 private:
@@ -95,8 +95,7 @@ std::optional<std::vector<char>> SectionReader::find(const std::string &name) {
 
 } // namespace
 
-/// Checks the plan's version. Plans that were made before there were versions
-/// have none.
+/// Checks the version of the plan's format. The oldest plans have no version.
 static void checkFormat(const nlohmann::json &plan, const std::string &origin) {
   int64_t format = plan.value("format", int64_t(1));
   if (format != plan::formatVersion)
@@ -136,7 +135,8 @@ plan::Plan rt::parsePlan(const std::string &text, const std::string &origin) {
   return plan;
 }
 
-/// The contents of the sections with these names; nothing if there are none.
+/// Reads the model in the sections with these names; nullopt if the file has no
+/// such sections.
 static std::optional<Binary> readModel(SectionReader &reader,
                                        const std::string &planName,
                                        const std::string &kernelName,
@@ -156,8 +156,8 @@ static std::optional<Binary> readModel(SectionReader &reader,
   return binary;
 }
 
-/// The file's path for errors: a program opens itself as /proc/self/exe, which
-/// is a symbolic link.
+/// The path of the file for errors. A program opens itself as /proc/self/exe, a
+/// symbolic link, which is followed here.
 static std::string nameOf(const std::string &path) {
   std::error_code error;
   auto target = std::filesystem::read_symlink(path, error);

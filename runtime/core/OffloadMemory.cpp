@@ -41,8 +41,8 @@ Address OffloadMemory::allocate(const MemoryRequest &request) {
         io::openBlockQueue(options.method, options.shape.depth), options.shape);
   files.merge(block);
   Address address(next);
-  // Leave a page between allocations, so that the end of one is never the
-  // beginning of another.
+  // A page is left between allocations. The address after the end of one
+  // allocation then never belongs to another.
   next += request.bytes + page;
   return address;
 }
@@ -51,8 +51,8 @@ void OffloadMemory::release(Address address) {
   try {
     await(started());
   } catch (const UserError &) {
-    // A failed transfer has thrown its error where it was waited for. No
-    // transfer is under way any more.
+    // If a transfer has failed, its error was thrown to the caller that waited
+    // for it. No transfer is running any more.
   }
   uintptr_t end = address.value();
   auto first = files.find(end), last = first;

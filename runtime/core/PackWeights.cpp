@@ -101,7 +101,8 @@ GroupScales heddle::rt::scalesOfShard(const GroupScales &codes,
     for (int64_t at = 0; at < run.count;) {
       int64_t local = run.local + at;
       int64_t input = inputOf(packed, local), output = outputOf(packed, local);
-      // Only the first input of a group is needed: skip the others.
+      // A group's scale is taken when its first input is reached. The other
+      // inputs of the group are skipped.
       if (int64_t past = input % length) {
         at += packed.transposed ? length - past
                                 : (length - past) * packed.outputs() - output;
@@ -147,7 +148,7 @@ public:
     });
   }
 
-  /// Writes scales or zero points.
+  /// Writes the scales or zero points of the panel.
   void writeGroups(uint16_t *to) const {
     forEachGroup([&](int64_t o, int64_t begin, GroupScale code) {
       float value =
@@ -166,7 +167,7 @@ private:
     return word;
   }
 
-  /// Sets value `i` of output `o`; its bits must be zero.
+  /// Writes the bits of value `i` of output `o`, which must be zero before.
   void setBits(char *to, int64_t o, int64_t i, uint32_t value) const {
     uint32_t mask = uint32_t((uint64_t(1) << packed.bits) - 1);
     char *at = to + (i / packed.perWord() * PackedWeight::panelWidth + o) *

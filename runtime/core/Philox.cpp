@@ -12,8 +12,9 @@ using namespace heddle::rt;
 
 uint64_t heddle::rt::permute(uint64_t index, uint64_t count, uint64_t key,
                              uint32_t stream) {
-  // A Feistel network permutes 0 .. 4^n - 1, the smallest such range that holds
-  // `count`. A result outside of `count` is permuted again until it is inside.
+  // The smallest range 0 .. 4^n - 1 that contains `count` numbers is permuted
+  // by a Feistel network. A result that is not below `count` is permuted again,
+  // until it is.
   int halfBits = 1;
   while (halfBits < 32 && (uint64_t(1) << (2 * halfBits)) < count)
     ++halfBits;

@@ -128,7 +128,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, states, sequences, programs, memory,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Weights, random, seed, directory, headerHash,
                                    orders)
 
-/// Calls `visit(key, field)` for every field of `plan`, const or not.
+/// Calls `visit(key, field)` for every field of `plan`. `plan` may be const.
 template <typename PlanType, typename Visitor>
 static void visitFields(PlanType &plan, Visitor visit) {
   visit("version", plan.version);
@@ -174,7 +174,7 @@ void to_json(json &target, const Plan &plan) {
   target = {{"format", formatVersion}};
   visitFields(plan,
               [&](const char *key, const auto &field) { target[key] = field; });
-  // A plan of one stage may have it in its own members, with `stages` empty.
+  // If `stages` is empty, the only stage is in the members that Plan inherits.
   if (plan.stages.empty())
     target["stages"] = json::array({static_cast<const Stage &>(plan)});
 }
@@ -289,7 +289,8 @@ std::string computeHash(const Plan &plan) {
 std::string seal(Plan &plan) {
   std::string text = canonicalText(plan);
   plan.hash = hashBytes(text.data(), text.size());
-  // The plan of a large mesh has many megabytes of JSON: write it only once.
+  // The JSON of a plan for a large mesh has many megabytes. Therefore it is
+  // written only once.
   std::string rest =
       json({{"hash", plan.hash}, {"phases", plan.phases}}).dump();
   text.back() = ',';

@@ -80,8 +80,8 @@ void NeedsCounter::countLaunch(const plan::command::Launch &launch,
       Use &use = used[*offset];
       use.bytes =
           std::max(use.bytes, std::min(kernel.bytes, double(ref.bytes)));
-      // Take the largest window: a kernel that only writes the cache has window
-      // 0.
+      // Several kernels may use the cache. The largest window counts, because a
+      // kernel that only writes the cache has the window 0.
       use.window = std::max(use.window, kernel.window);
     }
 }
@@ -118,8 +118,8 @@ void NeedsCounter::count(int64_t number, int64_t times,
 }
 
 ProgramNeeds NeedsCounter::finish() {
-  // End of the bytes counted so far. Bytes before it are not counted again: a
-  // bucket and its members share memory.
+  // The end of the bytes that were counted so far. Bytes before it do not count
+  // again: a bucket and its members share memory.
   double end = 0;
   std::map<int64_t, double> caches; // By window.
   for (auto [offset, use] : used) {
@@ -148,9 +148,9 @@ ProgramNeeds heddle::rt::needsOf(const plan::Plan &plan,
   return counter.finish();
 }
 
-/// The FLOPs that a matrix product of many rows computes in the time in which
-/// memory delivers a byte. Measured on one x86-64 machine of each kind, and on
-/// an H100.
+/// How many FLOPs a product of large matrices computes in the time in which
+/// memory delivers one byte. The numbers were measured on one x86-64 machine of
+/// each kind, and on an H100.
 static double flopsPerByte(const plan::Plan &plan) {
   const bool isBf16 = plan.precision == "bf16";
   if (plan.device == plan::DeviceKind::Cuda)

@@ -105,8 +105,8 @@ void RankShard::append(ElementRange run,
 }
 
 std::vector<ElementRange> RankShard::runs() const {
-  // Dimensions from `inner` on are whole: one index of the dimension before
-  // them is a block of consecutive elements.
+  // The rank has all indices of the dimensions from `inner` on. An index of the
+  // dimension before them therefore is a block of consecutive elements.
   size_t inner = dimensions.size();
   int64_t block = 1;
   while (inner > 0 && dimensions[inner - 1].runs.size() == 1 &&

@@ -11,8 +11,8 @@
 using namespace heddle;
 
 void plan::setThreads(Plan &plan, int64_t threads) {
-  // A GPU's scratch memory belongs to one launch and does not depend on
-  // threads.
+  // On a GPU scratch memory belongs to the running launch, and its size does
+  // not depend on the number of threads.
   if (plan.device != DeviceKind::Cpu || threads == plan.threads)
     return;
   Memory &memory = plan.memory;

@@ -75,7 +75,8 @@ static std::vector<Region> mirroredOf(const PlanMemory &persistent,
   return all;
 }
 
-/// The state of the kind File at this offset, for errors.
+/// The name of the state of the kind File that is stored at this offset, for
+/// errors.
 static std::string nameOfState(const plan::Plan &plan, int64_t offset) {
   const plan::State *found = stateAt(plan, MemoryKind::File, offset);
   if (!found)
@@ -85,8 +86,8 @@ static std::string nameOfState(const plan::Plan &plan, int64_t offset) {
          found->name;
 }
 
-/// Refuses a plan that does not fit into this machine's memory. Training uses
-/// all of it, and the system would kill the process midway.
+/// Throws if the plan needs more memory than this machine has. Training uses
+/// all the memory of its plan, and the system would kill the process later.
 static void requireMachineMemory(const plan::Plan &plan) {
   const plan::Memory &memory = plan.memory;
   if (plan.device != plan::DeviceKind::Cpu)
@@ -105,7 +106,8 @@ static void requireMachineMemory(const plan::Plan &plan) {
          plan::helpForMemory(plan));
 }
 
-/// The device, after checking that it has the memory for the plan.
+/// Checks that the device has enough memory for the plan, and returns the
+/// device.
 static Device &withMemoryFor(const plan::Plan &plan, Device &device) {
   requireMachineMemory(plan);
   device.requireMemory(plan.memory);
@@ -131,7 +133,8 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
     plan::Port place;
     place.name = state.name;
     place.type = state.type;
-    // A packed weight is derived from this rank's shard of the weight.
+    // A packed weight is computed from this rank's shard of the weight, so the
+    // shape of that shard counts.
     shards.emplace_back(state.placement,
                         state.packed.empty() ? state.shape
                                              : state.packed[0].shape,
@@ -148,8 +151,9 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
     programs.emplace_back(plan, program, machine);
 }
 
-/// Submitted work reads the tables of the programs: wait for it. After an error
-/// nothing is running, and the error was reported before.
+/// Waits for the device, because submitted work still reads the tables of the
+/// programs. If this throws, nothing is running any more, and the error was
+/// reported before.
 Session::~Session() {
   try {
     device.synchronize();

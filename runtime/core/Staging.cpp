@@ -61,7 +61,7 @@ void Staging::store(const Value &input) const {
                           input.numBytes());
 }
 
-/// Lets other streams wait for the stored inputs.
+/// Lets all other streams wait for the copies of the stored inputs.
 void Staging::fork() {
   Device &device = session.runsOn();
   Event stored = ends[size_t(Stream::Compute)];
@@ -96,8 +96,8 @@ int64_t Staging::run(LaunchTime *times) {
                      staged.value->numBytes());
   device.record(Stream::Compute, turns[turn].done);
   turn = 1 - turn;
-  // The next run uses the buffers of the run before this one, which may still
-  // read its inputs or write its results.
+  // The next run uses the buffers of the run before this one. That run may
+  // still read its inputs or write its results, so the host waits for it.
   if (runs > 0)
     device.await(turns[turn].done);
   return runs++;

@@ -54,8 +54,8 @@ public:
     countSequence(program.sequence, 1, 0);
     if (left.empty())
       return await(begun);
-    // Count the steady state: each run but the first begins with the work that
-    // the previous one left.
+    // The second run is counted, and not the first: every run but the first
+    // begins with work that the previous run has left.
     for (auto &[kinds, line] : moves)
       line = MoveLine();
     lines.clear();
@@ -91,8 +91,8 @@ private:
         done[stream] = std::max(done[stream], other.done[stream]);
     }
   };
-  /// For each record command, by its number in the sequence, the point that it
-  /// records.
+  /// For each record command, the point that it records. The key is the index
+  /// of the command in the sequence.
   using Points = std::map<int64_t, Point>;
   /// The points of records with `carried`, for which the next run waits. The
   /// key is the number that the record has as `carried`.
@@ -100,7 +100,8 @@ private:
   void order(const Command &command, int64_t number, Points &points);
   void await(const Point &point);
 
-  /// Asynchronous work for whose end no kernel has waited so far.
+  /// Asynchronous work that has begun, and for whose end no kernel has waited
+  /// so far.
   struct Work {
     /// The line of a copy; null for an update on the host's cores.
     MoveLine *line;
@@ -156,8 +157,8 @@ void TrafficCounter::addCollective(const Command &command,
       plan::bytesSent(shape, plan.mesh.coordinate(rank, collective.axes)));
 }
 
-/// The memory of an operand. An argument of a sequence is always in the
-/// device's memory, as layers share sequences.
+/// The kind of memory in which an operand is. Arguments of a sequence are
+/// always in the device's memory, because layers share sequences.
 static plan::MemoryKind memoryOf(const plan::Ref &ref) {
   return ref.space == plan::Space::Arg ? plan::MemoryKind::Device : ref.memory;
 }
@@ -203,7 +204,8 @@ void TrafficCounter::begin(plan::Stream stream, MoveLine *line, int64_t amount,
   line->mostUnderWay = std::max(line->mostUnderWay, now);
 }
 
-/// Lets kernels wait until the work up to `point` is done.
+/// Called when kernels wait for the work up to `point`: this work does not
+/// overlap with later kernels.
 void TrafficCounter::await(const Point &point) {
   for (size_t stream = 0; stream < open.size(); ++stream)
     for (std::deque<Work> &all = open[stream];
@@ -256,9 +258,10 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   };
   host.toHost += isStateTile(target) ? bytes : 0;
   host.toDevice += isStateTile(source) ? bytes : 0;
-  // Count the copy for the state at the end that is not on the device. If there
-  // is no state, that end is a state tile in a frame, for kernels on the host's
-  // cores: then take the state on the device.
+  // The bytes are counted for the state that is copied from or to. If both ends
+  // are states, the state that is not on the device counts. If the end that is
+  // not on the device is a state tile in a frame, for kernels on the host's
+  // cores, the state on the device counts.
   bool leaves = from == plan::MemoryKind::Device;
   const plan::State *state = stateIn(plan, leaves ? target : source);
   if (!state)
@@ -309,8 +312,8 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
       [](const auto &) {});
 }
 
-/// Updates for a record, wait or settle command which work its stream has
-/// waited for.
+/// For a record, wait or settle command: notes for which work the command's
+/// stream has waited.
 void TrafficCounter::order(const Command &command, int64_t number,
                            Points &points) {
   Point &waitedFor = known[size_t(command.stream)];
@@ -326,7 +329,8 @@ void TrafficCounter::order(const Command &command, int64_t number,
     waitedFor.extend(left[settle->number]); // Nothing in the first run.
   else
     return;
-  // A wait of another stream does not hold up kernels.
+  // Kernels wait only if their own stream does. A wait of another stream does
+  // not delay them.
   if (command.stream == plan::Stream::Compute ||
       (isCpu() && !plan::copiesBeside(command.stream)))
     await(waitedFor);

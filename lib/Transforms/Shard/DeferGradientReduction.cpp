@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// With sequence parallelism, gradients of parameters that all tensor ranks hold
-// are partial sums over `tensor`. Reducing them after all micro-batches,
-// instead of in each, sends less.
+// Defers the reduction of some gradients. With sequence parallelism, the
+// gradients of parameters that all ranks along `tensor` hold whole are partial
+// sums over `tensor`. Less is sent if they are reduced once, after all
+// micro-batches, instead of in every micro-batch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -185,8 +186,9 @@ private:
                                         builder.getArrayAttr(axes)));
   }
 
-  /// Inserts the reduction where the update reads the bucket. With replicas a
-  /// reshard is there already, which then reduces over `tensor`, too.
+  /// Inserts the reduction where the update reads the bucket. If there are
+  /// replicas, a reshard already reduces the bucket over them there. The
+  /// reshard is then changed to reduce over `tensor`, too.
   void addUp(nn::ModelOp model, nn::BucketOp bucket,
              const dist::Strategy &strategy) {
     model.walk([&](nn::GetOp get) {

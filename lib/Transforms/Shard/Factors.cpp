@@ -60,8 +60,8 @@ void FactorFinder::giveRoles() {
          cast<ArrayAttr>(plan.of(op->getOperand(0)).getDims()[1]))
       give(rule->indexOf(FactorRole::Heads), axis, Value(),
            "attention sees whole sequences");
-  // With sequence parallelism a partial sum is reduce-scattered over the
-  // tokens.
+  // With sequence parallelism a partial sum is not all-reduced but
+  // reduce-scattered, so that ranks split its tokens.
   int64_t tokens = rule->indexOf(FactorRole::Tokens);
   if (around.sharesTokens && tokens >= 0 && !factors.addsUp &&
       rule->factors[tokens].kind != FactorKind::Whole)
@@ -70,7 +70,8 @@ void FactorFinder::giveRoles() {
         for (Attribute axis : plan.of(operand).getUnreduced())
           if (dist::roleOf(axis) == AxisRole::Tensor)
             give(tokens, axis, Value(), "ranks share the tokens out");
-  // nn.positions has no operands: split its result like the tokens of the step.
+  // nn.positions has no operands that could be split. Its result is split like
+  // the tokens of the step.
   if (isa<nn::PositionsOp>(op))
     for (auto [dim, factor] : llvm::enumerate(rule->results[0]))
       for (Attribute axis : around.tokenAxes[dim])
@@ -80,15 +81,17 @@ void FactorFinder::giveRoles() {
 void FactorFinder::split() {
   factors.axes.assign(rule->factors.size(), {});
   factors.origins.clear();
-  // A rank computes the gradient of the vocabulary rows that it holds.
+  // Each rank computes the gradient of the rows of the vocabulary that it
+  // holds.
   if (auto grad = dyn_cast<nn::EmbeddingGradOp>(op);
       grad && splitsTable(*rule, grad.getIds(), around.vocabularyRanks))
     for (Attribute axis : around.vocabularyAxes)
       give(rule->indexOf(FactorRole::Vocabulary), axis, Value(),
            "a rank makes the gradient of its rows");
-  // An axis may split the rows of one operand and the features of another, such
-  // as a weight. Let it split the features: gathering the activation then moves
-  // less than gathering the weight.
+  // The same axis may split the rows of one operand and the features of
+  // another, such as a weight. It can split only one factor of the operation.
+  // Features come first: the activation is then gathered, and not the weight,
+  // which moves less.
   giveOperands(/*rows=*/false);
   giveOperands(/*rows=*/true);
   giveRoles();
@@ -121,7 +124,7 @@ void FactorFinder::chooseInits() {
 void FactorFinder::keepSums() {
   OpOperand *sum = nullptr;
   for (OpOperand &operand : op->getOpOperands()) {
-    // Random numbers and indices have no sharding.
+    // Operands that are random numbers or indices have no sharding.
     if (!isa<RankedTensorType>(operand.get().getType()) ||
         plan.of(operand.get()).getUnreduced().empty())
       continue;

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One step of sharding propagation: finds the axes that split each factor of an
-// operation, from the shardings of its operands. `ShardingPlan` uses it.
+// One step of sharding propagation: it finds the axes that split each factor of
+// an operation, given the shardings of the operation's operands. `ShardingPlan`
+// calls it for each operation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +20,8 @@ namespace heddle::shard {
 
 using Axes = llvm::SmallVector<mlir::Attribute>;
 
-/// Whether the factor counts rows of the batch or tokens: the leading
-/// dimensions of activations.
+/// Whether the factor counts rows of the batch, or tokens. These are the
+/// leading dimensions of activations.
 inline bool isRow(const dist::Factor &factor) {
   return factor.role == dist::FactorRole::Rows ||
          factor.role == dist::FactorRole::Tokens;

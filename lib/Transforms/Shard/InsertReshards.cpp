@@ -60,8 +60,8 @@ private:
       shardings[value] = plan.madeAs(value);
   }
 
-  /// The shardings of the values as an attribute, with a unit attribute for
-  /// each value that is not a tensor.
+  /// An attribute with the sharding of each value. A value that is not a tensor
+  /// has a unit attribute.
   ArrayAttr list(ValueRange values) {
     SmallVector<Attribute> attributes;
     for (Value value : values)
@@ -88,8 +88,8 @@ private:
 };
 
 void ReshardWriter::write(Operation &op) {
-  // The plan's keys are addresses of operands, which change when an operand is
-  // removed. Look up everything before the first removal.
+  // The plan uses addresses of operands as keys. They change when an operand is
+  // removed, so everything is looked up before the first removal.
   SmallVector<std::pair<OpResult, const shard::Sequel *>> sequels;
   llvm::SmallDenseSet<OpOperand *> taken;
   for (OpResult result : op.getResults())
@@ -111,8 +111,8 @@ void ReshardWriter::write(Operation &op) {
   for (auto [result, sequel] : sequels)
     inits.push_back(sequel->init ? sequel->init->get() : Value());
   for (size_t number = nn::initsOf(&op).size(); number-- > 0;) {
-    // Clearing the range of one init invalidates the ranges of the others: ask
-    // for the inits again each time.
+    // When an init is removed, the ranges of the other inits become invalid.
+    // Therefore they are asked for again each time.
     nn::Init init = nn::initsOf(&op)[number];
     const shard::Sequel *sequel = plan.sequelOf(init.result);
     if (sequel && sequel->init)
@@ -150,8 +150,8 @@ void ReshardWriter::reshard(OpOperand &operand, const shard::Need &need) {
     operand.set(remade(value, need.sharding));
     return;
   }
-  // If the value is the output of a reshard from the wanted sharding, use the
-  // input of that reshard instead of adding another one.
+  // If the value is the result of a reshard from the wanted sharding, use the
+  // input of this reshard. No other reshard is needed then.
   if (auto back = value.getDefiningOp<dist::ReshardOp>();
       back && back->getBlock() == op->getBlock() &&
       back.getFrom() == need.sharding && isWhole &&

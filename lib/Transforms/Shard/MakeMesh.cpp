@@ -37,7 +37,8 @@ struct MakeMesh : heddle::impl::ShardMakeMeshBase<MakeMesh> {
   }
 
 private:
-  /// Marks all attention as ring attention: ranks pass keys and values around.
+  /// Marks all attention as ring attention, in which ranks send keys and values
+  /// to the next rank of a ring.
   static void passAround(nn::ModelOp model) {
     auto ring = nn::PlacementAttr::get(model.getContext(), /*parts=*/1,
                                        /*sequence_shards=*/1, /*ring=*/true);

@@ -37,8 +37,9 @@ bool isZeros(Value value) {
   return fill && fill.getValue().isZero();
 }
 
-/// Gives the gradients of one model another element type, from the operations
-/// that compute them to the optimizer.
+/// Changes the element type of a model's gradients to a narrower one.
+/// Everything between the operation that computes a gradient and the optimizer
+/// is changed.
 class Narrower {
 public:
   Narrower(nn::ModelOp model, FloatType element)
@@ -206,9 +207,10 @@ struct NarrowGradients
   }
 
 private:
-  /// Whether gradients may be rounded: each must be the sum of at most two
-  /// values, as for an embedding that is tied to the head. A longer sum would
-  /// be rounded after each addition.
+  /// Whether gradients may be rounded to the narrow type. Each gradient must be
+  /// the sum of at most two values, as for an embedding that is tied to the
+  /// head. A longer sum would be rounded several times, once after each
+  /// addition.
   bool mayRound(nn::ModelOp model, Narrower &narrower) {
     SymbolTable symbols(model);
     WalkResult walk = model.walk([&](nn::SetOp set) {

@@ -57,9 +57,9 @@ static bool isTensorSplit(nn::StateOp state) {
                                  [](ArrayAttr axes) { return !axes.empty(); });
 }
 
-/// Chooses the parameters that every rank keeps whole with ZeRO 3. These are
-/// the smallest ones, within the strategy's limits for one parameter and for
-/// all of them together.
+/// Chooses the parameters that every rank keeps whole with ZeRO 3. They are the
+/// smallest parameters. The strategy limits the size of each of them, and the
+/// size of all together.
 void ParameterBuckets::choosePersistent() {
   SmallVector<std::pair<int64_t, nn::StateOp>> small;
   for (auto state : model.getOps<nn::StateOp>()) {
@@ -162,8 +162,8 @@ void ParameterBuckets::addBuckets(ParameterBucket &bucket) {
   bool copies = strategy.precision != config::Precision::FP32;
   auto storage = [&](bool split) { return zero.flat(bucket.tensor, split); };
   // If layers compute with copies of lower precision, only the optimizer reads
-  // the f32 parameters (the master weights). ZeRO then stores these like the
-  // optimizer's states.
+  // the f32 parameters (the master weights). ZeRO then splits the master
+  // weights whenever it splits the optimizer's states.
   bool splits = zero.splits(StateRole::Parameter) && !bucket.persists;
   bucket.values =
       addBucket(bucket, "parameters", "", f32,
@@ -216,8 +216,8 @@ void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
     TensorShardingAttr from = bucket.gradients.getStorageAttr();
     auto to = zero.flat(bucket.tensor, zero.splits(StateRole::Optimizer));
     bucket.gradient = read(builder, bucket.gradients);
-    // `--keep grads` dumps whole gradients: all-reduce them even though the
-    // optimizer needs only a reduce-scatter.
+    // `--keep grads` dumps whole gradients. They are then all-reduced, although
+    // the optimizer needs only a reduce-scatter.
     if (zero.splits(StateRole::Optimizer) &&
         !zero.splits(StateRole::Gradient) &&
         llvm::is_contained(strategy.keep, "grads")) {
@@ -336,8 +336,8 @@ void ParameterBuckets::replaceUpdate(ParameterBucket &bucket) {
 }
 
 void ParameterBuckets::replaceUpdates() {
-  // Collect the old buckets and their users first: new buckets may get the same
-  // names.
+  // All old buckets and their users are collected first, because a new bucket
+  // may get the name of an old one.
   SmallVector<nn::BucketOp> old(model.getOps<nn::BucketOp>());
   llvm::StringSet<> gone;
   for (nn::BucketOp bucket : old)
@@ -413,9 +413,9 @@ void ParameterBuckets::scatterBucket(ParameterBucket &bucket,
     nn::SetOp set = sets.lookup((parameter.getSymName() + ".grad").str());
     Value value = set.getValue();
     set.erase();
-    // The backward pass adds each gradient to that of the micro-batches before.
-    // Remove this addition: it is made on reduced shards, after the
-    // reduce-scatter.
+    // The backward pass adds each gradient to the sum over earlier
+    // micro-batches. This addition is removed here. It is made after the
+    // reduce-scatter instead, on the shard of the rank.
     if (auto add = value.getDefiningOp<nn::AddOp>())
       if (auto before = add.getLhs().getDefiningOp<nn::GetOp>();
           before &&

@@ -101,8 +101,8 @@ private:
   const ZeroStorage &zero;
   const TiledWeights &tiled;
   mlir::SymbolTable symbols;
-  /// For each parameter, the module path of the call that reads it. A parameter
-  /// that several calls read is mapped to its own name, so that it gets a
+  /// For each parameter, the module path of the call that reads it. If several
+  /// calls read a parameter, its own name is stored instead, so that it gets a
   /// bucket to itself.
   llvm::StringMap<std::string> paths;
   /// Small parameters that every rank keeps whole (ZeRO 3).

@@ -6,11 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-// ZeRO (Rajbhandari et al., arXiv 1910.02054): gives every bucket of states a
-// storage sharding. Where storage is split more than its users need, reshards
-// become ZeRO's all-gathers and reduce-scatters.
-//
-//===----------------------------------------------------------------------===//
+// ZeRO (Rajbhandari et al., arXiv 1910.02054): this pass chooses how ranks
+// split the storage of every bucket of states. If storage is split and an
+// operation needs the whole value, a reshard is inserted. These reshards are
+// ZeRO's all-gathers and reduce-scatters.
 
 #include "ParameterBuckets.h"
 #include "Reasons.h"

@@ -93,8 +93,8 @@ private:
       }
   }
 
-  /// Offloads whole buckets. A parameter without a bucket is frozen: it stays
-  /// in the device's memory.
+  /// Offloads parameters, as whole buckets. A parameter that is in no bucket is
+  /// frozen. It stays in the device's memory.
   LogicalResult placeParameters(nn::ModelOp model, nn::MemoryKind kind) {
     FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
     if (failed(mesh))

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Collects and prints why each value is sharded as it is (the option
-// `print-reasons` of passes, `--print-sharding-reasons` of the
-// compiler).
+// Collects and prints why each value has its sharding. The option
+// `print-reasons` of passes and the compiler's `--print-sharding-reasons` ask
+// for it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,8 +56,9 @@ public:
   /// Adds a line for an input of a step.
   void addInput(mlir::BlockArgument argument,
                 dist::TensorShardingAttr sharding);
-  /// Adds a line for an argument of a function. `from` is the corresponding
-  /// operand of the function's first call, which decides the sharding.
+  /// Adds a line for an argument of a function. `from` is the operand that the
+  /// first call of the function passes for the argument. It decides the
+  /// argument's sharding.
   void addArgument(mlir::BlockArgument argument,
                    dist::TensorShardingAttr sharding, mlir::Value from);
   void addResult(mlir::Operation *op, dist::TensorShardingAttr sharding,

@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Moves all-to-alls out of the backward pass: the forward pass saves an
-// activation in the sharding that the backward pass needs, if the forward pass
-// computes that sharding anyway.
+// Moves all-to-alls out of the backward pass. The backward pass may need a
+// saved activation in another sharding. If the forward pass computes the
+// activation in this sharding, too, it saves it in this sharding, so that the
+// backward pass needs no all-to-all.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,7 +54,8 @@ struct Saved {
   }
 };
 
-/// Lets all functions of a model save activations resharded.
+/// Changes the functions of a model, so that they save activations in the
+/// sharding in which other functions read them.
 class ModelRewriter {
 public:
   ModelRewriter(nn::ModelOp model, shard::Reasons *reasons)
@@ -159,8 +161,8 @@ private:
     return ArrayAttr::get(list.getContext(), values);
   }
 
-  /// Lets the forward function of `saved` return `value`, too. It becomes the
-  /// last result of the function and of all its calls.
+  /// Adds a result to the function of `saved`, which computes the activation:
+  /// the function and all its calls return `value` as their last result.
   void addResult(const Saved &saved, Value value, TensorShardingAttr sharding) {
     nn::FuncOp maker = saved.maker;
     size_t number = maker.getResultTypes().size();

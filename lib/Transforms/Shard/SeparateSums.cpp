@@ -37,8 +37,8 @@ public:
   /// micro-batches. Emits an error if an operation uses such a value in another
   /// way than to add a gradient to it.
   LogicalResult separate(ArrayRef<Value> starts);
-  /// Erases functions that are not called any more, and gives their names to
-  /// the copies that replaced them.
+  /// Erases functions without calls. Their copies, which replaced them, get
+  /// their names.
   void finish();
 
 private:
@@ -76,7 +76,8 @@ LogicalResult Separator::separate(ArrayRef<Value> starts) {
   return success();
 }
 
-/// Removes a use of a start value by an operation other than a call.
+/// Removes the use of a start value as an init by an operation that is not a
+/// call.
 LogicalResult Separator::separate(OpOperand &use) {
   Operation *op = use.getOwner();
   if (auto add = dyn_cast<nn::AddOp>(op)) {

@@ -161,8 +161,9 @@ void PlanBuilder::need(OpOperand &operand, TensorShardingAttr to,
   plan.needs[&operand] = std::move(need);
 }
 
-/// Reports the reshard that `need` will cause. Reports nothing if the value has
-/// that sharding already, or if an equal reshard has been reported.
+/// Reports the reshard that `need` will cause, for the option `print-reasons`.
+/// Reports nothing if the value already has the needed sharding, or if an equal
+/// reshard has been reported.
 void PlanBuilder::noteReshard(Value value, Operation *op, const Need &need,
                               const Twine &user) {
   bool isWhole = need.sharding.getUnreduced().empty();
@@ -387,7 +388,7 @@ LogicalResult PlanBuilder::visit(Operation &op) {
       set(member, sharding);
   if (auto reshard = dyn_cast<dist::ReshardOp>(op))
     visitReshard(reshard);
-  // nn.keep dumps each rank's shard of the reduced value.
+  // nn.keep dumps a value that is reduced: each rank dumps its shard.
   if (auto kept = dyn_cast<nn::KeepOp>(op))
     need(kept.getValueMutable(), withoutSums(of(kept.getValue())));
   if (isa<nn::ReturnOp>(op))
@@ -423,8 +424,8 @@ LogicalResult PlanBuilder::visitStep(nn::StepOp step) {
       around.tokenAxes = {dims[rank - 2], dims[rank - 1]};
       around.vocabularyAxes = mesh.getAxesOf(AxisRole::Tensor);
       around.vocabularyRanks = mesh.getSize(AxisRole::Tensor);
-      // With sequence parallelism `tensor` splits tokens, too, outside of pairs
-      // of products.
+      // With sequence parallelism, `tensor` also splits tokens, except between
+      // the two products of a pair.
       around.sharesTokens = strategy.sequenceParallel &&
                             !around.vocabularyAxes.empty() && isSplit;
       if (around.sharesTokens)
@@ -450,9 +451,9 @@ void PlanBuilder::addUpAtBoundary(OpOperand &operand) {
   Axes unreduced(of(operand.get()).getUnreduced().getValue());
   if (llvm::none_of(unreduced, isOfTensor))
     return;
-  // With sequence parallelism, a value without a dimension of tokens is a
-  // gradient, such as that of a norm's weight. It is reduced later, together
-  // with the sum over the tokens of all ranks.
+  // With sequence parallelism, a value that has no dimension of tokens is a
+  // gradient, such as that of a norm's weight. Gradients are not reduced here,
+  // but later, together with their sum over the tokens of all ranks.
   if (around.sharesTokens && !found->second)
     return;
   TensorShardingAttr from = of(operand.get());

@@ -31,26 +31,27 @@ struct Need {
 /// if `init` is not null. Other operations read the value after these.
 struct Sequel {
   Need need;
-  /// The init operand that is removed from the operation and added after the
-  /// reshard; null: none.
+  /// An operand that is an init. It is removed from the operation, and added
+  /// after the reshard. Null: there is none.
   mlir::OpOperand *init = nullptr;
 };
 
-/// The shardings of all values in the functions and steps of a model. The
-/// storage of its states must be chosen before.
+/// The shardings of all values in the functions and steps of a model. How the
+/// model's states are stored must be decided before the plan is made.
 class ShardingPlan {
 public:
-  /// For `getAnalysis<ShardingPlan>()`. The analysis is cached, so that errors
-  /// are emitted once.
+  /// The constructor for `getAnalysis<ShardingPlan>()`. The pass manager caches
+  /// the analysis, so that errors are emitted only once.
   explicit ShardingPlan(mlir::Operation *model)
       : ShardingPlan(llvm::cast<nn::ModelOp>(model), nullptr) {}
-  /// `reasons`: receives the reason for each sharding, unless null.
+  /// If `reasons` is not null, it receives a reason for each sharding.
   ShardingPlan(nn::ModelOp model, Reasons *reasons);
 
   /// Whether the plan covers the whole model; false after an error.
   bool isComplete() const { return complete; }
 
-  /// The sharding of a value as other operations read it.
+  /// The sharding of a value when other operations read it: after the reshard
+  /// and addition that `sequelOf` plans.
   dist::TensorShardingAttr of(mlir::Value value) const;
   /// The sharding in which the operation itself computes the value, before the
   /// reshard and addition that `sequelOf` plans for it.
@@ -75,7 +76,7 @@ private:
   bool complete = true;
   llvm::DenseMap<mlir::Value, dist::TensorShardingAttr> shardings;
   llvm::DenseMap<mlir::Value, Sequel> sequels;
-  /// `madeAs` of results that have a sequel.
+  /// For each result that has a sequel: what `madeAs` returns.
   llvm::DenseMap<mlir::Value, dist::TensorShardingAttr> made;
   llvm::DenseMap<mlir::OpOperand *, Need> needs;
   llvm::DenseSet<mlir::Operation *> reached;

@@ -108,8 +108,8 @@ private:
       function.walk([&](nn::LinearOp linear) { choose(linear); });
     if (choices.empty())
       warn(model, mesh);
-    // If the model has a training step, that step alone decides how embedding
-    // tables are split. Other programs use the tables as they are.
+    // A training step alone decides how embedding tables are split. Other
+    // programs of the model use the tables with the same split.
     auto trains = [](nn::StepOp step) {
       return step.getKind() == nn::ProgramKind::Train;
     };
@@ -146,13 +146,15 @@ private:
                 : linear->getName().getStringRef();
   }
 
-  /// The dimension of the weight that holds the product's columns (its output
-  /// features) or its rows (its input features).
+  /// The dimension of a product's weight along which the weight is split: the
+  /// dimension of output features if it is split by columns, otherwise that of
+  /// input features.
   static int64_t dimOf(nn::LinearOp linear, bool columns) {
     return columns != linear.getTransposed() ? 1 : 0;
   }
 
-  /// Warns that no layer uses the mesh's tensor ranks.
+  /// Warns that the mesh has an axis `tensor` with several ranks, but that no
+  /// layer is split over it.
   void warn(nn::ModelOp model, dist::MeshOp mesh) {
     auto warning = model.emitWarning("the axis ")
                    << cast<StringAttr>(tensorAxes.front()).getValue() << "="
@@ -191,8 +193,9 @@ private:
         end.products.insert(next);
         continue;
       }
-      // nn.reorder needs the whole dimension: the value is gathered before it,
-      // and each rank takes its shard of the result.
+      // nn.reorder needs the whole dimension. The value is gathered before it,
+      // and each rank takes its shard of the result, so the search goes on
+      // after it.
       if (auto reorder = dyn_cast<nn::ReorderOp>(user); reorder && isLast) {
         if (!endsInProducts({reorder.getOutput(), dim}, end))
           return false;
@@ -260,8 +263,8 @@ private:
         &getContext(), builder.getArrayAttr(dims), builder.getArrayAttr({})));
   }
 
-  /// The parameter that the value is read from, directly or through a copy;
-  /// null if it does not come from a state.
+  /// The parameter from which the value is read, either directly or through a
+  /// copy. Null if the value is not read from a state.
   nn::StateOp parameterOf(nn::ModelOp model, Value value) {
     auto get = value ? value.getDefiningOp<nn::GetOp>() : nn::GetOp();
     auto state =
@@ -340,8 +343,8 @@ private:
     }
   }
 
-  /// Splits the gradients, moments and copies of parameters like the
-  /// parameters.
+  /// Splits the states that belong to a parameter (its gradient, moments and
+  /// copies) like the parameter.
   void splitCompanions(nn::ModelOp model) {
     for (auto state : model.getOps<nn::StateOp>()) {
       if (!state.getParameter())

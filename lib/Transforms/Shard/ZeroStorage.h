@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Translates the stage of ZeRO (Rajbhandari et al., arXiv 1910.02054) into the
-// storage of states. Only this code in lib/Transforms reads the stage: passes
-// ask it whether the replicas split the states of a role.
+// Translates the stage of ZeRO (Rajbhandari et al., arXiv 1910.02054) into how
+// states are stored. Passes do not read the stage themselves. They ask here
+// whether the replicas split the states of a role.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,8 +34,8 @@ struct ReplicaAxes {
   int64_t ranks = 1; ///< The number of replicas: the product of axis sizes.
 };
 
-/// The storage of states by role, for one stage of ZeRO: each role is either
-/// split over the replicas or whole on each of them.
+/// How states are stored with one stage of ZeRO. For each role of states,
+/// either the replicas split the states, or each replica has them whole.
 struct ZeroStorage : ReplicaAxes {
   ZeroStorage(nn::ModelOp model, dist::MeshOp mesh);
 

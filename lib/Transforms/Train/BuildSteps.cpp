@@ -219,8 +219,9 @@ private:
     return success();
   }
 
-  /// Builds the body of the loop: slices of the inputs, the weight of each
-  /// token, the forward pass, and the weighted sum of its losses.
+  /// Builds the body of the loop over micro-batches: slices of the inputs, the
+  /// weight of each token, the forward pass, and the weighted sum of the
+  /// losses.
   void buildMicroBatch(nn::MicroBatchesOp loop, nn::FuncOp function,
                        ValueRange inputs, ArrayRef<Labels> labels,
                        StringAttr loss) {
@@ -269,7 +270,8 @@ private:
     builder.create<nn::ReturnOp>(loc, ValueRange());
   }
 
-  /// Adds the losses among `results` to the state `loss`, and dumps the others.
+  /// Adds those of `results` that are losses to the state `loss`. Dumps the
+  /// other results.
   void addLosses(OpBuilder &builder, nn::FuncOp function, ValueRange results,
                  ValueRange weights, StringAttr loss) {
     Location loc = function.getLoc();

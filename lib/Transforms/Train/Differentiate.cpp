@@ -6,11 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Gradients are computed layer by layer on the whole model, before anything is
-// sharded, so that no collective is ever differentiated. Reverse mode as in
-// Griewank and Walther, Evaluating Derivatives, chapter 3.
-//
-//===----------------------------------------------------------------------===//
+// Differentiates the training step in reverse mode (Griewank and Walther,
+// Evaluating Derivatives, chapter 3). Gradients are computed layer by layer on
+// the whole model. This happens before anything is sharded, so that no
+// collective must be differentiated.
 
 #include "Reverse.h"
 #include "dialects/NN/ProgramPorts.h"
@@ -42,8 +41,8 @@ struct Differentiate : heddle::impl::TrainDifferentiateBase<Differentiate> {
   }
 
 private:
-  /// The trainable parameter that a value is read from, directly or as its
-  /// copy; null if the value is not such a read.
+  /// The trainable parameter from which a value is read, either directly or
+  /// through a copy. Null if the value is not read from such a parameter.
   nn::StateOp parameterOf(const SymbolTable &symbols, Value value) {
     auto get = value.getDefiningOp<nn::GetOp>();
     auto state =
@@ -73,8 +72,9 @@ private:
     }
   }
 
-  /// Freezes parameters that the loss does not depend on: they have no gradient
-  /// and need no optimizer states. Fails if no trainable parameter is left.
+  /// Freezes the parameters on which the loss does not depend. They have no
+  /// gradient, and then need no optimizer states. Fails if no trainable
+  /// parameter is left.
   LogicalResult freezeOthers(nn::ModelOp model, nn::StepOp step,
                              const Reverse::Sums &sums) {
     SymbolTable symbols(model);
@@ -96,8 +96,8 @@ private:
 
   /// Moves the sums that compute the step's loss to the end of the micro-batch,
   /// so that they do not separate operations that could share a kernel. Returns
-  /// the sums from first to last. Returns nothing if the loss is not a chain of
-  /// sums.
+  /// the sums from first to last. The list is empty if the loss is not a chain
+  /// of sums.
   SmallVector<nn::SumOp> moveLosses(nn::StepOp step, Block &body) {
     SmallVector<nn::SumOp> sums;
     Value loss =

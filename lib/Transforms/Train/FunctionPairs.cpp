@@ -99,7 +99,8 @@ public:
   }
 
 private:
-  /// Gives a function the original's name with a suffix, unique in the model.
+  /// Names a function: the name of the original function and a suffix. If the
+  /// name exists in the model, it is made unique.
   void name(nn::FuncOp function, StringRef suffix) {
     function.setSymName((kind.callee.getSymName() + suffix).str());
     symbols.insert(function);
@@ -186,9 +187,9 @@ void PairBuilder::returnGradients(Reverse &reverse) {
   builder.create<nn::ReturnOp>(backward.getLoc(), results);
 }
 
-/// The cloned values that `spmd-chunk-tokens` will compute for a few tokens at
-/// a time. Saving them would need memory for all tokens, which defeats
-/// chunking.
+/// Cloned values that are not saved: `spmd-chunk-tokens` will compute them for
+/// a few tokens at a time, so that they never need memory for all tokens. To
+/// save them would need this memory.
 DenseSet<Value> PairBuilder::madeInChunks() {
   DenseSet<Value> values;
   const dist::Strategy &strategy =
@@ -203,8 +204,8 @@ DenseSet<Value> PairBuilder::madeInChunks() {
   return values;
 }
 
-/// Chooses the saved values, returns them from the forward function, and makes
-/// them arguments of the backward function. Returns their number.
+/// Chooses the values to save. The forward function returns them, and the
+/// backward function gets them as arguments. Returns their number.
 unsigned PairBuilder::save() {
   SmallVector<Value> uses;
   DenseMap<Value, Value> originals;

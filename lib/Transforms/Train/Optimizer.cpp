@@ -30,8 +30,8 @@ namespace heddle {
 
 namespace {
 
-/// Parameters with the same settings of the optimizer, and the buckets of their
-/// values, gradients, copies and optimizer states.
+/// Parameters for which the optimizer has the same settings. Their values,
+/// gradients, copies and optimizer states are in buckets of the group.
 struct Group {
   std::string name;
   bool decays = false;
@@ -84,7 +84,8 @@ struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
   }
 
 private:
-  /// An empty group with the name and settings that the parameter's group has.
+  /// A group without parameters, which has the name and the settings for
+  /// `parameter`.
   Group groupOf(const train::ParameterGroups &groups, nn::StateOp parameter) {
     Group group;
     group.name = parameter.getDecays() ? "decay" : "no_decay";
@@ -103,8 +104,9 @@ private:
     return group;
   }
 
-  /// The trainable parameters by group: those with weight decay, those without,
-  /// and the strategy's groups (`--group`).
+  /// Divides the trainable parameters into groups: parameters with weight
+  /// decay, parameters without it, and one group for each `--group` of the
+  /// strategy.
   SmallVector<Group> groupParameters(nn::ModelOp model) {
     train::ParameterGroups known(model);
     std::map<std::string, Group> groups;
@@ -124,7 +126,8 @@ private:
     return sorted;
   }
 
-  /// Adds the states that the optimizer has for a parameter.
+  /// Adds a state that the optimizer has for a parameter. `quantity` is the
+  /// optimizer's name for the state.
   void addState(OpBuilder &builder, nn::StateOp parameter, StringRef quantity) {
     auto state = builder.create<nn::StateOp>(
         parameter.getLoc(), (parameter.getSymName() + "." + quantity).str(),
@@ -175,8 +178,8 @@ private:
                                      bucket.getSymName());
   }
 
-  /// Fills the gradients with zeros before the loop over micro-batches, which
-  /// adds to them.
+  /// Inserts writes of zeros to the gradients before the loop over
+  /// micro-batches, because the loop adds to them.
   void clearGradients(nn::StepOp step, Group &group) {
     auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
     OpBuilder builder(loop);
@@ -227,9 +230,10 @@ private:
       inputs.push_back(scalars.clip);
     if (group.takesDecay())
       inputs.push_back(scalars.weightDecay);
-    // A delayed update must store this step's gradients even if the previous
-    // step left none to apply. So nn.update itself is unconditional, and its
-    // body gets the condition as an input.
+    // A delayed update always stores this step's gradients, also if the
+    // gradients of the previous step must not be applied. Therefore the
+    // condition is an input of nn.update's body, and nn.update itself has no
+    // condition.
     Value condition = scalars.condition;
     if (strategy.delayedUpdate)
       inputs.push_back(std::exchange(condition, Value()));
@@ -338,15 +342,15 @@ private:
       Value updates = s.isGreater(labels, s.real(0));
       for (auto [result, old] : llvm::zip(results, before))
         result = s.select(updates, result, old);
-      // Store a finite value: checkpoints, which contain this gradient, may
-      // hold no infinities or NaN.
+      // Only a finite value is stored: checkpoints contain this gradient, and
+      // must not contain infinities or NaN.
       results.push_back(finiteOrZero(s, gradient));
     }
     s.create<nn::ReturnOp>(results);
   }
 
-  /// The value that `number` had in the previous step; 0 in the first step.
-  /// `name` names the state that stores it.
+  /// Returns the value that `number` had in the previous step, and 0 in the
+  /// first step. It is stored in a state with the name `name`.
   Value delay(OpBuilder &builder, nn::StepOp step, Value number,
               StringRef name) {
     auto state = OpBuilder(step).create<nn::StateOp>(
@@ -358,8 +362,8 @@ private:
     return before;
   }
 
-  /// Stores the current values of delayed numbers for the next step. Must come
-  /// after all reads of their old values.
+  /// Stores, for the next step, the current values of the numbers that `delay`
+  /// was called for. All reads of the old values must come before.
   void keepDelayed(OpBuilder &builder) {
     for (auto [before, number] : delayed) {
       Location loc = before.getLoc();
@@ -436,7 +440,8 @@ private:
     return condition.getOutputs()[0];
   }
 
-  /// Adds a scalar input to the step, which the runtime fills.
+  /// Adds an input to the step: a scalar that the runtime writes before the
+  /// step.
   Value addInput(nn::StepOp step, nn::PortAttr port) {
     Builder builder(&getContext());
     SmallVector<Attribute> inputs(step.getInputs().getValue());
@@ -454,8 +459,8 @@ private:
                                       StringAttr::get(&getContext(), name)));
   }
 
-  /// The factor on gradients when clipping: min(1, limit / (norm + 1e-6)), as
-  /// in torch.nn.utils.clip_grad_norm_.
+  /// The factor by which clipping multiplies gradients: min(1, limit / (norm +
+  /// 1e-6)), as in torch.nn.utils.clip_grad_norm_.
   Value clipCoefficient(OpBuilder &builder, Value norm, Value limit) {
     Location loc = norm.getLoc();
     Value operands[] = {norm, limit};

@@ -14,10 +14,12 @@
 
 namespace heddle::train {
 
-/// The parameter groups of the strategy (`--group`), in the order given.
+/// The parameter groups that the strategy defines (`--group`), in the order in
+/// which the user gave them.
 class ParameterGroups {
 public:
-  /// Reads the groups; skips those with errors, which `verify` reports.
+  /// Reads the groups. A group with an error is skipped, because `verify`
+  /// reports it.
   explicit ParameterGroups(nn::ModelOp model);
 
   /// Emits an error for a group that cannot be read (H0140), an invalid pattern

@@ -47,8 +47,8 @@ struct CallKind {
   nn::Recompute policy = nn::Recompute::None;
   llvm::SmallVector<bool> active;    ///< Whether each argument has a gradient.
   llvm::SmallVector<bool> parameter; ///< Whether each argument is a parameter.
-  /// For each result: whether any operation but nn.keep, which dumps it, reads
-  /// it. A result that is not used has no gradient.
+  /// For each result: whether an operation other than nn.keep (which only dumps
+  /// it) reads it. A result that no other operation reads has no gradient.
   llvm::SmallVector<bool> used;
   /// Whether the backward function adds gradients of parameters to sums that
   /// the call passes to it.
@@ -56,7 +56,7 @@ struct CallKind {
   std::string key() const;
 };
 
-/// Builds the FunctionPair of each kind of call once.
+/// Builds the FunctionPair for each kind of call, only once per kind.
 class FunctionPairs {
 public:
   explicit FunctionPairs(nn::ModelOp model) : model(model) {}
@@ -89,10 +89,11 @@ public:
       : builder(builder), pairs(pairs), keyOf(std::move(keyOf)),
         initialSum(std::move(initialSum)), sums(sums) {}
 
-  /// Marks the values of the block that depend on `seeds` as active.
+  /// Finds the values of the block that depend on `seeds`. These are active:
+  /// they have gradients.
   void findActive(mlir::Block &block, llvm::ArrayRef<mlir::Value> seeds);
-  /// Replaces calls that depend on active values by calls of forward functions
-  /// that also return saved activations.
+  /// Replaces each call that depends on active values by a call of the forward
+  /// function, which also returns saved activations.
   void rewriteCalls(mlir::Block &block);
   /// Builds the gradients of the operations `forward`, from the last to the
   /// first, at the builder's insertion point. If a gradient needs a value of
@@ -106,7 +107,8 @@ public:
   }
   void setGradient(mlir::Value value, mlir::Value grad) { grads[value] = grad; }
   mlir::Value sumOf(Key key) { return totals.lookup(key); }
-  /// The gradients of all parameters, in the order in which they were reached.
+  /// The gradients of all parameters, in the order in which `run` has reached
+  /// the parameters.
   Sums &allSums() { return totals; }
 
   bool isActive(mlir::Value value) override { return active.contains(value); }

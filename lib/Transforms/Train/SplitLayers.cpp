@@ -165,7 +165,8 @@ ArrayRef<Moments> Splitter::momentsIn(nn::FuncOp layer) {
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// The results of other calls on which the operands of `call` depend.
+/// The results of other calls that `call` needs, directly or through operations
+/// that are not calls.
 static llvm::SetVector<Value> valuesOfOthers(nn::CallOp call) {
   llvm::SetVector<Value> found;
   llvm::SmallDenseSet<Operation *> seen = {call};
@@ -222,8 +223,8 @@ static void eraseUnusedInputs(nn::FuncOp program) {
   program.setInputsAttr(ArrayAttr::get(program.getContext(), left));
 }
 
-/// Adds a program for call `number` of a layer. The program returns the values
-/// that `rewrite` returns for this call.
+/// Adds a program for the layer's call with index `number`. `rewrite` gets a
+/// copy of the call. The program returns the values that `rewrite` returns.
 LogicalResult Splitter::add(const Twine &name, size_t number, Rewrite rewrite,
                             ArrayRef<Attribute> outputs) {
   auto program = cast<nn::FuncOp>(eval->clone());

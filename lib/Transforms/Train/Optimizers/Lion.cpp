@@ -35,7 +35,7 @@ static SmallVector<Value> update(nn::Scalars &s, const train::Element &x,
 }
 
 train::Optimizer train::lion(const dist::Strategy &strategy) {
-  // Not called exp_avg: Lion must not continue from Adam's moments in a
-  // checkpoint.
+  // The state is not called exp_avg as in Adam, so that Lion does not continue
+  // from Adam's moments in a checkpoint.
   return {"lion", {"momentum"}, {}, update};
 }

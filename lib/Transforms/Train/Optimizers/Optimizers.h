@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The interface of optimizers. Each optimizer is one file of this folder, with
-// its states and the arithmetic of one element. Passes do not know optimizers
-// by name: they see nn.update, and states with the role `optimizer`.
+// The interface of optimizers. Each optimizer is a file in this folder, which
+// defines its states and how one element is updated. Passes do not know
+// optimizers by name. They only see nn.update, and states with the role
+// `optimizer`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +27,8 @@ struct Element {
   mlir::ArrayRef<mlir::Value> states;
   mlir::Value lr;
   mlir::Value weightDecay; ///< Null if weight decay does not apply.
-  /// 1 - beta^t after t updates, for each beta of `Optimizer::powers`.
+  /// The bias corrections: 1 - beta^t after t updates, for each beta in
+  /// `Optimizer::powers`.
   mlir::ArrayRef<mlir::Value> corrections;
   /// The result of `Optimizer::direction`, multiplied by the result of
   /// `Optimizer::factor` for the parameter. Null for optimizers without a
