@@ -24,7 +24,8 @@ static LogicalResult verifyRange(Operation *op, int64_t element, Type range,
 }
 
 /// Checks that the range lies within the state or bucket `name`. With `slot`
-/// the range must lie within one slot: an index of the first dimension.
+/// the range must lie within one slot, which is the part of the state with one
+/// index of the first dimension.
 static LogicalResult verifyInState(Operation *op, FlatSymbolRefAttr name,
                                    int64_t element, Type range, Value slot,
                                    SymbolTableCollection &tables) {

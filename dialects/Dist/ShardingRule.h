@@ -53,9 +53,9 @@ struct Factor {
   FactorRole role = FactorRole::Other;
 };
 
-/// Whether `factor` can be split into `parts`. If the factor has units, `parts`
-/// must divide their number. Elements can be split unevenly, but each part must
-/// have at least one.
+/// Whether `factor` can be split into `parts` parts. If the factor has units,
+/// their number must be divisible by `parts`. Elements can be split unevenly,
+/// but each part must have at least one element.
 bool canSplit(const Factor &factor, int64_t parts);
 
 /// The largest number of parts, at most `limit`, that `factor` can be split
@@ -71,7 +71,7 @@ struct ShardingRule {
   llvm::SmallVector<llvm::SmallVector<int64_t>> results;
 
   /// The sizes of consecutive segments of a dimension. Each segment is split by
-  /// itself: a rank's shard has the same part of each.
+  /// itself, so a rank's shard consists of the rank's part of every segment.
   struct Segments {
     unsigned value,
         dim; ///< The indices of the operand or result, and dimension.

@@ -135,9 +135,9 @@ private:
   /// for.
   std::vector<llvm::SmallVector<mlir::Operation *>> carried;
   llvm::SmallVector<SettleOp> settles;
-  /// For each record with `carried` of the previous run, the index of the
-  /// command at which `compute` (in `settledForCopy`: `copy`) has waited for
-  /// it.
+  /// For each record with `carried` of the previous run: the index of the
+  /// command at which a stream of this run has waited for it. The stream is
+  /// `compute` in `settledAt`, and `copy` in `settledForCopy`.
   std::vector<int64_t> settledAt, settledForCopy;
 };
 

@@ -210,8 +210,8 @@ static LogicalResult verifyCount(Operation *op, uint64_t value,
          << " is negative: " << static_cast<int64_t>(value);
 }
 
-/// Verifies a program's number of bytes for each kind of memory. No machine has
-/// 2^60 bytes.
+/// Verifies that the numbers of bytes of a program are plausible for each kind
+/// of memory: no machine has more than 2^60 bytes.
 static LogicalResult verifyBytes(Operation *op, BytesAttr bytes,
                                  StringRef what) {
   for (MemoryKind kind : memoryKinds) {

@@ -177,8 +177,8 @@ LogicalResult evalDropout(nn::DropoutOp op, const Inputs &in, Outputs &out) {
 //===----------------------------------------------------------------------===//
 
 /// Copies `count` positions of dimension `dim`, from position `first` of `from`
-/// to position `at` of `to`. After the end of `from` its last position is
-/// repeated.
+/// to position `at` of `to`. Positions after the end of `from` are copies of
+/// its last position.
 void copyPositions(const Tensor &from, int64_t first, Tensor &to, int64_t at,
                    int64_t count, int64_t dim) {
   int64_t outer = 1, inner = 1;

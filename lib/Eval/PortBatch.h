@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Converts between the whole tensors that `heddle eval` reads and writes and
-// the parts that ranks get and return in each run.
+// Converts between whole tensors and parts. `heddle eval` reads and writes
+// whole tensors. A rank gets and returns a part of them in each run.
 //
 //===----------------------------------------------------------------------===//
 

@@ -71,9 +71,10 @@ private:
   explicit Interpreter(const plan::Mesh &mesh) : world(mesh) {}
   bool addRank(std::unique_ptr<RankInterpreter> rank);
   bool loadParameters(const std::string &directory, Diagnostic &error);
-  /// Sets a state that is a weight, or is derived from it, from the values of
-  /// the whole weight. If the state is quantized, `codes` are the scales and
-  /// zero points that weight files give; if empty, the values are rounded.
+  /// Sets a state from the values of a whole weight. The state is the weight
+  /// itself, or is derived from the weight. If the state is quantized, `codes`
+  /// has the scales and zero points that weight files give. If `codes` is
+  /// empty, they are computed from the values.
   void setWeight(const StateInfo &info, const Tensor &value,
                  rt::GroupScales codes = {});
   mlir::LogicalResult join(const ProgramName &program,

@@ -39,7 +39,8 @@ struct InterpreterOptions {
 struct StateInfo {
   std::string name, parameter;
   std::optional<nn::StateRole> role; ///< nullopt: the module gives no role.
-  /// For a parameter: the tensors of weight files from which it is read.
+  /// For a parameter: the slices of tensors in weight files from which the
+  /// parameter is read.
   std::vector<plan::WeightSlice> sources;
   ElementKind kind = ElementKind::F32;
   /// The shape of the rank's shard, as in plan::State::shape.

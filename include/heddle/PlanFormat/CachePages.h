@@ -19,7 +19,8 @@
 namespace heddle::plan {
 
 /// A cache with pages of `pageTokens` positions. Every token attends to the
-/// last `window` positions up to its own; 0: to all.
+/// last `window` positions, of which its own is the last; if `window` is 0, it
+/// attends to all positions up to its own.
 struct CachePages {
   int64_t pageTokens = 1, window = 0;
 
@@ -33,9 +34,9 @@ struct CachePages {
       return 0;
     return std::max<int64_t>(position - window + 1, 0) / pageTokens;
   }
-  /// The most pages that a sequence of `tokens` tokens needs at a time if at
-  /// most `chunk` of them are computed at once. Pages that no later token reads
-  /// are freed.
+  /// The most pages that a sequence of `tokens` tokens needs at a time, if at
+  /// most `chunk` of these tokens are computed at once. A page is freed when no
+  /// later token reads it.
   int64_t mostOf(int64_t tokens, int64_t chunk) const {
     int64_t all = pagesFor(tokens);
     if (window == 0)

@@ -177,16 +177,16 @@ struct Call : Entry {
   int64_t sequence = 0;
 };
 
-/// Run `sequence` `count` times in the same frame; its loop index is 0 to count
-/// - 1.
+/// Run `sequence` `count` times, always in the same frame. The loop index
+/// counts the runs from 0.
 struct Loop : Entry {
   static constexpr const char *name = "loop";
   int64_t sequence = 0;
   int64_t count = 0;
 };
 
-/// Run a pipeline stage's fragments in the order of its schedule, in the same
-/// frame.
+/// Run the fragments of a pipeline stage in the order of the stage's schedule.
+/// All of them run in the same frame.
 struct Fragments : Entry {
   static constexpr const char *name = "fragments";
   std::vector<Fragment> fragments;

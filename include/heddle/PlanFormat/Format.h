@@ -14,7 +14,7 @@
 
 namespace heddle::plan {
 
-/// Bytes as text: "512 B", "3.00 MiB".
+/// Returns a number of bytes as text, such as "512 B" or "3.00 MiB".
 std::string formatBytes(int64_t bytes);
 
 } // namespace heddle::plan

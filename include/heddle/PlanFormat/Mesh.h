@@ -29,8 +29,9 @@ inline constexpr std::array enumNames<AxisRole> = {"pipeline", "data",
 /// Names of axes, from major to minor.
 using AxisNames = std::vector<std::string>;
 
-/// The ranks as an array. With the axes pipe, data, seq and tensor,
-/// rank = ((pipe D + data) S + seq) T + tensor.
+/// The ranks as an array. With the axes pipe, data, seq and tensor, rank =
+/// ((pipe * D + data) * S + seq) * T + tensor, where D, S and T are the sizes
+/// of data, seq and tensor.
 ///
 /// An axis can be a factor of another axis, for the same ranks. If `data` = 8
 /// has the factor `expert` = 4, then a rank's coordinate along `expert` is its

@@ -123,7 +123,8 @@ struct Kernel {
 /// The initial value of a state when no weights are loaded.
 struct Init {
   enum class Kind { Zeros, Constant, Normal, Power } kind = Kind::Zeros;
-  /// Constant: the value. Normal: the mean. Power: the base; the exponent is
+  /// The number that the kind of initial value needs. Constant: it is the value
+  /// itself. Normal: it is the mean. Power: it is the base, and the exponent is
   /// the number of updates so far.
   double value = 0;
   double stddev = 0; ///< Normal: the standard deviation.

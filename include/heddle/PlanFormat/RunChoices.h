@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a run of a binary can choose: numbers of training, and the number of
-// threads. Compiler and runtime share the names.
+// Names for what a run of a binary can choose, such as hyperparameters of
+// training or the number of threads. The compiler and the runtime share these
+// names.
 //
 //===----------------------------------------------------------------------===//
 

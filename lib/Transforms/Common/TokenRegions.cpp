@@ -130,8 +130,9 @@ bool grow(TokenRegion &region, Operation *op) {
 }
 
 /// The region of operations that begins with the matrix product `product` and
-/// ends with the next ones. Returns nullopt if `product` is no matrix product,
-/// or if some operation in between does not compute each token independently.
+/// ends with the next matrix products. Returns nullopt if `product` is no
+/// matrix product, or if some operation in between does not compute each token
+/// independently.
 std::optional<TokenRegion> regionFrom(Operation *product) {
   if (!isProduct(product) || product->getNumResults() != 1 ||
       rankOf(product->getResult(0)) < 3)

@@ -115,9 +115,9 @@ public:
   /// optimizer's name for the state, such as "exp_avg".
   llvm::StringRef kindOf(llvm::StringRef state);
   int64_t elementsOfState(llvm::StringRef name);
-  /// The range of states of this kind that a value is read from.
+  /// The range of states of the kind `kind` from which a value is read.
   StateRange rangeRead(mlir::Value value, llvm::StringRef kind);
-  /// The range of states of this kind that a value is written to.
+  /// The range of states of the kind `kind` to which a value is written.
   StateRange rangeWritten(mlir::Value value, llvm::StringRef kind);
 
 protected:
@@ -136,8 +136,9 @@ private:
       parameters;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t>> offsets;
 
-  /// The recursive part of the public function `rangeWritten`. `range` is what
-  /// was found on the way from the value that the caller asked for to `value`.
+  /// The recursive part of the public function `rangeWritten`. Its caller asked
+  /// for another value, from which `value` was reached. `range` is what was
+  /// found on the way.
   StateRange rangeWritten(mlir::Value value, llvm::StringRef kind,
                           StateRange range);
 };

@@ -49,8 +49,8 @@ public:
       covered.clear();
       if (failed(verifyBlock(step.getBody().front())))
         return failure();
-      // A step without updates, such as evaluation, updates no parameter. Only
-      // other steps must update all of them.
+      // A step without updates, such as evaluation, is not checked. Any other
+      // step must update each trainable parameter.
       if (!updated.empty() && failed(verifyUpdates()))
         return failure();
     }

@@ -133,8 +133,9 @@ static void rename(Operation *copy, nn::BucketOp bucket) {
 
 /// The shape of the result of `copy`, which is a copy of `op` for one of the
 /// stage's buckets. `old` is the result of `op`. The number of sums per block
-/// or per segment follows from `copy`. Any other result has the shape that the
-/// operand of `copy` has whose counterpart in `op` has the shape of `old`.
+/// or per segment follows from `copy`. For any other result, the operand of
+/// `op` that has the shape of `old` is found. The shape is that of the same
+/// operand of `copy`.
 static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
                                           Value old) {
   auto shapeOf = [](Value value) {

@@ -76,9 +76,10 @@ public:
   }
 
 private:
-  /// The call result that every call of `function` passes for `argument`.
-  /// Returns nullopt if calls pass results of different functions or positions,
-  /// or if a call passes another value than the result of a call.
+  /// Finds out which function computes the argument `argument` of `function`:
+  /// all calls of `function` must pass the same result of the same function for
+  /// it. Returns this function and the index of the result. Returns nullopt if
+  /// calls pass different results, or other values.
   std::optional<Saved> makerOf(nn::FuncOp function, BlockArgument argument) {
     std::optional<Saved> found;
     for (nn::CallOp call : calls.lookup(function)) {

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Memory that a plan asks for, as one mapping.
+// Memory that a plan asks for, as one mapping of this process.
 //
 //===----------------------------------------------------------------------===//
 

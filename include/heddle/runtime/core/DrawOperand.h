@@ -15,8 +15,8 @@
 
 namespace heddle::rt {
 
-/// Longer tensors repeat this many elements. The number is a prime, so that the
-/// rows of a matrix differ.
+/// The elements of a random operand repeat after this number of elements. It is
+/// a prime, so that the rows of a matrix differ.
 constexpr int64_t drawnPeriod = 1048573;
 
 /// Writes the first `count` elements of the kernel's argument with index

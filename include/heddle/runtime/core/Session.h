@@ -36,9 +36,9 @@ public:
   LoadedProgram(const plan::Plan &plan, const plan::Program &program,
                 const Machine &machine);
 
-  /// The first input with this role, or null.
+  /// The first input with this role; null if there is none.
   const Value *input(plan::PortRole role) const;
-  /// The first output with this role, or null.
+  /// The first output with this role; null if there is none.
   const Value *output(plan::PortRole role) const;
   /// The memory of `program().inputs[index]` and `program().outputs[index]`.
   const Value &input(size_t index) const { return inputs[index]; }

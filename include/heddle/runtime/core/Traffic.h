@@ -49,7 +49,8 @@ std::vector<TrafficLine> countTraffic(const plan::Plan &plan,
 /// resulting lines are empty.
 std::vector<TrafficLine> sumByKind(const std::vector<TrafficLine> &lines);
 
-/// All copies from one kind of memory to another.
+/// The sum of all copies from one kind of memory to another, over one run of a
+/// program.
 struct MoveLine {
   plan::MemoryKind from = plan::MemoryKind::Device;
   plan::MemoryKind to = plan::MemoryKind::Device;
