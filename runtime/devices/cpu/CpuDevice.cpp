@@ -22,14 +22,14 @@ using namespace heddle::rt;
 
 namespace {
 
-/// What a KernelHandle of this device points to.
+/// A kernel of this device. KernelHandle points to it.
 struct LoadedKernel {
   KernelFunction function;
   bool isSmall; ///< One thread finishes before others could be woken.
 };
 
-/// Whether a kernel takes less time than starting several threads. Unknown cost
-/// counts as large.
+/// Whether a kernel takes less time than it takes to start several threads. A
+/// kernel without a known cost counts as large.
 bool isSmall(const plan::Kernel &kernel) {
   return kernel.bytes > 0 && kernel.bytes <= 16 << 10 &&
          kernel.flops <= 32 << 10;
@@ -130,8 +130,8 @@ void CpuDevice::copy(Stream stream, Address target, Address source,
   bool toFile = swap.holds(target), fromFile = swap.holds(source);
   if (toFile && fromFile)
     return swap.copy(target, source, bytes);
-  // A transfer with a file is asynchronous only on the streams that copy. The
-  // host waits for it on any other stream.
+  // A transfer with a file is asynchronous only on the streams Copy and Store.
+  // On any other stream the host waits until the transfer is done.
   if (toFile || fromFile) {
     io::OffloadPoint done =
         toFile ? swap.startWrite(target, map(source), bytes, times.next())
@@ -146,9 +146,9 @@ void CpuDevice::copy(Stream stream, Address target, Address source,
   perform(MoveWork{map(target), map(source), 0, bytes});
 }
 
-/// Copies rows before it returns. The ids are final, because kernels run during
-/// submission. First waits for transfers with files that use the same bytes,
-/// but for no others; the copy itself is small.
+/// Copies rows before it returns. The ids that choose the rows are final,
+/// because kernels run during their submission. Before the copy, waits for
+/// transfers between files and the same bytes. It waits for no other transfers.
 void CpuDevice::copyRows(Stream, const RowCopy &rows) {
   io::RowChoice choice = {rows.rowBytes, rows.tableRows,
                           reinterpret_cast<const int32_t *>(map(rows.ids)),
@@ -204,16 +204,17 @@ void CpuDevice::await(const io::OffloadPoint &point) {
                   transfers.end());
 }
 
-/// Records only the stream's transfers with files: all other work has completed
-/// when its submission returns.
+/// Records only the transfers with files that the stream has started or depends
+/// on. All other work is already done when its submission returns.
 void CpuDevice::record(Stream stream, Event event) {
   points[event.number] = known[size_t(stream)];
 }
 
-/// If the stream computes, the host waits, since kernels run during submission.
-/// If the stream copies, the event's transfers are only added to those that the
-/// stream depends on: they have started already, and transfers of the same
-/// bytes stay in order.
+/// Waits for the transfers that the event has recorded. If `stream` runs
+/// kernels, the host itself waits, since kernels run during their submission.
+/// If `stream` only copies, it merely remembers that it depends on these
+/// transfers. They have started already, and transfers of the same bytes are
+/// done in order.
 void CpuDevice::wait(Stream stream, Event event) {
   if (plan::copiesBeside(stream))
     known[size_t(stream)].include(points[event.number]);
@@ -223,7 +224,8 @@ void CpuDevice::wait(Stream stream, Event event) {
 
 void CpuDevice::synchronize(Stream stream) { await(known[size_t(stream)]); }
 
-/// Without files, all work completes in order of submission, and events need no
+/// Captures work only if no memory is in files. All captured work is then done
+/// in the order of submission, so that recording and awaiting an event needs no
 /// action.
 std::optional<CapturedWork>
 CpuDevice::capture(const std::function<void()> &submit) {

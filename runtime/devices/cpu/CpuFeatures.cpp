@@ -32,7 +32,7 @@ enum SavedState : uint64_t {
   Tiles = 0x60000,
 };
 
-/// The bit of cpuid that shows a feature.
+/// A feature, and the bit of the instruction cpuid that shows it.
 struct Feature {
   const char *name; ///< LLVM's name.
   uint32_t leaf;
@@ -147,8 +147,8 @@ const Feature *findFeature(const std::string &name) {
   return nullptr;
 }
 
-/// XCR0: the registers that the operating system saves when it switches
-/// threads.
+/// Reads XCR0. Its bits say which registers the operating system saves when it
+/// switches threads.
 uint64_t savedState() {
   uint32_t a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & (1u << 27)))
@@ -158,7 +158,8 @@ uint64_t savedState() {
   return low | (uint64_t(high) << 32);
 }
 
-/// Linux gives the tile registers only to processes that request them.
+/// Requests AMX's tile registers. Linux allows their use only to processes that
+/// request them.
 bool requestTiles() {
   constexpr int requestPermission = 0x1023, tileData = 18;
   return syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
@@ -182,7 +183,8 @@ bool heddle::rt::hasCpuFeature(const std::string &name) {
   if (!__get_cpuid_count(feature->leaf, feature->subleaf, &r[EAX], &r[EBX],
                          &r[ECX], &r[EDX]))
     return false;
-  // Leaf 7 reports its number of subleaves.
+  // Leaf 7 of cpuid reports how many subleaves it has. Subleaf 1 must not be
+  // read if there is none.
   if (feature->subleaf == 1 && feature->leaf == 7) {
     uint32_t most, b, c, d;
     if (!__get_cpuid_count(7, 0, &most, &b, &c, &d) || most < 1)

@@ -26,14 +26,15 @@ namespace {
                "compile the binary again");
 }
 
-/// Reads an ELF file in a buffer, with a check that every access is within it.
+/// Reads an ELF file in a buffer. Checks that every access is within the
+/// buffer.
 class ElfReader {
 public:
   ElfReader(const void *data, size_t size)
       : data(static_cast<const char *>(data)), size(size) {}
 
-  /// Copies `count` structs of type T from `offset`. The buffer may have any
-  /// alignment.
+  /// Copies `count` structs of type T from `offset`. They are copied since the
+  /// buffer may have any alignment.
   template <typename T>
   std::vector<T> read(uint64_t offset, uint64_t count) const {
     if (offset > size || count > (size - offset) / sizeof(T))
@@ -44,7 +45,8 @@ public:
     return result;
   }
 
-  /// The string at `offset`, limited by the end of the buffer.
+  /// Returns the string at `offset`, which ends at a zero byte or at the end of
+  /// the buffer.
   std::string text(uint64_t offset) const {
     if (offset >= size)
       malformed("a name is beyond the end of the file");
@@ -61,7 +63,8 @@ struct Symbols {
   std::vector<std::string> names;
 };
 
-/// Loads one image. `base` and `bytes` describe its mapping once it exists.
+/// Loads one image. `base` and `bytes` are the address and size of its mapping,
+/// once it is mapped.
 class ImageLoader {
 public:
   ImageLoader(const void *data, size_t size) : elf(data, size) {}
@@ -170,8 +173,9 @@ void ImageLoader::relocate(const Elf64_Ehdr &header) {
   }
 }
 
-/// Functions outside of the image that its code may call: LLVM emits calls of
-/// them for copies and fills.
+/// Returns the address of a function outside of the image that the image's code
+/// may call. LLVM emits calls of memcpy, memmove and memset for copies and
+/// fills.
 uint64_t hostFunction(const std::string &name) {
   if (name == "memcpy")
     return reinterpret_cast<uint64_t>(

@@ -19,14 +19,15 @@ using namespace heddle::rt;
 
 namespace {
 
-/// A thread's number, and the counter from which all threads take parts of an
-/// item: see KernelFunction.
+/// What a thread needs to take its parts of an item of work: its index, and the
+/// counter of parts that have been taken (see KernelFunction).
 struct WorkingThread {
   int64_t thread, threads;
   int64_t *taken;
 };
 
-/// Has a cache line of its own, since all threads write it.
+/// The counter of parts that threads have taken. It has a cache line to itself,
+/// since all threads write it.
 struct alignas(64) TakenCount {
   int64_t count = 0;
 };
@@ -35,7 +36,8 @@ struct RunningRegion {
   ThreadPool &pool;
   const CpuWork *works;
   size_t count;
-  /// Counters of alternate items: while one is in use, the other is reset to 0.
+  /// Two counters, which alternate between items of work. While one item uses
+  /// one counter, the other counter is reset to 0.
   mutable TakenCount taken[2];
 };
 
@@ -47,7 +49,8 @@ static bool isSmall(const CpuWork &work) {
   return std::holds_alternative<RowsWork>(work);
 }
 
-/// Copies or fills this thread's part: whole cache lines.
+/// Copies or fills the bytes that this thread handles, which are whole cache
+/// lines.
 static void move(const MoveWork &work, const WorkingThread &self) {
   constexpr int64_t line = 64;
   int64_t share = (work.bytes + self.threads - 1) / self.threads;
@@ -76,8 +79,8 @@ static void perform(const CpuWork &work, const WorkingThread &self) {
              work);
 }
 
-/// The work of one thread. Thread 0 performs small items alone: their results
-/// do not depend on the number of threads.
+/// Performs one thread's part of all items. Thread 0 performs small items
+/// alone, which does not change their results.
 static void work(const void *context, int64_t thread, int64_t threads) {
   const auto &region = *static_cast<const RunningRegion *>(context);
   int turn = 0;

@@ -21,8 +21,8 @@
 
 using namespace heddle::rt;
 
-/// An instruction that multiplies: a function that executes it in a loop, and
-/// the operations of one round of the loop.
+/// An instruction that multiplies. `loop` executes it in a loop, each round of
+/// which does `flopsPerRound` floating-point operations.
 namespace {
 struct MultiplyUnit {
   const char *name;
@@ -107,7 +107,7 @@ loopAmx(int64_t rounds) {
   _tile_release();
 }
 
-/// The baseline, which every x86-64 processor runs.
+/// The loop of SSE instructions, which every x86-64 processor can execute.
 static void loopSse(int64_t rounds) {
   __m128 sums[accumulators];
 #pragma GCC unroll 12
@@ -147,10 +147,11 @@ static MultiplyUnit chooseUnit(const std::string &precision) {
   return {"sse2", loopSse, accumulators * 4 * 2};
 }
 
-/// The rounds of one call of a loop, which takes some microseconds.
+/// The number of rounds in one call of a loop. A call takes some microseconds.
 static constexpr int64_t roundsPerCall = 1000;
-/// The length of an interval. It is shorter than a scheduler's time slice: on a
-/// busy machine, some intervals then have the cores to themselves.
+/// The length of an interval, over which a rate is measured. It is shorter than
+/// a time slice of the scheduler, so that even on a busy machine other
+/// processes do not run during some of the intervals.
 static constexpr std::chrono::milliseconds sampleTime(2);
 static constexpr int64_t numSamples = 50;
 
@@ -167,7 +168,8 @@ struct Measurement {
 };
 } // namespace
 
-/// Counts the rounds of each call in the interval in which the call ends.
+/// Runs on each thread of the pool. Adds the rounds of each call to the
+/// interval in which the call ends.
 static void measureOnThread(const void *context, int64_t, int64_t) {
   auto &shared = *static_cast<Measurement *>(const_cast<void *>(context));
   for (;;) {

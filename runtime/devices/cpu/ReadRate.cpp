@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads memory by all threads and takes the time.
+// Measures how long all threads of a pool take to read memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,8 @@ static constexpr int64_t streams = 8;
 using Narrow = long long __attribute__((vector_size(16)));
 using Wide = long long __attribute__((vector_size(32)));
 
-/// Returns a sum of the values, so that the compiler keeps the reads.
+/// Reads a range of memory. Returns the sum of the values, since the compiler
+/// would remove reads whose values are not used.
 template <typename Vector>
 __attribute__((always_inline)) static inline int64_t
 readStreams(const char *from, int64_t bytes) {

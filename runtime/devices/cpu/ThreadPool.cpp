@@ -23,10 +23,12 @@
 
 using namespace heddle::rt;
 
-/// How long a thread spins before it sleeps. Launches of a step follow each
-/// other within microseconds.
+/// How long a waiting thread spins before it sleeps. The launches of a step
+/// follow each other within microseconds, so that threads do not sleep during a
+/// step.
 static constexpr std::chrono::microseconds spinTime(200);
-/// How long a thread spins before it yields its core to other processes.
+/// How long a waiting thread spins before it offers its core to other processes
+/// between two checks.
 static constexpr std::chrono::microseconds politeTime(20);
 
 int64_t heddle::rt::availableThreads() {
@@ -38,8 +40,8 @@ int64_t heddle::rt::availableThreads() {
 }
 
 int64_t heddle::rt::threadsOfRank(int64_t ranks) {
-  // Divides the machine's cores, not the process's: a launcher may have bound
-  // each rank to its own cores already.
+  // Divides the cores of the machine among ranks, not those of this process: a
+  // launcher may have bound each rank to its share of the cores already.
   int64_t cores = std::max<int64_t>(sysconf(_SC_NPROCESSORS_ONLN), 1);
   return std::min(availableThreads(), std::max<int64_t>(cores / ranks, 1));
 }
@@ -54,7 +56,8 @@ static void futexWakeAll(std::atomic<uint32_t> &word) {
           INT_MAX, nullptr, nullptr, 0);
 }
 
-/// Spins until `done()` is true or the time is over. Returns the last `done()`.
+/// Spins until `done()` is true or the time is over. Returns the last result of
+/// `done()`.
 template <typename Predicate> static bool spin(Predicate done) {
   using Clock = std::chrono::steady_clock;
   for (int i = 0; i < 64; ++i) {
@@ -77,8 +80,9 @@ template <typename Predicate> static bool spin(Predicate done) {
   }
 }
 
-/// Both operations are sequentially consistent. A thread that goes to sleep
-/// either sees the new count, or is seen here as a sleeper and woken.
+/// The raising of the count and the reading of the sleepers are sequentially
+/// consistent. Therefore a thread that goes to sleep either sees the new count,
+/// or is counted here as a sleeper and woken.
 void Signal::raise() {
   raised.fetch_add(1);
   if (sleepers.load() != 0)

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Format of the file that keeps cuBLASLt's algorithms: a checksum of the other
-// lines, then a line for each product, with its description and the words of
-// its algorithm.
+// The file that keeps cuBLASLt's algorithms. Its first line is a checksum of
+// the other lines. Each other line is for one product: the product's
+// description, and the words of its algorithm.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +26,9 @@ using namespace heddle::rt::cuda;
 namespace fs = std::filesystem;
 using heddle::rt::cublaslt::Algorithm;
 
-/// Everything that the choice of an algorithm depends on. Conditions that are
-/// the same for all products belong to `form`, which must change with them.
+/// Returns a text with everything on which the choice of an algorithm depends.
+/// Conditions that are the same for all products are not in the text; if they
+/// change, the file's format (`form`) must change.
 static std::string describe(const plan::LibraryProduct &what) {
   std::ostringstream text;
   text << what.m << 'x' << what.n << 'x' << what.k << '.' << what.transA
@@ -111,11 +112,13 @@ void Algorithms::save() {
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
   try {
-    // Other ranks may be reading the file or writing the same content.
+    // The file is replaced atomically, since other ranks may be reading it or
+    // writing the same content.
     io::OutputFile file(path);
     file.write(text.data(), int64_t(text.size()));
     file.commit(/*isDurable=*/false);
   } catch (const UserError &) {
-    // Without the file, the next run asks the library again.
+    // The error is ignored, since without the file the next run only asks the
+    // library again.
   }
 }

@@ -19,7 +19,7 @@ using namespace heddle::rt::cuda;
 using plan::DType;
 
 static constexpr DType types[] = {DType::F32, DType::BF16, DType::F16};
-/// Elements of a thread: one, or enough for a wide access.
+/// The number of elements that a thread casts: one, or four by a wide access.
 static constexpr int widths[] = {1, 4};
 static constexpr unsigned threads = 256;
 
@@ -36,7 +36,8 @@ static std::string nameOf(DType to, DType from, int each) {
 // PTX of the kernels
 //===----------------------------------------------------------------------===//
 
-/// A list of registers, as "{%h0, %h1, %h2, %h3}" or "%h0".
+/// Returns a list of registers in PTX, for example "{%h0, %h1, %h2, %h3}" or
+/// "%h0".
 static std::string registers(const char *prefix, int count) {
   std::string list = count > 1 ? "{" : "";
   for (int i = 0; i < count; ++i)
@@ -44,7 +45,8 @@ static std::string registers(const char *prefix, int count) {
   return list + (count > 1 ? "}" : "");
 }
 
-/// PTX that loads or stores a thread's elements at the address in %at.
+/// Returns PTX that loads or stores a thread's elements. The register %at holds
+/// their address.
 static std::string access(const char *what, DType type, int each) {
   bool isWide = type == DType::F32;
   std::string name = std::string(what) + ".global" + (each > 1 ? ".v4" : "") +
@@ -54,7 +56,7 @@ static std::string access(const char *what, DType type, int each) {
          (what[0] == 'l' ? values + ", [%at]" : "[%at], " + values) + ";\n";
 }
 
-/// PTX that converts element `i` to f32.
+/// Returns PTX that converts element `i` of the thread to f32.
 static std::string widen(DType type, int i) {
   std::string number = std::to_string(i);
   if (type == DType::F16)
@@ -69,7 +71,8 @@ static std::string narrow(DType type, int i) {
          ".f32 %h" + number + ", %f" + number + ";\n";
 }
 
-/// PTX that sets %at to the address of a thread's elements.
+/// Returns PTX that sets the register %at to the address of a thread's
+/// elements.
 static std::string setAddress(const char *parameter, DType type, int each) {
   return std::string("  ld.param.u64 %at, [") + parameter +
          "];\n  mul.wide.u32 %offset, %index, " +
@@ -130,8 +133,8 @@ Casts::Casts(const Driver &driver) : driver(driver) {
     std::string name = nameOf(to, from, each);
     check(driver.findFunction(&functions[name], module, name.c_str()),
           "the runtime's own kernels");
-    // Makes the driver load the function now: it must not do so while work is
-    // captured.
+    // This query makes the driver load the function now, since it must not load
+    // one while work is captured.
     int registers = 0;
     check(driver.functionAttribute(&registers, FunctionRegisters,
                                    functions[name]),

@@ -94,7 +94,8 @@ private:
   void close();
   StreamHandle of(Stream stream) const { return streams[size_t(stream)]; }
   Stream addStream();
-  /// The block that contains these bytes. Throws H0412 if there is none.
+  /// Returns the memory block that contains these bytes. Throws H0412 if there
+  /// is none.
   const Block &find(Address address, int64_t bytes) const;
   bool isOnGpu(Address address, int64_t bytes) const {
     return find(address, bytes).kind == MemoryKind::Device;
@@ -103,11 +104,12 @@ private:
     tasks.add(of(stream), std::move(work), isCapturing);
   }
   void copyFile(Stream stream, Address target, Address source, int64_t bytes);
-  /// Access to files after all submitted work has finished.
+  /// Waits for all submitted work, and then returns the memory in files, which
+  /// the host may access.
   OffloadMemory &idleFiles();
   EventHandle makeHandle(unsigned flags = eventDisableTiming);
-  /// Orders streams: work that is submitted to `later` from now on waits for
-  /// work submitted to `earlier` so far.
+  /// Orders two streams: work that is submitted to `later` after this call
+  /// waits for the work that was submitted to `earlier` before it.
   void follow(Stream later, Stream earlier);
   /// Makes the compute stream wait for all other streams.
   void join();
@@ -198,7 +200,8 @@ std::shared_ptr<DeviceLink> CudaDevice::link() {
 
 CudaDevice::~CudaDevice() { close(); }
 
-/// After a fault every call fails. These errors are ignored.
+/// After a fault in a kernel every call of the driver fails. The errors are
+/// ignored here, since the fault has been reported.
 void CudaDevice::close() {
   for (StreamHandle stream : streams)
     driver.finishStream(stream);
@@ -291,7 +294,8 @@ Address CudaDevice::allocate(const MemoryRequest &request) {
 }
 
 void CudaDevice::release(Address address) {
-  // May run during the handling of an exception, so that it must not throw.
+  // This may run during the handling of an exception, so that it must not throw
+  // another one.
   for (StreamHandle stream : streams)
     driver.finishStream(stream);
   if (files.holds(address))
@@ -346,6 +350,7 @@ void CudaDevice::submit(Stream stream, const KernelLaunch &launch,
 //===----------------------------------------------------------------------===//
 
 // The driver's asynchronous fills and copies work only on memory of the GPU.
+// The host does all others.
 
 void CudaDevice::fill(Stream stream, Address target, unsigned char value,
                       int64_t bytes) {
@@ -372,8 +377,9 @@ void CudaDevice::copy(Stream stream, Address target, Address source,
         "a copy");
 }
 
-/// Copies between a file and the GPU. Steps do no other copies of files; those
-/// that remain run while nothing else does.
+/// Copies between a file and other memory. The steps of a program copy only
+/// between files and the GPU, through the rings. All other copies run while no
+/// other work does.
 void CudaDevice::copyFile(Stream stream, Address target, Address source,
                           int64_t bytes) {
   bool toFile = files.holds(target);
@@ -393,8 +399,8 @@ void CudaDevice::copyFile(Stream stream, Address target, Address source,
     follow(stream, ring);
 }
 
-/// All row copies share one buffer of pinned memory, so they all run on the
-/// stream Copy, which uses that buffer.
+/// All copies of rows share one buffer of pinned memory. Therefore they all run
+/// on the stream Copy, whatever `stream` is.
 void CudaDevice::copyRows(Stream stream, const RowCopy &rows) {
   constexpr Stream buffer = Stream::Copy;
   if (stream != buffer)
@@ -455,8 +461,9 @@ void CudaDevice::record(Stream stream, Event event) {
 }
 
 void CudaDevice::wait(Stream stream, Event event) {
-  // No wait is needed between work inside of a capture and work outside of it:
-  // the whole graph is ordered with all work before and after it.
+  // If the event was recorded inside of a capture and is awaited outside of it,
+  // or the reverse, no wait is needed. The whole graph is ordered after all
+  // work before it and before all work after it.
   if (isCapturing ? !here[event.number] : captured[event.number])
     return;
   check(driver.streamWait(of(stream), events[event.number], 0),
@@ -524,8 +531,8 @@ CudaDevice::capture(const std::function<void()> &submit) {
     return std::nullopt;
   StreamHandle begun = of(Stream::Compute);
   here.assign(here.size(), false);
-  // Relaxed mode, since libraries may load kernels when they are first called,
-  // which can be now.
+  // The capture uses the relaxed mode. In a stricter mode, a library could not
+  // load a kernel when it is first called, which may happen during the capture.
   check(driver.beginCapture(begun, CaptureRelaxed), "a capture");
   isCapturing = true;
   Graph graph = nullptr;

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Finds the driver's functions by dlsym, and translates its errors.
+// Loads libcuda.so.1, finds its functions by dlsym, and turns its error codes
+// into Heddle's errors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,9 +56,9 @@ std::string Driver::path() const {
 }
 
 static Driver loadDriver() {
-  // Streams that share a hardware queue block each other, including streams
-  // that communicate with other ranks. 32 is the maximum; the default is 8, and
-  // some environments set 1.
+  // Streams that share a hardware queue block each other. This must not happen
+  // to streams that communicate with other ranks. So the number of queues is
+  // set to the maximum, 32; the default is 8, and some environments set 1.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/1);
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) {
@@ -79,7 +80,8 @@ static Driver loadDriver() {
 }
 
 const Driver &Driver::get() {
-  // The library is never unloaded, because its state would not survive that.
+  // The driver is never unloaded, since its state in this process could not be
+  // restored.
   static const Driver driver = loadDriver();
   int version = 0;
   if (driver.driverVersion(&version) == Success && version < lowestCudaDriver)

@@ -59,7 +59,8 @@ void FileCopies::close() {
       driver.releaseHost(memory);
 }
 
-/// The number of bytes of a piece.
+/// Returns the number of bytes of a piece. Only the last piece may be shorter
+/// than `pieceBytes`.
 static int64_t sizeOf(int64_t piece, int64_t pieceBytes, int64_t bytes) {
   return std::min(pieceBytes, bytes - piece * pieceBytes);
 }
@@ -85,8 +86,9 @@ void FileCopies::read(StreamHandle stream, DevicePointer target, Address source,
     auto prepare = [=] {
       if (of && piece == 0)
         of->begin = io::steadyNow();
-      // When the stream gets here, earlier pieces are on the GPU. Their slots
-      // are free, so that the next reads into them may start.
+      // When the stream reaches this point, the pieces before this one are on
+      // the GPU. Their slots of the ring are free, so that the next reads from
+      // the file into these slots may start.
       int64_t begin = piece == 0 ? 0 : piece - 1 + numSlots;
       for (int64_t next = begin; next < std::min(pieces, piece + numSlots);
            ++next)

@@ -19,36 +19,39 @@
 
 namespace heddle::rt::cuda {
 
-/// Memory of the kind File, and copies between it and a GPU. A copy goes piece
-/// by piece through a ring of pinned memory. There is a ring for each
-/// direction, so that some pieces are between file and ring while another one
-/// is between ring and GPU. One stream reads and one writes, and a copy uses
-/// the whole ring.
+/// Memory of the kind File, and copies between it and a GPU. A copy is divided
+/// into pieces, which pass through a ring of slots in pinned memory. While one
+/// piece is copied between ring and GPU, others are copied between file and
+/// ring. There is one ring for reading and one for writing. Only one stream
+/// reads files and one writes them, and each copy uses the whole ring.
 class FileCopies {
 public:
   FileCopies(const Driver &driver, const OffloadOptions &options)
       : driver(driver), readers(driver), writers(driver), swap(options) {}
   ~FileCopies() { close(); }
 
-  /// Allocates the rings that fit into `bytes`, the readers' first.
+  /// Allocates rings that fit into `bytes` of pinned memory. The ring for
+  /// reading is allocated first.
   void stage(int64_t bytes);
   int64_t stagedBytes() const;
-  /// The readers' ring as a buffer for other copies on the same stream.
+  /// Returns the ring for reading as a buffer. Other copies on the same stream
+  /// may use it between reads.
   char *buffer() {
     open(readers);
     return readers.memory;
   }
-  /// Allocates memory on file, and the rings with the first call.
+  /// Allocates memory in a file. The first call also allocates the rings.
   Address allocate(const MemoryRequest &request);
   bool holds(Address address) const { return swap.holds(address); }
   void release(Address address) { swap.release(address); }
-  /// Releases the rings. No copy may be running.
+  /// Releases the rings. No copy may be running at this time.
   void close();
 
-  /// `read` and `write` submit a copy to the stream. Later work of the stream
-  /// runs when the bytes are on the GPU (`read`), or are copied from the GPU to
-  /// pinned memory (`write`). A later read of the same bytes of the file waits
-  /// until they are written. With `repeats` the copy is captured in a graph.
+  /// Submit a copy to the stream. Work that is submitted to the stream later
+  /// runs after the copy: when `read` has put the bytes on the GPU, or when
+  /// `write` has copied them from the GPU to pinned memory. A later read of the
+  /// same bytes of the file waits until they are written to the file. With
+  /// `repeats` the copy is captured in a graph.
   void read(StreamHandle stream, DevicePointer target, Address source,
             int64_t bytes, bool repeats);
   void write(StreamHandle stream, Address target, DevicePointer source,
@@ -59,14 +62,14 @@ public:
     readers.tasks.check();
     writers.tasks.check();
   }
-  /// The offloaded memory, which the host may access while both streams are
-  /// idle. Throws the first error of earlier copies.
+  /// Returns the memory in files. The host may access it while no copy is
+  /// running on either stream. Throws the first error of earlier copies.
   OffloadMemory &memory() {
     checkTasks();
     return swap;
   }
-  /// Reads rows for a host function that runs in the order of the stream. Waits
-  /// for earlier writes of the same bytes.
+  /// Reads rows from a file, in a host function that a stream calls. Waits
+  /// until earlier writes of the same bytes are in the file.
   void readRows(char *target, Address source, const io::RowChoice &choice) {
     swap.readRows(target, source, choice);
   }
@@ -77,7 +80,8 @@ public:
     swap.await(swap.started());
   }
   io::OffloadTraffic traffic() const { return swap.traffic(); }
-  /// The times of copies outside of graphs; null if nothing is on file.
+  /// Returns the measured times of copies that are not in graphs; null if no
+  /// memory is in files.
   io::OffloadTimes *copyTimes() { return writers.memory ? &times : nullptr; }
 
 private:
@@ -89,7 +93,7 @@ private:
     char *slotOf(int64_t piece) const {
       return memory + piece % numSlots * pieceBytes;
     }
-    /// The last transfer between a file and the slot of a piece.
+    /// The last transfer between a file and the ring's slot that a piece uses.
     io::OffloadPoint &transferOf(int64_t piece) {
       return transfers[piece % numSlots];
     }

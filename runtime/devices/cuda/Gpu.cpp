@@ -40,12 +40,12 @@ GpuModel cuda::modelOf(const Driver &driver, DeviceNumber number) {
   return gpu;
 }
 
-/// A multiply-add counts as two operations.
+/// Returns the peak FLOP rate. A multiply-add counts as two operations.
 StatedPeak cuda::peakOf(const Driver &driver, DeviceNumber number,
                         const GpuModel &gpu, const std::string &precision) {
   bool isBf16 = precision == "bf16";
-  // Operations of a multiprocessor per clock. Gaming GPUs reach half of it in
-  // bf16.
+  // The number of operations of a multiprocessor in one clock cycle. Consumer
+  // GPUs reach half of it in bf16.
   int perClock = gpu.major > 9    ? isBf16 ? 8192 : 256
                  : gpu.major == 9 ? isBf16 ? 4096 : 256
                  : gpu.minor == 0 ? isBf16 ? 2048 : 128

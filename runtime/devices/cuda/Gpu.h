@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Chooses the GPU of a rank and knows its peak FLOP rate.
+// Chooses the GPU of a rank, and tells its peak FLOP rate.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,13 +16,13 @@
 
 namespace heddle::rt::cuda {
 
-/// The GPU whose number is the rank's number on its machine. If only one GPU is
-/// visible, returns that one, since a launcher may show each rank only its own
-/// GPU. Throws H0282 if the rank has none.
+/// Returns the GPU whose index is the rank's index on its machine. If only one
+/// GPU is visible, returns that one, since a launcher may show each rank only
+/// its own GPU. Throws H0282 if there is no GPU for the rank.
 DeviceNumber chooseGpu(const Driver &driver, int64_t localRank);
 GpuModel modelOf(const Driver &driver, DeviceNumber number);
-/// The GPU's peak FLOP rate in computations of `precision`, from its
-/// specification.
+/// Returns the peak FLOP rate of a GPU for computations in `precision`,
+/// according to its specification.
 StatedPeak peakOf(const Driver &driver, DeviceNumber number,
                   const GpuModel &gpu, const std::string &precision);
 

@@ -15,8 +15,8 @@ using namespace heddle::rt::cuda;
 
 void HostTasks::add(StreamHandle stream, std::function<void()> work,
                     bool repeats) {
-  // A task of a graph is owned by this object. Any other task is owned by the
-  // host function that performs it.
+  // If the task is in a graph, which runs it repeatedly, this object owns it.
+  // Any other task is deleted by the host function that performs it.
   auto task = std::make_unique<Task>(Task{this, std::move(work), repeats});
   auto run = [](void *data) {
     auto *task = static_cast<Task *>(data);

@@ -23,18 +23,18 @@
 
 namespace heddle::rt::cuda {
 
-/// Host functions that GPU streams call when they reach them. They run on a
-/// thread of the driver, one at a time.
+/// Host functions that GPU streams call when they reach them. A thread of the
+/// driver runs them, one at a time.
 class HostTasks {
 public:
   explicit HostTasks(const Driver &driver) : driver(driver) {}
 
   /// Submits `work` to the stream. With `repeats` it becomes part of a captured
-  /// graph, which calls it in each run; it then lives as long as this object. A
-  /// UserError that `work` throws is kept for `check`, and no later function is
-  /// called.
+  /// graph, which calls it in each of its runs; then it lives as long as this
+  /// object. If `work` throws a UserError, the error is kept for `check`, and
+  /// no later function is called.
   void add(StreamHandle stream, std::function<void()> work, bool repeats);
-  /// Throws the error of a function that failed.
+  /// Throws the error of the first host function that failed, if one did.
   void check();
 
 private:

@@ -25,7 +25,8 @@ using namespace heddle::rt::cuda;
        "compile the binary again");
 }
 
-/// The word after a PTX directive, for example "sm_90" of ".target sm_90".
+/// Returns the word after a directive in PTX, for example "sm_90" after
+/// ".target".
 static std::string directive(const std::string &text, const char *name) {
   size_t at = text.find(name);
   if (at == std::string::npos)
@@ -68,7 +69,8 @@ LoadedKernels::~LoadedKernels() {
 
 Module LoadedKernels::load(const GpuModel &gpu, const std::string &text,
                            const std::string &cubin) {
-  // For example sm_90. Code for sm_90a runs only on compute capability 9.0.
+  // The target is for example sm_90. Code for sm_90a runs only on GPUs of
+  // compute capability 9.0.
   std::string target = directive(text, ".target");
   int chip = target.size() > 3 ? std::atoi(target.c_str() + 3) : 0;
   int here = gpu.major * 10 + gpu.minor;
@@ -80,8 +82,9 @@ Module LoadedKernels::load(const GpuModel &gpu, const std::string &text,
          "compile the binary with --target sm_80, for GPUs from there on, or "
          "run it on another GPU");
   Module module = nullptr;
-  // A newer GPU or an older driver rejects the cubin. The driver then compiles
-  // the PTX.
+  // The driver rejects the cubin if the GPU is newer than the cubin's target,
+  // or if the driver is older than the cubin's format. It then compiles the PTX
+  // instead.
   if (!cubin.empty() &&
       driver.loadModule(&module, cubin.data(), 0, nullptr, nullptr) == Success)
     return module;
@@ -99,7 +102,8 @@ Module LoadedKernels::load(const GpuModel &gpu, const std::string &text,
   return module;
 }
 
-/// Opens cuBLASLt, if there are products for it.
+/// Opens cuBLASLt, if the plan has products that it can compute and `gemm`
+/// allows it.
 void LoadedKernels::openLibrary(const std::string &gemm, const GpuModel &gpu,
                                 const std::vector<plan::Kernel> &kernels) {
   numProducts =
@@ -151,7 +155,8 @@ void LoadedKernels::add(const plan::Kernel &kernel) {
                    nullptr,
                    nullptr,
                    0};
-    // Chips before sm_90 do not support this attribute.
+    // The attribute for clusters of blocks is set only if it is needed, since
+    // chips before sm_90 do not support it.
     if (launch.cluster != plan::GridLaunch().cluster) {
       LaunchAttribute &cluster = made.cluster.emplace();
       cluster.id = LaunchAttributeCluster;
@@ -163,13 +168,13 @@ void LoadedKernels::add(const plan::Kernel &kernel) {
                             launch.symbol.c_str()) != Success)
       failKernels("there is no function '" + launch.symbol + "' for '" +
                   kernel.name + "'");
-    // The driver loads a function on the first query, which must not happen
-    // while work is captured.
+    // The query makes the driver load the function now. It would otherwise load
+    // it at the first launch, which must not happen while work is captured.
     int registers = 0;
     if (driver.functionAttribute(&registers, FunctionRegisters,
                                  made.function) != Success)
       failKernels("the driver cannot load '" + launch.symbol + "'");
-    // More than 48 KiB of shared memory must be requested.
+    // A function that uses more than 48 KiB of shared memory must request it.
     if (launch.sharedBytes > 0 &&
         driver.setFunction(made.function, FunctionMaxDynamicShared,
                            int(launch.sharedBytes)) != Success)

@@ -21,12 +21,12 @@
 
 namespace heddle::rt::cuda {
 
-/// What a KernelHandle of this device points to.
+/// A kernel of this device. KernelHandle points to it.
 struct LoadedKernel {
   struct Launch {
     Function function = nullptr;
-    /// The launch's configuration, complete except for the stream and the
-    /// attributes below.
+    /// The configuration of the kernel's launch. Only the stream and the
+    /// attributes below are missing.
     LaunchConfig config = {};
     std::optional<LaunchAttribute> cluster;
   };
@@ -47,10 +47,11 @@ struct GpuModel {
 /// The kernels of a plan, loaded as modules of the current context.
 class LoadedKernels : public KernelSet {
 public:
-  /// Throws H0283 if the code is for newer GPUs, H0281 if the driver does not
-  /// know its PTX version, and H0384 if the image is invalid. `gemm` is auto,
-  /// library or generated; with library, throws H0450 if cuBLASLt is missing.
-  /// `cores` loads the kernels that run on the host; null if there are none.
+  /// Loads the kernels. Throws H0283 if the code is for newer GPUs, H0281 if
+  /// the driver does not know its PTX version, and H0384 if the image is
+  /// invalid. `gemm` is auto, library or generated; if it is library and
+  /// cuBLASLt is missing, throws H0450. `cores` is the device that loads the
+  /// kernels which run on the host; null if there are none.
   LoadedKernels(const Driver &driver, const GpuModel &gpu,
                 std::string_view image,
                 const std::vector<plan::Kernel> &kernels,
@@ -63,8 +64,8 @@ public:
   std::string products() const override;
 
 private:
-  /// Loads a module from its cubin, if there is one that the driver accepts,
-  /// otherwise from its PTX.
+  /// Loads a module from its cubin if the driver accepts it. Otherwise, or if
+  /// there is no cubin, loads it from its PTX.
   Module load(const GpuModel &gpu, const std::string &text,
               const std::string &cubin);
   void add(const plan::Kernel &kernel);

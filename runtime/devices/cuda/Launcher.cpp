@@ -32,7 +32,7 @@ Launcher::load(const GpuModel &gpu, std::string_view image,
                                          cores.get());
 }
 
-/// The kernel for error messages, as "'linear_7f24' for h.0.mlp".
+/// Names a kernel in error messages, for example "'linear_7f24' for h.0.mlp".
 static std::string describe(const LoadedKernel &kernel,
                             const KernelLaunch &launch) {
   bool hasPath = launch.path && !launch.path->empty();
@@ -43,7 +43,8 @@ void Launcher::submit(StreamHandle stream, const KernelLaunch &launch,
                       const Scratch &scratch, bool repeats) {
   const auto &kernel = *reinterpret_cast<const LoadedKernel *>(
       reinterpret_cast<uintptr_t>(launch.kernel));
-  // Captured launches get no profiler range, since they run later.
+  // A captured launch gets no profiler range, since it does not run now but
+  // with the graph.
   const std::string &name =
       launch.path && !launch.path->empty() ? *launch.path : kernel.name;
   ProfilerRange range(repeats ? nullptr : name.c_str());
@@ -57,7 +58,8 @@ void Launcher::submit(StreamHandle stream, const KernelLaunch &launch,
 
 void Launcher::submitOnGpu(StreamHandle stream, const LoadedKernel &kernel,
                            const KernelLaunch &launch, const Scratch &scratch) {
-  // The driver copies the arguments during the call.
+  // The list of arguments can be reused for the next launch, since the driver
+  // has copied it when the call returns.
   arguments.clear();
   auto take = [&](const void *value) {
     arguments.push_back(const_cast<void *>(value));
@@ -80,7 +82,8 @@ void Launcher::submitOnGpu(StreamHandle stream, const LoadedKernel &kernel,
   }
 }
 
-/// The stream waits for the host's threads, but the caller does not.
+/// Runs a kernel on the host's threads when the stream reaches it. The stream
+/// waits for these threads; the caller does not.
 void Launcher::submitOnHost(StreamHandle stream, const LoadedKernel &kernel,
                             const KernelLaunch &launch, bool repeats) {
   KernelLaunch work = launch;

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Launches kernels, wherever they run.
+// Launches kernels on the GPU, by cuBLASLt, or on the host.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,11 +31,12 @@ public:
   std::unique_ptr<KernelSet> load(const GpuModel &gpu, std::string_view image,
                                   const std::vector<plan::Kernel> &kernels);
   /// Implements Device::submit. With `repeats` the launch is captured in a
-  /// graph. Throws H0434 to H0436, and H0451 if cuBLASLt fails. Faults in the
-  /// kernel itself are thrown here only with CudaOptions::sync.
+  /// graph. Throws H0434 to H0436, and H0451 if cuBLASLt fails. A fault in the
+  /// kernel itself is only known when the kernel has run, so that it is thrown
+  /// here only with CudaOptions::sync.
   void submit(StreamHandle stream, const KernelLaunch &launch,
               const Scratch &scratch, bool repeats);
-  /// Throws the error of a kernel that failed on the host.
+  /// Throws the error of a kernel that failed on the host, if one did.
   void check() { updates.check(); }
 
 private:
@@ -53,7 +54,8 @@ private:
   bool sync;
   std::string gemm;
   int64_t hostThreads; ///< Threads of `pool`.
-  /// The device for kernels that run on the host; null if there are none.
+  /// The threads, and the device, for kernels that run on the host. Null if
+  /// there are no such kernels.
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<CpuDevice> cores;
   HostTasks updates; ///< Runs these kernels independently of copies from and to

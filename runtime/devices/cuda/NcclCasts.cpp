@@ -4,10 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// NCCL sends and adds values of one type. Where that is not the type of the
-// plan's buffers, data is cast to staging memory before it is sent, and from it
-// after it is received, as much at a time as fits. One stream does all of this
-// work.
+// Collectives that send another type than that of the plan's buffers. NCCL
+// sends and adds values of one type. Data is therefore cast to staging memory
+// before it is sent, and cast from staging memory after it is received. Each
+// round casts as much data as the staging memory holds. All of this runs on one
+// stream.
 //
 //===----------------------------------------------------------------------===//
 
@@ -70,9 +71,10 @@ void Link::reduceCast(const Cast &cast) {
   }
 }
 
-/// Calls `function` for contiguous ranges that together are elements `begin` to
-/// `begin` + `count` of all parts: with the index in the whole tensor, the
-/// index in staging memory, and the length.
+/// Calls `function` for contiguous ranges of elements. Together the ranges are
+/// elements `begin` to `begin` + `count` of each rank's part. `function` gets
+/// the index of the range in the whole tensor, its index in staging memory, and
+/// its length.
 template <typename Function>
 static void forEachContiguous(const CollectiveShape &shape, int64_t begin,
                               int64_t count, Function function) {

@@ -27,14 +27,14 @@ using plan::CollectiveShape;
 using plan::DType;
 using plan::PartLayout;
 
-/// The lowest supported version, in NCCL's notation: 2.18.0.
+/// The lowest supported version, in the number format of NCCL: 2.18.0.
 static constexpr int lowestVersion = 21800;
 
 //===----------------------------------------------------------------------===//
 // The library
 //===----------------------------------------------------------------------===//
 
-/// The version as text, as "2.18.0".
+/// Formats a version number of NCCL, for example as "2.18.0".
 static std::string versionText(int version) {
   return std::to_string(version / 10000) + "." +
          std::to_string(version % 10000 / 100) + "." +
@@ -50,9 +50,9 @@ static std::string versionText(int version) {
 }
 
 static Library loadLibrary() {
-  // From 2.22 on, NCCL connects ranks during their first collective, which
-  // would happen while a graph is captured. This makes it connect them with the
-  // communicator, unless the user has chosen otherwise.
+  // From version 2.22 on, NCCL connects ranks during their first collective,
+  // which could be while a graph is captured. This variable makes NCCL connect
+  // ranks when the communicator is made, unless the user has set it otherwise.
   setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
   void *handle = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
@@ -75,7 +75,8 @@ static Library loadLibrary() {
 }
 
 const Library &Library::get() {
-  // The library is never unloaded, because its state would not survive that.
+  // The library is never unloaded, since its state in this process could not be
+  // restored.
   static const Library library = loadLibrary();
   return library;
 }
@@ -93,7 +94,8 @@ FoundLibrary heddle::rt::findNccl() {
 }
 
 void Library::check(Result result, const std::string &doing) const {
-  // InProgress: work of a communicator may continue after the call.
+  // InProgress is no error: the work of a communicator may continue after the
+  // call.
   if (result == Success || result == InProgress)
     return;
   fail("H0441",
@@ -136,7 +138,8 @@ void Link::watch() {
     }
     if (found == Success || isAborted)
       continue;
-    // Aborting ends the operations that hang, so that the host sees the error.
+    // Aborting the communicator ends operations that hang, so that the host no
+    // longer waits for them and sees the error.
     isAborted = true;
     for (const Group &group : groups)
       library.abort(group.comm);
@@ -153,8 +156,8 @@ void Link::abort() {
 }
 
 void Link::check() const {
-  // Longer than the process needs to end after it has reported an error, so
-  // that this thread reports no second error.
+  // The wait is longer than the process needs to end after it has reported an
+  // error. So this thread reports no second error.
   constexpr std::chrono::seconds parting(10);
   std::unique_lock<std::mutex> lock(mutex);
   bool isLost = isAborted && found == Success;
@@ -165,7 +168,7 @@ void Link::check() const {
   library.check(result, "work that a stream did");
 }
 
-/// Returns the bytes of a new id as hexadecimal digits.
+/// Returns a new unique id of NCCL, as hexadecimal digits.
 std::string Link::nameGroup() {
   UniqueId id;
   library.check(library.newId(&id), "making a communicator's id");
@@ -188,10 +191,11 @@ int Link::join(const std::string &name, int ranks, int position) {
   return int(groups.size()) - 1;
 }
 
-/// Sends one byte each way between ranks that will exchange messages. NCCL
-/// connects two ranks at their first message and blocks the host until both
-/// have called. Ranks capture their steps in different orders, so that they
-/// could wait for each other forever.
+/// Sends one byte in each direction between ranks that will exchange messages.
+/// NCCL connects two ranks at their first message, and blocks the host until
+/// both ranks have called it. The ranks capture their steps in different
+/// orders. Without this exchange they could therefore wait for each other
+/// forever.
 void Link::connect(int number, const std::vector<int> &to,
                    const std::vector<int> &from) {
   if (to.empty() && from.empty())
@@ -247,9 +251,9 @@ void *nccl::pointer(Address address) {
   return reinterpret_cast<void *>(address.value());
 }
 
-/// Calls `function` for each segment of the layout, with its index in the whole
-/// tensor, its index in a part, and its length in a part. The segments are the
-/// same for every rank.
+/// Calls `function` for each contiguous segment of a rank's part. `function`
+/// gets the segment's index in the whole tensor, its index in the part, and its
+/// length. Each rank's part has the same segments.
 template <typename Function>
 static void forEachSegment(const CollectiveShape &shape, Function function) {
   const PartLayout &layout = shape.layout;
@@ -304,8 +308,9 @@ void Link::moveIn(const Group &group, StreamHandle stream, int peer, Address to,
       "a receive");
 }
 
-/// Elements that are contiguous in the sender's layout may not be so in the
-/// receiver's. Each message has elements that are contiguous in both.
+/// Elements that are contiguous in the layout of the sender may not be
+/// contiguous in that of the receiver. Therefore each message has only elements
+/// that are contiguous in both.
 void Link::allToAll(const Group &group, StreamHandle stream,
                     const CollectiveShape &shape, Address target,
                     Address source) const {

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Collectives and messages between ranks with GPUs. It is the rt::DeviceLink of
-// CudaDevice.
+// Collectives and messages between ranks with GPUs, by NCCL. CudaDevice uses it
+// as its rt::DeviceLink.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,17 +30,19 @@ struct Library {
   HEDDLE_NCCL_CALLS(HEDDLE_MEMBER)
 #undef HEDDLE_MEMBER
 
-  /// The library of this process. Throws H0286 if NCCL is missing or too old.
+  /// Returns the library of this process. Throws H0286 if NCCL is missing or
+  /// too old.
   static const Library &get();
-  /// Throws H0441 if a call failed. `doing` names the call, as "an all_reduce".
+  /// Throws H0441 if a call of NCCL failed. `doing` names the call for the
+  /// message, for example "an all_reduce".
   void check(Result result, const std::string &doing) const;
 };
 
 DataType typeOf(plan::DType type);
 void *pointer(Address address);
-/// The index in the whole tensor of element `element` of a part, and the number
-/// of elements from there on that are contiguous in the part as well as in the
-/// whole tensor.
+/// Returns, for element `element` of a rank's part, its index in the whole
+/// tensor. Also returns how many elements, from this one on, are contiguous
+/// both in the part and in the whole tensor.
 std::pair<int64_t, int64_t> contiguousFrom(const plan::PartLayout &layout,
                                            const plan::CollectiveShape &shape,
                                            int64_t part, int64_t element);
@@ -51,9 +53,9 @@ struct Streams {
   std::function<StreamHandle(Stream)> find;
 };
 
-/// The communicators of this rank, one for each group. A thread polls all of
-/// them for errors, since the host may be waiting for a stream that hangs
-/// because of an error.
+/// The communicators of this rank, one for each group of ranks. A thread polls
+/// all of them for errors, since the host itself may be waiting for a stream
+/// that hangs because of an error.
 class Link : public DeviceLink {
 public:
   Link(const Library &library, Streams streams);
@@ -75,9 +77,9 @@ public:
   void receive(Stream stream, int group, int peer, Address data,
                int64_t bytes) override;
   void abort() override;
-  /// Throws H0441 if the thread has found an error: the streams' results are
-  /// invalid. After `abort`, waits a few seconds first, since the process is
-  /// ending.
+  /// Throws H0441 if the polling thread has found an error, since the results
+  /// of the streams are then invalid. If `abort` was called, waits a few
+  /// seconds before it throws, since the process is ending.
   void check() const;
 
 private:
@@ -86,7 +88,7 @@ private:
     int ranks = 0, position = 0;
   };
   void watch();
-  /// A collective that sends another type than that of its buffers.
+  /// A collective that sends elements of another type than that of its buffers.
   struct Cast {
     const Group &group;
     StreamHandle stream;
@@ -99,8 +101,8 @@ private:
     Address staged(int64_t element) const {
       return staging + element * wireBytes();
     }
-    /// Elements of each rank's part that are sent at a time. A multiple of
-    /// eight, so that accesses can be 16 bytes wide.
+    /// The most elements of each rank's part that are sent at a time. It is a
+    /// multiple of eight, so that casts can use accesses of 16 bytes.
     int64_t most() const;
   };
   void runCast(const Cast &cast);
@@ -113,7 +115,8 @@ private:
   void rotate(const Group &group, StreamHandle stream,
               const plan::CollectiveShape &shape, Address target,
               Address source) const;
-  /// Groups the calls that `calls` makes into one (ncclGroupStart).
+  /// Runs `calls` such that NCCL submits the calls that it makes as one group
+  /// (ncclGroupStart).
   void together(const std::function<void()> &calls) const;
   void moveOut(const Group &group, StreamHandle stream, int peer, Address from,
                int64_t bytes) const;

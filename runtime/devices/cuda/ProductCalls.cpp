@@ -19,8 +19,9 @@ using plan::LibraryProduct;
 // Parts
 //===----------------------------------------------------------------------===//
 
-/// The whole product as one part: operands become indices into `operands`, and
-/// leading dimensions are explicit, since parts keep those of the whole.
+/// Returns the whole product as one part. Operands become indices into
+/// `operands`. Leading dimensions become explicit, since parts of the product
+/// keep those of the whole.
 static ProductPart wholeOf(const LibraryProduct &what) {
   ProductPart whole{what, {}};
   LibraryProduct &part = whole.what;
@@ -42,15 +43,16 @@ static ProductPart wholeOf(const LibraryProduct &what) {
 }
 
 namespace {
-/// How a product is split: one of m, n and k, and the main part's share of it.
+/// How a product is split: which of the sizes m, n and k is divided, and how
+/// much of it the main part has.
 struct Split {
   int64_t LibraryProduct::*size = nullptr;
   int64_t main = 0;
 };
 } // namespace
 
-/// Chooses the size to split, if splitting helps. `what` must have explicit
-/// leading dimensions.
+/// Chooses which size to split, if a split makes the product faster. `what`
+/// must have explicit leading dimensions.
 static Split splitOf(const LibraryProduct &what) {
   int64_t ofFactor = plan::byteSize(what.type);
   int64_t ofResult = plan::byteSize(what.result);
@@ -67,19 +69,20 @@ static Split splitOf(const LibraryProduct &what) {
   auto split = [&](int64_t LibraryProduct::*size) {
     return Split{size, what.*size * ofFactor / unit * unit / ofFactor};
   };
-  // Whether a size has a rest to split off.
+  // Whether a size is no multiple of the aligned size, so that there is a rest
+  // to split off.
   auto isOdd = [&](int64_t LibraryProduct::*size) {
     return split(size).main > 0 && split(size).main < what.*size;
   };
-  // If a factor is summed, the product is not split: each part would compute
-  // that sum.
+  // If the call also sums a factor, the product is not split, since each part
+  // would compute that sum.
   if (isOdd(&LibraryProduct::n) && isAlignedD && (what.transB || isAlignedB) &&
       what.sumA < 0)
     return split(&LibraryProduct::n);
   if (isOdd(&LibraryProduct::m) && what.transA && isAlignedA && what.sumB < 0)
     return split(&LibraryProduct::m);
-  // The rest's sums are rounded to the result's type. An addend that is added
-  // with them would lose precision.
+  // The sums of the rest are rounded to the type of the result. An addend that
+  // is added to them before the rounding would lose precision.
   bool keepsAddend = what.c < 0 || what.result == plan::DType::F32;
   bool isAlignedK = what.transA ? what.transB && isAlignedB
                                 : isAlignedA && (!what.transB || isAlignedB);
@@ -89,7 +92,7 @@ static Split splitOf(const LibraryProduct &what) {
   return {};
 }
 
-/// Moves the operands to where the rest of the product begins.
+/// Moves the addresses of the operands to where the rest of the product begins.
 static void moveToRest(ProductPart &part, const Split &split) {
   const LibraryProduct &what = part.what;
   auto move = [&](int64_t operand, int64_t elements, plan::DType type) {
@@ -115,8 +118,8 @@ static void moveToRest(ProductPart &part, const Split &split) {
   move(isRows ? what.sumA : what.sumB, by, what.result);
 }
 
-/// Makes the rest compute only its sums. Everything that needs the complete
-/// sums is left to the main part.
+/// Makes the rest compute only its sums. The main part does everything that
+/// needs the complete sums, for example the epilogue.
 static void leaveSums(LibraryProduct &rest) {
   rest.bias = rest.aux = -1;
   rest.end = plan::ProductEnd::Plain;

@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// cuBLASLt stores matrices by columns. A matrix that a plan stores by rows has
-// the same bytes as its transpose stored by columns. The library therefore
-// computes the transposed product, whose left factor is the plan's right one.
+// Calls cuBLASLt, which stores matrices by columns. Plans store matrices by
+// rows. The bytes of a matrix by rows are those of its transpose by columns.
+// The library therefore computes the transposed product, and its left factor is
+// the plan's right factor.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,11 +25,13 @@ namespace lt = heddle::rt::cublaslt;
 // The library
 //===----------------------------------------------------------------------===//
 
-/// Loads the functions. False if the library is missing or incomplete.
+/// Loads the functions of cuBLASLt. Returns false, with a reason, if the
+/// library is missing or lacks one of them.
 static bool load(lt::Functions &calls, std::string &reason) {
   void *library = nullptr;
   for (const char *name : {"libcublasLt.so.13", "libcublasLt.so.12"}) {
-    // The library is never unloaded, because its state would not survive that.
+    // The library is never unloaded, since its state in this process could not
+    // be restored.
     library = library ? library : dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library && reason.empty())
       if (const char *error = dlerror())
@@ -62,7 +65,7 @@ std::unique_ptr<ProductLibrary> ProductLibrary::open(std::string &reason) {
 
 ProductLibrary::~ProductLibrary() { calls.destroy(handle); }
 
-/// The version as text, from a number like 130100.
+/// Formats a version number of the library, for example 130100 as "13.1.0".
 static std::string versionText(size_t number) {
   return std::to_string(number / 10000) + "." +
          std::to_string(number % 10000 / 100) + "." +
@@ -90,7 +93,8 @@ static lt::DataType typeOf(plan::DType type) {
   return type == plan::DType::BF16 ? lt::BF16 : lt::F32;
 }
 
-/// The library's a is the plan's b, since the product is transposed.
+/// Returns the epilogue of the library's call. The library's factor a is the
+/// plan's b and the reverse, since the product is transposed.
 static lt::Epilogue epilogueOf(const plan::LibraryProduct &what) {
   if (what.sumB >= 0)
     return lt::SumsA;
@@ -110,8 +114,9 @@ static lt::Epilogue epilogueOf(const plan::LibraryProduct &what) {
   return lt::GeluGrad;
 }
 
-/// The kernel's address that is the library's bias pointer: an added bias, or
-/// the gradient of one. -1: none.
+/// Returns the index, among the kernel's addresses, of the library's bias
+/// pointer: a bias to add, or the gradient of a bias to write. Returns -1 if
+/// there is neither.
 static int64_t biasOf(const plan::LibraryProduct &what) {
   return std::max({what.bias, what.sumA, what.sumB});
 }
@@ -122,7 +127,7 @@ static bool set(lt::Status (*call)(Target, Attribute, const void *, size_t),
   return call(target, attribute, &value, sizeof value) == lt::Success;
 }
 
-/// Creates the descriptors of the operation and of its matrices.
+/// Creates the library's descriptors of the product and of its matrices.
 bool ProductCall::describe() {
   lt::ComputeType compute = what.tf32 ? lt::Compute32FFastTf32 : lt::Compute32F;
   if (calls.makeDesc(&desc, compute, lt::F32) != lt::Success)
@@ -133,8 +138,8 @@ bool ProductCall::describe() {
       !set(calls.setDesc, desc, lt::TransB, ofRight) ||
       !set(calls.setDesc, desc, lt::EpilogueAttribute, epilogueOf(what)))
     return false;
-  // Each call sets the real addresses. Until then these show the library how
-  // they are aligned.
+  // Each call sets the real addresses. Until then this address tells the
+  // library which alignment they will have.
   void *aligned = reinterpret_cast<void *>(alignment);
   if (biasOf(what) >= 0 && !set(calls.setDesc, desc, lt::BiasPointer, aligned))
     return false;
@@ -157,7 +162,8 @@ bool ProductCall::describe() {
          make(sums, what.result, what.n, what.m, what.ldd);
 }
 
-/// Takes the cached algorithm, if the library accepts it.
+/// Uses the algorithm that is kept for this product, if the library accepts it.
+/// Returns whether it does.
 bool ProductCall::recall(const Algorithms &known) {
   std::optional<lt::Algorithm> before = known.find(what);
   if (!before ||
@@ -170,8 +176,9 @@ bool ProductCall::recall(const Algorithms &known) {
   return true;
 }
 
-/// Asks the library for its best algorithm. Split-K sums must be added in the
-/// workspace, in a fixed order, so that two runs give the same bits.
+/// Asks the library for its best algorithm. With split-K, only algorithms are
+/// allowed that add partial sums in the workspace, in a fixed order, so that
+/// two runs give the same bits.
 bool ProductCall::choose() {
   lt::Preference preference = nullptr;
   if (calls.makePreference(&preference) != lt::Success)

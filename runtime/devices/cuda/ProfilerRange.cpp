@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The client side of NVTX: function tables that an attached profiler fills.
+// The part of NVTX in a program: tables of function pointers, which an attached
+// profiler sets.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,11 +21,12 @@ using namespace heddle::rt::cuda;
 using namespace heddle::rt::nvtx;
 
 namespace {
-/// The function pointers of a module: null, or set by the profiler.
+/// The function pointers of one NVTX module. A pointer is null unless the
+/// profiler has set it.
 struct ModuleTable {
   static constexpr size_t most = 16;
   std::array<FunctionPointer, most> functions = {};
-  /// The addresses of the module's function pointers, ending with a null
+  /// The addresses of the module's function pointers, followed by a null
   /// pointer.
   std::array<FunctionPointer *, most + 1> places = {};
 };

@@ -14,8 +14,8 @@
 
 namespace heddle::rt::cuda {
 
-/// A range of this thread's time that a profiler shows under a name, for as
-/// long as the object lives. Does nothing if no profiler is attached.
+/// A named range of this thread's time, which a profiler shows. It begins and
+/// ends with the object's life. It does nothing if no profiler is attached.
 class ProfilerRange {
 public:
   /// Null: no range.
@@ -24,7 +24,8 @@ public:
   ProfilerRange &operator=(const ProfilerRange &) = delete;
   ~ProfilerRange();
 
-  /// Loads the profiler's library that NVTX_INJECTION64_PATH names.
+  /// Loads the library of the profiler, which the environment variable
+  /// NVTX_INJECTION64_PATH names.
   static void attach();
 
 private:

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Gathers rows on the host in the order of a stream, and copies them to the
-// GPU.
+// Gathers rows of an offloaded table on the host, when a stream reaches the
+// copy, and copies them to the GPU.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +17,8 @@ using namespace heddle;
 using namespace heddle::rt;
 using namespace heddle::rt::cuda;
 
-/// The rows are chosen when the stream reaches the copy, so that each run of a
-/// captured graph copies the rows of its own ids.
+/// The ids are read when the stream reaches the copy. Each run of a captured
+/// graph therefore copies the rows that its own ids choose.
 void RowCopies::copy(StreamHandle stream, const RowCopy &rows, bool repeats) {
   constexpr int64_t idBytes = sizeof(int32_t);
   char *buffer = files.buffer();

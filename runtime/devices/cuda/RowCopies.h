@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Embedding lookups whose table is offloaded to the host or to a file.
+// Copies rows for embedding lookups whose table is offloaded to the host or to
+// a file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,16 +16,17 @@
 
 namespace heddle::rt::cuda {
 
-/// Copies rows of an offloaded table to a GPU, chosen by ids that are on the
-/// GPU. The ids are copied to pinned memory, the host gathers the rows there,
-/// and the rows are copied to the GPU. Uses the ring of the stream that reads
-/// files, and that stream.
+/// Copies rows of an offloaded table to a GPU. Ids in the GPU's memory choose
+/// the rows. First the ids are copied to pinned memory. Then the host gathers
+/// the rows in pinned memory, and they are copied to the GPU. All of this runs
+/// on the stream that reads files, and uses its ring of pinned memory.
 class RowCopies {
 public:
   RowCopies(const Driver &driver, HostTasks &tasks, FileCopies &files)
       : driver(driver), tasks(tasks), files(files) {}
 
-  /// Submits the copy to the stream. With `repeats` it is captured in a graph.
+  /// Submits the copy of rows to the stream. With `repeats` it is captured in a
+  /// graph.
   void copy(StreamHandle stream, const RowCopy &rows, bool repeats);
 
 private:

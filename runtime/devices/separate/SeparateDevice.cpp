@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Queues of work for each stream, which a random generator advances, over a
-// CpuDevice.
+// Keeps a queue of work for each stream. A random generator chooses which queue
+// advances, and a CpuDevice performs the work.
 //
 //===----------------------------------------------------------------------===//
 
@@ -179,8 +179,8 @@ void SeparateDevice::synchronize(Stream stream) {
     advance();
 }
 
-/// Most work waits for a synchronization, but at random some of it is performed
-/// early.
+/// Adds work to the stream's queue. Most work waits for a synchronization, but
+/// some of it, chosen at random, is performed early.
 void SeparateDevice::add(Stream stream, const Work &work) {
   queue(stream).push_back(work);
   if (random() % 16 == 0)
@@ -196,8 +196,9 @@ bool SeparateDevice::isReady(const std::deque<Work> &queue) const {
          events[work.event.number].done >= work.time;
 }
 
-/// A stream waits only for work that was submitted earlier. Therefore some
-/// stream is always ready, unless all queues are empty.
+/// Performs the next work of one stream. A stream waits only for work that was
+/// submitted before its own. Therefore at least one stream can always advance,
+/// unless all queues are empty.
 void SeparateDevice::advance() {
   size_t first = random() % queues.size();
   for (size_t i = 0; i < queues.size(); ++i) {

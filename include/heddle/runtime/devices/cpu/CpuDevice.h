@@ -21,10 +21,11 @@
 
 namespace heddle::rt {
 
-/// A device that is the host itself. All kinds of memory except File are host
-/// memory. Work is done by all threads of a pool before its submission returns.
-/// Only copies between memory and files on the streams Copy and Store are
-/// asynchronous. Captured work becomes one parallel region.
+/// The device of a binary without a GPU: the host itself. All kinds of memory
+/// except File are host memory. All threads of a pool do a submitted work
+/// before the submission returns. Only copies between memory and files on the
+/// streams Copy and Store are asynchronous. Captured work becomes one parallel
+/// region, which starts the threads once.
 class CpuDevice : public Device {
 public:
   explicit CpuDevice(ThreadPool &pool, const OffloadOptions &swap = {})
@@ -71,9 +72,10 @@ public:
   }
 
 private:
-  /// Performs the work, or records it while capturing.
+  /// Performs the work at once; while work is captured, records it instead.
   void perform(const CpuWork &work);
-  /// The block that contains an address, and the address at which it begins.
+  /// Returns the memory block that contains an address, and the address at
+  /// which the block begins.
   std::pair<const uintptr_t, Arena> &blockOf(Address address);
   void await(const io::OffloadPoint &point);
   /// Waits until no transfer between a file and these bytes is running.
@@ -91,9 +93,10 @@ private:
   io::OffloadTimes times; ///< Declared before `swap`, whose thread uses it
                           ///< until it ends.
   OffloadMemory swap;
-  std::vector<io::OffloadPoint> points; ///< The transfers before each event.
-  /// For each stream, the transfers with files that it has started or depends
-  /// on. The host has not waited for them yet.
+  std::vector<io::OffloadPoint> points; ///< Transfers that each event awaits.
+  /// For each stream, transfers with files for which the host has not waited
+  /// yet: those that the stream has started, and those on which it depends
+  /// through events.
   std::array<io::OffloadPoint, numStreams> known;
   std::vector<Transfer> transfers;
   std::vector<std::vector<CpuWork>> captured;

@@ -17,17 +17,18 @@
 
 namespace heddle::rt {
 
-/// Whether this CPU and its operating system have a feature, given by LLVM's
-/// name for it (`avx512f`, `amx-bf16`). An unknown name counts as absent.
+/// Whether this CPU and its operating system have a feature. `name` is LLVM's
+/// name of the feature (`avx512f`, `amx-bf16`). A name that is not in the table
+/// counts as a missing feature.
 bool hasCpuFeature(const std::string &name);
 
-/// Whether `hasCpuFeature` knows the name.
+/// Whether `name` is a feature that `hasCpuFeature` knows.
 bool isKnownCpuFeature(const std::string &name);
 
 /// Throws H0291, with the names of all missing features, unless this CPU has
-/// all of `features`. `march` is what the binary was compiled for. Also
-/// requests the AMX tile registers from the system if they are needed; throws
-/// H0293 if it refuses.
+/// all of `features`. `march` is the CPU for which the binary was compiled, and
+/// is named in the message. If AMX is needed, also requests its tile registers
+/// from the operating system. Throws H0293 if the system refuses them.
 void requireCpuFeatures(const std::vector<std::string> &features,
                         const std::string &march);
 

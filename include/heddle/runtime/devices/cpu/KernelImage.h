@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A small loader of ELF shared objects: a binary holds its kernels as one,
-// which needs neither a file nor the system's loader.
+// A small loader of ELF shared objects. A binary contains its CPU kernels as
+// such an object. This loader maps it from memory, so that neither a file nor
+// the system's loader is needed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +27,8 @@ namespace heddle::rt {
 class KernelImage {
 public:
   KernelImage() = default;
-  /// Maps and relocates the object in `data`. The buffer may be freed
-  /// afterwards. Throws a UserError (H0384) if it is no such object.
+  /// Maps and relocates the shared object in `data`. The buffer may be freed
+  /// afterwards. Throws a UserError (H0384) if it contains no valid object.
   KernelImage(const void *data, size_t size);
   KernelImage(KernelImage &&other) noexcept;
   KernelImage &operator=(KernelImage &&other) noexcept;
@@ -35,8 +36,8 @@ public:
 
   /// The kernel with that name, or null.
   KernelFunction find(const std::string &name) const;
-  /// Defines `name` as a function of this process, which replaces a kernel of
-  /// the image.
+  /// Defines `name` as a function of this process. `find` then returns it
+  /// instead of the image's kernel of that name.
   void define(const std::string &name, KernelFunction function);
 
 private:

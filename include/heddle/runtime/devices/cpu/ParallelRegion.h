@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs kernels and copies of a CPU's plan by all threads of a pool. The threads
-// start once for a whole list of work.
+// Runs a list of kernels and copies by all threads of a pool. The threads are
+// started once for the whole list.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@
 
 namespace heddle::rt {
 
-/// A kernel, with the operands of a launch.
+/// A kernel to run, with the operands of its launch.
 struct KernelWork {
   KernelFunction function;
   bool isSmall; ///< One thread finishes before others could be woken.
@@ -30,7 +30,8 @@ struct KernelWork {
   Scratch scratch;
 };
 
-/// Bytes to copy, or to fill if there is no source.
+/// A range of bytes to copy. If there is no source, the range is filled
+/// instead.
 struct MoveWork {
   char *target;
   const char *source;
@@ -38,7 +39,8 @@ struct MoveWork {
   int64_t bytes;
 };
 
-/// Rows of a table to copy. They are few bytes, so one thread copies them.
+/// Rows of a table to copy. One thread copies all rows, since they are few
+/// bytes.
 struct RowsWork {
   char *target;
   const char *source;

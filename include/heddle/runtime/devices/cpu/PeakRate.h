@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Measures the peak rate of multiplications, to which training and `heddle
-// explain` compare FLOP rates.
+// Measures the peak rate of multiplications of a CPU. Training and `heddle
+// explain` compare the measured FLOP rates of a program with it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,18 +21,19 @@ namespace heddle::rt {
 /// Rates of multiply-adds on registers by all threads, in consecutive intervals
 /// of time.
 struct PeakSamples {
-  /// The number of the first interval since the start of the system's clock.
-  /// All processes of a host count alike, so that the rates of ranks that share
-  /// cores can be added.
+  /// The index of the first interval, counted since the start of the system's
+  /// clock. All processes of a host count alike, so that the rates of ranks
+  /// that share cores can be added interval by interval.
   int64_t first = 0;
   std::vector<double> flopsPerSecond;
   std::string unit; ///< The instructions that were measured: `amx-bf16`,
                     ///< `avx512f`, ...
 };
 
-/// Measures for a tenth of a second the widest unit of this CPU that computes
-/// in `precision` (fp32 or bf16). The best interval is the peak, since other
-/// processes can only make an interval slower.
+/// Measures the peak rate for a tenth of a second. It runs the widest
+/// instructions of this CPU that compute in `precision` (fp32 or bf16). The
+/// best interval is the peak, since other processes can only make an interval
+/// slower.
 PeakSamples measurePeak(ThreadPool &pool, const std::string &precision);
 
 } // namespace heddle::rt

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Measures the rate of reading memory, for `BINARY bench`. It limits decoding,
-// since every token reads all weights.
+// Measures the rate of reading memory, for `BINARY bench`. This rate limits how
+// fast tokens are generated, since each token reads all weights.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,11 +18,11 @@
 namespace heddle::rt {
 
 /// Measures how fast the threads of a pool read memory. Each thread reads a
-/// part of it, in 8 interleaved streams.
+/// part of the memory, in 8 interleaved streams.
 class ReadRate {
 public:
-  /// Allocates and writes the memory to read, which is many times larger than a
-  /// cache.
+  /// Allocates the memory to read and writes to it. It is many times larger
+  /// than a cache, so that reads do not hit the cache.
   explicit ReadRate(ThreadPool &pool);
 
   /// Reads the memory once and returns bytes per second.

@@ -19,22 +19,23 @@
 
 namespace heddle::rt {
 
-/// The number of threads that this process may run at the same time: its CPU
-/// affinity.
+/// Returns the number of cores on which this process may run (its CPU
+/// affinity).
 int64_t availableThreads();
 
-/// The threads of one of `ranks` ranks on a machine: an equal share of the
-/// cores, but at most as many as the process may use.
+/// Returns the number of threads for each of `ranks` ranks on a machine: an
+/// equal share of the cores, but at most the number of cores on which the
+/// process may run.
 int64_t threadsOfRank(int64_t ranks);
 
-/// A counter that one thread raises and other threads wait for. They spin for a
-/// short time and then sleep: threads stay awake during a step, and an idle
-/// process uses no CPU time.
+/// A counter that one thread raises and for which other threads wait. They spin
+/// for a short time and then sleep. Thus threads stay awake during a step, and
+/// an idle process uses no CPU time.
 class Signal {
 public:
   uint32_t count() const { return raised.load(std::memory_order_acquire); }
   void raise();
-  /// Returns once the count is not `seen` any more.
+  /// Waits until the count differs from `seen`.
   void await(uint32_t seen);
 
 private:
@@ -42,8 +43,8 @@ private:
   alignas(64) std::atomic<uint32_t> sleepers{0};
 };
 
-/// A fixed number of threads, including the caller's. They wait on a Signal
-/// between launches, and are not pinned to cores.
+/// A fixed number of threads, including the thread of the caller. Between
+/// launches they wait on a Signal. They are not pinned to cores.
 class ThreadPool {
 public:
   using Task = void (*)(const void *context, int64_t thread, int64_t threads);
@@ -56,12 +57,13 @@ public:
 
   int64_t threads() const { return count; }
 
-  /// Calls `task(context, t, threads())` for every t in parallel, and returns
-  /// after all have returned. Must not be called within a task.
+  /// Calls `task(context, t, threads())` once for every t below `threads()`,
+  /// each call on its own thread. Returns after all calls have returned. Must
+  /// not be called within a task.
   void run(Task task, const void *context);
 
-  /// Waits until all threads of the task have called it equally often. Must be
-  /// called only within a task.
+  /// A barrier between the threads of a task: returns when all of them have
+  /// called it. Must be called only within a task.
   void barrier();
 
 private:

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Keeps the algorithms that cuBLASLt chose, so that later runs use the same
-// ones: asking takes time, and another algorithm may give other bits.
+// Keeps in a file the algorithms that cuBLASLt chose for matrix products, so
+// that later runs use the same ones. Asking the library again takes time, and
+// another algorithm may give other bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,12 +22,14 @@
 
 namespace heddle::rt::cuda {
 
-/// The algorithm that cuBLASLt chose for each product. There is one file for
-/// each kind of GPU and version of the library. A damaged file, or one of
-/// another format, counts as empty. Failure to write it is ignored.
+/// The algorithms that cuBLASLt chose, one for each product. They are kept in
+/// one file for each kind of GPU and version of the library. If the file is
+/// damaged or has another format, it counts as empty. If it cannot be written,
+/// nothing is reported.
 class Algorithms {
 public:
-  /// Reads the file in `directory`. If that is "", nothing is kept.
+  /// Reads the file in `directory`. If `directory` is "", no file is read or
+  /// written.
   Algorithms(const std::string &directory, const std::string &gpu,
              const std::string &version);
 
@@ -34,7 +37,7 @@ public:
   find(const plan::LibraryProduct &what) const;
   void set(const plan::LibraryProduct &what,
            const cublaslt::Algorithm &algorithm);
-  /// Writes the file atomically, if anything is new.
+  /// Writes the file atomically, if an algorithm was added since it was read.
   void save();
 
 private:
@@ -42,7 +45,7 @@ private:
 
   std::string path;
   bool isNew = false;
-  /// The chosen algorithms, by the description of the product.
+  /// The chosen algorithms. The key is the description of the product.
   std::map<std::string, cublaslt::Algorithm> chosen;
 };
 

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Casts on a GPU for collectives whose data travels in another type than the
-// plan's buffers have (--communication-data-type).
+// Casts on a GPU, for collectives that send data in another type than that of
+// the plan's buffers (--communication-data-type).
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@
 
 namespace heddle::rt::cuda {
 
-/// The runtime's own kernels, which convert elements to another type.
+/// Kernels of the runtime itself, which convert elements to another type.
 class Casts {
 public:
   /// Loads the kernels in the current context. Throws H0436.
@@ -29,9 +29,10 @@ public:
   Casts &operator=(const Casts &) = delete;
   ~Casts();
 
-  /// Whether it casts from and to `type`: F32, BF16 and F16.
+  /// Whether the kernels can cast from and to `type`. They can for F32, BF16
+  /// and F16.
   static bool takes(plan::DType type);
-  /// The PTX of the kernels, for GPUs from sm_80 on.
+  /// Returns the PTX of the kernels, for GPUs from sm_80 on.
   static std::string text();
   /// Submits a cast of `count` elements to the stream, rounding to nearest
   /// even. Both addresses must be multiples of their type's size.
@@ -39,7 +40,7 @@ public:
               plan::DType from, Address source, int64_t count) const;
 
 private:
-  /// Launches the cast with `each` elements for each thread.
+  /// Launches the kernel that casts `each` elements in each thread.
   void launch(StreamHandle stream, plan::DType to, Address target,
               plan::DType from, Address source, int64_t count, int each) const;
 

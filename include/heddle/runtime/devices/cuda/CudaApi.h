@@ -99,7 +99,8 @@ enum FunctionAttribute : int {
 /// CUjit_option.
 enum JitOption : int { JitErrorLog = 5, JitErrorLogBytes = 6 };
 
-/// CUpointer_attribute, and CUmemorytype as the value of PointerMemoryType.
+/// CUpointer_attribute, the attributes of a pointer, and CUmemorytype, the
+/// value of the attribute PointerMemoryType.
 enum PointerAttribute : int { PointerMemoryType = 2 };
 enum MemoryType : int { HostMemory = 1, DeviceMemoryType = 2 };
 
@@ -134,7 +135,8 @@ struct Uuid {
   char bytes[16];
 };
 
-/// CUtensorMap and its parameters, as far as a driver of CUDA 12.0 knows them.
+/// CUtensorMap, and the parameters to create one, as far as a driver of CUDA
+/// 12.0 supports them.
 struct alignas(64) TensorMapData {
   uint64_t opaque[16];
 };
@@ -173,7 +175,7 @@ struct LaunchAttribute {
     char bytes[64];
     struct {
       unsigned x, y, z;
-    } cluster; ///< Blocks of a cluster.
+    } cluster; ///< Number of blocks in a cluster, by dimension.
   } value;
 };
 

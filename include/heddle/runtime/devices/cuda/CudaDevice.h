@@ -21,16 +21,17 @@ namespace heddle::rt {
 inline constexpr int lowestCudaDriver = 12000;
 
 struct CudaOptions {
-  /// The rank's number on its machine. The rank uses the GPU with that number,
-  /// or the only visible GPU.
+  /// The index of the rank among the ranks on its machine. The rank uses the
+  /// GPU with this index, or the only visible GPU.
   int64_t localRank = 0;
-  /// Waits after each launch, so that an error names its kernel.
+  /// Waits after each launch, so that an error message names the kernel that
+  /// failed.
   bool sync = false;
-  /// Captures work as CUDA graphs, each of which one call launches. Ignored
-  /// with `sync`.
+  /// Captures work as CUDA graphs. One call then launches all work of a graph.
+  /// Ignored with `sync`.
   bool graphs = true;
-  /// What multiplies matrices: `auto` (cuBLASLt if it is found), `library`
-  /// (cuBLASLt) or `generated` (Heddle's kernels).
+  /// Which code computes matrix products: `auto` (cuBLASLt if it is found),
+  /// `library` (cuBLASLt) or `generated` (Heddle's kernels).
   std::string gemm = "auto";
   /// Options of offload files.
   OffloadOptions swap = {};
@@ -38,7 +39,7 @@ struct CudaOptions {
   int64_t threads = 1;
 };
 
-/// Facts of a GPU that need no context.
+/// Facts about a GPU that can be found out without a context.
 struct GpuHere {
   std::string name;
   int capability = 0; ///< Compute capability times ten: 90 runs sm_90.
@@ -46,24 +47,26 @@ struct GpuHere {
   std::string driver; ///< The path of the driver's library.
 };
 
-/// Returns the GPU for the rank with that number on this machine. Throws H0280
-/// to H0282 if there is none.
+/// Returns the GPU for the rank with the index `localRank` on this machine.
+/// Throws H0280 to H0282 if there is none.
 GpuHere requireGpu(int64_t localRank);
 
-/// Like `requireGpu`, but returns nothing instead of throwing.
+/// Like `requireGpu`, but returns nothing if there is no such GPU.
 std::optional<GpuHere> findGpu(int64_t localRank);
 
-/// Creates the device of a GPU, using only the driver's library, which it looks
-/// for. Memory of the kind Device is on the GPU; the host cannot access it, and
-/// it is aligned to 256 bytes. Host memory is pageable, and Pinned memory is
-/// allocated by the driver. Memory of the kind File is in offload files, and
-/// copied through pinned memory by host threads. Kernels that run on the host
-/// have threads of their own, and streams wait for them.
+/// Creates the device of a GPU. It finds and loads the driver's library, and
+/// needs no other part of CUDA. Memory of the kind Device is on the GPU; the
+/// host cannot access it, and it is aligned to 256 bytes. Host memory is
+/// pageable. Pinned memory is allocated by the driver. Memory of the kind File
+/// is in offload files; host threads copy it through pinned memory. Kernels
+/// that run on the host use host threads of their own, for which the streams
+/// wait.
 ///
 /// Throws H0280 without a driver, H0281 if the driver is too old, and H0282
 /// without a GPU for this rank. `load` throws H0283 if the code is for newer
 /// GPUs, H0384 if it is no valid image, and H0450 if a required library is
-/// missing. Work throws H0434 to H0436, H0451, and the errors of OffloadFile.
+/// missing. Submitted work throws H0434 to H0436, H0451, and the errors of
+/// OffloadFile.
 std::unique_ptr<Device> makeCudaDevice(const CudaOptions &options = {});
 
 } // namespace heddle::rt

@@ -29,21 +29,21 @@ struct Driver {
   /// H0281 if it is too old, and H0282 if it finds no GPU.
   static const Driver &get();
 
-  /// The error as text, as "CUDA_ERROR_NO_DEVICE (100, no CUDA-capable device
-  /// is detected)".
+  /// Formats an error as text, for example "CUDA_ERROR_NO_DEVICE (100, no
+  /// CUDA-capable device is detected)".
   std::string describe(Result error) const;
-  /// The CUDA version that the driver supports, as "13.0".
+  /// Returns the CUDA version that the driver supports, for example "13.0".
   std::string version() const;
-  /// The file from which the driver was loaded.
+  /// Returns the path of the file from which the driver was loaded.
   std::string path() const;
 };
 
-/// The library file that contains a function, or "?".
+/// Returns the path of the library file that contains a function, or "?".
 std::string pathOfLibrary(const void *function);
 
-/// Throws the error of a failed call during a run: H0434 for a fault in a
-/// kernel, H0435 for a lost GPU, otherwise H0436. `doing` names the action, as
-/// "a copy".
+/// Throws an error if a call of the driver failed during a run: H0434 for a
+/// fault in a kernel, H0435 for a lost GPU, otherwise H0436. `doing` names the
+/// action for the message, for example "a copy".
 void check(Result result, const std::string &doing);
 
 } // namespace heddle::rt::cuda

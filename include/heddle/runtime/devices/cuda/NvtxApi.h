@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A profiler names its library in NVTX_INJECTION64_PATH. The program calls
-// InitializeInjectionNvtx2 of that library, which asks for tables of function
-// pointers and sets the functions that it implements. These declarations are
-// Heddle's own; a test compares them with NVTX's headers where they are
-// installed.
+// Heddle's own declarations of NVTX, by which a program marks ranges for
+// NVIDIA's profilers. A profiler names its library in the environment variable
+// NVTX_INJECTION64_PATH. The program calls the library's function
+// InitializeInjectionNvtx2. That function asks for tables of function pointers,
+// and sets the pointers that the profiler implements. A test compares these
+// declarations with NVTX's headers where they are installed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +24,8 @@ namespace heddle::rt::nvtx {
 using FunctionPointer = void (*)();
 using FunctionTable = FunctionPointer **;
 using GetExportTable = const void *(*)(uint32_t number);
-/// InitializeInjectionNvtx2. Returns whether the profiler attaches.
+/// The type of InitializeInjectionNvtx2, which returns whether the profiler
+/// attaches.
 using Initialize = int (*)(GetExportTable getTable);
 
 /// NvtxExportTableID.

@@ -19,12 +19,12 @@
 
 namespace heddle::rt::cuda {
 
-/// One of the parts into which a product is split.
+/// A part of a product, which one call of cuBLASLt computes.
 struct ProductPart {
-  /// The address of an operand of the part.
+  /// Where an operand of the part begins.
   struct OperandAddress {
-    int64_t ref;   ///< The number of the kernel's `refs` that contains it.
-    int64_t bytes; ///< Offset from the beginning of that.
+    int64_t ref;   ///< Index in `refs` of the tensor with the operand.
+    int64_t bytes; ///< Offset from the beginning of that tensor.
   };
   static constexpr size_t mostOperands = 8; ///< As many as a product has
                                             ///< operands.
@@ -32,33 +32,35 @@ struct ProductPart {
   std::vector<OperandAddress> operands;
 };
 
-/// Splits a product into parts, which must run in this order. cuBLASLt
-/// multiplies bf16 at a seventh of its speed where the number of elements of a
-/// row is no multiple of 16 bytes, even if each row is aligned (H100, version
-/// 13.1: 4096 x 768 by 768 x 50257 at 98 TFLOP/s, by 768 x 50256 at 709). The
-/// rest after that multiple therefore is a part of its own. It comes first:
-/// where both parts sum into the same elements, the main part adds to its sums.
-/// Products of fewer than `leastFlops` operations are not split, since another
-/// launch would cost more than the split saves.
+/// Splits a product into parts, which must run in the returned order. The
+/// reason is speed: cuBLASLt multiplies bf16 at a seventh of its speed if the
+/// size of a row is no multiple of 16 bytes, even if each row is aligned. (On
+/// an H100 with version 13.1, 4096 x 768 by 768 x 50257 runs at 98 TFLOP/s, and
+/// 768 x 50256 at 709.) The main part therefore covers the largest multiple,
+/// and the rest is a part of its own. The rest comes first: if both parts add
+/// to the same elements, the main part adds to the sums of the rest. Products
+/// of fewer than `leastFlops` operations are not split, since the second launch
+/// would take more time than the split saves.
 std::vector<ProductPart> partsOf(const plan::LibraryProduct &what,
                                  double leastFlops = 0x1p32);
 
 /// A product by cuBLASLt, as one call for each of its parts.
 class ProductCalls {
 public:
-  /// Prepares the parts of a product; if the library rejects one of them, a
-  /// single call for the whole product. Returns null if the library rejects
-  /// that, too.
+  /// Prepares one call for each part of a product. If the library rejects a
+  /// part, prepares a single call for the whole product. Returns null if the
+  /// library also rejects the single call.
   static std::unique_ptr<ProductCalls> prepare(const ProductLibrary &library,
                                                const plan::LibraryProduct &what,
                                                Algorithms &known);
-  /// Prepares the given parts. Null if the library rejects one.
+  /// Prepares one call for each of the given parts. Returns null if the library
+  /// rejects one of them.
   static std::unique_ptr<ProductCalls>
   prepare(const ProductLibrary &library, const std::vector<ProductPart> &parts,
           Algorithms &known);
 
-  /// Submits all calls to the stream. `refs` are the addresses that the launch
-  /// of the kernel passes.
+  /// Submits all calls to the stream. `refs` are the addresses of the kernel's
+  /// operands, which its launch passes.
   cublaslt::Status submit(StreamHandle stream, void *const *refs,
                           void *workspace) const;
 

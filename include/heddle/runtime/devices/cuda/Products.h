@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Calls cuBLASLt. ProductCalls.h uses it.
+// Calls cuBLASLt for single matrix products. ProductCalls.h uses it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,16 +31,18 @@ struct Functions {
 
 namespace heddle::rt::cuda {
 
-/// cuBLASLt on the current context. It is loaded at run time.
+/// The library cuBLASLt, started for the current context. It is loaded at run
+/// time.
 class ProductLibrary {
 public:
-  /// Loads and starts the library. Null if that fails; `reason` then says why.
+  /// Loads and starts the library. If this fails, returns null and sets
+  /// `reason`.
   static std::unique_ptr<ProductLibrary> open(std::string &reason);
   ProductLibrary(const ProductLibrary &) = delete;
   ProductLibrary &operator=(const ProductLibrary &) = delete;
   ~ProductLibrary();
 
-  /// The version, as "13.1.0".
+  /// Returns the library's version, for example "13.1.0".
   std::string version() const;
 
   const cublaslt::Functions calls;
@@ -51,12 +53,12 @@ private:
       : calls(calls), handle(handle) {}
 };
 
-/// One product, with the algorithm chosen for it.
+/// One product, and the algorithm with which the library computes it.
 class ProductCall {
 public:
-  /// Prepares a product with the algorithm in `known`, if the library still
-  /// accepts it. Otherwise the library chooses one, which is added to `known`.
-  /// Null if the library rejects the product.
+  /// Prepares a product. It uses the algorithm in `known` if the library still
+  /// accepts it. Otherwise the library chooses an algorithm, which is added to
+  /// `known`. Returns null if the library rejects the product.
   static std::unique_ptr<ProductCall> prepare(const ProductLibrary &library,
                                               const plan::LibraryProduct &what,
                                               Algorithms &known);
@@ -64,13 +66,13 @@ public:
   ProductCall &operator=(const ProductCall &) = delete;
   ~ProductCall();
 
-  /// Submits the product to the stream. `refs` are the addresses that the
-  /// launch of the kernel passes.
+  /// Submits the product to the stream. `refs` are the addresses of the
+  /// kernel's operands, which its launch passes.
   cublaslt::Status submit(StreamHandle stream, void *const *refs,
                           void *workspace) const;
 
 private:
-  /// Alignment of all addresses in a plan.
+  /// The alignment in bytes that every address in a plan has.
   static constexpr uintptr_t alignment = 16;
 
   ProductCall(const ProductLibrary &library, const plan::LibraryProduct &what)

@@ -22,11 +22,11 @@
 
 namespace heddle::rt {
 
-/// Computes on the host's cores as CpuDevice does, but behaves like a GPU with
-/// memory of its own. Its addresses are not accessible: dereferencing one
-/// faults, since the bytes are at another address. Submitted work waits until
-/// the host synchronizes. The streams advance in an order that `seed`
-/// determines, so that a missing copy or event changes results.
+/// Computes on the host's cores like CpuDevice, but behaves like a GPU with
+/// memory of its own. Dereferencing one of its addresses faults, since the
+/// bytes are at another address. Submitted work waits until the host
+/// synchronizes. Then the streams advance in an order that `seed` determines. A
+/// missing copy or event therefore changes results.
 class SeparateDevice : public Device {
 public:
   SeparateDevice(ThreadPool &pool, uint64_t seed);
@@ -84,26 +84,27 @@ private:
     const char *source = nullptr;
     unsigned char value = 0;
     int64_t bytes = 0;
-    io::RowChoice choice; ///< Of CopyRows.
+    io::RowChoice choice; ///< For CopyRows: the rows to copy.
     Event event;
-    int64_t time = 0; ///< Of Record and Wait: which recording of the event.
+    int64_t time = 0; ///< For Record and Wait: index of the recording.
   };
-  /// How often recordings of an event were submitted, and how often a stream
-  /// has reached one.
+  /// For each event: how often a recording of it was submitted, and how often a
+  /// stream has reached a recording.
   struct Times {
     int64_t submitted = 0, done = 0;
   };
 
-  /// The last block that begins at or before the address; null: none.
+  /// Returns the last block that begins at or before the address; null if there
+  /// is none.
   const std::pair<const uintptr_t, Block> *blockAt(Address address) const;
-  /// The host address of `bytes` bytes at `address`. Throws H0412 if they are
-  /// not in one allocation.
+  /// Returns the address in host memory of the `bytes` bytes at the device's
+  /// address `address`. Throws H0412 if they are not all in one allocation.
   char *bytesAt(Address address, int64_t bytes) const;
   std::deque<Work> &queue(Stream stream) { return queues[size_t(stream)]; }
   void add(Stream stream, const Work &work);
   void addCopy(Stream stream, char *target, const char *source, int64_t bytes);
   bool isReady(const std::deque<Work> &queue) const;
-  /// Performs the next work of a stream that the seed chooses.
+  /// Performs the next work of one stream. The seed decides which stream.
   void advance();
   void perform(const Work &work);
 
