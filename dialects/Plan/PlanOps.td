@@ -77,9 +77,9 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
       return getFunctionType().getResults();
     }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
-    /// The types of a launch's operands in the buffer form: those of the
-    /// kernel's arguments, then those of the results that are not computed in
-    /// the memory of an argument.
+    /// The types of a launch's operands in the buffer form. The first are the
+    /// types of the kernel's arguments. The types of the results follow,
+    /// without results that are computed in the memory of an argument.
     ::llvm::SmallVector<::mlir::Type> getLaunchTypes();
     /// The index of a result among the launch's operands. For a result that is
     /// computed in the memory of an argument, this is the argument's index.

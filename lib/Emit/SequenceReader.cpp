@@ -141,8 +141,9 @@ plan::Command SequenceReader::call(planir::CallOp op) {
   return command;
 }
 
-/// Reads a region as another sequence, which shares the frame of the outer
-/// sequence and gets its arguments.
+/// Translates a region, such as the body of a loop, to a sequence of its own.
+/// It shares the frame of the outer sequence and gets the arguments of the
+/// outer sequence.
 int64_t SequenceReader::readBody(Block &block, const plan::Sequence &outer,
                                  StringRef suffix) {
   plan::Sequence body;

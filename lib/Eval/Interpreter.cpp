@@ -216,8 +216,9 @@ Tensor Interpreter::state(const std::string &name) const {
       if (storedRanges[rank].count(name))
         return ranks[rank]->stored(name);
   Tensor whole(info.kind, info.wholeShape());
-  // The value of an element that several ranks store is taken from the first of
-  // these ranks: its elements are copied last, over those of the others.
+  // If several ranks store the same element, the value of the first rank is
+  // used. Therefore the elements of the first rank are copied last, over those
+  // of other ranks.
   for (size_t rank = ranks.size(); rank-- > 0;) {
     auto runs = storedRanges[rank].find(name);
     if (runs == storedRanges[rank].end())

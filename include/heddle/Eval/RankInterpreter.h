@@ -47,9 +47,9 @@ struct StateInfo {
   std::vector<int64_t> shape;
   plan::Placement placement; ///< How the shard lies in the whole tensor.
   plan::Init init;
-  /// How the state is computed from a weight, if it is a quantized or packed
-  /// weight: one element. Empty for all other states. The same as
-  /// plan::State::packed.
+  /// Says how the state is computed from a weight, if the state is a quantized
+  /// or packed weight: the list then has one element. It is empty for all other
+  /// states. It equals plan::State::packed.
   std::vector<plan::PackedWeight> packed;
   /// As plan::State::isCopy.
   bool isCopy() const {

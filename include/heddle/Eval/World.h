@@ -91,8 +91,8 @@ private:
   std::map<ChannelKey, std::deque<Message>> messages;
   int64_t nextTicket = 0, firstFailed = -1;
   bool aborted = false;
-  /// Guards `turn`, the rank that may run. Only the thread of this rank
-  /// accesses the other members.
+  /// Guards `turn`, the rank that may run. All other data of the world is
+  /// accessed only by the thread of this rank.
   std::mutex mutex;
   std::condition_variable turnChanged;
   int64_t turn = -1, last = -1;

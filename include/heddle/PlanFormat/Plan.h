@@ -83,14 +83,15 @@ struct LibraryProduct {
 ///   void symbol(void *const *refs, const int64_t *scalars,
 ///               int64_t thread, int64_t threads, void *scratch,
 ///               int64_t *taken);
-/// Every thread of the pool calls it once per launch. `scratch` is the thread's
-/// part of the arena: `scratchBytes` bytes, 64-byte aligned. `taken` is shared
-/// by the threads and 0 when a launch begins: it counts the pieces of work that
-/// threads have taken, in whatever order they come.
+/// Every thread of the pool calls the symbol once per launch. `scratch` is the
+/// thread's part of the arena: `scratchBytes` bytes, 64-byte aligned. `taken`
+/// is shared by the threads and 0 when a launch begins. Threads take the pieces
+/// of a launch's work one after the other, and `taken` counts the taken pieces.
 ///
-/// For GPUs: the functions of `launches`, launched one after the other. Each
-/// takes the addresses of `refs`, then that of `scratchBytes` bytes (if there
-/// are any), 256-byte aligned, then the scalars as 64-bit integers.
+/// For GPUs: the functions of `launches`, launched one after the other. The
+/// parameters of each function are the addresses of `refs`, then the address of
+/// `scratchBytes` bytes, 256-byte aligned (only if `scratchBytes` is not 0),
+/// and then the scalars as 64-bit integers.
 struct Kernel {
   std::string name;      ///< The kernel's name, which is also its symbol.
   std::string ops;       ///< Names of the kernel's operations, for people.

@@ -51,7 +51,8 @@ struct PlainKernel {
   /// The launches of the simple version. A launch with fewer blocks computes
   /// only the first and the last elements of its tensor.
   std::vector<GridLaunch> launches;
-  /// For each launch, how many terms a thread adds up.
+  /// For each launch, how many terms a thread adds up. By these numbers `check`
+  /// decides how many blocks it launches.
   std::vector<int64_t> terms;
   int64_t scratchBytes = 0;
   std::vector<Argument> arguments;

@@ -36,9 +36,10 @@ struct CalibrationText {
 /// again what precedes its product in the layer.
 class Calibration {
 public:
-  /// Loads the binary with its weights. If `text` requests rows, computes the
-  /// part of the model before the first layer. Throws H0347 for a text of fewer
-  /// tokens than one run, H0346 for tokens outside of the vocabulary.
+  /// Loads the binary with its weights. If `text` has rows, computes the part
+  /// of the model before the first layer on them. Throws H0347 if the text has
+  /// fewer tokens than one run takes, and H0346 for tokens outside of the
+  /// vocabulary.
   Calibration(const std::string &binary, const CalibrationText &text);
 
   int64_t layers() const { return int64_t(layerPrograms.size()); }

@@ -106,9 +106,8 @@ std::optional<TokenSplit> TokenRegion::splitOf(Operation *op) const {
 namespace {
 
 /// Adds to the region the operations that read the results of `op`, directly or
-/// through other operations. It ends with the next matrix products, which are
-/// added, too. Returns whether all added operations compute each token
-/// independently.
+/// through other operations, up to and including the next matrix products.
+/// Returns whether all added operations compute each token independently.
 bool grow(TokenRegion &region, Operation *op) {
   std::optional<TokenSplit> made = region.splitOf(op);
   if (!made)

@@ -526,8 +526,9 @@ private:
     return count(update, range);
   }
 
-  /// Counts an update of `range`. An update may be divided into tiles, which
-  /// must follow each other in the order of elements, without gaps.
+  /// Counts the elements that an update covers. An update may be divided into
+  /// tiles. Their ranges must follow each other in the order of elements,
+  /// without gaps.
   LogicalResult count(const Update &update, const StateRange &range) {
     int64_t &next = covered[range.parameters.front()];
     next = range.first == 0 ? 0 : next;

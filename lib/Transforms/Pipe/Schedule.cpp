@@ -37,8 +37,8 @@ struct SchedulePass : heddle::impl::PipeScheduleBase<SchedulePass> {
   }
 
 private:
-  /// Counts floating-point operations. For a call it returns those of the
-  /// called function, which it counts only once.
+  /// Counts the floating-point operations of an operation. Those of a called
+  /// function are counted only once, and are the count of each of its calls.
   class Arithmetic {
   public:
     explicit Arithmetic(nn::ModelOp model) : symbols(model) {}

@@ -77,9 +77,9 @@ private:
     return success();
   }
 
-  /// Emits an error if several stages read a trainable parameter and not all of
-  /// them contribute to its gradient. The stages have copies of the parameter,
-  /// which would be updated differently.
+  /// Checks a trainable parameter that several stages read: all of them must
+  /// contribute to its gradient. Otherwise the copies of the parameter on the
+  /// stages would be updated differently.
   LogicalResult checkShared(const ModelPlan &plan,
                             ArrayRef<StageWriter> stages) {
     nn::ModelOp model = plan.model;

@@ -84,8 +84,8 @@ private:
     Operation *op = value.getDefiningOp();
     if (op->hasTrait<nn::Rematerializable>())
       return false;
-    // The sharding plan removes the init operand from the operation, and adds
-    // the init after the reduction.
+    // The plan removes an init (an operand to which the operation adds its
+    // result) from the operation, and adds it after the reduction.
     if (const shard::Sequel *sequel = plan.sequelOf(value);
         sequel && sequel->init) {
       auto isReduced = [&](TensorShardingAttr sharding) {
@@ -186,9 +186,9 @@ private:
                                         builder.getArrayAttr(axes)));
   }
 
-  /// Inserts the reduction where the update reads the bucket. If there are
-  /// replicas, a reshard already reduces the bucket over them there. The
-  /// reshard is then changed to reduce over `tensor`, too.
+  /// Inserts the reduction over `tensor` before the update that reads the
+  /// bucket. With replicas there already is a reshard, which reduces the bucket
+  /// over the replicas. It is changed to reduce over `tensor`, too.
   void addUp(nn::ModelOp model, nn::BucketOp bucket,
              const dist::Strategy &strategy) {
     model.walk([&](nn::GetOp get) {

@@ -90,8 +90,8 @@ void FactorFinder::split() {
            "a rank makes the gradient of its rows");
   // The same axis may split the rows of one operand and the features of
   // another, such as a weight. It can split only one factor of the operation.
-  // Features come first: the activation is then gathered, and not the weight,
-  // which moves less.
+  // Features come first: the activation is then gathered instead of the weight.
+  // This moves less data.
   giveOperands(/*rows=*/false);
   giveOperands(/*rows=*/true);
   giveRoles();

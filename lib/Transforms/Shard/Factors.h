@@ -58,11 +58,11 @@ struct Factors {
 /// Finds the axes that split each factor of an operation.
 class FactorFinder {
 public:
-  /// The keys of `activations` are the values that are partial sums over a
-  /// factor other than rows and tokens, such as the input features of a matrix
-  /// product. (A partial sum over rows and tokens would be a gradient of a
-  /// parameter.) The value is the index of the dimension of tokens, or nullopt
-  /// if there is none.
+  /// `activations` has the activations that are partial sums: values that an
+  /// operation has summed over a split factor other than rows and tokens, for
+  /// example over the input features of a matrix product. Each activation is
+  /// mapped to the index of its dimension of tokens; nullopt if it has no such
+  /// dimension.
   FactorFinder(
       const ShardingPlan &plan, const Surroundings &around,
       const llvm::DenseMap<mlir::Value, std::optional<size_t>> &activations)

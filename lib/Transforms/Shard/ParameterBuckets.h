@@ -51,8 +51,8 @@ public:
   ParameterBuckets(nn::ModelOp model, nn::StepOp step, const ZeroStorage &zero,
                    const TiledWeights &tiled);
 
-  /// Replaces the step's states and updates, which span the whole model, by
-  /// those of the buckets.
+  /// Replaces the optimizer states and updates of the step, which span the
+  /// whole model, by one set of states and one update for each bucket.
   void replaceUpdates();
   /// Changes the storage of gradients, so that they are partial sums over
   /// replicas until all micro-batches are done (ZeRO 0 and 1).

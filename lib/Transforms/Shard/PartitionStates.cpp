@@ -74,8 +74,8 @@ private:
     numBuckets += buckets.all().size();
   }
 
-  /// Reports how each bucket is split and why, and then the same for each state
-  /// that is neither in a bucket nor a parameter.
+  /// Reports how each bucket is split and why. Then reports the same for each
+  /// state that is not in a bucket and is not a parameter.
   void noteStates(nn::ModelOp model, int64_t stage) {
     auto note = [&](Operation *op, StringRef whole) {
       TensorShardingAttr storage = storageOf(op);

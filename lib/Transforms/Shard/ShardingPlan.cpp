@@ -102,10 +102,12 @@ private:
   void visitReshard(dist::ReshardOp reshard);
 
   /// Plans the reshards of a computation's operands to the shardings that
-  /// `factors` require. Inits that are added after a reduction are left out.
+  /// `factors` require. Operands that are added to the result only after its
+  /// reduction are left out.
   void needOperands(Operation *op, const dist::ShardingRule &rule,
                     const Factors &factors);
-  /// Plans that `init` is added after the reduction of `sum`, a partial sum.
+  /// Plans to move the addition of the operand `init` after the reduction of
+  /// `sum`, which is a partial sum.
   void addAfterSum(OpResult sum, OpOperand &init);
   /// Attention splits heads over `tokens`, the axes that split the tokens of
   /// its operands. Plans the all-to-all after attention that splits tokens over
@@ -132,10 +134,11 @@ private:
   Builder builder;
   dist::Strategy strategy;
   Surroundings around; ///< The function or step that is visited.
-  /// The values that are partial sums over a factor other than rows and tokens,
-  /// such as the input features of a matrix product. (A partial sum over rows
-  /// and tokens would be a gradient of a parameter.) The value is the index of
-  /// the dimension of tokens, or nullopt if there is none.
+  /// The activations that are partial sums: values that an operation has summed
+  /// over a split factor other than rows and tokens, for example over the input
+  /// features of a matrix product. (A partial sum over rows or tokens is a
+  /// gradient of a parameter instead.) Each activation is mapped to the index
+  /// of its dimension of tokens; nullopt if it has no such dimension.
   DenseMap<Value, std::optional<size_t>> activations;
   /// The reshards that have been reported. The key is the resharded value, the
   /// new sharding, and the block.

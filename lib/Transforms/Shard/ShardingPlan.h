@@ -31,8 +31,9 @@ struct Need {
 /// if `init` is not null. Other operations read the value after these.
 struct Sequel {
   Need need;
-  /// An operand that is an init. It is removed from the operation, and added
-  /// after the reshard. Null: there is none.
+  /// An init of the operation: an operand to which the operation adds its
+  /// result. It is removed from the operation, and added after the reshard.
+  /// Null: no init is moved.
   mlir::OpOperand *init = nullptr;
 };
 

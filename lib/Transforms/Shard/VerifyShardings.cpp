@@ -65,8 +65,8 @@ private:
   }
 
   /// The sharding that a packed (flat) value must have. It is split over all
-  /// axes that split any member, and it is a partial sum over all axes over
-  /// which any member is a partial sum.
+  /// axes that split any member. It is a partial sum over all axes over which
+  /// any member is a partial sum.
   TensorShardingAttr ofPacked(nn::PackOp pack) {
     llvm::SetVector<Attribute> split, sums;
     for (Value member : pack.getMembers()) {

@@ -154,9 +154,9 @@ void Reverse::setAccumulated(Value operand, Value sum) {
   }
   if (!isActive(operand)) // A frozen weight needs none.
     return;
-  // The weight is computed from other values, and is not a parameter. Its
-  // gradient, cast to the weight's type, is the gradient from which those of
-  // the other values are computed.
+  // The weight is not a parameter, but is computed from other values. Its
+  // gradient is cast to the weight's type. The gradients of the other values
+  // are then computed from it.
   add(operand, castTo(builder, sum, operand.getType()));
 }
 

@@ -189,8 +189,9 @@ public:
   /// must be unused on both sides.
   virtual void copy(Stream stream, Address target, Address source,
                     int64_t bytes) = 0;
-  /// Gathers rows of a table, which is in other memory, by ids (I32) in the
-  /// device's memory. An id outside of the table gives bytes of all ones.
+  /// Copies the rows of a table that ids (I32) select. The table may be in
+  /// another kind of memory; the ids are in the device's memory. If an id is
+  /// outside of the table, all bytes of its row become 0xff.
   virtual void copyRows(Stream stream, const RowCopy &rows) = 0;
   /// Copies bytes from host memory to the device (`copyIn`) or back
   /// (`copyOut`). The host memory must stay valid until the copy is done.
@@ -226,10 +227,10 @@ public:
   /// The times of copies from and to files that run asynchronously and are in
   /// no graph; null if there are none.
   virtual io::OffloadTimes *fileTimes() { return nullptr; }
-  /// Captures the work that `submit` submits as a graph, if the device supports
-  /// that. Nothing runs then, and the tables of the captured launches must not
-  /// change any more. A device without graphs does not call `submit` and
-  /// returns none.
+  /// Calls `submit` and captures the work that it submits as a graph, if the
+  /// device supports graphs. Captured work does not run until `repeat`. The
+  /// operands of its launches must not change any more. A device without graphs
+  /// does not call `submit` and returns nullopt.
   virtual std::optional<CapturedWork>
   capture(const std::function<void()> &submit) {
     return std::nullopt;

@@ -39,8 +39,9 @@ public:
   /// Creates another stream of the device.
   virtual Stream addStream() = 0;
 
-  /// Whether the link supports the collective. If it does, it also prepares for
-  /// it. All ranks of a group get the same answer.
+  /// Whether the link supports the collective. If it does, the call also
+  /// prepares the link for the collective. All ranks of a group get the same
+  /// answer.
   virtual bool takes(const plan::CollectiveShape &shape,
                      int64_t stagingBytes) = 0;
   /// Submits a collective; every rank of the group must call it. `staging` is

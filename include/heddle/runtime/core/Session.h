@@ -131,8 +131,8 @@ public:
   int64_t mappedBytes() const {
     return persistent.bytes() + arena.bytes() + device.stagedBytes();
   }
-  /// Fills the arena with `value`. This overwrites inputs, which must be
-  /// written again before the next run.
+  /// Fills the arena with `value`. This destroys the inputs, so that they must
+  /// be written again before the next run.
   void poisonArena(unsigned char value) {
     device.synchronize();
     for (const Region &region : arena.regions().values)

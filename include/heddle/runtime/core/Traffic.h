@@ -64,9 +64,10 @@ struct MoveLine {
   /// ranks. It is an upper bound: a rank does not read rows that another rank
   /// has.
   int64_t bytesOfParts = 0;
-  /// The bytes that are copied while the device runs kernels. On a CPU these
-  /// are copies from and to files, except for rows of tables: all other copies
-  /// are made by the threads that run the kernels.
+  /// The bytes that are copied while the device runs kernels. On a CPU only
+  /// copies from and to files overlap with kernels, because the threads that
+  /// run kernels make all other copies. They also copy rows of tables from
+  /// files.
   int64_t besideKernels = 0;
   /// The largest number of bytes whose copy has been started, but has not been
   /// waited for, at any time.
