@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tokenizes the calibration text, and compiles the model so that each layer's
-// activations can be read.
+// Prepares a calibration: writes token files of its texts, and compiles the
+// model such that each layer's activations can be read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +19,8 @@
 using namespace heddle;
 using namespace heddle::driver;
 
-/// Tokens of one run: enough to make products fast, few enough for the memory
-/// of their logits.
+/// The number of tokens of one run of the model. It is large enough for fast
+/// products, and small enough that the logits of the tokens fit memory.
 static constexpr int64_t tokensOfRun = 1024;
 static constexpr int64_t defaultSeq = 512;
 
@@ -34,7 +34,8 @@ static config::ModelSpec readModel(const std::string &path) {
   return spec;
 }
 
-/// The prefix of temporary files next to the output.
+/// Returns the common prefix of the temporary files, which are in the directory
+/// of the output.
 static std::string stemOf(std::string output) {
   while (output.size() > 1 && output.back() == '/')
     output.pop_back();
@@ -69,11 +70,11 @@ std::string CalibrationJob::pathOf(const char *file) const {
   return directory.path() + "/" + file;
 }
 
-/// The path of a token file: `file` itself, or a new one with the tokens of the
-/// text in `file`.
+/// Returns the path of a token file: `file` itself if it is one, otherwise a
+/// new file with the tokens of the text in `file`.
 std::string CalibrationJob::tokensOf(const std::string &file,
                                      const char *as) const {
-  // Without a tokenizer, the tokens of a text are its bytes.
+  // If the model has no tokenizer, the bytes of a text are its tokens.
   if (!io::pathExists(spec.directory + "/tokenizer.json") ||
       !io::pathExists(file) ||
       !io::isText(*io::MappedFile::open(file, "H0340")))
@@ -86,7 +87,8 @@ std::string CalibrationJob::tokensOf(const std::string &file,
   return options.output;
 }
 
-/// The number of rows in a token file; at least one.
+/// Returns the number of rows in a token file. Throws an error if there is
+/// none.
 int64_t CalibrationJob::rowsIn(const std::string &file) const {
   io::TokenFile tokens = io::TokenFile::open(file, spec.vocabSize);
   tokens.requireSize(rowTokens + 1,
@@ -94,8 +96,9 @@ int64_t CalibrationJob::rowsIn(const std::string &file) const {
   return (tokens.size() - 1) / rowTokens;
 }
 
-/// Chooses the text for the perplexity: --eval-data, or the rows after those of
-/// the calibration, or the calibration's rows if there are no others.
+/// Chooses the text for the perplexity. It is the text of --eval-data, if that
+/// is given. Otherwise it is the rows of the calibration text that the
+/// calibration does not use, or all its rows if it uses all of them.
 void CalibrationJob::chooseEvaluated(const CalibrationFlags &flags) {
   auto whole = [&](int64_t rows) {
     rows = std::min(rows, flags.rows);

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Makes token files and a compiled binary for GPTQ's calibration and for the
-// perplexities before and after it.
+// Makes token files and a compiled binary. GPTQ uses them for its calibration,
+// and `heddle quantize` for the perplexities before and after quantization.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,9 +27,10 @@ struct CalibrationFlags {
   int64_t seq = 0; ///< Tokens of a row; 0: the model's limit, at most 512.
 };
 
-/// A calibration with its token files and a binary that returns the activations
-/// of each layer. The files are temporary, and removed by the destructor.
-/// Without a calibration text, it has no rows and only computes perplexities.
+/// A calibration: its token files, and a binary that returns the activations of
+/// each layer. These files are temporary, and the destructor removes them. If
+/// no calibration text is given, the calibration has no rows, and the binary
+/// only computes perplexities.
 class CalibrationJob {
 public:
   /// Reads and checks the texts. `output` is the directory that will be
@@ -45,10 +46,10 @@ public:
   /// Valid after `compile`.
   quantize::Calibration &calibration() { return *ready; }
 
-  /// The text on which perplexities are measured.
+  /// Returns the text on which perplexities are measured.
   const quantize::CalibrationText &evaluated() const { return evaluation; }
-  /// The name of the text of `evaluated` in messages: `evalFile`, or which rows
-  /// of the calibration text.
+  /// Returns a name, for messages, of the text on which perplexities are
+  /// measured: `evalFile`, or which rows of the calibration text.
   const std::string &evaluatedName() const { return name; }
   int64_t seq() const { return rowTokens; }
 

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compiles a plan for each candidate mesh, estimates its time per token with
-// the cost model, and chooses the best.
+// Chooses the mesh of a binary that serves. Compiles a plan for each possible
+// mesh, estimates the time per token of each plan with the cost model, and
+// takes the best.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +22,7 @@ using namespace heddle::driver;
 
 namespace {
 
-/// A mesh, and its estimated times and memory.
+/// A mesh, with the estimated times and the memory of its plan.
 struct Candidate {
   int64_t data = 1, tensor = 1;
   std::string why;          ///< Why it is impossible; empty if it is possible.
@@ -35,7 +36,7 @@ struct Candidate {
            "tensor=" + std::to_string(tensor);
   }
 
-  /// A larger score is better.
+  /// Returns how well the mesh reaches the goal; larger is better.
   double score(Goal goal) const {
     return goal == Goal::Latency ? -seconds : tokensPerSecond;
   }
@@ -65,8 +66,8 @@ static void requireEnough(const config::Settings &settings,
          cluster.ranksLocation);
 }
 
-/// The program that computes one token for each of `requests` requests: the
-/// smallest with enough rows.
+/// Returns the program that computes one token for each of `requests` requests.
+/// Of the programs for enough requests, it is the smallest.
 static const plan::Program &decodeOf(const plan::Plan &plan, int64_t requests) {
   const plan::Program *best = nullptr;
   int64_t least = 0;
@@ -85,7 +86,7 @@ static const plan::Program &decodeOf(const plan::Plan &plan, int64_t requests) {
   return *best;
 }
 
-/// The draft model gets the same mesh.
+/// Sets the mesh of the served model, and the same mesh for the draft model.
 static void setMesh(CompileJob &job, int64_t data, int64_t tensor) {
   for (config::ResolvedSettings *settings :
        {&job.settings, &job.draftSettings}) {
@@ -99,16 +100,17 @@ static void setMesh(CompileJob &job, int64_t data, int64_t tensor) {
   }
 }
 
-/// Seconds of the communication outside the plan's programs: rank 0 sends its
-/// scheduling decision, and receives the logits of other groups' requests. The
-/// two may overlap, but share rank 0's link.
+/// Returns the seconds per token of the communication that the plan's programs
+/// do not contain. Rank 0 sends its scheduling decision to the other groups,
+/// and receives the logits of the requests that they compute. Sending and
+/// receiving share rank 0's link.
 static double secondsApart(const cost::ClusterCost &cost,
                            const plan::Plan &plan, int64_t requests) {
   const int64_t ranks = plan.mesh.ranks();
   const int64_t groups = plan::groupsOf(plan);
   if (ranks == 1)
     return 0;
-  // Most bytes of the scheduling decision are the page table.
+  // The page table has most of the bytes of the scheduling decision.
   int64_t pages = plan.serving.maxContext / plan::cachePageTokens;
   double seconds =
       cost.secondsOf({"data", "tensor"}, "send", /*calls=*/1,
@@ -190,7 +192,8 @@ void driver::chooseMesh(CompileJob &job, const config::Cluster &cluster,
   requireEnough(job.settings.values, cluster, goal);
   std::vector<Candidate> candidates = candidatesOf(job, cluster, goal);
   const Candidate *best = nullptr;
-  // Among meshes with equal scores, choose the one with the fewest ranks.
+  // If several meshes have the best score, the one with the fewest ranks is
+  // chosen.
   auto isBetter = [&](const Candidate &a, const Candidate &b) {
     return std::pair(a.score(goal), -a.data * a.tensor) >
            std::pair(b.score(goal), -b.data * b.tensor);

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Chooses data and tensor ranks for `heddle compile --serve --mesh auto`.
+// Chooses the numbers of data and tensor ranks for `heddle compile --serve
+// --mesh auto`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,13 +23,14 @@ enum class Goal {
   Throughput ///< Tokens per second with --max-batch requests.
 };
 
-/// Compiles plans of `job` and its draft for several meshes, and sets the best
-/// mesh in the settings. It tries all numbers of tensor ranks that divide a
-/// node of the cluster. For throughput it also tries all numbers of data groups
-/// that divide the cluster and --max-batch. The cost model estimates the times
-/// of the `decode` programs, which are printed. Throws H0137 if the mode is not
-/// `serve` or the cluster file lacks a rate that the estimate needs, and H0138
-/// if no mesh is possible.
+/// Compiles plans of `job` and its draft model for several meshes, and sets the
+/// best mesh in the settings. Tries all numbers of tensor ranks that divide the
+/// number of ranks of a node. For throughput, also tries several groups of
+/// tensor ranks (data ranks): all numbers that divide --max-batch and the
+/// number of groups for which the cluster has ranks. The cost model estimates
+/// the times of the programs `decode`, which are printed. Throws H0137 if the
+/// mode is not `serve`, or if the cluster file lacks a rate that the estimate
+/// needs. Throws H0138 if no mesh is possible.
 void chooseMesh(CompileJob &job, const config::Cluster &cluster, Goal goal);
 
 } // namespace heddle::driver

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Knows the verbs and flags of compiled binaries and of other tools, and says
-// what to write instead.
+// Advises users who give `heddle` a verb or a flag of a compiled binary or of
+// another tool: says what to write instead.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,9 +23,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A verb of compiled binaries, the flags with which to compile such a binary,
-/// and the verb's flags. test/Driver/words.test compares these with a binary's
-/// help. A flag that the given verb of `heddle` also has is not looked up here.
+/// A verb of compiled binaries, with its flags. `mode` is the value of `heddle
+/// compile --mode` that makes binaries with this verb. The test
+/// test/Driver/words.test compares the flags with a binary's help. A flag is
+/// not looked up here if the verb of `heddle` that the user gave has the flag
+/// itself.
 struct BinaryVerb {
   const char *name;
   const char *mode;
@@ -108,7 +110,7 @@ bool driver::isProgram(const std::string &path) {
          std::string(magic, sizeof magic) == "\177ELF";
 }
 
-/// The words after an unknown verb, without flags.
+/// Returns the words of the command line after an unknown verb, without flags.
 static std::vector<std::string> wordsAfter(const CLI::App &app,
                                            const std::string &verb) {
   std::vector<std::string> words = app.remaining();
@@ -118,8 +120,9 @@ static std::vector<std::string> wordsAfter(const CLI::App &app,
   return words;
 }
 
-/// Advice for a binary's verb that was given to `heddle`, such as `heddle serve
-/// MODEL` or `heddle info BINARY`.
+/// Advises a user who gave `heddle` a verb that only compiled binaries have,
+/// for example `heddle serve MODEL` or `heddle info BINARY`. If a binary was
+/// named, the advice is to run it; otherwise, to compile the model first.
 static io::Advice adviseOnVerb(const CLI::App &app, const BinaryVerb &verb) {
   std::string model = "MODEL", name = verb.name;
   for (const std::string &word : wordsAfter(app, name)) {
@@ -140,16 +143,16 @@ static io::Advice adviseOnVerb(const CLI::App &app, const BinaryVerb &verb) {
               " -o job, then write ./job " + name};
 }
 
-/// The value of an option, for example the binary of `heddle compile -o
-/// BINARY`.
+/// Returns the value that the user gave an option, for example the binary of
+/// `heddle compile -o BINARY`.
 static std::string given(const CLI::App &verb, const char *option,
                          const std::string &fallback) {
   const CLI::Option *found = verb.get_option_no_throw(option);
   return found && found->count() > 0 ? found->results().front() : fallback;
 }
 
-/// Advice for a binary's flag that was given to `heddle`, such as `heddle
-/// compile MODEL --data tokens.bin`.
+/// Advises a user who gave `heddle` a flag that only compiled binaries have,
+/// for example `heddle compile MODEL --data tokens.bin`.
 static std::optional<io::Advice> adviseOnFlag(const CLI::App &verb,
                                               const std::string &word,
                                               const std::string &value) {
@@ -195,7 +198,7 @@ static std::optional<io::Advice> adviseOnRanks(const CLI::App &verb,
                     "FILE; for other ranks compile with another --mesh"};
 }
 
-/// The verb of Heddle for a verb of other tools.
+/// Returns the verb of Heddle that does what a verb of other tools does, or "".
 static std::string verbFor(const std::string &word) {
   static const std::map<std::string, std::string> verbs = {
       {"build", "compile"},

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Finds out what the user wanted if a word of the command line is unknown,
-// often a verb or flag of a compiled binary.
+// Finds out what the user wanted if `heddle` does not know a word of the
+// command line. Often the word is a verb or flag of a compiled binary.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +18,8 @@ namespace heddle::driver {
 
 /// Whether a file is an ELF program, as compiled binaries are.
 bool isProgram(const std::string &path);
-/// `path` as a shell word, with ./ before a bare name, which a shell would
-/// search in PATH.
+/// Returns `path` as a word for a shell. A name without a directory gets a
+/// prefix ./, since a shell would search it in PATH.
 std::string asCommand(const std::string &path);
 
 /// Advice on a word of the command line that `heddle` does not know. The word

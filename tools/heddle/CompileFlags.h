@@ -16,32 +16,33 @@
 
 namespace heddle::driver {
 
-/// The default directory of compiled kernels, or "off".
+/// Returns the default directory of the cache of compiled kernels, or "off".
 std::string defaultCache();
 
-/// Adds the flags of a group of settings to a verb.
+/// Adds to a verb the flags of all settings in a group. `flags` gets the flags
+/// that the user gives.
 void addSettings(CLI::App &verb, const char *group, config::Flags &flags);
 
 /// The contents of the files that --config and --strategy name.
 struct SettingsFiles {
   config::SettingsFile dsConfig, strategy;
 
-  /// Merges settings of flags and files. `problems` of the result has the
-  /// errors.
+  /// Merges the settings of flags and of these files. `problems` of the result
+  /// has the errors in the files.
   config::ResolvedSettings merge(const config::Flags &flags) const {
     return config::mergeSettings(flags, dsConfig, strategy);
   }
 };
 
-/// Reads the files ("": none). Throws ConfigErrors for a bad strategy file,
-/// H0101 for a bad ds_config.json.
+/// Reads both files; a name of "" means no file. Throws ConfigErrors for an
+/// invalid strategy file, and H0101 for a ds_config.json that cannot be read.
 SettingsFiles readSettingsFiles(const std::string &dsConfig,
                                 const std::string &strategy);
 
-/// Prints the warnings from reading a model.
+/// Prints the warnings that reading a model has produced.
 void warnOfModel(const config::ModelSpec &model);
 
-/// Copies the settings that the model's reader needs into `request`.
+/// Copies into `request` the settings that are needed to read a model.
 void tellReader(config::ModelRequest &request,
                 const config::Settings &settings);
 

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs a compilation with MLIR. This file and the others of HeddleDriverCompile
-// use MLIR, and neither throw nor catch exceptions.
+// Runs a compilation with MLIR. The files of HeddleDriverCompile, of which this
+// is one, use MLIR. They are compiled without exceptions, as MLIR is.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +35,7 @@ using namespace heddle::driver;
 // The job
 //===----------------------------------------------------------------------===//
 
-/// The prebuilt runtime is in the same directory as this program.
+/// Finds the prebuilt runtime, which is in the same directory as this program.
 static std::string findRuntime() {
   std::string self =
       llvm::sys::fs::getMainExecutable(nullptr, (void *)&findRuntime);
@@ -60,8 +60,8 @@ parseModule(mlir::MLIRContext &context, const CompileJob &job,
   return module;
 }
 
-/// Marks the setting `collectives` as not given by the user, so that each
-/// target chooses its own: NCCL on GPUs.
+/// Marks in the module that the user has not chosen how collectives are
+/// computed. Each target then uses its own default, for example NCCL on GPUs.
 static void leaveCollectivesOpen(mlir::ModuleOp module) {
   module.walk([](nn::ModelOp model) {
     dist::StrategyAttr strategy = model.getStrategyAttr();
@@ -71,7 +71,8 @@ static void leaveCollectivesOpen(mlir::ModuleOp module) {
   });
 }
 
-/// The module from which the job starts; null after an error.
+/// Reads or builds the module from which the job starts. Returns null after an
+/// error.
 static mlir::OwningOpRef<mlir::ModuleOp>
 makeModule(mlir::MLIRContext &context, const CompileJob &job,
            DiagnosticPrinter &printer) {
@@ -105,7 +106,8 @@ static CompileOptions optionsOf(const CompileJob &job) {
   return options;
 }
 
-/// Adds the draft's module to `options`; false after an error.
+/// Adds the module of the draft model to `options`. Returns false after an
+/// error.
 static bool addDraft(mlir::MLIRContext &context, const CompileJob &job,
                      mlir::OwningOpRef<mlir::ModuleOp> &draft,
                      CompileOptions &options) {
@@ -120,7 +122,8 @@ PlannedJob driver::planJob(const CompileJob &job, const GoesOn &goesOn) {
   PlannedJob planned;
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
-  // A search compiles several plans at a time, each on one thread.
+  // The context uses no threads, since a search compiles several plans at a
+  // time, each on one thread.
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   DiagnosticPrinter printer(context, /*verbose=*/false);
   printer.errors = &planned.errors;
@@ -142,7 +145,8 @@ PlannedJob driver::planJob(const CompileJob &job, const GoesOn &goesOn) {
   return planned;
 }
 
-/// The result of a job that failed.
+/// Returns the result of a job that failed with the errors that the printer has
+/// printed.
 static JobEnd endOf(const DiagnosticPrinter &printer) {
   return {printer.exitCode ? printer.exitCode : 1, printer.firstCode};
 }

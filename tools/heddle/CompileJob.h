@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One compilation as data, and functions that run it. Verbs such as `heddle
-// compile` read flags and files into a CompileJob.
+// The description of one compilation, and functions that run it. Verbs such as
+// `heddle compile` make a CompileJob from their flags and files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,26 +23,28 @@ namespace heddle::driver {
 /// A compilation whose input files and flags have been read and checked.
 struct CompileJob {
   config::ResolvedSettings settings;
-  /// The model, or nothing if `module` names a dump.
+  /// The model to compile. Not set if `module` is a dump, which contains the
+  /// model.
   std::optional<config::ModelSpec> model;
-  /// The draft model of speculative decoding, and its settings.
+  /// The draft model for speculative decoding, and its settings. Not set if
+  /// there is none.
   std::optional<config::ModelSpec> draft;
   config::ResolvedSettings draftSettings;
   int64_t draftTokens = 0; ///< Most tokens that the draft proposes.
-  /// An .mlir file: the forward function of `model` if that is set, otherwise a
-  /// dump.
+  /// The path of an .mlir file, or "". If `model` is set, the file has the
+  /// model's forward function, otherwise it is a dump.
   std::string module;
   std::string output, dumpPhases, stopAfter, startFrom;
   std::string cache;   ///< Directory of compiled kernels, or "".
   std::string cluster; ///< JSON, or "" for none.
-  /// Print the plan's size and write no binary.
+  /// Whether to print the sizes of the plan and write no binary.
   bool dryRun = false;
   bool timing = false, verbose = false, shardingReasons = false;
   LayerPrograms splitLayers = LayerPrograms::None;
 };
 
-/// Completes the settings that depend on the model, and checks them against it.
-/// Throws UserError.
+/// Completes the settings that depend on the model, and checks that they fit
+/// the model. Throws UserError.
 void settleSettings(CompileJob &job);
 
 /// The result of a job.
@@ -51,44 +53,47 @@ struct JobEnd {
   std::string code; ///< Code of the first error; empty without one.
 };
 
-/// Runs the job, and prints diagnostics. Does not throw.
+/// Runs the job and prints its diagnostics. Throws no exception.
 JobEnd runCompileJob(const CompileJob &job);
 
-/// The result of a job that ends with plans.
+/// The result of a job that makes plans and writes no binary.
 struct PlannedJob {
-  /// A plan for each target; empty after an error, or if the job stops before
+  /// One plan for each target. Empty after an error, or if the job stops before
   /// the last phase.
   std::vector<plan::Plan> plans;
   std::vector<Diagnostic> errors;
 };
 
-/// Which bytes are known: those of parameters, gradients and optimizer, or all.
+/// Which of a rank's bytes are known at a point of the compilation: those of
+/// parameters, gradients and optimizer states (OfModel), or all.
 enum class KnownBytes { OfModel, All };
-/// Called with the bytes of each kind of memory that a rank needs: with OfModel
-/// when these are known, and later with All. If it returns false, the job ends
-/// without plans or errors. Must not throw.
+/// Decides whether a job goes on. It is called with the bytes of each kind of
+/// memory that a rank needs, first when those of parameters, gradients and
+/// optimizer states are known, and again when all are known. If it returns
+/// false, the job ends without plans and without errors. Must not throw.
 using GoesOn = std::function<bool(KnownBytes known,
                                   const plan::PerMemory<int64_t> &bytes)>;
 
-/// Compiles a job with a model to plans. Does not print or throw.
+/// Compiles a job that has a model to plans. Prints nothing, and throws no
+/// exception.
 PlannedJob planJob(const CompileJob &job, const GoesOn &goesOn = nullptr);
 
-/// The description of the model in an .mlir file with a forward function;
-/// nothing after an error, which was printed.
+/// Reads the description of the model in an .mlir file that has a forward
+/// function. Returns nothing after an error, which was printed.
 std::optional<config::ModelSpec> readForwardSpec(const std::string &path,
                                                  int &exitCode);
 
-/// The strategy in an .mlir file (one `#dist.strategy` attribute) as JSON; adds
-/// problems to `errors`.
+/// Reads an .mlir file that has one attribute `#dist.strategy`. Returns the
+/// strategy as JSON, and adds errors to `errors`.
 std::string strategyFileToJson(const std::string &path,
                                std::vector<Diagnostic> &errors);
 
-/// Flushes LLVM's output streams, whose destructors would abort the program
-/// after a failed write. Returns the errno if output to stdout was lost, or 0;
-/// lost output to stderr is not an error.
+/// Flushes LLVM's output streams. Otherwise their destructors would abort the
+/// program if a write had failed. Returns the errno if output to stdout was
+/// lost, otherwise 0. Lost output to stderr is no error.
 int flushCompilerOutput();
 
-/// The names of the phases in order.
+/// Returns the names of all phases, in the order in which they run.
 std::vector<std::string> phaseNames();
 
 } // namespace heddle::driver

@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reads the flags and files of `heddle compile`, makes a CompileJob of them,
-// and runs it. If the plan exceeds the memory budgets, it proposes flags that
-// need less memory.
+// and runs it. If the plan exceeds the memory budgets, prints flags with which
+// a plan would need less memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -208,8 +208,8 @@ static void readDraft(config::ModelRequest request, const CompileFlags &flags,
   settle(job.draftSettings, *job.draft);
 }
 
-/// Reads the model and its draft, and completes the settings that depend on
-/// them. Returns the exit status of an error, which was printed, or 0.
+/// Reads the model and its draft model, and completes the settings that depend
+/// on them. Returns 0, or the exit status of an error that was printed.
 static int readModel(const CompileFlags &flags, CompileJob &job) {
   if (!flags.draft.empty())
     config::requireDraftable(job.settings.values);
@@ -242,7 +242,8 @@ static int readModel(const CompileFlags &flags, CompileJob &job) {
   return 0;
 }
 
-/// Removes --mesh auto from the flags, since it is not a mesh.
+/// Removes the flag --mesh auto, since `auto` is no mesh: the mesh is chosen
+/// later.
 static void takeAutoMesh(CompileFlags &flags) {
   std::optional<std::string> &mesh = flags.flags["--mesh"];
   flags.chooses = mesh == "auto";
@@ -260,8 +261,9 @@ static void takeAutoMesh(CompileFlags &flags) {
          "add --cluster FILE, or name the axes, as --mesh tensor=2");
 }
 
-/// Checks the mesh against the cluster file, or chooses it. Returns rows of the
-/// explanation if there is a cluster file.
+/// Checks that the mesh fits the cluster file; for --mesh auto, chooses the
+/// mesh. Returns rows for the explanation of settings if there is a cluster
+/// file.
 static std::vector<config::ExplainRow>
 readClusterFile(const CompileFlags &flags, CompileJob &job) {
   if (flags.cluster.empty())
@@ -282,7 +284,8 @@ static bool dumpsFiles(const CompileFlags &flags) {
   return !flags.dumpPhases.empty() && flags.dumpPhases != "-";
 }
 
-/// Checks that the outputs can be written, before the compilation.
+/// Checks before the compilation that the outputs can be written, so that no
+/// time is lost.
 static void checkOutputs(const CompileFlags &flags) {
   std::error_code ignored;
   if (fs::is_directory(flags.output, ignored) || endsWith(flags.output, "/"))
@@ -292,8 +295,8 @@ static void checkOutputs(const CompileFlags &flags) {
   std::vector<std::string> names = phaseNames();
   auto first = std::find(names.begin(), names.end(), flags.startFrom);
   auto last = std::find(names.begin(), names.end(), flags.stopAfter);
-  // A start from the first phase's dump writes that dump again, since flags may
-  // change it.
+  // A compilation that starts from the first phase's dump writes this dump
+  // again, since flags may have changed it.
   bool isAll = first == names.begin() || first == names.end();
   if (dumpsFiles(flags))
     for (auto it = isAll ? names.begin() : first + 1;
@@ -329,8 +332,9 @@ static bool isOverBudget(const config::Settings &settings,
          isOver(bytes[MemoryKind::File], settings.fileBudget);
 }
 
-/// Estimated seconds of a step with the change applied to the flags; nothing if
-/// the result is invalid or exceeds the budgets.
+/// Returns the estimated seconds of a step if the change is applied to the
+/// flags. Returns nothing if the changed flags are invalid, or if their plan
+/// exceeds the memory budgets.
 static std::optional<double> costOf(const Change &change,
                                     const CompileFlags &flags,
                                     const SettingsFiles &files,
@@ -366,8 +370,8 @@ static std::optional<double> costOf(const Change &change,
   return seconds;
 }
 
-/// Prints changes of flags with which the job's plan fits its memory budgets.
-/// Each of them was compiled to a plan that fits.
+/// Prints changes of flags with which the job fits its memory budgets. A plan
+/// was compiled with each of these changes, and it fits.
 static void helpForMemory(const CompileFlags &flags, const SettingsFiles &files,
                           const CompileJob &job) {
   if (!job.model) {

@@ -103,8 +103,8 @@ void driver::addDataVerb(CLI::App &app, Action &action) {
 // heddle checkpoint
 //===----------------------------------------------------------------------===//
 
-/// Verifies every file and prints the results. Returns the exit status of the
-/// first damaged one.
+/// Verifies every file of a checkpoint and prints the results. Returns 0, or
+/// the exit status for the first damaged file.
 static int verifyCheckpoint(const std::string &path) {
   std::string problems;
   for (const io::CheckpointPart &part : io::verifyCheckpoint(path)) {

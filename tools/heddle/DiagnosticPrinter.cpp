@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Finds the error code and the position of each diagnostic, and prints it like
-// Heddle's other errors.
+// Finds the error code and the position in MLIR's diagnostics, and prints them
+// in the form of Heddle's other errors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,7 @@ void DiagnosticPrinter::parse(llvm::function_ref<void()> read) {
   defaultCode = code;
 }
 
-/// The position in a file to which a diagnostic points.
+/// Returns the position in a file to which the location of a diagnostic points.
 static SourceLocation toSourceLocation(mlir::Location location) {
   if (auto place = location->findInstanceOf<mlir::FileLineColLoc>())
     return {place.getFilename().str(), int64_t(place.getLine()),
@@ -46,14 +46,15 @@ static SourceLocation toSourceLocation(mlir::Location location) {
   return {};
 }
 
-/// The path of the module in the model (`transformer.h.0`) that a location
-/// names, or "".
+/// Returns the path within the model (for example `transformer.h.0`) that a
+/// location contains, or "".
 static std::string modulePathOf(mlir::Location location) {
   auto name = location->findInstanceOf<mlir::NameLoc>();
   return name ? name.getName().str() : "";
 }
 
-/// Splits `H0130: text`; the code is "" if the message has none.
+/// Splits a message such as `H0130: text` into its error code and its text. The
+/// code is "" if the message has none.
 static std::pair<std::string, std::string> splitCode(const std::string &text) {
   static const llvm::Regex pattern("^H[0-9]{4}: ");
   if (!pattern.match(text))
@@ -61,14 +62,14 @@ static std::pair<std::string, std::string> splitCode(const std::string &text) {
   return {text.substr(0, 5), text.substr(7)};
 }
 
-/// Whether an internal error is about the user's module, rather than a missing
-/// feature or an input file.
+/// Whether an error that counts as internal is about the module. It is not if
+/// it is about a missing feature or an input file.
 static bool isAboutModule(const heddle::Diagnostic &error) {
   return error.exitCode() == 1 && error.code != "H0903" &&
          error.code != "H0912";
 }
 
-/// A note, with its position.
+/// Formats a note of a diagnostic, with its position.
 static std::string describe(mlir::Diagnostic &note) {
   SourceLocation place = toSourceLocation(note.getLocation());
   std::string text = note.str();
@@ -78,7 +79,7 @@ static std::string describe(mlir::Diagnostic &note) {
   return text;
 }
 
-/// Advice on a syntax error in an .mlir file.
+/// Returns advice for a syntax error in an .mlir file.
 static std::string helpForText(mlir::MLIRContext &context,
                                const std::string &message) {
   llvm::SmallVector<llvm::StringRef> found;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Turns MLIR's diagnostics into errors of Heddle while passes run on a user's
-// model or dump.
+// Turns MLIR's diagnostics into Heddle's errors, while passes run on the model
+// or dump of a user.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,21 +27,21 @@ public:
   DiagnosticPrinter(mlir::MLIRContext &context, bool verbose);
   ~DiagnosticPrinter();
 
-  /// The code of errors whose message has none.
+  /// The error code for messages that contain none.
   std::string defaultCode = "H0900";
-  /// Whether the user wrote the module. Then a violated invariant is the user's
-  /// error, not an internal one.
+  /// Whether the user wrote the module or may have edited it. If so, a violated
+  /// invariant is reported as the user's error, otherwise as an internal error.
   bool isUsersModule = false;
-  /// If not null, collects the errors instead of printing them.
+  /// If not null, errors are added to this list instead of being printed.
   std::vector<heddle::Diagnostic> *errors = nullptr;
   /// 0 without errors.
   int exitCode = 0;
   std::string firstCode; ///< Code of the first error; empty without one.
 
   /// Reads a file by calling `read`. An error without a code is reported as an
-  /// error in the file. The process exits after it has printed the first error:
-  /// MLIR's parser may write to freed memory after an error in a region whose
-  /// values are used outside.
+  /// error in the file. After it has printed the first error, the process
+  /// exits. The reason is that MLIR's parser may write to freed memory after an
+  /// error in a region whose values are used outside of it.
   void parse(llvm::function_ref<void()> read);
 
 private:

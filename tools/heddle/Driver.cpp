@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Parses the command line with CLI11, and runs the verb.
+// Parses the command line of `heddle` with CLI11, and runs the chosen verb.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,9 +18,10 @@
 using namespace heddle;
 using namespace heddle::driver;
 
-/// The number of words that belong to `heddle`. The words after the BINARY of
-/// `heddle run` and the COMMAND of `heddle emulate` belong to the program that
-/// is started. All flags of these verbs take a value.
+/// Returns how many words of the command line belong to `heddle`. The words
+/// after the BINARY of `heddle run`, and after the COMMAND of `heddle emulate`,
+/// belong to the program that is started. BINARY and COMMAND are found because
+/// all flags of these verbs take a value.
 static size_t countOwnWords(const std::vector<std::string> &words) {
   if (words.empty() || (words.front() != "run" && words.front() != "emulate"))
     return words.size();

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Executes a command with the emulated libcuda, libcublasLt and libnccl first
-// on LD_LIBRARY_PATH, so that GPU binaries run without a GPU.
+// Implements `heddle emulate`, which runs GPU binaries without a GPU. It starts
+// the command with the directory of the emulated libcuda, libcublasLt and
+// libnccl first in LD_LIBRARY_PATH.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +33,8 @@ struct EmulateFlags {
 
 } // namespace
 
-/// The directory of the emulated libraries, relative to this program: the same
-/// in a build tree and an installation.
+/// Returns the directory of the emulated libraries. Relative to this program,
+/// it is the same in a build tree and in an installation.
 static fs::path findLibraries() {
   std::error_code error;
   fs::path self = fs::read_symlink("/proc/self/exe", error);
@@ -63,7 +64,7 @@ static void setVariable(const char *name, const std::string &value) {
     setVariable("HEDDLE_EMULATE_DEVICES", std::to_string(flags.devices));
   if (std::string wrong = rt::cuda::problemOfEnvironment(); !wrong.empty())
     fail("H0114", wrong, "unset it, or give it such a value");
-  // A `--` before the command is optional.
+  // The user may write `--` before the command.
   bool isMarked = flags.command.front() == "--";
   std::vector<char *> words;
   for (size_t i = isMarked; i < flags.command.size(); ++i)

@@ -25,8 +25,8 @@ int driver::runEvalJob(const eval::EvalOptions &options) {
   printer.isUsersModule = true;
   if (!read.module)
     return printer.exitCode;
-  // With --poison no verifier runs: the execution itself is to find errors in
-  // lifetimes.
+  // With --poison no verifier runs before the execution, since the execution is
+  // used to find errors in lifetimes that the verifier would reject.
   if (!options.poison && failed(takeIn(*read.module, read.done)))
     return printer.exitCode;
   printer.defaultCode = "H0371";

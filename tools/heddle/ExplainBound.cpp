@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Adds up computation and transfers of a step, and prints which takes longest.
+// Adds up the times of a step's computation and transfers, and prints which
+// kind of work takes longest.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,8 +31,8 @@ StepBound::WorkKind &StepBound::kindOf(const std::string &name) {
   return kind;
 }
 
-/// If the cluster file lacks the rate of a transfer, the total time of
-/// transfers of this kind is unknown.
+/// Adds the time of a transfer to `sum`. If the cluster file lacks the
+/// transfer's rate, the sum becomes unknown (empty).
 static void addTime(std::optional<double> &sum, bool isKnown, double seconds) {
   if (!isKnown)
     sum.reset();

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A roofline estimate that `heddle explain` prints.
+// A roofline estimate for `heddle explain`: which kind of work limits the speed
+// of a program.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,11 +17,11 @@
 
 namespace heddle::driver {
 
-/// The work of a rank in one run of a program, by kind: computation, and
-/// transfers over each link. Kinds overlap, so the one that takes longest
-/// bounds the run. With a cluster file, each kind has a time. Without one,
-/// transfers are given in bytes per floating-point operation, and the output
-/// says at which rates they would be the bound.
+/// The work of one rank in one run of a program, by kind: computation, and
+/// transfers over each link. All kinds of work overlap, so that the kind that
+/// takes longest limits the run. With a cluster file, each kind has a time.
+/// Without one, transfers are given in bytes per floating-point operation, and
+/// the output says at which rate of a link its transfers would be the limit.
 class StepBound {
 public:
   StepBound() = default;
@@ -41,8 +42,8 @@ private:
   WorkKind &kindOf(const std::string &name);
   void addMoves(const plan::Plan &plan, const plan::Program &program,
                 const cost::SequenceTime &time);
-  /// The kind that takes longest, among those with a time; null if none has
-  /// one.
+  /// Returns the kind of work that takes longest, among the kinds with a known
+  /// time. Returns null if no time is known.
   const WorkKind *longest() const;
   void printSeconds() const;
   void printRates() const;

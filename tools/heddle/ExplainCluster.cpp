@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Assigns the mesh's axes to the cluster's links, and estimates the time of
-// exchanges.
+// Finds the link of the cluster over which each axis of the mesh communicates,
+// and estimates the times of exchanges.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,7 +55,7 @@ double driver::secondsOf(const rt::TrafficLine &line,
   return cost.secondsOf(axesOf(line), line.kind, line.calls, line.bytesSent);
 }
 
-/// The nodes that the plan uses.
+/// Returns the number of nodes on which the plan's ranks are.
 static int64_t nodesOf(const plan::Plan &plan, const cost::Cluster &cluster) {
   return (plan.mesh.ranks() + cluster.ranksPerNode - 1) / cluster.ranksPerNode;
 }

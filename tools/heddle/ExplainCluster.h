@@ -16,24 +16,27 @@
 
 namespace heddle::driver {
 
-/// The cluster in `file`; if "", the one in the plan, or nothing. Throws as
-/// readCluster does, and H0227 if the plan has more ranks than the cluster.
+/// Returns the cluster that `file` describes. If `file` is "", returns the
+/// cluster that the plan contains, or nothing. Throws the errors of
+/// readCluster, and H0227 if the plan has more ranks than the cluster.
 std::optional<cost::Cluster> clusterOf(const plan::Plan &plan,
                                        const std::string &file);
 
-/// The link of each axis of the mesh, and the ranks of each node, as JSON.
+/// Returns as JSON the link of each axis of the mesh, and the ranks that are on
+/// each node.
 nlohmann::json clusterJson(const plan::Plan &plan,
                            const cost::Cluster &cluster);
 void printCluster(const plan::Plan &plan, const cost::Cluster &cluster);
 
-/// The warning that updates on the host count as no time, since the cluster
-/// file lacks their rate (see ClusterCost::isHostUnrated).
+/// Returns the warning that updates on the host are estimated to take no time,
+/// since the cluster file lacks their rate (see ClusterCost::isHostUnrated).
 std::string warnOfHostUpdates(const cost::Cluster &cluster);
 
-/// The axes over which a line of traffic communicates, such as `data` and
-/// `seq`.
+/// Returns the names of the mesh's axes over which the traffic of a line goes,
+/// for example `data` and `seq`.
 std::vector<std::string> axesOf(const rt::TrafficLine &line);
-/// Seconds of the line's exchanges; 0 if the link's rate is unknown.
+/// Returns the seconds that the exchanges of a line of traffic take. Returns 0
+/// if the rate of their link is unknown.
 double secondsOf(const rt::TrafficLine &line, const cost::ClusterCost &cost);
 
 } // namespace heddle::driver

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs blocks of each kernel in the PTX emulator to count what they do, and
-// prints the counts with the plan's and ptxas's facts.
+// Runs blocks of each GPU kernel in the PTX emulator, to count instructions and
+// memory accesses. Prints the counts, together with what the plan and ptxas say
+// about the kernel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,14 +29,15 @@ using nlohmann::json;
 
 namespace {
 
-/// Limits of a multiprocessor.
+/// The limits of a GPU's multiprocessor, from which occupancy follows.
 struct Multiprocessor {
   int64_t threads = 2048, blocks = 32, registers = 65536, sharedBytes = 0;
   int64_t reservedBytes = 1024; ///< Shared memory that each block reserves.
 };
 
-/// Zeroed memory that takes pages only where it is accessed. Allocations are
-/// aligned to 256 bytes, as on a GPU.
+/// Memory filled with zeros. The system provides a page only when it is
+/// accessed, so that large tensors are cheap. Allocations are aligned to 256
+/// bytes, as on a GPU.
 class Zeros {
 public:
   explicit Zeros(int64_t bytes)
@@ -56,9 +58,10 @@ private:
   void *start;
 };
 
-/// Operands with which a kernel's blocks can run: the random values of `check`.
-/// Long tensors are only filled if they hold ids, since a kernel computes
-/// addresses from no other values.
+/// Operands with which a kernel's blocks can run. Their elements are the random
+/// values that `BINARY check` uses. Long tensors are filled only if they hold
+/// ids: a kernel computes addresses from ids, and other values do not change
+/// the counts.
 class Operands {
 public:
   Operands(const plan::Kernel &kernel, const plan::PlainKernel &plain) {
@@ -111,7 +114,8 @@ static Multiprocessor multiprocessorOf(const std::string &target) {
   return one;
 }
 
-/// Occupancy: the share of a multiprocessor's threads that can be resident.
+/// Returns the occupancy: the number of a kernel's threads that can be resident
+/// on a multiprocessor, divided by the most threads that it can hold.
 static double occupancyOf(const Multiprocessor &one, int64_t threads,
                           int64_t registers, int64_t sharedBytes) {
   int64_t warps = (threads + emulator::warpSize - 1) / emulator::warpSize;
@@ -122,8 +126,9 @@ static double occupancyOf(const Multiprocessor &one, int64_t threads,
   return double(blocks * warps * emulator::warpSize) / double(one.threads);
 }
 
-/// Counts what a launch does: exactly if that takes at most `budget`
-/// instructions of warps, otherwise estimated from some of its blocks.
+/// Counts what a launch does. The counts are exact if the launch executes at
+/// most `budget` instructions, counted once for each warp. Otherwise they are
+/// estimated from some of the blocks.
 static json countLaunch(const emulator::Module &module,
                         const plan::GridLaunch &launch,
                         const Operands &operands) {

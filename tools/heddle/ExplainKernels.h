@@ -16,9 +16,10 @@
 
 namespace heddle::driver {
 
-/// Describes the launches of each GPU kernel: facts of the plan, registers from
-/// ptxas, occupancy, and counts of instructions and accesses from the PTX
-/// emulator. Throws H0384 if the binary has no GPU kernels.
+/// Describes the launches of each GPU kernel as JSON: facts from the plan,
+/// numbers of registers from ptxas, occupancy, and counts of instructions and
+/// memory accesses from the PTX emulator. Throws H0384 if the binary has no GPU
+/// kernels.
 nlohmann::json describeLaunches(const rt::Binary &binary);
 
 /// Prints the facts of `describeLaunches` as a table.

@@ -24,7 +24,7 @@ using nlohmann::json;
 
 namespace {
 
-/// The measured rates of this machine; 0: unknown.
+/// The rates of this machine, as measured now. A rate of 0 is unknown.
 struct Rates {
   int64_t threads = 0;
   double bytes = 0, flops = 0;
@@ -64,8 +64,8 @@ static Rates measureRates(const plan::Plan &plan) {
   return rates;
 }
 
-/// The number of tokens that a run computes, and the number of requests to
-/// which they belong.
+/// Returns how many tokens a run of the program computes, and to how many
+/// requests they belong.
 static std::pair<int64_t, int64_t> sizeOf(const plan::Program &program) {
   for (const plan::Port &port : program.inputs)
     if (port.role == plan::PortRole::Ids && !port.shape.empty()) {

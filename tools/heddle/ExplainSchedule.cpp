@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Takes the times of fragments from a trace, a cluster file or their
-// operations, replays the schedule with them, and prints the result.
+// Prints the schedule of a training step. The times of its fragments come from
+// a trace, from a cluster file, or from their numbers of operations. The
+// schedule is replayed with these times.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +20,8 @@ using namespace heddle;
 using namespace heddle::driver;
 using nlohmann::json;
 
-/// Floating-point operations of one run of a command sequence.
+/// Returns the number of floating-point operations in one run of a command
+/// sequence.
 static double flopsOf(const plan::Plan &plan, const plan::Stage &stage,
                       int64_t number) {
   double flops = 0;
@@ -32,7 +34,7 @@ static double flopsOf(const plan::Plan &plan, const plan::Stage &stage,
   return flops;
 }
 
-/// The training program of a stage, or null.
+/// Returns the training program of a stage; null if the stage has none.
 static const plan::Program *trainingOf(const plan::Stage &stage) {
   for (const plan::Program &program : stage.programs)
     if (program.kind == plan::ProgramKind::Train)
@@ -40,7 +42,8 @@ static const plan::Program *trainingOf(const plan::Stage &stage) {
   return nullptr;
 }
 
-/// The schedule line of a stage; nothing without a pipeline.
+/// Returns a stage's line of the schedule, which lists its fragments. Returns
+/// nothing if the plan has no pipeline.
 static std::optional<StageLine> lineOf(const plan::Plan &plan,
                                        const plan::Stage &stage,
                                        const cost::ClusterCost *cost) {
@@ -106,14 +109,15 @@ void StepSchedule::usePlan(const plan::Plan &plan,
   double transfers = table.makespan - replayLines(atOnce).makespan;
   for (const plan::Stage *stage : all)
     if (const plan::Program *program = trainingOf(*stage)) {
-      // After its fragments, a stage reduces gradients with other stages that
-      // share a parameter.
+      // After its fragments, a stage reduces the gradients of parameters that
+      // it shares with other stages. This exchange takes time.
       double exchange =
           cost->transferSeconds(stage->sequences.at(program->sequence));
       cost::SequenceTime time = cost->timeOf(*stage, program->sequence);
       exposed.push_back(
           {time.exposed, transfers + exchange, time.exposedCopies});
-      // The stage's time outside its fragments, such as the optimizer's update.
+      // The seconds of the stage's work outside of its fragments, for example
+      // of the optimizer's update.
       double rest = time.seconds + exchange;
       if (auto line = lineOf(plan, *stage, cost))
         rest -= line->seconds();

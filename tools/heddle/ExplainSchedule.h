@@ -19,9 +19,11 @@ namespace heddle::driver {
 /// The timeline of a training step, with estimated or measured times.
 class StepSchedule {
 public:
-  /// With `trace`, the order and times come from the trace files of a run (see
-  /// readTraces). Otherwise times come from the cluster file if `cost` has
-  /// them, else from the floating-point operations of each fragment.
+  /// Makes the timeline of a step. If `trace` is not "", the order and the
+  /// times of fragments come from the trace files of a run (see readTraces).
+  /// Otherwise the times come from `cost`, if this knows them from a cluster
+  /// file. If not, they are the numbers of floating-point operations of the
+  /// fragments.
   StepSchedule(const plan::Plan &plan, const std::string &trace,
                const cost::ClusterCost *cost);
 
@@ -30,11 +32,13 @@ public:
   /// `exposed`.
   void addTo(nlohmann::json &json) const;
   void print() const;
-  /// Seconds of a step if times come from a cluster file; otherwise 0.
+  /// Returns the seconds of a step if times come from a cluster file, otherwise
+  /// 0.
   double stepSeconds() const { return step; }
 
 private:
-  /// Seconds of a step in which a stage computes nothing, by what it waits for.
+  /// The seconds of a step in which a stage computes nothing, divided by what
+  /// the stage waits for.
   struct Exposed {
     double collectives = 0, transfers = 0, copies = 0;
   };

@@ -16,20 +16,20 @@
 
 namespace heddle::driver {
 
-/// Formats a value with printf's `format`.
+/// Formats a value by the printf format string `format`.
 std::string formatNumber(const char *format, double value);
 /// As `3.10 GFLOP`.
 std::string formatFlops(double flops);
 /// As `1.25 ms`.
 std::string formatSeconds(double seconds);
 
-/// Columns of standard output: COLUMNS, or the terminal's width; 80 if there is
-/// neither.
+/// Returns the width of lines on standard output, in characters: the variable
+/// COLUMNS, or the width of the terminal. If both are unknown, it is 80.
 size_t terminalWidth();
 
 using TableRow = std::vector<std::string>;
 /// Prints rows in aligned columns. The first and the last column are
-/// left-aligned.
+/// left-aligned, the others right-aligned.
 void printTable(const std::vector<TableRow> &rows);
 
 } // namespace heddle::driver

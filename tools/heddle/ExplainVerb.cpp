@@ -36,19 +36,20 @@ static json meshOf(const plan::Mesh &mesh) {
   return sizes;
 }
 
-/// The program whose step is described.
+/// Returns the program whose step is described: the training program if there
+/// is one.
 static const plan::Program *mainProgram(const plan::Plan &plan) {
   if (const plan::Program *train = plan.findProgram(plan::ProgramKind::Train))
     return train;
   return plan.programs.empty() ? nullptr : &plan.programs.front();
 }
 
-/// Launches of a kernel in a training step.
+/// Returns how often a kernel is launched in a training step.
 static int64_t callsOf(const plan::Plan &plan, size_t kernel) {
   return kernel < plan.kernelCalls.size() ? plan.kernelCalls[kernel] : 0;
 }
 
-/// Traffic that a rank sends in a step.
+/// Returns the lines of traffic that a rank sends in a step.
 static std::vector<rt::TrafficLine> trafficOf(const plan::Plan &plan,
                                               int64_t rank) {
   const plan::Program *program = mainProgram(plan);
@@ -56,7 +57,7 @@ static std::vector<rt::TrafficLine> trafficOf(const plan::Plan &plan,
                  : std::vector<rt::TrafficLine>();
 }
 
-/// Bytes that a rank copies between kinds of memory in a step.
+/// Returns the bytes that a rank copies in a step between kinds of memory.
 static std::vector<rt::MoveLine> movesOf(const plan::Plan &plan) {
   const plan::Program *program = mainProgram(plan);
   return program ? rt::countMoves(plan, *program) : std::vector<rt::MoveLine>();
@@ -93,7 +94,8 @@ static json movesJson(const plan::Plan &plan) {
   return moves;
 }
 
-/// Floating-point operations of a step, over all ranks.
+/// Returns the number of floating-point operations of a step, summed over all
+/// ranks.
 static double flopsPerStep(const plan::Plan &plan) {
   const plan::Program *program = mainProgram(plan);
   double flops = 0;
@@ -104,8 +106,9 @@ static double flopsPerStep(const plan::Plan &plan) {
   return flops;
 }
 
-/// Communication as JSON: for each collective and its axes the total, and in it
-/// an entry for each reason.
+/// Describes communication as JSON. Each collective over the same axes has an
+/// entry with its total traffic. Within it, each reason for the collective has
+/// an entry.
 static json communicationJson(const plan::Plan &plan, int64_t rank,
                               const cost::ClusterCost *cost) {
   std::vector<rt::TrafficLine> lines = trafficOf(plan, rank);
@@ -272,8 +275,9 @@ static void printMemory(const plan::Plan &plan) {
   printTable(rows);
 }
 
-/// What the copies of a line contain: `optimizer`, or with several kinds of
-/// data `optimizer 25.11 MiB, saved 8.01 MiB`.
+/// Says which data the copies of a line contain, for example `optimizer`. If
+/// there are several kinds of data, gives the bytes of each: `optimizer 25.11
+/// MiB, saved 8.01 MiB`.
 static std::string rolesOf(const rt::MoveLine &line) {
   std::string text;
   for (const auto &[role, bytes] : line.bytesOf) {
@@ -284,8 +288,8 @@ static std::string rolesOf(const rt::MoveLine &line) {
   return text;
 }
 
-/// Prints how much of the copies is hidden by kernels, and the memory that
-/// prefetching takes.
+/// Prints how much of the copies runs at the same time as kernels, and how much
+/// memory prefetching takes.
 static void printOverlap(const std::vector<rt::MoveLine> &lines) {
   std::vector<std::vector<std::string>> rows = {
       {"from", "to", "beside kernels", "under way at once"}};
@@ -327,8 +331,8 @@ static void printMoves(const plan::Plan &plan) {
   std::cout << "updates on the host: " << host.elements << " elements, "
             << each(host.toHost) << " bytes there and " << each(host.toDevice)
             << " back for each";
-  // Offloaded gradients are not copied from the device for the update, so the
-  // bytes above do not include them.
+  // The update reads offloaded gradients where they are, without copying them
+  // to the device. The bytes above therefore do not include gradients.
   if (std::any_of(plan.states.begin(), plan.states.end(),
                   [](const plan::State &state) {
                     return state.role == plan::StateRole::Gradient &&
@@ -340,7 +344,7 @@ static void printMoves(const plan::Plan &plan) {
   std::cout << "\n";
 }
 
-/// The plural of a command's kind.
+/// Returns the plural of the name for a command's kind, for example "launches".
 static const char *pluralOf(const plan::Command &command) {
   using namespace plan::command;
   return command.visit([](const Launch &) { return "launches"; },
@@ -359,8 +363,8 @@ static const char *pluralOf(const plan::Command &command) {
                        [](const Flush &) { return "flushes"; });
 }
 
-/// Counts the commands of a stream in a sequence by kind: `12 launches, 2
-/// calls`.
+/// Counts the commands of one stream in a sequence by kind, for example `12
+/// launches, 2 calls`.
 static std::string countCommands(const plan::Sequence &sequence,
                                  plan::Stream stream) {
   std::map<size_t, std::pair<int64_t, const char *>> kinds;
@@ -465,7 +469,8 @@ static int explainKernels(const ExplainFlags &flags) {
   return 0;
 }
 
-/// The plan of the model, or with --draft of its draft model.
+/// Reads the plan of the model. With --draft, reads the plan of its draft model
+/// instead.
 static plan::Plan readPlan(const ExplainFlags &flags) {
   if (!flags.draft)
     return readTarget(flags).plan;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Enumerates configurations, compiles each to a plan, and keeps those that fit.
-// FitSearch.h lists what is searched.
+// Tries configurations of a training, compiles each to a plan, and keeps those
+// that fit the memory. FitSearch.h lists what is tried.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,8 +40,9 @@ bool FitSearch::hasMesh() const {
   return false;
 }
 
-/// The ranks of the mesh that the user gives, otherwise all of the cluster.
-/// Throws if the mesh is larger than the cluster.
+/// Returns the number of ranks: that of the user's mesh, or that of the whole
+/// cluster if the user gives no mesh. Throws an error if the mesh has more
+/// ranks than the cluster.
 int64_t FitSearch::ranks() const {
   if (!hasMesh())
     return cluster.ranks();
@@ -52,8 +53,8 @@ int64_t FitSearch::ranks() const {
   return ranks;
 }
 
-/// Whether a flag or a file of the user sets the setting `key`; derived values
-/// do not count.
+/// Whether the user sets the setting `key`, by a flag or in a file. A value
+/// that was derived from other settings does not count.
 bool FitSearch::isGiven(const char *key) const {
   using Kind = config::Origin::Kind;
   auto origin = base.origins.find(key);
@@ -67,7 +68,7 @@ bool FitSearch::isGiven(const char *key) const {
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// The smaller of two limits; 0 means no limit.
+/// Returns the smaller of two limits, of which 0 means no limit.
 static int64_t smaller(int64_t a, int64_t b) {
   return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
 }
@@ -79,13 +80,14 @@ void FitSearch::setLimits() {
   limits.file =
       smaller(base.values.fileBudget,
               cluster.files ? cluster.files->bytes / cluster.ranksPerNode : 0);
-  // On a CPU, device memory is host memory.
+  // On a CPU target, device memory is host memory, so that both limits apply.
   if (!factsOf(base.values.target).hasDeviceMemory)
     limits.device = smaller(limits.device, limits.host);
 }
 
-/// Raises the bytes of each kind of memory to those of this rank, if it needs
-/// more. The owners are those of the rank that needs most.
+/// Takes the memory of a rank into account: the configuration's bytes of each
+/// kind of memory are the maximum over ranks. Its owners, which say what uses
+/// the bytes, are those of the rank that needs most.
 static void addMemory(const plan::Memory &memory, Mixture &mixture) {
   if (memory.peakBytes() > mixture.bytes.total())
     mixture.owners = memory.owners;
@@ -93,7 +95,8 @@ static void addMemory(const plan::Memory &memory, Mixture &mixture) {
     mixture.bytes[kind] = std::max(mixture.bytes[kind], memory.peakBytes(kind));
 }
 
-/// The bytes of the device, the host and files, each with its limit.
+/// Returns the bytes in device memory, in host memory and in files, each with
+/// its limit.
 std::array<std::pair<int64_t, int64_t>, 3>
 FitSearch::boundsOf(const Bytes &bytes) const {
   int64_t host =
@@ -122,10 +125,10 @@ bool FitSearch::mayBe(Wanted wanted, const Bytes &bytes) const {
              : !nearest || needOf(bytes) < needOf(nearest->bytes);
 }
 
-/// Compiles the configuration that `flags` ask for. Returns nothing if it is
-/// impossible or not `wanted`. `ofModel` are the bytes of parameters, gradients
-/// and optimizer, as far as they are known (0: unknown); the compilation
-/// updates them.
+/// Compiles the configuration that `flags` describe. Returns nothing if it is
+/// impossible, or if it is not `wanted`. `ofModel` has the bytes of parameters,
+/// gradients and optimizer states as far as earlier compilations have found
+/// them (0: unknown). This function updates it.
 std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
                                        Wanted wanted, Bytes &ofModel) {
   bool hasLimits = wanted == Wanted::Fitting;
@@ -144,7 +147,8 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
     refuse(error.diagnostic);
     return std::nullopt;
   }
-  // With budgets, memory-plan fetches ahead as far as they allow.
+  // The memory limits become budgets, since the pass memory-plan then
+  // prefetches as much as fits them.
   config::Settings &settings = job.settings.values;
   settings.memoryBudget = hasLimits ? limits.device : 0;
   bool hasHost = factsOf(settings.target).hasDeviceMemory;
@@ -196,9 +200,10 @@ int64_t FitSearch::excess(const Bytes &bytes) const {
   return sum;
 }
 
-/// Finds the configuration that needs the least memory. Tries those with the
-/// smallest known bytes first, so that the compilation of others can stop as
-/// soon as they are known to need more.
+/// Finds the configuration that is nearest to fitting, after none fits. Tries
+/// configurations in the order of the bytes that are known of them, the
+/// smallest first. The compilation of later ones can then stop as soon as they
+/// are known to need more memory.
 void FitSearch::findNearest() {
   std::stable_sort(least.begin(), least.end(),
                    [&](const auto &a, const auto &b) {
@@ -209,8 +214,8 @@ void FitSearch::findNearest() {
       nearest = std::move(mixture);
 }
 
-/// Searches a change of flags with which `nearest` would fit. Does not change
-/// flags that the user gave.
+/// Searches a change of flags with which the configuration `nearest` would fit.
+/// Flags that the user gave are not changed.
 void FitSearch::findChange() {
   auto costOf = [&](const Change &change) -> std::optional<double> {
     bool isOpen = std::none_of(
@@ -230,14 +235,14 @@ void FitSearch::findChange() {
 // The search
 //===----------------------------------------------------------------------===//
 
-/// The values to try for a setting: all, or if the user has set it only "",
-/// which adds no flag.
+/// Returns the values to try for a setting. If the user has set it, the only
+/// value is "", which adds no flag.
 std::vector<std::string>
 FitSearch::choices(const char *key, std::vector<std::string> all) const {
   return isGiven(key) ? std::vector<std::string>{""} : std::move(all);
 }
 
-/// The divisors of `size`, the smallest first.
+/// Returns the divisors of `size` in ascending order.
 static std::vector<int64_t> divisorsOf(int64_t size) {
   std::vector<int64_t> all;
   for (int64_t divisor = 1; divisor <= size; ++divisor)
@@ -261,8 +266,8 @@ std::vector<FitSearch::Mesh> FitSearch::meshes() const {
   return all;
 }
 
-/// The values of --zero to try. With one data rank ZeRO changes nothing, so the
-/// flag is not given ("").
+/// Returns the values of --zero to try. If the mesh has one data rank, ZeRO
+/// changes nothing, and the only value is "", which adds no flag.
 std::vector<std::string> FitSearch::stages(const Mesh &mesh) const {
   if (mesh.data == 1)
     return {""};
@@ -283,7 +288,8 @@ bool FitSearch::isPlaced() const {
                      std::end(config::offloadedRoles), isSaid);
 }
 
-/// Memories other than the device's. On a CPU, host memory is the device's.
+/// Returns the kinds of memory to which states can be offloaded. On a CPU
+/// target, host memory is not one of them, since it is the device's memory.
 std::vector<std::string> FitSearch::otherMemories() const {
   std::vector<std::string> kinds;
   if (factsOf(base.values.target).hasDeviceMemory && limits.host > 0)
@@ -293,8 +299,8 @@ std::vector<std::string> FitSearch::otherMemories() const {
   return isPlaced() ? std::vector<std::string>() : kinds;
 }
 
-/// The placements of states to try, in device memory first and in files last.
-/// Each has values of --host-updates to try.
+/// Returns the placements of states to try, from those in device memory to
+/// those in files. Each placement has values of --host-updates to try with it.
 std::vector<FitSearch::Placement> FitSearch::placements() const {
   using config::MemoryKind;
   const std::vector<std::string> byHost = choices("host_updates", {"0", "1"});
@@ -310,10 +316,10 @@ std::vector<FitSearch::Placement> FitSearch::placements() const {
     std::string optimizer = "optimizer=" + kinds[i];
     std::string here = optimizer + ",gradients=device";
     all.push_back({{here}, updates});
-    // Parameters and gradients, which each micro-batch reads and accumulates,
-    // go to the faster memory first. Try to offload either of the two:
-    // precision and the number of micro-batches decide which one moves fewer
-    // bytes.
+    // Parameters and gradients are transferred for each micro-batch, so that
+    // they get the faster memory. It depends on the precision and the number of
+    // micro-batches which of the two moves fewer bytes. Therefore offloading
+    // either of them is tried.
     for (size_t j = 0; j <= i; ++j) {
       std::string gradients = optimizer + ",gradients=" + kinds[j];
       std::string parameters = ",parameters=" + kinds[j];
@@ -324,8 +330,8 @@ std::vector<FitSearch::Placement> FitSearch::placements() const {
   return all;
 }
 
-/// The numbers of rows to try for a micro-batch: 1, 2, 4 and so on, as long as
-/// they divide a rank's rows of the batch.
+/// Returns the numbers of rows to try for a micro-batch: 1, 2, 4 and so on, as
+/// long as the number divides the rows of the batch that a rank has.
 std::vector<std::string> FitSearch::microBatches(const Mesh &mesh) const {
   int64_t rows = batch / mesh.data;
   if (isGiven("micro_batch") || isGiven("accumulate") || rows == 0)
@@ -336,7 +342,7 @@ std::vector<std::string> FitSearch::microBatches(const Mesh &mesh) const {
   return all;
 }
 
-/// Adds a flag, unless its value is empty.
+/// Returns `flags` with one more flag, unless its value is empty.
 static config::Flags with(config::Flags flags, const char *name,
                           const std::string &text) {
   if (!text.empty())
@@ -344,7 +350,8 @@ static config::Flags with(config::Flags flags, const char *name,
   return flags;
 }
 
-/// Whether two configurations differ only in the rows of a micro-batch.
+/// Whether two configurations are equal except for the number of rows of a
+/// micro-batch.
 static bool areAlike(const Mixture &a, const Mixture &b) {
   config::Settings of = b.settings;
   of.microBatch = a.settings.microBatch;
@@ -374,8 +381,9 @@ bool FitSearch::add(const config::Flags &flags, Bytes &ofModel) {
   std::optional<Mixture> mixture = plan(flags, Wanted::Fitting, ofModel);
   if (!mixture)
     return false;
-  // Replace a configuration that only differs in a smaller micro-batch: a
-  // larger one needs fewer launches, whose cost the estimate does not include.
+  // Of configurations that differ only in the micro-batch, only the one with
+  // the largest micro-batch is kept. It needs the fewest launches, whose cost
+  // the estimate does not include.
   auto like =
       std::find_if(fitting.begin(), fitting.end(), [&](const Mixture &other) {
         return areAlike(*mixture, other);
@@ -389,7 +397,8 @@ bool FitSearch::add(const config::Flags &flags, Bytes &ofModel) {
   return true;
 }
 
-/// Adds the offloading of activations to the memory `kind` to the flags.
+/// Returns `flags` with the flags that offload activations to the memory
+/// `kind`.
 static config::Flags withActivations(config::Flags flags,
                                      const std::string &kind) {
   std::optional<std::string> &place = flags["--place"];
@@ -397,9 +406,11 @@ static config::Flags withActivations(config::Flags flags,
   return flags;
 }
 
-/// Finds the least recomputation that fits, since recomputation takes time. If
-/// some is needed, also tries to offload activations, which may take less time.
-/// `ofModel` is the argument of `plan`, which all tried configurations share.
+/// Finds the least recomputation with which the configuration fits, since
+/// recomputation takes time. If some is needed, also tries to offload
+/// activations, which may take less time. `ofModel` is passed to `plan`, since
+/// all configurations that are tried have the same parameters, gradients and
+/// optimizer states.
 FitSearch::Room FitSearch::searchActivations(const config::Flags &flags,
                                              Bytes &ofModel) {
   std::vector<std::string> recomputes =
@@ -421,9 +432,9 @@ FitSearch::Room FitSearch::searchActivations(const config::Flags &flags,
   return hasRoom ? Room::Scarce : Room::None;
 }
 
-/// Tries micro-batches until one does not fit, since larger ones need more
-/// memory. Returns whether all fit without recomputation and offloading of
-/// activations.
+/// Tries larger and larger micro-batches until one does not fit, since larger
+/// ones need more memory. Returns whether all of them fit without recomputation
+/// and without offloading of activations.
 bool FitSearch::searchRows(const Mesh &mesh) {
   bool isFirst = true, isAmple = true;
   for (const std::string &rows : microBatches(mesh)) {
@@ -446,8 +457,8 @@ bool FitSearch::searchRows(const Mesh &mesh) {
   return isAmple;
 }
 
-/// Tries placements of states from device memory to files, until one leaves
-/// room for all activations.
+/// Tries placements of states, from device memory to files, until with one of
+/// them all activations fit.
 void FitSearch::searchPlaces(const Mesh &mesh) {
   for (const Placement &place : placements()) {
     bool isAmple = false;
@@ -461,9 +472,9 @@ void FitSearch::searchPlaces(const Mesh &mesh) {
   }
 }
 
-/// Takes the fastest configuration with states in host memory, and adds a
-/// second one with those states in pinned memory. That takes the same number of
-/// bytes, but the system cannot page them out.
+/// Takes the fastest configuration with states in host memory, and adds one
+/// that has these states in pinned memory. Both need as many bytes, but the
+/// system cannot page pinned memory out, so that the user should decide.
 void FitSearch::addPinned() {
   using config::MemoryKind;
   const char *host = wordOf(MemoryKind::Host);
@@ -494,8 +505,8 @@ void FitSearch::merge(FitSearch part) {
         refusal.times;
 }
 
-/// Searches each mesh and ZeRO stage independently, on all cores; what one
-/// finds does not change what another tries.
+/// Searches all meshes and ZeRO stages on all cores. The searches are
+/// independent: what one of them finds does not change what another tries.
 void FitSearch::searchMeshes() {
   std::vector<Mesh> all;
   for (const Mesh &mesh : meshes())
@@ -507,7 +518,8 @@ void FitSearch::searchMeshes() {
     for (size_t i; (i = next++) < all.size();)
       parts[i].searchPlaces(all[i]);
   };
-  // A compilation takes a few hundred MiB.
+  // The number of threads is limited, since a compilation takes a few hundred
+  // MiB of memory.
   constexpr size_t mostThreads = 16;
   size_t count = std::min(
       {size_t(std::thread::hardware_concurrency()), mostThreads, all.size()});

@@ -27,13 +27,13 @@ namespace heddle::driver {
 struct Mixture {
   config::Settings settings;
   config::Flags flags; ///< The flags of this configuration.
-  /// Bytes of each kind of memory, of the rank that needs most of it.
+  /// The bytes of each kind of memory on the rank that needs most of this kind.
   plan::PerMemory<int64_t> bytes;
   std::vector<plan::Owner> owners; ///< Owners of the largest rank's bytes.
   double stepSeconds = 0;          ///< 0: the cluster file has too few rates.
 };
 
-/// The memory of a rank in bytes; 0: no limit.
+/// The limits of a rank's memory in bytes. A limit of 0 means no limit.
 struct MemoryLimits {
   int64_t device = 0; ///< On x86-64: device, host and pinned together.
   int64_t host = 0;   ///< Host and pinned.
@@ -56,50 +56,55 @@ struct MemoryLimits {
 ///   less of it is tried with offloaded activations.
 class FitSearch {
 public:
-  /// Reads and checks flags; throws a UserError if they are impossible. Called
-  /// for each configuration, with `given` and more flags.
+  /// Makes a job of flags, after reading and checking them. Throws a UserError
+  /// if they are impossible. It is called for each configuration, with `given`
+  /// and the flags that the search adds.
   using MakeJob = std::function<CompileJob(const config::Flags &flags)>;
   FitSearch(MakeJob makeJob, config::Flags given,
             const config::ResolvedSettings &base,
             const config::Cluster &cluster);
 
-  /// Throws H0113 if nothing states the size of the memory.
+  /// Searches the configurations. Throws H0113 if neither the cluster file nor
+  /// a budget states the size of the memory.
   void run();
 
   MemoryLimits limits;
   /// The configurations that fit, fastest first; if times are unknown, smallest
   /// first.
   std::vector<Mixture> fitting;
-  /// The configuration that needs the least memory, if none fits.
+  /// The configuration that needs the least memory. Set if no configuration
+  /// fits.
   std::optional<Mixture> nearest;
-  /// Flags with which `nearest` would fit, or "".
+  /// Flags with which the configuration `nearest` would fit, or "" if none were
+  /// found.
   std::string change;
   struct Counts {
     std::atomic<int64_t> compiled = 0, fitting = 0;
-    /// Configurations that do not fit because of parameters, gradients and
-    /// optimizer alone. They were not compiled completely, or not at all.
+    /// The number of configurations whose parameters, gradients and optimizer
+    /// states alone do not fit. Their compilation was stopped early, or not
+    /// started.
     std::atomic<int64_t> tooLarge = 0;
   };
   const Counts &counts() const { return *found; }
   bool isHostUnrated = false; ///< Some host updates have no time (ClusterCost).
-  /// An error of impossible configurations.
+  /// An error that made configurations impossible, and how many of them.
   struct Refusal {
     Diagnostic first;
     int64_t times = 0;
   };
-  /// Errors of impossible configurations, by message.
+  /// The errors of impossible configurations. The key is the error's message.
   std::map<std::string, Refusal> impossible;
 
 private:
-  /// Flags for a mesh, and its number of data ranks.
+  /// A mesh to try: its flags, and its number of data ranks.
   struct Mesh {
     config::Flags flags;
     int64_t data;
   };
 
-  /// A choice of memory for the states. `places`: values of --place, any of
-  /// which may be the fastest. `updates`: values of --host-updates to try with
-  /// each.
+  /// A choice of the memory for states. `places` has values of --place, of
+  /// which it is not known in advance which is fastest. `updates` has values of
+  /// --host-updates to try with each of them.
   struct Placement {
     std::vector<std::string> places;
     std::vector<std::string> updates;
@@ -108,7 +113,8 @@ private:
   bool isGiven(const char *key) const;
   bool hasMesh() const;
   int64_t ranks() const;
-  /// Whether the user gives a flag that the search would choose.
+  /// Whether the user gives the flag `name`, which the search would otherwise
+  /// choose.
   bool hasFlag(const char *name) const;
   std::vector<Mesh> meshes() const;
   std::vector<std::string> choices(const char *key,
@@ -118,8 +124,9 @@ private:
   std::vector<std::string> microBatches(const Mesh &mesh) const;
   bool isPlaced() const;
   std::vector<std::string> otherMemories() const;
-  /// Room for activations. None: too little; Scarce: enough with recomputation
-  /// or offloading; Ample: enough for all.
+  /// How much memory is left for activations. None: too little for any
+  /// configuration. Scarce: enough with recomputation or offloading. Ample:
+  /// enough for all activations.
   enum class Room { None, Scarce, Ample };
   /// Prints the progress of a long search to stderr.
   void sayProgress();
@@ -131,15 +138,16 @@ private:
   Room searchActivations(const config::Flags &flags, Bytes &ofModel);
   void refuse(const Diagnostic &error);
   enum class Wanted { Fitting, Nearest };
-  /// Whether a configuration that needs at least these bytes may be wanted.
+  /// Whether a configuration may be wanted, if it needs at least `bytes`.
   bool mayBe(Wanted wanted, const Bytes &bytes) const;
   std::optional<Mixture> plan(const config::Flags &flags, Wanted wanted,
                               Bytes &ofModel);
-  /// Adds the configuration if it fits; returns whether it does. `ofModel`: see
-  /// `plan`.
+  /// Compiles a configuration, and adds it to the result if it fits. Returns
+  /// whether it fits. `ofModel` is passed to `plan`.
   bool add(const config::Flags &flags, Bytes &ofModel);
   std::array<std::pair<int64_t, int64_t>, 3> boundsOf(const Bytes &bytes) const;
-  /// The bytes above the limits, summed over all kinds of memory.
+  /// Returns how many of the bytes are above the limits, summed over all kinds
+  /// of memory.
   int64_t excess(const Bytes &bytes) const;
   /// Returns how far a configuration with these bytes is from fitting; smaller
   /// is nearer.
@@ -157,11 +165,11 @@ private:
   const config::ResolvedSettings &base;
   const config::Cluster &cluster;
   int64_t batch;
-  /// Configurations that may become `nearest`, with the known bytes of their
-  /// parameters, gradients and optimizer.
+  /// Configurations of which one becomes `nearest` if none fits. Each has the
+  /// bytes of its parameters, gradients and optimizer states that are known.
   std::vector<std::pair<config::Flags, Bytes>> least;
 
-  /// Counts that the searches of all meshes share.
+  /// Counts to which the searches of all meshes add.
   struct Shared : Counts {
     std::mutex mutex; ///< Guards `lastSaid`.
     std::chrono::steady_clock::time_point lastSaid =
@@ -170,8 +178,7 @@ private:
   std::shared_ptr<Shared> found = std::make_shared<Shared>();
 };
 
-/// The settings in which two configurations of a search may differ, as flags of
-/// `heddle compile`.
+/// Returns flags of `heddle compile` for the settings that the search chooses.
 std::string flagsOf(const config::Settings &settings);
 
 } // namespace heddle::driver

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Prints the configurations that fit a cluster, and writes the best as a
-// strategy file.
+// Implements `heddle fit`: prints the configurations that fit a cluster, and
+// writes the best of them as a strategy file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +37,9 @@ struct FitFlags {
 
 } // namespace
 
-/// Whether a strategy file always states the setting, even with its default:
-/// settings of the mesh and the batch, and others that the search chooses.
+/// Whether a strategy file states the setting even if it has its default value.
+/// This holds for settings of the mesh and the batch, and for others that the
+/// search chooses.
 static bool isSearched(const config::SettingField &field) {
   for (const char *section : {"mesh", "batch"})
     if (field.section() == section)
@@ -52,8 +53,8 @@ static bool isSearched(const config::SettingField &field) {
   return false;
 }
 
-/// The strategy file of a configuration: the values that the search chose, and
-/// all settings that differ from their defaults.
+/// Returns the strategy file of a configuration. It has the values that the
+/// search chose, and all settings that differ from their defaults.
 static ordered_json strategyOf(const Mixture &mixture) {
   const config::Settings defaults;
   ordered_json strategy = ordered_json::object();
@@ -65,7 +66,8 @@ static ordered_json strategyOf(const Mixture &mixture) {
   return strategy;
 }
 
-/// The largest number of bytes that a rank has of each kind of memory.
+/// Returns, for each kind of memory, the bytes on the rank that needs most of
+/// it.
 static ordered_json bytesOf(const Mixture &mixture) {
   ordered_json bytes = ordered_json::object();
   for (plan::MemoryKind kind : plan::memoryKinds)
@@ -74,8 +76,9 @@ static ordered_json bytesOf(const Mixture &mixture) {
   return bytes;
 }
 
-/// Keys of transfer rates that the cluster file lacks although configurations
-/// use the memory: its size came from a budget.
+/// Returns the keys of transfer rates that the cluster file lacks, though
+/// configurations with estimated times use the memory. The size of this memory
+/// came from a budget.
 static std::vector<const char *> unratedMoves(const FitSearch &search,
                                               const config::Cluster &cluster) {
   bool isOnFile = false, isOnHost = false;
@@ -155,7 +158,8 @@ static void printFitting(const FitSearch &search, bool isAll) {
               << " more: --all shows them\n";
 }
 
-/// Fails with the owners of the bytes, and advice, if nothing fits.
+/// Throws the error that no configuration fits. Its notes say what uses the
+/// bytes of the nearest configuration, and its help gives advice.
 [[noreturn]] static void failWithNearest(const FitSearch &search,
                                          const config::Cluster &cluster) {
   Diagnostic wrong;
@@ -186,7 +190,7 @@ static void printFitting(const FitSearch &search, bool isAll) {
   throw UserError(wrong);
 }
 
-/// Whether a flag or a file sets the setting.
+/// Whether the user sets the setting, by a flag or in a file.
 static bool isSaid(const config::ResolvedSettings &settings, const char *key) {
   using Kind = config::Origin::Kind;
   auto found = settings.origins.find(key);
@@ -195,8 +199,9 @@ static bool isSaid(const config::ResolvedSettings &settings, const char *key) {
          found->second.kind != Kind::Derived;
 }
 
-/// Chooses a GPU as target, and bf16, if the cluster's ranks have memory of
-/// their own and nothing states another target.
+/// Adds the flags for a GPU target and bf16, unless the user sets a target.
+/// Does so only if the cluster file describes GPUs: it gives the size of their
+/// memory and the rate of PCIe.
 static void chooseGpu(config::Flags &flags,
                       const config::ResolvedSettings &base,
                       const config::Cluster &cluster) {
@@ -280,7 +285,7 @@ void driver::addFitVerb(CLI::App &app, Action &action) {
              "a cluster's memory");
   auto flags = std::make_shared<FitFlags>();
   flags->cache = defaultCache();
-  // A plan needs no weights, so the files of weights are not read.
+  // The weight files are not read, since a plan does not depend on the weights.
   flags->request.random = true;
   io::addFlag(*verb, "MODEL", flags->request.path, io::range::path(),
               "A Hugging Face directory, or a config file (.json)")

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Parses the .mlir file, checks its model, and binds its parameters to the
-// weights.
+// Parses an .mlir file with a model's forward function, checks the model, and
+// finds the weights of its parameters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@
 using namespace heddle;
 using namespace heddle::driver;
 
-/// The only model of a module; null after an error.
+/// Returns the only model of a module. Returns null after an error.
 static nn::ModelOp findModel(mlir::ModuleOp module) {
   auto models = llvm::to_vector(module.getOps<nn::ModelOp>());
   if (models.size() != 1) {
@@ -44,8 +44,8 @@ static nn::ModelOp findModel(mlir::ModuleOp module) {
   return model;
 }
 
-/// Describes the model from the .mlir file, before anything is known of its
-/// weights.
+/// Describes the model by the .mlir file alone, before its weight files are
+/// opened.
 static config::ModelSpec describe(nn::ModelOp model, const std::string &path) {
   config::ModelSpec spec;
   spec.family = model.getFamily().str();

@@ -18,8 +18,9 @@
 
 namespace heddle::driver {
 
-/// Parses the job's .mlir file, whose model has a forward function and no
-/// programs, and adds the job's weights and settings. Null after an error.
+/// Parses the job's .mlir file, which has a model with a forward function and
+/// without programs. Adds the job's weights and settings to the model. Returns
+/// null after an error.
 mlir::OwningOpRef<mlir::ModuleOp> readForwardFile(mlir::MLIRContext &context,
                                                   const CompileJob &job);
 

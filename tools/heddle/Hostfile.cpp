@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Parses hostfiles, applies --include and --exclude, and assigns ranks to
-// slots.
+// Parses hostfiles, applies the filters --include and --exclude, and assigns
+// ranks to slots.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ using namespace heddle::driver;
        {path, line, 1});
 }
 
-/// A number of at most four digits, or -1.
+/// Parses a number of at most four digits. Returns -1 if the text is none.
 static int64_t parseCount(const std::string &text) {
   bool valid = !text.empty() && text.size() <= 4 &&
                text.find_first_not_of("0123456789") == std::string::npos;
@@ -67,8 +67,8 @@ std::vector<Host> driver::readHostfile(const std::string &path) {
 
 using Filter = std::map<std::string, std::set<int64_t>>;
 
-/// Parses `h1@h2:0,2` to a map from host to slots; an empty set means all
-/// slots.
+/// Parses a filter such as `h1@h2:0,2` to a map from hosts to slots. An empty
+/// set means all slots of the host.
 static Filter parseFilter(const std::string &flag, const std::string &filter,
                           const std::vector<Host> &hosts) {
   Filter result;

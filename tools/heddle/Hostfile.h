@@ -17,32 +17,34 @@
 
 namespace heddle::driver {
 
-/// A line of a hostfile.
+/// A host that a line of a hostfile names, and its slots.
 struct Host {
   std::string name;
   std::vector<int64_t> slots; ///< Usable slots, ascending.
 };
 
-/// The host of a rank. Its index in the list is the rank.
+/// Where a rank runs: its host, and its index among the ranks of the host. The
+/// index in the list of placements is the rank.
 struct Placement {
   std::string host;
   int64_t localRank = 0, localSize = 1; ///< Among the host's ranks.
   std::vector<int64_t> slots;           ///< Slots of all ranks of the host.
 };
 
-/// Reads lines `HOST slots=N`, as DeepSpeed does; `#` begins a comment. Throws
-/// H0101 or H0122.
+/// Reads lines `HOST slots=N`, as DeepSpeed does. The character `#` begins a
+/// comment. Throws H0101 if the file cannot be read, and H0122 for an invalid
+/// line.
 std::vector<Host> readHostfile(const std::string &path);
 
-/// Keeps the slots in `include` and removes those in `exclude`. Both have the
-/// form `h1@h2:0,2`, which is all slots of h1 and two of h2, or "" for no
-/// filter. The order of hosts stays. Throws H0122 for an unknown host or slot,
-/// or if no slot is left.
+/// Keeps the slots that `include` names, and removes those that `exclude`
+/// names. Each is a filter such as `h1@h2:0,2`, which names all slots of h1 and
+/// the slots 0 and 2 of h2, or "" for no filter. Hosts keep their order. Throws
+/// H0122 for an unknown host or slot, or if no slot is left.
 void filterHosts(const std::string &include, const std::string &exclude,
                  std::vector<Host> &hosts);
 
-/// Assigns `ranks` ranks (0: one for each slot) to the hosts in order. Throws
-/// H0220 if there are too few slots.
+/// Assigns `ranks` ranks to the slots of the hosts, in order. If `ranks` is 0,
+/// each slot gets a rank. Throws H0220 if there are too few slots.
 std::vector<Placement> placeRanks(const std::vector<Host> &hosts,
                                   int64_t ranks);
 

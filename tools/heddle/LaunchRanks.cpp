@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Sets each rank's environment, starts local ranks by fork and remote ones by
-// ssh, passes on signals, and ends all ranks after a failure.
+// Implements the start of ranks for `heddle run`. Sets each rank's environment
+// variables, and starts local ranks by fork and remote ranks by ssh. Passes
+// signals on to them, and ends all ranks after one has failed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,12 +50,12 @@ static constexpr std::chrono::seconds graceToNotice(2), graceToEnd(5);
 // The environment
 //===----------------------------------------------------------------------===//
 
-/// Variables of other launchers, by which a rank would find a wrong number of
-/// ranks.
+/// Environment variables of other launchers. They are removed, since a rank
+/// would read a wrong number of ranks from them.
 static constexpr const char *otherLaunchers[] = {
     "OMPI_COMM_WORLD_RANK", "PMI_RANK", "TORCHELASTIC_RUN_ID"};
 
-/// A free port of this machine; 29500 if it cannot be found out.
+/// Returns a free port of this machine, or 29500 if none can be found.
 static int64_t freePort() {
   int64_t port = 29500;
   int handle = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -71,8 +72,8 @@ static int64_t freePort() {
   return port;
 }
 
-/// The variables that all ranks share: the address of rank 0, and the number of
-/// ranks.
+/// Returns the environment variables that are the same for all ranks: the
+/// address of rank 0, and the number of ranks.
 static Variables commonVariables(const LaunchRequest &request) {
   bool allHere = std::all_of(
       request.ranks.begin(), request.ranks.end(),
@@ -106,7 +107,8 @@ static void addRankVariables(const Placement &placement, size_t rank,
                     {"CUDA_VISIBLE_DEVICES", slots}});
 }
 
-/// Variables that DeepSpeed's launcher passes to other machines: those of the
+/// Returns the environment variables that ranks on other machines get from this
+/// process, as with DeepSpeed's launcher. These are the variables of
 /// communication libraries, and the lines of `.deepspeed_env` in the working or
 /// home directory.
 static Variables carriedVariables() {
@@ -143,8 +145,10 @@ static std::string quote(const std::string &text) {
 std::string driver::remoteCommand(const std::string &directory,
                                   const Variables &variables,
                                   const std::vector<std::string> &command) {
-  // The shell execs the command, so $$ is the command's process id. If the
-  // connection ends, the command gets SIGTERM, unless a signal was sent before.
+  // The shell execs the command at last, so that $$ is the process id of the
+  // command. Before that, it starts a subshell, which sends the signals whose
+  // names it reads. If the connection ends, the subshell sends SIGTERM, unless
+  // it has sent a signal before.
   std::string script =
       "cd " + quote(directory) +
       " || exit; exec 3<&0; (n=; while read -r s; do kill -s \"$s\" $$; n=1; "
@@ -163,7 +167,7 @@ std::string driver::remoteCommand(const std::string &directory,
 
 namespace {
 
-/// A file descriptor that the destructor and exec close.
+/// A file descriptor. The destructor closes it, and exec does, too.
 class Handle {
 public:
   explicit Handle(int number = -1) : number(number) {}
@@ -195,7 +199,8 @@ struct Pipe {
   Handle read, write;
 };
 
-/// The process of a rank, or of the ssh that starts it.
+/// The process of a local rank, or the process of ssh that starts a remote
+/// rank.
 struct Process {
   pid_t id = -1;
   bool running = false;
@@ -251,8 +256,8 @@ Job::Job(const LaunchRequest &request) : request(request) {
   requests.setParent();
   sigprocmask(SIG_BLOCK, &caught, &before);
   signals = Handle(signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
-  // Without this, writing a signal's name to a rank that has ended would kill
-  // this process.
+  // SIGPIPE is ignored: it would kill this process when it writes a signal's
+  // name to the ssh of a rank that has ended.
   signal(SIGPIPE, SIG_IGN);
   processes.resize(request.ranks.size());
 }
@@ -312,8 +317,8 @@ void Job::start(size_t rank, const Variables &common) {
 void Job::become(size_t rank, const std::vector<std::string> &command,
                  const Variables &variables, int input, int errors,
                  int failure) {
-  // In a separate process group, a terminal's Ctrl-C only reaches this process,
-  // which passes it on once.
+  // The rank gets its own process group. Ctrl-C on a terminal then only reaches
+  // this process, which passes the signal on once.
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   signal(SIGPIPE, SIG_DFL);
@@ -361,8 +366,8 @@ void Job::sendAll(int signal) {
   }
 }
 
-/// The exit status of a rank. A rank that a signal killed has failed, unless
-/// the signal was passed on.
+/// Returns the exit status of a rank. A rank that was killed by a signal counts
+/// as failed, unless this process passed the signal on.
 int Job::statusOf(const Process &process, int state) const {
   if (WIFEXITED(state))
     return WEXITSTATUS(state);
@@ -413,7 +418,7 @@ void Job::readSignals() {
     int signal = int(information.ssi_signo);
     io::SignalSender sender = {information.ssi_code == SI_KERNEL,
                                pid_t(information.ssi_pid)};
-    // A second signal makes the ranks end at once.
+    // A second signal from the user makes the ranks end at once.
     if (signal == SIGCHLD)
       reap();
     else if (requests.judge(signal, sender) != io::StopRequests::Kind::Repeated)
@@ -453,7 +458,7 @@ void Job::escalate() {
   deadline = Clock::now() + graceToEnd;
 }
 
-/// Milliseconds until the next deadline; -1: none.
+/// Returns the milliseconds until the next deadline, or -1 if there is none.
 int Job::timeout() const {
   if (nextStep == 0)
     return -1;
@@ -472,7 +477,8 @@ int Job::run() {
   };
   while (anyRuns()) {
     std::vector<pollfd> events = {{signals.get(), POLLIN, 0}};
-    // poll ignores a negative descriptor.
+    // A rank whose pipe is closed has a negative descriptor, which poll
+    // ignores.
     for (const Process &process : processes)
       events.push_back({process.errors.get(), POLLIN, 0});
     poll(events.data(), events.size(), timeout());
@@ -482,8 +488,8 @@ int Job::run() {
     readSignals();
     escalate();
   }
-  // Reads the rest of stderr, but does not wait if another process still has
-  // the pipe open.
+  // Reads what is left in the pipes of stderr. Does not wait for more if
+  // another process still has a pipe open.
   for (size_t rank = 0; rank < processes.size(); ++rank)
     if (processes[rank].errors.get() >= 0)
       forwardErrors(rank);

@@ -15,7 +15,7 @@
 
 namespace heddle::driver {
 
-/// The command of a job, and how to start its ranks.
+/// What to start: the command of a job, and the hosts of its ranks.
 struct LaunchRequest {
   std::vector<std::string> command; ///< A path and its arguments.
   std::vector<Placement> ranks;
@@ -26,13 +26,14 @@ struct LaunchRequest {
   int64_t masterPort = 0;    ///< 0: a free one; 29500 with several hosts.
 };
 
-/// Starts every rank with torchrun's environment variables, and waits for all
-/// of them. Output is passed through; each line of stderr, except rank 0's, is
-/// prefixed with the rank. SIGINT, SIGTERM and SIGHUP are passed on, and again
-/// if they request an immediate end (io::StopRequests). When a rank fails, the
-/// others get some time to end, and are then killed. Returns the exit status of
-/// the first rank that failed, 128 + the signal that ended it, or 0. Throws
-/// H0425 if a program cannot be started.
+/// Starts all ranks with the environment variables of torchrun, and waits for
+/// them. Their output is passed through. Each line that a rank other than 0
+/// writes to stderr gets the rank as a prefix. SIGINT, SIGTERM and SIGHUP are
+/// passed on to the ranks, and a second time if they ask for an immediate end
+/// (io::StopRequests). When a rank fails, the others get some time to end, and
+/// are then killed. Returns 0, or the status of the first rank that failed: its
+/// exit status, or 128 plus the signal that ended it. Throws H0425 if a program
+/// cannot be started.
 int launchRanks(const LaunchRequest &request);
 
 /// A shell command line that sets `variables` and execs `command` in

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Parses a dump, finds the phase after which it was written, and updates its
-// strategy.
+// Parses a dump, finds the phase that wrote it, and updates its strategy by
+// flags and files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +19,8 @@
 using namespace heddle;
 using namespace heddle::driver;
 
-/// Names what a compilation must start from so that `phase` runs next, for
-/// messages.
+/// Names, for a message, the dump or other input from which a compilation must
+/// start so that `phase` is the first phase to run.
 static std::string startBefore(Phase phase) {
   if (phase == Phase::Import)
     return "the model";
@@ -28,8 +28,8 @@ static std::string startBefore(Phase phase) {
   return "a dump of the phase " + phaseName(before).str();
 }
 
-/// The operations with the strategy and the phase of the dump: one, or one for
-/// each pipeline stage.
+/// Returns the operations that hold the strategy and the phase of the dump.
+/// There is one, or one for each pipeline stage.
 static llvm::SmallVector<mlir::Operation *> findRoots(mlir::ModuleOp module) {
   llvm::SmallVector<mlir::Operation *> roots;
   for (mlir::Operation &op : module.getOps())
@@ -39,8 +39,8 @@ static llvm::SmallVector<mlir::Operation *> findRoots(mlir::ModuleOp module) {
   return roots;
 }
 
-/// Checks that all pipeline stages in a dump have the same phase and strategy,
-/// as in the output of one compilation.
+/// Checks that all pipeline stages in a dump have the same phase and strategy.
+/// In a dump that Heddle wrote they do.
 static mlir::LogicalResult checkAlike(llvm::ArrayRef<mlir::Operation *> roots) {
   for (mlir::Operation *root : roots.drop_front())
     for (llvm::StringRef name : {"phase", "strategy"})
@@ -60,7 +60,7 @@ static mlir::LogicalResult checkPhase(mlir::Operation *root, Phase done,
   return error;
 }
 
-/// Sets the fields of the strategy that flags or files give.
+/// Sets the fields of the strategy that the user gives by flags or in files.
 static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
                                             const CompileJob &job) {
   using Kind = config::Origin::Kind;
@@ -103,8 +103,8 @@ static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
   return mlir::success();
 }
 
-/// Checks that a dump for several targets contains nothing that is specific to
-/// one.
+/// Checks a dump from which code for several targets is made: it must contain
+/// nothing that is specific to one target.
 static mlir::LogicalResult checkTargets(mlir::Operation *root, Phase done,
                                         const CompileJob &job) {
   Phase first = *parsePhase(config::findSetting("target")->firstPhase);

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads dumps of the IR, for `heddle compile --start-from` and `heddle eval`.
+// Reads dumps of the IR, for `heddle compile --start-from` and for `heddle
+// eval`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,12 +22,13 @@ namespace heddle::driver {
 /// A dump, which the user may have edited.
 struct UserModule {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< Null after an error.
-  /// The operations with the strategy: one, or one for each pipeline stage.
+  /// The operations that hold the strategy: one, or one for each pipeline
+  /// stage.
   llvm::SmallVector<mlir::Operation *> roots;
   Phase done = Phase::Import; ///< The phase after which it was dumped.
 };
 
-/// Reads and verifies an .mlir file.
+/// Reads and verifies an .mlir file, and finds the phase that wrote it.
 UserModule readUserModule(mlir::MLIRContext &context, const std::string &path);
 
 /// Parses the job's dump, and checks that it was written after the phase

@@ -15,8 +15,9 @@
 
 namespace heddle::driver {
 
-/// The registers of a thread for each function in a PTX module. Empty if ptxas
-/// is missing or rejects the module.
+/// Returns the number of registers of a thread for each function in a PTX
+/// module, as ptxas assigns them. The map is empty if ptxas is missing or
+/// rejects the module.
 std::map<std::string, int64_t> registersOf(const std::string &ptx,
                                            const std::string &chip);
 

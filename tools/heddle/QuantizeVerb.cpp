@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Quantizes a model's weights by rounding or GPTQ, and writes a model
-// directory.
+// Implements `heddle quantize`: quantizes a model's weights by rounding or by
+// GPTQ, and writes a model directory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +29,7 @@ struct QuantizeFlags {
   std::string method = "rtn", bits = "4", report;
 };
 
-/// The perplexities before and after quantization.
+/// The perplexities of the model before and after quantization.
 struct Perplexities {
   double before = 0, after = 0;
 };

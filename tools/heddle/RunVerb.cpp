@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Starts the ranks of a binary, with a command line like that of DeepSpeed's
-// launcher. If there is only one rank, on this machine, its command replaces
-// this process.
+// Implements `heddle run`, which starts the ranks of a binary. Its command line
+// is like that of DeepSpeed's launcher. If there is only one rank and it runs
+// on this machine, its command replaces this process.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,8 +36,8 @@ struct RunFlags {
 
 } // namespace
 
-/// The mesh of the binary's plan; nothing if the program has no plan, for
-/// example a script.
+/// Returns the mesh of the binary's plan. Returns nothing if the program has no
+/// plan, for example because it is a script.
 static std::optional<plan::Mesh> meshOf(const std::string &binary) {
   try {
     return rt::readBinary(binary).plan.mesh;
@@ -64,7 +64,8 @@ static void warnOfGroup(const plan::Mesh &mesh, const std::string &axis,
   }
 }
 
-/// Warns for the axes that communicate within a layer.
+/// Warns about groups on several hosts, for each axis over which ranks
+/// communicate within a layer.
 static void warnOfGroups(const plan::Mesh &mesh,
                          const std::vector<Placement> &ranks) {
   int64_t group = 1;
@@ -76,9 +77,9 @@ static void warnOfGroups(const plan::Mesh &mesh,
   }
 }
 
-/// Refuses many more ranks than cores: waiting ranks would be taken for dead,
-/// and the machine's memory might not suffice. On a terminal, the user may
-/// confirm.
+/// Throws an error if there are many more ranks than cores. Ranks that wait for
+/// a core would be taken for dead, and the memory of the machine might not
+/// suffice. If a terminal is used, the user may confirm instead.
 static void requireCores(const std::vector<Placement> &ranks) {
   constexpr int64_t mostRanksOfACore = 8;
   int64_t cores = rt::availableThreads();
@@ -108,7 +109,7 @@ static void requireCores(const std::vector<Placement> &ranks) {
        "give the path of a compiled binary");
 }
 
-/// Replaces this process with the command. Returns only by throwing.
+/// Replaces this process with the command. If that fails, throws an error.
 [[noreturn]] static void become(const std::vector<std::string> &command) {
   std::vector<char *> words;
   for (const std::string &word : command)
@@ -122,7 +123,7 @@ static int runBinary(const RunFlags &flags) {
   LaunchRequest request;
   bool isBare = flags.binary.find('/') == std::string::npos;
   request.command = {(isBare ? "./" : "") + flags.binary};
-  // A `--` before the arguments is optional.
+  // The user may write `--` before the arguments.
   bool isMarked = !flags.arguments.empty() && flags.arguments.front() == "--";
   request.command.insert(request.command.end(),
                          flags.arguments.begin() + isMarked,

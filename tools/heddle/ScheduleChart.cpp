@@ -15,8 +15,8 @@
 
 using namespace heddle;
 
-/// Times of the fragments of each chunk; 0 for kinds that the stage does not
-/// have.
+/// Returns the times of the fragments of each chunk of layers. The time is 0
+/// for a kind of fragment that the stage does not have.
 static pipe::StageTimes timesOf(const driver::StageLine &stage,
                                 int64_t chunks) {
   using Kind = pipe::Action::Kind;
@@ -88,8 +88,8 @@ driver::Timetable driver::replayLines(const std::vector<StageLine> &stages) {
   for (size_t i = 0; i < stages.size(); ++i) {
     table.idle.push_back(replay.idleShare(i));
     auto &cells = table.stages.emplace_back();
-    // Leave out the last entry, the optimizer, whose time is not part of the
-    // schedule.
+    // The last entry of each schedule is the optimizer. It is left out, since
+    // its time is not part of the schedule.
     for (size_t j = 0; j + 1 < schedule[i].size(); ++j) {
       double begin = replay.begins[i][j];
       cells.push_back(
@@ -109,8 +109,8 @@ static double scaleOf(const driver::Timetable &table, int64_t width) {
       longest = std::max(longest, cell.end - cell.begin);
       letters = std::max(letters, cell.name.size());
     }
-  // Ignore fragments much shorter than the longest: room for their names would
-  // make the chart too wide.
+  // Fragments that are much shorter than the longest one are ignored here. With
+  // columns for their names, the chart would be too wide.
   for (const auto &cells : table.stages)
     for (const driver::Timetable::Cell &cell : cells)
       if (cell.end - cell.begin >= longest / 6)

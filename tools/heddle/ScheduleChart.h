@@ -22,29 +22,33 @@
 
 namespace heddle::driver {
 
-/// An entry of a stage's schedule line.
+/// An entry of a stage's schedule line: a fragment for one micro-batch.
 struct LineEntry {
   plan::Fragment fragment; ///< The fragment's kind and chunk.
   int64_t microBatch = 0;
 };
 
-/// Parses an entry as traces and schedules write it, such as `F3/1`.
+/// Parses an entry of a schedule line, for example `F3/1`. Traces and schedules
+/// write entries in this form.
 std::optional<LineEntry> readEntry(const std::string &word);
 
-/// The schedule line of a stage, without the optimizer.
+/// The order of a stage's fragments in a step, without the optimizer.
 struct StageLine {
   std::vector<LineEntry> line;
-  /// The time of each kind of fragment (`F`, `B/1`), in any unit.
+  /// The time of each kind of fragment, in any unit. The key is the kind, for
+  /// example `F` or `B/1`.
   std::map<std::string, double> times;
-  /// Time to send the result of a fragment to another stage.
+  /// The time that it takes to send the result of a fragment to another stage.
   double transfer = 0;
   /// The sum of the times of all fragments.
   double seconds() const;
-  /// The line as schedules are written: `F0 F1 B0 B1`.
+  /// Returns the line in the form in which schedules are written, for example
+  /// `F0 F1 B0 B1`.
   std::string text() const;
 };
 
-/// The fragments of a step, each at its earliest time.
+/// The fragments of a step with their times. Each fragment begins as early as
+/// its inputs and its stage allow.
 struct Timetable {
   struct Cell {
     std::string name; ///< The fragment's name in the schedule.
@@ -54,17 +58,18 @@ struct Timetable {
   std::vector<double> idle; ///< Share of the step in which each stage is idle.
   double makespan = 0;
 
-  /// The bubble: the mean of `idle`.
+  /// Returns the bubble of the schedule: the mean of `idle` over all stages.
   double meanIdle() const;
 };
 
-/// Replays the schedule; empty if `stages` is empty.
+/// Replays the schedule of all stages. Returns an empty timetable if `stages`
+/// is empty.
 Timetable replayLines(const std::vector<StageLine> &stages);
 
-/// Draws a row for each stage, at most `width` columns wide. A fragment is its
-/// name (or the name's first letter if there is no room), then `-` while it
-/// runs. `.` means that the stage is idle. If the chart is too wide, its middle
-/// is left out.
+/// Draws one row for each stage, at most `width` columns wide. A fragment is
+/// drawn as its name, followed by `-` while it runs. If there is no room for
+/// the name, its first letter is drawn. `.` means that the stage is idle. If
+/// the chart is too wide, its middle is left out.
 std::vector<std::string> drawChart(const Timetable &table, int64_t width);
 
 } // namespace heddle::driver

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tries changes of settings, from cheap to expensive ones, until a plan fits
-// its memory budgets.
+// Tries changes of settings until a plan fits its memory budgets. Changes that
+// cost little time are tried first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,9 +36,9 @@ config::Flags Change::on(config::Flags given) const {
   return given;
 }
 
-/// The value of --place that gives the settings `then`. It also names states
-/// that only `now` offloads, since a settings file may offload them and only a
-/// flag overrides the file.
+/// Returns the value of --place that changes the placement from that of `now`
+/// to that of `then`. It also names states that only `now` offloads: a settings
+/// file may offload them, and only a flag overrides the file.
 static std::string newOffloadsOf(const Settings &now, const Settings &then) {
   std::string text;
   for (const OffloadedRole &role : offloadedRoles) {
@@ -59,7 +59,7 @@ std::string driver::offloadsOf(const Settings &settings) {
   return newOffloadsOf(settings, settings);
 }
 
-/// The number divided by its smallest prime factor.
+/// Returns the number divided by its smallest prime factor.
 static int64_t withoutFactor(int64_t number) {
   for (int64_t factor = 2; factor * factor <= number; ++factor)
     if (number % factor == 0)
@@ -67,7 +67,8 @@ static int64_t withoutFactor(int64_t number) {
   return 1;
 }
 
-/// The flags in which two settings of a training differ.
+/// Returns the flags that change the settings of a training from `now` to
+/// `then`.
 static Change changeTo(const Settings &now, const Settings &then) {
   Change change;
   auto add = [&](const char *name, const std::string &before,
@@ -86,18 +87,20 @@ static Change changeTo(const Settings &now, const Settings &then) {
   return change;
 }
 
-/// Changes the rows of a micro-batch; the global batch stays.
+/// Sets the number of rows of a micro-batch. The global batch does not change.
 static void setRows(Settings &settings, int64_t rows) {
   settings.accumulate *= settings.microBatch / rows;
   settings.microBatch = rows;
 }
 
-/// A list of settings; each needs less memory and takes more time than the one
-/// before, so the first one that fits is the fastest.
+/// A list of settings to try in order. Each needs less memory and takes more
+/// time than the one before. The first one that fits is therefore the fastest
+/// that fits.
 using Ladder = std::vector<Settings>;
 
-/// Two ladders that offload more and more states to the memory `away`: one
-/// offloads gradients before parameters, the other parameters first.
+/// Returns two ladders (lists of settings to try in order) that offload more
+/// and more states to the memory `away`. One ladder offloads gradients before
+/// parameters, the other parameters before gradients.
 static std::vector<Ladder> placed(const Settings &from, MemoryKind away) {
   std::vector<Ladder> ladders;
   for (auto order : {std::array{0, 1, 2, 3}, std::array{0, 2, 1, 3}}) {
@@ -113,8 +116,9 @@ static std::vector<Ladder> placed(const Settings &from, MemoryKind away) {
   return ladders;
 }
 
-/// A ladder that moves states from files to the memory `to`, one kind after the
-/// other: first those that are transferred most often.
+/// Returns a ladder (a list of settings to try in order) for states in files.
+/// It moves them to the memory `to`, one kind after the other: first the states
+/// that are transferred most often.
 static Ladder broughtBack(const Settings &from, MemoryKind to) {
   Ladder ladder;
   Settings next = from;
@@ -127,7 +131,8 @@ static Ladder broughtBack(const Settings &from, MemoryKind to) {
   return ladder;
 }
 
-/// Kinds of memory other than the device's, the nearest first.
+/// Returns the kinds of memory other than the device's, from the fastest to the
+/// slowest.
 static std::vector<MemoryKind> otherMemories(const Settings &settings) {
   if (factsOf(settings.target).hasDeviceMemory)
     return {MemoryKind::Host, MemoryKind::File};
@@ -168,8 +173,8 @@ static std::vector<Ladder> singleChanges(const Settings &settings) {
   return all;
 }
 
-/// Ladders that change everything, without and with offloading of states and
-/// activations.
+/// Returns ladders (lists of settings to try in order) that change everything
+/// at once. The first does not offload states and activations, the others do.
 static std::vector<Ladder> allChanges(const Settings &settings) {
   Settings least = settings;
   least.zero = hasReplicas(settings) ? 3 : settings.zero;
@@ -181,7 +186,8 @@ static std::vector<Ladder> allChanges(const Settings &settings) {
   return all;
 }
 
-/// All ladders, with bf16 instead of fp32.
+/// Returns the unchanged settings and the ladders of `allChanges`, all with
+/// bf16 instead of fp32.
 static std::vector<Ladder> narrowed(const Settings &settings) {
   std::vector<Ladder> all = allChanges(settings);
   all.insert(all.begin(), {settings});
@@ -191,8 +197,8 @@ static std::vector<Ladder> narrowed(const Settings &settings) {
   return all;
 }
 
-/// Changes for a binary that serves, the cheapest first: each change alone,
-/// then together with all changes before it.
+/// Returns changes to try for a binary that serves, the cheapest first. Each
+/// change is tried alone, and then together with all changes before it.
 static std::vector<Change> smallerServings(const Settings &settings) {
   std::vector<Change> all;
   Change fewest;
@@ -231,7 +237,8 @@ static std::vector<Change> smallerServings(const Settings &settings) {
 
 namespace {
 
-/// Asks for the cost of changes, each only once.
+/// Finds out the cost of changes, and remembers it, so that each change is
+/// compiled only once.
 class Search {
 public:
   Search(const CostOf &costOf, std::chrono::nanoseconds time)
@@ -265,14 +272,15 @@ private:
   const CostOf &costOf;
   std::chrono::steady_clock::time_point end;
   double seconds = 0; ///< Seconds of a step with `best`.
-  /// Without a change, the plan does not fit.
+  /// The empty change is known not to fit, since the search only starts for a
+  /// plan that does not fit.
   std::map<std::string, std::optional<double>> known = {{"", std::nullopt}};
 };
 
 } // namespace
 
-/// Finds the first settings of each ladder that fit, and returns the cheapest
-/// of these.
+/// Finds the first settings in each ladder that fit, and returns those that
+/// cost the least time.
 static std::optional<Settings>
 climb(const Settings &now, const std::vector<Ladder> &ladders, Search &search) {
   std::optional<Settings> cheapest;
@@ -290,7 +298,7 @@ climb(const Settings &now, const std::vector<Ladder> &ladders, Search &search) {
   return cheapest;
 }
 
-/// Undoes changes one by one, as long as the plan fits.
+/// Undoes changes of settings one by one, as long as the plan still fits.
 static void takeBack(const Settings &now, Settings changed, Search &search) {
   auto without = [&](auto change) {
     Settings next = changed;
@@ -314,7 +322,7 @@ static void searchTrainings(const Settings &settings, Search &search) {
     return;
   if (auto found = climb(settings, allChanges(settings), search))
     return takeBack(settings, *found, search);
-  // Try bf16 last, since it changes results.
+  // bf16 is tried last, since it changes the results of the training.
   climb(settings, narrowed(settings), search);
   if (search.cutShort && !search.hasFound())
     search.ask(changeTo(settings, narrowed(settings).back().back()));

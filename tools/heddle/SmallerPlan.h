@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Searches flags with which a plan needs less memory. `heddle compile` proposes
-// them if a plan exceeds its memory budgets.
+// Searches flags with which a plan needs less memory. If a plan exceeds its
+// memory budgets, `heddle compile` prints these flags.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,13 +19,14 @@
 
 namespace heddle::driver {
 
-/// A change of settings, as flags that replace flags of the same name.
+/// A change of settings, as a set of flags. They replace flags of the same
+/// names.
 struct Change {
   std::vector<std::pair<std::string, std::string>> flags;
 
   /// The flags as text, such as `--zero 1 --recompute full`.
   std::string text() const;
-  /// The flags `given` with the change applied.
+  /// Returns the flags `given` after the change is applied to them.
   config::Flags on(config::Flags given) const;
 };
 
@@ -35,26 +36,32 @@ struct Smaller {
   bool isCheapest;   ///< Whether all cheaper changes were tried.
 };
 
-/// The time limit of a search. The search may exceed it by up to two
+/// The time after which a search stops. It may take longer by up to two
 /// compilations.
 constexpr std::chrono::seconds searchTime(20);
 
-/// The seconds of a step with a change; nothing if the plan does not fit.
+/// Returns the seconds of a step with a change. Returns nothing if the plan
+/// with this change does not fit the memory.
 using CostOf = std::function<std::optional<double>(const Change &)>;
 
-/// Finds the cheapest change with which the plan fits. The mesh and the global
-/// batch stay. In training, it first tries to change one thing: ZeRO, the
-/// micro-batch, recomputation, or offloading of states or activations. For each
-/// setting it takes the first value that fits, since later values make a step
-/// slower. If no single change fits, it changes everything, and then undoes
-/// what is not needed. bf16 comes last, since it changes results. In serving,
+/// Finds the change with which the plan fits and a step takes the least time.
+/// The mesh and the global batch stay.
+///
+/// For a training, it first tries to change only one thing: ZeRO, the
+/// micro-batch, recomputation, or offloading of states or of activations. Of
+/// each, it takes the first value that fits, since later values make a step
+/// slower. If no such change fits, it changes everything, and then undoes what
+/// is not needed. It tries bf16 last, since bf16 changes results. For serving,
 /// it takes the first change that fits: fewer requests at a time, then narrower
-/// types. After `time`, it stops if a change fits; otherwise it only tries the
-/// change that needs the least memory.
+/// types.
+///
+/// When `time` is over, the search stops if it has found a change that fits.
+/// Otherwise it only tries the change that needs the least memory.
 Smaller findSmaller(const config::Settings &settings, const CostOf &costOf,
                     std::chrono::nanoseconds time = searchTime);
 
-/// The offloaded states, as the value of --place; "" if there are none.
+/// Returns the value of --place that describes which states are offloaded.
+/// Returns "" if none are.
 std::string offloadsOf(const config::Settings &settings);
 
 } // namespace heddle::driver

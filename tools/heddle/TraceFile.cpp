@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Parses trace files, and takes the median of each fragment's time over ranks
-// and steps.
+// Parses trace files. The time of each fragment is the median over ranks and
+// steps.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,14 +21,14 @@ using nlohmann::json;
 
 namespace {
 
-/// A fragment in one step of one rank; times are in microseconds.
+/// A fragment that a rank ran in a step. Its times are in microseconds.
 struct Fragment {
   std::string word; ///< The fragment's name in the trace: `F3/1`.
   double begin = 0, end = 0;
   double waits = 0; ///< Time of waits for other stages.
 };
 
-/// Measurements of the ranks of a stage.
+/// The measured times of all ranks of one pipeline stage.
 struct Samples {
   std::map<std::string, std::vector<double>> fragments; ///< Times by kind.
   std::vector<double> collectives, transfers;           ///< Waits of each step.
@@ -45,7 +45,8 @@ double medianOf(std::vector<double> values) {
 
 } // namespace
 
-/// Adds the events of one step, in order.
+/// Adds the events that one rank recorded in one step to the samples. The
+/// events are in the order of their times.
 static void addStep(const std::vector<const json *> &events, Samples &samples) {
   std::vector<Fragment> fragments;
   double collectives = 0, transfers = 0;

@@ -16,18 +16,21 @@
 
 namespace heddle::driver {
 
-/// Measured times of a pipeline stage: medians over its ranks and steps.
+/// The measured times of a pipeline stage. Each is a median over the stage's
+/// ranks and the recorded steps.
 struct MeasuredStage {
-  /// The recorded order of fragments (empty without a pipeline), and the
-  /// seconds of each kind, without waits for other stages.
+  /// The order in which the stage ran its fragments, which is empty without a
+  /// pipeline. The times of each kind of fragment do not include waits for
+  /// other stages.
   StageLine line;
-  /// Seconds of a step in which the stage only waits: for collectives, and for
-  /// messages of other stages.
+  /// The seconds of a step in which the stage only waits: for collectives, and
+  /// for messages from other stages.
   double collectives = 0, transfers = 0;
 };
 
-/// Reads the files of all ranks that `--trace path` wrote. Returns an entry for
-/// each stage. Throws H0388 if a file is not a trace, or is of another plan.
+/// Reads the trace files that all ranks of a run wrote with `--trace path`.
+/// Returns an entry for each pipeline stage. Throws H0388 if a file is no
+/// trace, or is a trace of another plan.
 std::vector<MeasuredStage> readTraces(const std::string &path,
                                       const plan::Plan &plan);
 

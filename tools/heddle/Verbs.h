@@ -18,8 +18,8 @@
 
 namespace heddle::driver {
 
-/// Runs the chosen verb after the command line has been parsed. Returns the
-/// exit status; may throw UserError.
+/// What to do for the chosen verb, once the command line has been parsed.
+/// Returns the exit status. May throw UserError.
 using Action = std::function<int()>;
 
 /// Each function adds a verb with its flags to `app`. If the user chooses that
