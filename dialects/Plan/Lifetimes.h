@@ -98,7 +98,7 @@ private:
   struct AsyncQueue {
     Clock clock; ///< The commands for which the stream has waited.
     size_t issued = 0;
-    /// The commands that `compute` has not yet waited for.
+    /// The commands of the stream for which `compute` has not waited so far.
     std::deque<mlir::Operation *> open;
     /// How many of the first commands in `open` may still run in the next run.
     size_t numCarried = 0;

@@ -28,7 +28,7 @@ std::optional<nn::StateRole> roleOf(StateOp state);
 /// The initial value of a state. A null attribute means zeros.
 plan::Init initOf(nn::InitAttr init);
 
-/// The plan's enumerators for a kind of memory and a stream.
+/// Returns the plan's enumerator for a kind of memory or for a stream.
 plan::MemoryKind memoryOf(MemoryKind kind);
 plan::Stream streamOf(Stream stream);
 

@@ -393,9 +393,9 @@ LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
         return success();
       })
       .Case([&](planir::SettleOp settle) {
-        // With --poison, also a wait of the stream `copy` executes the work at
-        // once, because buffers whose lifetime has ended are filled
-        // immediately.
+        // With --poison, a wait of the stream `copy` executes the work at once,
+        // too: buffers whose lifetime has ended are filled immediately, so the
+        // work must be done before.
         if (settle.getStream() == planir::Stream::Compute || options.poison)
           return finishDeferred(carried[settle.getNumber()]);
         return success();

@@ -86,7 +86,8 @@ static bool factor(std::vector<double> &matrix, int64_t size,
 
 namespace {
 
-/// Rounds a weight with the moments of its product's inputs.
+/// Rounds one weight. It needs the second moments of the inputs of the product
+/// that uses the weight.
 class Gptq {
 public:
   Gptq(const CodeShape &shape, const std::vector<float> &weight,
@@ -174,7 +175,7 @@ static void addErrors(double *to, const double *errors, const double *factors,
 
 namespace {
 
-/// Rounds the outputs first .. first + width.
+/// Rounds `width` outputs of a weight, from output `first` on.
 class Tile {
 public:
   Tile(Gptq &of, int64_t first, int64_t width);

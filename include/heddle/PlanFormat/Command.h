@@ -102,7 +102,8 @@ struct Fragment {
   int64_t sequence = 0; ///< The index of the sequence that it runs.
   int64_t slots = 1;    ///< Micro-batch m uses slot m modulo `slots`.
 
-  /// The name in schedules: `F`, `B/1`; with a micro-batch `F12`, `B3/1`.
+  /// The fragment's name in schedules, such as `F` or `B/1`. If `microBatch` is
+  /// the number of a micro-batch, the name includes it, as in `F12` or `B3/1`.
   std::string name(const std::string &microBatch = "") const;
 };
 

@@ -86,8 +86,8 @@ constexpr RateParameterKind kindOf(RateParameter parameter) {
 }
 #undef HEDDLE_RATE_PARAMETERS
 
-/// A schedule and the parameters that are given for it. Others have DeepSpeed's
-/// defaults.
+/// A schedule, and the parameters that are given for it. Parameters that are
+/// not given have DeepSpeed's defaults.
 struct Scheduler {
   RateSchedule type = RateSchedule::Constant;
   std::map<RateParameter, double> parameters;

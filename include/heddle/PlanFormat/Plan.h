@@ -288,7 +288,7 @@ struct Program {
   double flops = 0; ///< Model FLOPs of one run, without recomputation.
 };
 
-/// Positions in a page of the key-value cache.
+/// The number of positions in a page of the key-value cache.
 inline constexpr int64_t cachePageTokens = 16;
 
 /// The limits of a serving binary's key-value cache. All are 0 if the binary

@@ -38,7 +38,7 @@ struct PlainKernel {
   struct Result {
     DType type = DType::F32;
     int64_t elements = 1; ///< The number of elements, padding of rows included.
-    /// Elements of a row, and the leading dimension.
+    /// The number of elements of a row, and the leading dimension.
     int64_t columns = 1, leadingDimension = 1;
     /// The index of the argument in whose memory the kernel computes this
     /// result; -1: the result has memory of its own.

@@ -52,7 +52,7 @@ struct RoundedMatrix {
   std::vector<rt::GroupScale> groups;
 };
 
-/// Rounds each value of `weight`, [inputs][outputs], to the nearest.
+/// Rounds each value of `weight`, as [inputs][outputs], to the nearest code.
 RoundedMatrix roundToNearest(const CodeShape &shape,
                              const std::vector<float> &weight,
                              rt::ThreadPool &pool);

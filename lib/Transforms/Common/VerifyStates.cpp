@@ -187,9 +187,9 @@ private:
   }
 
   /// Checks the operations that use a value which `get` read. The states of the
-  /// optimizer may be read only by the optimizer. Only gradients and
-  /// accumulators may be the init of a sum: the sum is computed in the memory
-  /// of the init, which overwrites it.
+  /// optimizer may be read only by the optimizer. An operation may add its
+  /// result to an operand (an init), in the operand's memory. This overwrites
+  /// the operand, so it must be a gradient or an accumulator.
   LogicalResult verifyUsers(nn::GetOp get, Value value) {
     nn::StateRole role = roleOf(firstStateOf(symbols, get.getState()));
     bool isSum =

@@ -148,8 +148,8 @@ static LogicalResult verifyInput(nn::FuncOp function, unsigned argument,
          << function.getArgumentTypes()[argument];
 }
 
-/// The types of the ports with the role `role`. `ports` and `types` list all
-/// ports.
+/// The types of the ports whose role is `role`. `ports` has all ports, and
+/// `types` has their types.
 static SmallVector<RankedTensorType> typesOf(ArrayAttr ports, TypeRange types,
                                              nn::PortRole role) {
   SmallVector<RankedTensorType> result;

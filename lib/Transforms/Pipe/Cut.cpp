@@ -35,8 +35,8 @@ public:
                                    costs.first + costs.last);
     double scale = total > 0 ? (1 << 20) / total : 0;
     auto units = [&](double cost) { return std::llround(cost * scale); };
-    // A layer costs at least 1. If no layer costs anything, every stage then
-    // gets the same number of layers.
+    // Each layer costs at least 1, so that every stage gets the same number of
+    // layers if no layer costs anything.
     for (int64_t layer = 0; layer < layers; ++layer)
       before[layer + 1] =
           before[layer] + std::max<int64_t>(1, units(costs.layers[layer]));

@@ -158,9 +158,9 @@ Factors FactorFinder::find(Operation *of, const dist::ShardingRule &ruleOf) {
     factors.addsUp =
         left == plan.of(add.getRhs()) && !left.getUnreduced().empty();
   }
-  // An init that is added after the reduction must not decide how factors are
-  // split. Therefore the search is repeated without such inits, until it finds
-  // no further ones.
+  // An operand that is added after the reduction must not decide how factors
+  // are split. Therefore the search is repeated without such operands, until it
+  // finds no further ones.
   size_t before;
   do {
     before = factors.later.size();

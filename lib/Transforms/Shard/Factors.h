@@ -50,8 +50,8 @@ struct Factors {
   /// axes. The result of the operation is then a partial sum, too.
   bool addsUp = false;
   /// `sums` has the operands that are partial sums and need not be reduced
-  /// first: inits, or the operand in which the operation is linear. `later` has
-  /// the inits that are added only after the results are reduced.
+  /// before the operation, which is linear in them. `later` has the operands
+  /// that are added to a result only after the result is reduced.
   llvm::SmallDenseSet<mlir::OpOperand *> sums, later;
 };
 

@@ -50,9 +50,9 @@ private:
   }
 
   void write(Operation &op);
-  /// Inserts the reshard that the plan wants after a result. If `init` is not
-  /// null, it is an operand that was removed from the operation: inserts its
-  /// addition after the reshard.
+  /// Inserts the reshard that the plan wants after a result. `init` is null, or
+  /// an operand that the operation added to the result and that was removed
+  /// from it. Its addition is then inserted after the reshard.
   void follow(OpResult result, const shard::Sequel &sequel, Value init);
 
   void note(Value value) {
@@ -111,8 +111,9 @@ void ReshardWriter::write(Operation &op) {
   for (auto [result, sequel] : sequels)
     inits.push_back(sequel->init ? sequel->init->get() : Value());
   for (size_t number = nn::initsOf(&op).size(); number-- > 0;) {
-    // When an init is removed, the ranges of the other inits become invalid.
-    // Therefore they are asked for again each time.
+    // An init is an operand to which the operation adds its result. When one is
+    // removed, the operand ranges of the others become invalid. Therefore the
+    // inits are asked for again each time.
     nn::Init init = nn::initsOf(&op)[number];
     const shard::Sequel *sequel = plan.sequelOf(init.result);
     if (sequel && sequel->init)

@@ -29,8 +29,8 @@ std::string describeReshard(dist::TensorShardingAttr from,
 
 /// Names an operation by module path and kind: `h.3.mlp.c_fc (nn.linear)`.
 std::string nameOf(mlir::Operation *op);
-/// The name of an nn.add that adds an init which was an operand of `op` before.
-/// It has the module path of `op`.
+/// The name of an nn.add that now does an addition which `op` did before. It
+/// has the module path of `op`.
 std::string nameOfAddition(mlir::Operation *op);
 
 /// Why the axis of a mesh splits an operation.

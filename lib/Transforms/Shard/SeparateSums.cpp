@@ -76,8 +76,8 @@ LogicalResult Separator::separate(ArrayRef<Value> starts) {
   return success();
 }
 
-/// Removes the use of a start value as an init by an operation that is not a
-/// call.
+/// Removes the use of a start value by an operation that is not a call, if the
+/// operation adds a gradient to it. Emits an error for any other use.
 LogicalResult Separator::separate(OpOperand &use) {
   Operation *op = use.getOwner();
   if (auto add = dyn_cast<nn::AddOp>(op)) {

@@ -263,8 +263,9 @@ void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
 }
 
 void PlanBuilder::addAfterSum(OpResult sum, OpOperand &init) {
-  // If the init is itself a partial sum over some of the axes of `sum`, reduce
-  // `sum` only over the other axes before the init is added.
+  // If `init`, the operand to be added, is itself a partial sum over some of
+  // the axes of `sum`, reduce `sum` only over the other axes before the
+  // addition.
   TensorShardingAttr from = of(sum), to = withoutSums(from);
   auto before = of(init.get()).getUnreduced();
   if (llvm::all_of(before, [&](Attribute axis) {

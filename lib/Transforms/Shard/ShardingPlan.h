@@ -27,8 +27,8 @@ struct Need {
   llvm::SmallVector<int64_t> segments;
 };
 
-/// What is inserted after a result: a reshard, and then the addition of an init
-/// if `init` is not null. Other operations read the value after these.
+/// What is inserted after a result: a reshard and, if `init` is not null, an
+/// addition. Other operations read the value after these.
 struct Sequel {
   Need need;
   /// An init of the operation: an operand to which the operation adds its

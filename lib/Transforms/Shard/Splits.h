@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Says whether a dimension can be split over ranks. Used by sharding
-// propagation and tensor parallelism.
+// Checks whether dimensions can be split over ranks, for sharding propagation
+// and tensor parallelism.
 //
 //===----------------------------------------------------------------------===//
 

@@ -85,7 +85,8 @@ private:
                                         char *memory, int64_t bytes,
                                         io::OffloadTime *time);
 
-  /// Larger than any non-negative pointer of x86-64.
+  /// The first address of this memory. It is larger than any pointer to memory
+  /// of a process on x86-64, so `holds` can tell the two apart.
   static constexpr uintptr_t firstAddress = uintptr_t(1) << 62;
 
   OffloadOptions options;

@@ -36,8 +36,8 @@ struct Element {
   mlir::Value scaled;
 };
 
-/// A scalar state that begins with 1 and is multiplied by `factor` in each
-/// update.
+/// A scalar state for one beta of the optimizer: it is 1 at first, and each
+/// update multiplies it by `factor`.
 struct Power {
   llvm::StringRef quantity; ///< The name of the state, such as "beta1_power".
   double factor = 0;
@@ -49,8 +49,8 @@ struct Optimizer {
   /// has the parameter's shape, is f32, and starts with zeros.
   llvm::SmallVector<llvm::StringRef> states;
   llvm::SmallVector<Power> powers;
-  /// Builds the operations that compute the new parameter and the new states.
-  /// Returns these values.
+  /// Builds the operations that compute the new values of the parameter and of
+  /// the states. Returns the new values in this order.
   llvm::SmallVector<mlir::Value> (*update)(nn::Scalars &s, const Element &x,
                                            const dist::Strategy &strategy);
   /// Two functions for optimizers, such as LAMB, that scale the update of a
