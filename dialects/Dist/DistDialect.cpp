@@ -133,9 +133,9 @@ MeshOp::getAxesWhere(llvm::function_ref<bool(AxisRole)> wanted) {
   };
   SmallVector<Attribute> names;
   for (auto axis : getAxes().getAsRange<MeshAxisAttr>()) {
-    // A factor is another name for ranks along its whole axis, as `expert` is
-    // for some of `data`. If the whole axis is wanted too, only the whole axis
-    // is returned, because it includes the factor.
+    // `axis` may be a factor of a whole axis, as `expert` is of `data`. If the
+    // whole axis is wanted, too, only the whole axis is returned, because it
+    // includes its factors.
     bool isInWhole = axis.getWhole() && isWanted(axis.getWhole());
     if (axis.getSize() > 1 && isWanted(axis.getName()) && !isInWhole)
       names.push_back(StringAttr::get(getContext(), axis.getName()));

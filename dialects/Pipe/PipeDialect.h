@@ -27,8 +27,8 @@
 
 namespace heddle::pipe {
 
-/// The number of micro-batches for which `op` runs, if a loop over
-/// micro-batches or an operation that runs a pipeline schedule contains it.
+/// The number of micro-batches for which `op` runs, if `op` is inside of a loop
+/// over micro-batches or of an operation that runs a pipeline schedule.
 /// Otherwise 0.
 int64_t microBatchesAt(mlir::Operation *op);
 

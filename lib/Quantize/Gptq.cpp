@@ -149,8 +149,8 @@ void Gptq::makeFeedback(const Moments &moments, double dampening) {
         feedback[i * size + j] = moments[order[i] * size + order[j]];
     for (int64_t i = 0; i < size; ++i) {
       double &diagonal = feedback[i * size + i];
-      // The moment of an input that is always zero is 0. Its error has no
-      // effect, so any positive number will do here.
+      // If an input is always zero, its moment is 0 and its error has no
+      // effect. Any positive number can take the place of the 0.
       diagonal = (diagonal == 0 ? 1 : diagonal) + added * mean;
     }
     if (factor(feedback, size, pool))

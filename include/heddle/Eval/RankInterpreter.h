@@ -93,9 +93,9 @@ struct BatchSlice {
 };
 
 /// Executes the programs of one model on one rank, in the form that the last
-/// phase produced: functions and steps on tensors (until `kernels`), or a plan
-/// on bytes (from `memory` on). Compiled kernels are called. States persist
-/// from run to run.
+/// phase produced. This form is functions and steps on tensors (until the phase
+/// `kernels`), or a plan on bytes (from `memory` on). Compiled kernels are
+/// called. States persist from run to run.
 class RankInterpreter {
 public:
   virtual ~RankInterpreter() = default;

@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Counts the pages of the key-value cache that a request needs. The compiler
-// sizes the cache with it so that at least one request fits; the server assigns
-// pages with it.
+// uses it to make the cache large enough for at least one request. The server
+// uses it to assign pages.
 //
 //===----------------------------------------------------------------------===//
 

@@ -48,8 +48,8 @@ struct PlainKernel {
     double tolerance = 0;
   };
   std::string text; ///< The PTX of the simple version.
-  /// The launches of the simple version. A launch with fewer blocks computes
-  /// only the first and the last elements of its tensor.
+  /// The launches of the simple version. `check` may launch fewer blocks of a
+  /// launch: they compute only the first and the last elements of its tensor.
   std::vector<GridLaunch> launches;
   /// For each launch, how many terms a thread adds up. By these numbers `check`
   /// decides how many blocks it launches.

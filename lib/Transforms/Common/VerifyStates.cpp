@@ -221,9 +221,10 @@ private:
     return success();
   }
 
-  /// Whether the operation that uses the value read by `get` may overwrite the
-  /// gradient with its sum. It may if it is the only user of the value, and the
-  /// gradient is later written with a value that is computed from this sum.
+  /// `get` reads a gradient, to which an operation adds. Whether the operation
+  /// may overwrite the gradient with the sum. It may if it is the only user of
+  /// the read value, and the gradient is later written with a value that is
+  /// computed from the sum.
   bool isAddedTo(nn::GetOp get) {
     if (!get->hasOneUse())
       return false;

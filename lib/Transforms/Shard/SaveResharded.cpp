@@ -183,8 +183,9 @@ private:
     }
   }
 
-  /// Adds an argument to the function. The argument `like` gets the result of
-  /// some call. The new argument gets the last result of the same call.
+  /// Adds an argument to the function. For the argument `like`, each call of
+  /// the function passes a result of another call. For the new argument it
+  /// passes the last result of that other call.
   BlockArgument addArgument(nn::FuncOp function, BlockArgument like,
                             TensorShardingAttr sharding) {
     BlockArgument argument =
