@@ -69,8 +69,8 @@ public:
   void run();
 
   MemoryLimits limits;
-  /// The configurations that fit, fastest first; if times are unknown, smallest
-  /// first.
+  /// The configurations that fit, the fastest first. If their times are unknown,
+  /// those that need the least memory are first.
   std::vector<Mixture> fitting;
   /// The configuration that needs the least memory. Set if no configuration
   /// fits.

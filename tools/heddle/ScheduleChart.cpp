@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Replays the schedules of all stages and draws each as a row of text.
+// Replays the schedules of all pipeline stages, and draws each stage as a row of
+// text.
 //
 //===----------------------------------------------------------------------===//
 

@@ -147,7 +147,8 @@ static void add(std::vector<Ladder> &all, std::vector<Ladder> more) {
   std::move(more.begin(), more.end(), std::back_inserter(all));
 }
 
-/// Ladders each of which changes one setting.
+/// Returns ladders (lists of settings to try in order), each of which changes
+/// one setting.
 static std::vector<Ladder> singleChanges(const Settings &settings) {
   Ladder stages, rows, recomputes, activations;
   for (int64_t stage = settings.zero + 1; hasReplicas(settings) && stage <= 3;
