@@ -41,7 +41,7 @@ void mergeDistributedOptimizer(const SettingFlag &flag, const std::string &text,
 /// Reads a size in bytes, for example `16GiB`.
 void mergeByteSize(const SettingFlag &flag, const std::string &text,
                    Merger &merger);
-/// Reads budgets: `16GiB`, or `device=8GiB,file=1TiB`.
+/// Reads memory budgets, for example `16GiB` or `device=8GiB,file=1TiB`.
 void mergeBudgets(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
 /// The range of memory budgets: sizes in the form that `mergeBudgets` reads.

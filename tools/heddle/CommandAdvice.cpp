@@ -26,8 +26,8 @@ namespace {
 /// A verb of compiled binaries, with its flags. `mode` is the value of `heddle
 /// compile --mode` that makes binaries with this verb. The test
 /// test/Driver/words.test compares the flags with a binary's help. A flag is
-/// not looked up here if the verb of `heddle` that the user gave has the flag
-/// itself.
+/// looked up here only if the verb of `heddle` on the command line does not
+/// have the same flag.
 struct BinaryVerb {
   const char *name;
   const char *mode;

@@ -84,10 +84,10 @@ struct ModelSpec {
   std::string headerHash; ///< A hash of the weight files' headers.
   /// How the weights in the files are quantized. Not set if they are not.
   std::optional<io::CodeFormat> codes;
-  /// The tensors of the weight files that give an order of inputs (g_idx). Each
-  /// value names another tensor with the same order, or is "" if the inputs are
-  /// in order. The program relies on these relations when it reorders
-  /// activations: weights with other orders need another program.
+  /// The tensors of the weight files that give an order of inputs (g_idx). The
+  /// key is a tensor's name. The value is the name of another tensor with the
+  /// same order, or "" if the inputs are in order. The program reorders
+  /// activations on the assumption that these orders are equal.
   std::map<std::string, std::string> orders;
   /// Weights that must be dequantized, because their quantization groups
   /// (g_idx) have different numbers of inputs.

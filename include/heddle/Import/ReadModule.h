@@ -18,10 +18,10 @@
 
 namespace heddle {
 
-/// A place in the text at which MLIR's parser would crash. It recurses for each
-/// nested bracket, so that too many of them overflow its stack. For a value
-/// name with a result number, as `%a#1`, it creates as many values as the
-/// number says.
+/// A place in the text at which MLIR's parser would crash. The parser recurses
+/// for each nested bracket, so that too many nested brackets overflow its
+/// stack. If a value name has a result number, as in `%a#1`, the parser creates
+/// as many values as this number says.
 struct ParserHazard {
   size_t place;       ///< Position in the text.
   const char *reason; ///< A description for the user.

@@ -45,8 +45,9 @@ enum DsType : unsigned {
 /// How a key of a ds_config.json is treated.
 enum class DsRule {
   Section, ///< A section whose members each have a rule.
-  Gated,   ///< A section that is rejected if its member `enabled` is true, and
-           ///< has no effect otherwise.
+  /// A section that is rejected if its member `enabled` is true. Otherwise the
+  /// section has no effect.
+  Gated,
   Applied, ///< The key gives a setting.
   Ignored, ///< The key has no effect; `why` gives the reason.
   Neutral, ///< Rejected unless the key's value is one of `neutral`.

@@ -48,9 +48,10 @@ struct Tiling {
   int64_t stages;           ///< Stages of the ring in shared memory.
   bool tensorCores = false; ///< bf16 operands, multiplied by mma.sync.
   bool tf32 = false;        ///< f32 operands, rounded to tf32 for mma.sync.
-  int64_t parts = 1;        ///< Split-K: number of parts of k. Each part has
-                            ///< blocks that multiply only its elements.
-  int64_t partK = 0;        ///< Number of elements along k in one part.
+  /// With split-K: the number of parts of k. Each part has thread blocks that
+  /// multiply only its elements.
+  int64_t parts = 1;
+  int64_t partK = 0; ///< Number of elements along k in one part.
 
   int64_t threads() const { return warpsM * warpsN * warpSize; }
   int64_t warpM() const { return m / warpsM; }

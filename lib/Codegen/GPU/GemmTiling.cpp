@@ -34,9 +34,9 @@ constexpr Candidate tf32Tilings[] = {{{128, 128, 32, 2, 2, 2, false, true}, 1},
 struct Costs {
   double partialSum; ///< Writing one partial sum to memory and reading it
                      ///< again.
-  double launch;     ///< The second launch, which adds the partial sums:
-                     ///< about a microsecond passes between two kernels of a
-                     ///< CUDA graph.
+  /// The second launch, which adds the partial sums. About a microsecond passes
+  /// between two kernels of a CUDA graph.
+  double launch;
 };
 constexpr Costs mmaCosts = {800, 4e6}, tf32Costs = {400, 2e6},
                 fmaCosts = {80, 2.5e5};

@@ -174,8 +174,8 @@ void ForwardMapper::addColumns(const LeftRows &queries, Value first,
                                : columnsOf(values, stage));
 }
 
-/// Turns scores into probabilities relative to the new maxima, and updates the
-/// sums.
+/// Turns scores into probabilities relative to the new maxima of the rows.
+/// Updates `state`, which has the maxima and the sums of the rows.
 WarpTile ForwardMapper::probabilities(WarpTile scores, State &state) {
   for (int64_t i = 0; i < scores.rows; ++i) {
     Value most = scores.at(i, 0);

@@ -212,8 +212,8 @@ LogicalResult GemmMapper::emitProduct() {
     return failure();
   frame->finish({tilesM() * tilesN(), 1, tiling.parts}, tiling.threads(),
                 tiling.sharedBytes());
-  // Two blocks on a multiprocessor hide each other's latency. The minimum of
-  // two blocks makes ptxas use no more registers than both blocks can have.
+  // Two blocks on a multiprocessor hide each other's latency. This attribute
+  // makes ptxas limit registers such that two blocks fit.
   frame->func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                        c.builder.getI32IntegerAttr(2));
   launches.push_back(frame->launch());

@@ -70,12 +70,13 @@ private:
   /// The range of the sorted positions that a block of the third launch sums.
   /// It has one position for each group of threads that share columns.
   struct BlockEntries {
-    Value first;    ///< Index of the range's first position in the list.
-    Value segments; ///< For each position of the range at which a segment
-                    ///< begins: the segment's end and row; in workgroup memory.
-    Value order;    ///< The positions, from the range's first one on.
-    Value columns;  ///< Index of the block's columns among those of the tile's
-                    ///< blocks.
+    Value first; ///< Index of the range's first position in the list.
+    /// Workgroup memory with an entry for each position of the range. If a
+    /// segment begins at the position, the entry is the segment's end and row.
+    Value segments;
+    Value order;   ///< The positions, from the range's first one on.
+    Value columns; ///< Index of the block's columns among those of the tile's
+                   ///< blocks.
   };
   BlockEntries loadEntries(KernelFrame &f);
   LogicalResult sumFew(KernelFrame &f, const BlockEntries &entries);

@@ -98,8 +98,9 @@ private:
       return transfers[piece % numSlots];
     }
 
-    HostTasks tasks; ///< Separate for each ring, so that one direction does not
-                     ///< wait for the other's transfers.
+    /// Each ring has its own host tasks, so that reads of files do not wait for
+    /// writes of files.
+    HostTasks tasks;
     char *memory = nullptr;
     std::array<io::OffloadPoint, numSlots> transfers = {};
   };

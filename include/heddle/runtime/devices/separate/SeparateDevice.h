@@ -66,8 +66,10 @@ private:
   /// An allocation.
   struct Block {
     Arena bytes;
-    int64_t reserved = 0; ///< Size of the inaccessible range at the block's
-                          ///< address; 0: the address is that of the bytes.
+    /// The size of the inaccessible range of addresses that the device uses for
+    /// the block. It is 0 if the device uses the address of the bytes
+    /// themselves.
+    int64_t reserved = 0;
   };
   struct Work {
     enum class Kind {
