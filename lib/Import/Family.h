@@ -169,7 +169,7 @@ struct Weight {
   std::optional<weights::Source> source = {};
 };
 
-/// Whether `name` matches `pattern`, in which `*` stands for any number.
+/// Whether `name` matches `pattern`, in which `*` matches any number.
 bool matchesPattern(const std::string &name, const std::string &pattern);
 
 //===----------------------------------------------------------------------===//

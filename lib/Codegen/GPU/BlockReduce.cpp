@@ -100,7 +100,8 @@ Value restOf(KernelFrame &f, Value begin, const WalkSpan &span,
   if (!walk.head)
     return at;
   // The first threads handle the elements before the first whole chunk (the
-  // head), the next threads the elements after the last whole chunk.
+  // head). The threads after them handle the elements after the last whole
+  // chunk.
   Value isHead = b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult,
                                          thread, walk.head);
   Value inRest = b.create<arith::SubIOp>(f.loc, at, walk.head);

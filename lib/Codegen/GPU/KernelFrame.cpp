@@ -61,7 +61,8 @@ KernelFrame::KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
         MemRefType::get({options.scratchBytes}, builder.getI8Type()));
   SmallVector<Type> types(buffers);
   types.append(scalars);
-  // Keeps the terminator of the module's block last.
+  // The function is inserted before the terminator of the module's block, if
+  // there is one, since a terminator must be last.
   if (module.getBody()->mightHaveTerminator())
     builder.setInsertionPoint(module.getBody()->getTerminator());
   func = builder.create<mlir::gpu::GPUFuncOp>(

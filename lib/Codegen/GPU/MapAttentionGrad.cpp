@@ -5,9 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Maps the gradient of attention to two launches, which both recompute the
-// probabilities. Blocks of the first have queries and loop over keys; blocks of
-// the second have keys and loop over queries. Thus one block computes each sum,
-// in a fixed order.
+// probabilities. A block of the first launch has some queries and loops over
+// keys. A block of the second launch has some keys and loops over queries. Each
+// sum is thus computed by one block, in a fixed order.
 //
 //   P  = 2^((Q K^T scale - lse) log2(e))
 //   dP = dO V^T

@@ -68,8 +68,8 @@ private:
   /// Emits a binary search. Returns the index of the last entry of the table
   /// that is at most `key`.
   Value search(KernelFrame &f, Value table, int64_t last, Value key);
-  /// Returns the index, among the units of the whole tensor, of the unit at
-  /// which the kernel's range begins.
+  /// The kernel's range of the tensor begins at the beginning of a unit of 64
+  /// elements. Returns the index of this unit in the whole tensor.
   Value firstUnit(KernelFrame &f);
   /// Returns the index, in the kernel's range, of the first element of the unit
   /// `place`. If the unit is outside of the range, returns the nearest end of
