@@ -27,14 +27,16 @@ using namespace heddle::config;
 
 namespace {
 
-/// The rules of all keys, by path.
+/// The rules of all keys of a ds_config.json, which are found by the key's
+/// path.
 class Schema {
 public:
   static const Schema &get() {
     static const Schema schema;
     return schema;
   }
-  /// The rule of `key` in the section `path`, or null.
+  /// Returns the rule for `key` in the section `path`, or null if the key is
+  /// unknown.
   const DsKey *find(const std::string &path, const std::string &key) const {
     std::string prefix = path.empty() ? "" : path + ".";
     auto found = keys.find(prefix + key);

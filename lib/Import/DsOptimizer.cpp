@@ -268,7 +268,8 @@ static void checkForeign(const io::JsonValue &params, Scheduler type,
   }
 }
 
-/// Rejects values that DeepSpeed accepts but Heddle does not support.
+/// Throws an error for parameters of a schedule that DeepSpeed accepts but
+/// Heddle does not support.
 static void checkSchedule(Scheduler type, const nlohmann::json &values,
                           const io::JsonValue &section,
                           const io::JsonValue *params) {

@@ -41,7 +41,8 @@ struct ConfigKey {
 /// Keys that Hugging Face writes to the config.json of every family.
 const std::vector<ConfigKey> &commonConfigKeys();
 
-/// A key of config.json that is unknown. This is a warning, not an error.
+/// A key of config.json that no table contains. It causes a warning, not an
+/// error.
 struct UnknownKey {
   std::string path; ///< The path of the key, as `rope_scaling.finetuned`.
   SourceLocation location;
@@ -63,8 +64,8 @@ void judgeConfigKeys(const io::JsonValue &config, const Family &family,
 bool isHarmless(const io::JsonMember &member, const io::JsonValue &object,
                 const std::vector<std::string> &known, const std::string &what);
 
-/// The warning about unknown keys; "" if there are none. With `strict`, throws
-/// H0391 instead.
+/// Returns the warning about unknown keys, or "" if there are none. With
+/// `strict`, throws H0391 instead of returning a warning.
 std::string warnOfUnknownKeys(const std::vector<UnknownKey> &unknown,
                               bool strict);
 
@@ -216,7 +217,8 @@ struct Family {
   /// the key.
   std::vector<std::pair<const char *, const char *>> aliases = {};
 
-  /// Whether the parameter is outside of the base model.
+  /// Whether the parameter is outside of the base model, as the head's
+  /// parameters are.
   bool isOfHead(const std::string &parameter) const {
     std::string beside(head, std::string_view(head).find('.') + 1);
     return parameter.rfind(beside, 0) == 0;

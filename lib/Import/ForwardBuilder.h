@@ -87,7 +87,7 @@ private:
     llvm::MapVector<mlir::Value, mlir::Value> outer;
     mlir::Value index; ///< The layer's number, as an argument.
   };
-  /// The operands of a random operation.
+  /// The operands of a random operation, which select its random numbers.
   struct Random {
     mlir::Value rng, layer, microBatch;
   };

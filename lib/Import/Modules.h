@@ -114,8 +114,8 @@ public:
   /// Marks `x` as the result of the module at `path`, which consists of other
   /// modules.
   virtual Tensor output(Tensor x, const std::string &path) = 0;
-  /// Marks `x` as the result of the model without its head. Programs of `--mode
-  /// encode` end there.
+  /// Marks `x` as the result of the model without its head. The programs of
+  /// binaries compiled with `--mode encode` return this value.
   Tensor hidden(Tensor x) { return output(x, "hidden"); }
 
   /// A sequence of layers with the paths `name`.0, `name`.1, ... `kinds` has an

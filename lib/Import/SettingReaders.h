@@ -25,11 +25,11 @@ namespace heddle::config {
 /// gives the setting another value.
 void mergeFlag(const SettingFlag &flag, const std::string &text,
                Merger &merger);
-/// Reads a mesh: `data=2,tensor=4`.
+/// Reads the sizes of the mesh's axes, for example `data=2,tensor=4`.
 void mergeMesh(const SettingFlag &flag, const std::string &text,
                Merger &merger);
-/// Reads targets: `sm_90`, or several with commas. `auto` is the GPU of this
-/// machine.
+/// Reads targets: `sm_90`, or several of them separated by commas. `auto` means
+/// the GPU of this machine.
 void mergeTargets(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
 /// The range of --target: names of targets, each at most once, or auto.
@@ -48,7 +48,8 @@ void mergeBudgets(const SettingFlag &flag, const std::string &text,
 io::ValueRange budgetsRange();
 /// The range of sizes of a read or write request to an offload file.
 io::ValueRange swapBlockRange();
-/// Reads placements of states: `optimizer=file,gradients=host`.
+/// Reads the placements of states in kinds of memory, for example
+/// `optimizer=file,gradients=host`.
 void mergePlace(const SettingFlag &flag, const std::string &text,
                 Merger &merger);
 /// Reads both betas of Adam, for example `0.9,0.999`.

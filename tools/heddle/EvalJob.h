@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The part of `heddle eval` that uses MLIR.
+// The part of `heddle eval` that uses MLIR: it reads a module and executes it.
 //
 //===----------------------------------------------------------------------===//
 

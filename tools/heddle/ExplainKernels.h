@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements `heddle explain --kernels`.
+// Implements `heddle explain --kernels`, which describes each GPU kernel.
 //
 //===----------------------------------------------------------------------===//
 

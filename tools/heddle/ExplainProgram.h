@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements `heddle explain --program NAME`.
+// Implements `heddle explain --program NAME`, which describes one run of a
+// program.
 //
 //===----------------------------------------------------------------------===//
 

@@ -22,8 +22,9 @@
 
 namespace heddle::driver {
 
-/// A configuration, which `heddle fit` calls a mixture (mesh, ZeRO stage,
-/// offloading, micro-batch, recomputation), and what its plan needs.
+/// A configuration of a training, and what its plan needs. It consists of a
+/// mesh, a ZeRO stage, offloading, a micro-batch and recomputation. The output
+/// of `heddle fit` calls it a mixture.
 struct Mixture {
   config::Settings settings;
   config::Flags flags; ///< The flags of this configuration.
@@ -69,8 +70,8 @@ public:
   void run();
 
   MemoryLimits limits;
-  /// The configurations that fit, the fastest first. If their times are unknown,
-  /// those that need the least memory are first.
+  /// The configurations that fit, the fastest first. If their times are
+  /// unknown, those that need the least memory are first.
   std::vector<Mixture> fitting;
   /// The configuration that needs the least memory. Set if no configuration
   /// fits.

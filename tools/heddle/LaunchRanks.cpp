@@ -40,10 +40,11 @@ namespace fs = std::filesystem;
 using Variables = std::vector<std::pair<std::string, std::string>>;
 using Clock = std::chrono::steady_clock;
 
-/// When a rank fails, the others get `graceToNotice` to end by themselves. Then
-/// they get SIGTERM, and after `graceToEnd` SIGKILL. If a rank hangs, the
-/// others fail after about seven seconds (runtime/comm/Heartbeat.cpp), so the
-/// job ends within ten seconds if the ranks obey SIGTERM.
+/// How long the ranks may take to end after one has failed. For `graceToNotice`
+/// they may end by themselves. Then they get SIGTERM, and after `graceToEnd`
+/// SIGKILL. If a rank hangs instead of failing, the others notice it and fail
+/// after about seven seconds (runtime/comm/Heartbeat.cpp). The job thus ends
+/// within ten seconds if the ranks obey SIGTERM.
 static constexpr std::chrono::seconds graceToNotice(2), graceToEnd(5);
 
 //===----------------------------------------------------------------------===//

@@ -30,7 +30,7 @@ struct Change {
   config::Flags on(config::Flags given) const;
 };
 
-/// The result of a search.
+/// The result of a search for a change with which a plan fits.
 struct Smaller {
   std::string flags; ///< The change's flags, or "".
   bool isCheapest;   ///< Whether all cheaper changes were tried.

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Everything about a model that is needed before IR is built: sizes,
-// parameters, and the tensors of the weight files that fill them. Only headers
-// of weight files are read.
+// The description of a model, before IR is built: sizes, parameters, and the
+// tensors of the weight files that fill the parameters. Of the weight files,
+// only the headers are read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,7 +46,8 @@ struct ParameterSpec {
   bool isOrder = false; ///< This parameter is an order of inputs (integers).
 };
 
-/// A tensor of the weight files that is not used, with the reason.
+/// A tensor of the weight files that is not used, and the reason why it may be
+/// ignored.
 struct IgnoredTensor {
   std::string name;
   std::string reason;

@@ -16,10 +16,11 @@
 
 namespace heddle::config {
 
-/// Completes settings of the mesh: virtual stages imply the schedule
-/// `interleaved`, and a single pipeline stage has no schedule. Throws H0115 if
-/// tokens cannot be divided among their ranks, H0119 if there are more stages
-/// than layers, and H0111 for an impossible schedule.
+/// Completes settings of the mesh: with virtual stages, the schedule becomes
+/// `interleaved`; with a single pipeline stage, there is no schedule. Throws
+/// H0115 if the tokens of a row cannot be divided among the sequence ranks,
+/// H0119 if there are more stages than layers, and H0111 for an impossible
+/// schedule.
 void settleParallel(ResolvedSettings &settings, const ModelSpec &spec);
 
 /// Throws H0145 if a pattern of `--keep-16bit` matches no parameter. A pattern

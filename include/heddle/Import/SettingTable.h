@@ -104,14 +104,15 @@ struct SettingFlag {
   std::string name() const { return names.substr(0, names.find(',')); }
 };
 
-/// All flags, in the order of the help.
+/// All flags, in the order in which the help lists them.
 const std::vector<SettingFlag> &settingFlags();
 
 //===----------------------------------------------------------------------===//
 // Settings
 //===----------------------------------------------------------------------===//
 
-/// A row of Settings.def. The rows call these functions by name.
+/// A setting: a row of Settings.def, which makes the setting by calling the
+/// functions below.
 struct SettingField : Setting {
   explicit SettingField(const Setting &setting) : Setting(setting) {}
 
@@ -187,7 +188,8 @@ const SettingField &settingOf(const std::string &key);
 std::string settingToString(const Settings &settings,
                             const SettingField &field);
 
-/// The reference of all settings in Markdown: docs/reference/settings.md.
+/// Returns the reference page of all settings in Markdown:
+/// docs/reference/settings.md.
 std::string settingsReference();
 
 } // namespace heddle::config

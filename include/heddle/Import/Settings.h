@@ -18,7 +18,8 @@
 
 namespace heddle::config {
 
-/// All errors of a file. The first one decides the exit status.
+/// All errors that were found in a settings file. The first one decides the
+/// exit status of the program.
 class ConfigErrors : public UserError {
 public:
   explicit ConfigErrors(std::vector<Diagnostic> all)
@@ -95,8 +96,9 @@ ResolvedSettings mergeSettings(const Flags &flags,
                                const SettingsFile &dsConfig = {},
                                const SettingsFile &strategy = {});
 
-/// Like mergeSettings, but reads the ds_config.json: `dsConfig` is the argument
-/// of readDsConfig, or "" for none. Throws all problems at once.
+/// Like mergeSettings, but also reads the ds_config.json. `dsConfig` is the
+/// argument for readDsConfig, or "" if there is no such file. Throws all
+/// problems of the files at once.
 ResolvedSettings resolveSettings(const Flags &flags,
                                  const std::string &dsConfig,
                                  const std::string &strategyName = "",

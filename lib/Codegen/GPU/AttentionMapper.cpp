@@ -263,8 +263,8 @@ static Value unsignedLess(KernelFrame &f, Value a, Value b) {
                                          b);
 }
 
-/// Emits access number `access` of the copy of rows to workgroup memory: it
-/// copies `width` elements of a row.
+/// Emits one access in the copy of rows to workgroup memory. The access with
+/// the index `access` copies `width` elements of a row.
 void AttentionMapper::copyAccess(const SharedRows &to, const HeadRows &from,
                                  Value feature, Value access, int64_t width) {
   OpBuilder &b = f.builder;

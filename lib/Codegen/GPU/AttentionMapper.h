@@ -167,9 +167,9 @@ protected:
   Values keep(const WarpTile &tile, Value row, Value column,
               bool keysAreColumns);
 
-  /// Stores sums as rows of a head, each row multiplied by its factor.
-  /// `staging` is a tile in workgroup memory; no other warp may read this
-  /// warp's rows of it.
+  /// Stores sums as rows of a head, each row multiplied by its factor. The sums
+  /// pass through `staging`, a tile in workgroup memory. No other warp may read
+  /// the rows of this tile that belong to this warp.
   void storeRows(const WarpTile &sums, llvm::ArrayRef<Value> factors,
                  const Heads &to, Value head, Value staging);
   /// Emits `body` under the condition.

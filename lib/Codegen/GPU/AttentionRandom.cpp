@@ -4,10 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Draws the random numbers of attention's dropout, equal to those of
-// nn.dropout: Philox4x32-10 (Salmon et al., SC11) over the tensor [B, H, T, T].
-// Philox returns four words at a time. Where four adjacent keys share these
-// words, only one lane draws them.
+// Draws the random numbers of attention's dropout. They are equal to those that
+// nn.dropout would draw for a tensor [B, H, T, T], by Philox4x32-10 (Salmon et
+// al., SC11). Philox returns four words at a time, which belong to four
+// adjacent keys. If lanes of a warp need words of the same four, only one lane
+// draws them.
 //
 //===----------------------------------------------------------------------===//
 

@@ -32,7 +32,8 @@ WarpTile AttentionMapper::multiplySlices(const HeadRows &rows,
     copyRows(columnsOf(columnSlices, stage), columns, others, feature);
     commitCopies();
   };
-  // Warps may still read the memory that the copy overwrites.
+  // The barrier is needed since other warps may still read the memory that the
+  // next copy overwrites.
   f.builder.create<mlir::gpu::BarrierOp>(f.loc);
   copy(i32.constant(0), i32.constant(0));
   int64_t width = tiles->width();

@@ -180,8 +180,8 @@ LogicalResult storeSums(KernelFrame &f, ArrayRef<linalg::GenericOp> reductions,
     f.emitter.bind(reduction.getResult(0),
                    [total](ElementEmitter::Indices) { return total; });
   }
-  // Computes all results before it stores any: a result may overwrite an
-  // argument of another one.
+  // All results are computed before any is stored, since a result may overwrite
+  // an argument that another result needs.
   SmallVector<Value> values;
   for (unsigned result : results) {
     FailureOr<Value> value = f.emitter.element(f.yielded(result), at);

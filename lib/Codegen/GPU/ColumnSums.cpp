@@ -48,7 +48,7 @@ LogicalResult sumColumns(KernelFrame &f, const ColumnTile &tile,
   Value thread = f.threadId();
   Value below = f.div(thread, tile.across);
   Value column = tile.column(f, work.block);
-  // Threads after the last column sum no rows.
+  // Threads whose column is after the last one sum no rows.
   Value exists = f.compare(arith::CmpIPredicate::ult, column, tile.columns);
   Value end =
       f.builder.create<arith::SelectOp>(f.loc, exists, work.end, f.constant(0));

@@ -185,8 +185,9 @@ private:
   mlir::Value thread, firstOuter, first, safe;
 };
 
-/// Loads the left operand of mma.sync, 16 x 16 bf16 or 16 x 8 tf32, from the
-/// coordinates (`outer` + `outerMoved`, `k`) of the tile at `tile`.
+/// Loads the left operand of mma.sync from the tile at `tile`: 16 x 16 elements
+/// in bf16, or 16 x 8 in tf32. They begin at the coordinates `outer` +
+/// `outerMoved` and `k`.
 llvm::SmallVector<mlir::Value>
 loadLeftFragment(ThreadCode &c, const TileShape &shape, mlir::Value tile,
                  mlir::Value outer, int64_t outerMoved, int64_t k);
@@ -293,8 +294,8 @@ public:
 
 private:
   using Values = llvm::SmallVector<mlir::Value>;
-  /// Addresses of the next copies of both operands, and the number of elements
-  /// left along k.
+  /// Where the next copies of both operands' tiles begin, and the number of
+  /// elements along k from there to the end.
   struct Source {
     Values pointers;
     mlir::Value left;
@@ -315,12 +316,13 @@ private:
   mlir::Value memory;
   bool sumsLeft;
   Source next;
-  /// With tf32: this thread's part of the first tile of the summed operand.
+  /// With tf32: the elements of the first tile of the summed operand that this
+  /// thread has fetched.
   Values firstOfFactor;
 };
 
-/// A tile of f32 sums in shared memory, written in the layout of fragments and
-/// read by rows.
+/// A tile of f32 sums in shared memory. Threads write it in the layout of
+/// mma.sync's or FMA's results, and read it by rows.
 class SumTile {
 public:
   SumTile(ThreadCode &c, const Tiling &tiling, mlir::Value memory)

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The back end for NVIDIA GPUs: says what goes into one kernel, runs the
-// passes, checks their objects, and puts PTX and cubins into the image of a
-// binary.
+// The back end for NVIDIA GPUs. It says which operations are fused into one
+// kernel, runs the passes that make code, checks the objects that they attach,
+// and puts PTX and cubins into the image of a binary.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The gpu.func of a plan.kernel, which the Map*.cpp files fill, and the list of
-// these mappings.
+// Makes the gpu.func of a plan.kernel. The files Map*.cpp fill it with code,
+// each for one kind of kernel; their functions are declared here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -97,7 +97,8 @@ public:
   mlir::Value mul(mlir::Value a, int64_t b);
   mlir::Value div(mlir::Value a, int64_t b);
   mlir::Value rem(mlir::Value a, int64_t b);
-  /// The indices of element `linear` of a row-major tensor of this shape.
+  /// Returns the indices of the element with the linear index `linear` in a
+  /// row-major tensor of this shape.
   llvm::SmallVector<mlir::Value> delinearize(mlir::Value linear,
                                              llvm::ArrayRef<int64_t> shape);
   /// The chunk of `width` columns from `base` on.
@@ -174,9 +175,10 @@ MappedKernel mapSegments(planir::KernelOp kernel,
 /// dimension: rows are divided among blocks, columns among threads.
 mlir::FailureOr<MappedKernel> mapRows(planir::KernelOp kernel,
                                       mlir::gpu::GPUModuleOp module);
-/// Maps a matrix product and the element-wise operations after it: bf16 (and
-/// with --matmul tf32 also f32) to mma.sync of tensor cores, else f32 to FMA.
-/// Reports an error if the kernel holds no such product.
+/// Maps a matrix product and the element-wise operations after it. Products in
+/// bf16 use mma.sync on tensor cores, and with --matmul tf32 those in f32 do,
+/// too. Other f32 products use FMA. Reports an error if the kernel holds no
+/// such product.
 mlir::FailureOr<MappedKernel> mapGemm(planir::KernelOp kernel,
                                       mlir::gpu::GPUModuleOp module,
                                       const Chip &chip);

@@ -26,7 +26,8 @@ public:
   CallReader(planir::KernelOp kernel, const codegen::Product &product)
       : kernel(kernel), product(product) {}
 
-  /// Returns null if the library cannot compute the kernel.
+  /// Describes the kernel as a call of cuBLASLt. Returns null if one call
+  /// cannot compute it.
   LibraryProductAttr read(bool tf32);
 
 private:

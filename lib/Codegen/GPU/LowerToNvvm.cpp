@@ -150,8 +150,9 @@ static void alignVectors(Operation *root) {
   });
 }
 
-/// Replaces copies that are filled with zeros by their intrinsics: the
-/// translation of nvvm.cp.async drops the number of source bytes.
+/// Replaces asynchronous copies that fill a part with zeros by calls of their
+/// intrinsics, since the translation of nvvm.cp.async to LLVM drops the number
+/// of source bytes.
 static void keepSourceSizes(Operation *root) {
   root->walk([](NVVM::CpAsyncOp op) {
     if (!op.getCpSize())
@@ -177,8 +178,9 @@ static void declareDynamicMemory(Operation *root) {
     if (type && type.getNumElements() == 0 &&
         global.getAddrSpace() == NVVM::kSharedMemorySpace) {
       global.setLinkage(LLVM::Linkage::External);
-      // 128 bytes cover all banks of shared memory. Mappings permute addresses
-      // within such a range.
+      // The alignment is 128 bytes, which cover all banks of shared memory
+      // once, since mappings permute addresses within such a range to avoid
+      // bank conflicts.
       global.setAlignment(128);
     }
   });

@@ -61,7 +61,8 @@ protected:
                   OfElement lse, OfElement delta);
   /// Masks the elements outside of attention's window.
   void hideOutside(WarpTile &weights, Value first, bool keysAreColumns);
-  /// With a soft cap: the derivative of a capped score by the uncapped one.
+  /// With a soft cap: returns the derivative of the capped score with respect
+  /// to the score before capping.
   Value slopeOf(Value score) {
     Value share = mulF(score, constant(1.0 / spec.capFactor()));
     return subF(constant(1.0), mulF(share, share));
@@ -414,8 +415,9 @@ void KeysMapper::addQueries(Value head, Value first, Value stage,
     lsesHere.push_back(loadNumber(lses, at));
     deltasHere.push_back(loadNumber(deltas, at));
   }
-  // With a causal mask, the block's last key is seen by the fewest queries. If
-  // all queries of the tile see it, nothing is masked.
+  // With a causal mask, the block's last key is seen by fewer queries than its
+  // other keys. If all queries of the tile see the last key, no element is
+  // masked.
   Value lastKey = i32.min(i32.add(firstRow, rowsOfBlock() - 1), spec.seq - 1);
   Value isFull = i32.less(visible.firstSeeing(lastKey), i32.add(first, 1));
   gradScores(

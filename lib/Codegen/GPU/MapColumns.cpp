@@ -25,10 +25,11 @@ using Tile = ColumnTile;
 
 /// If several blocks share rows, each thread sums at least this many rows.
 constexpr int64_t leastRows = 8;
-/// Number of blocks that fill any chip.
+/// The number of blocks from which on every supported chip is busy.
 constexpr int64_t manyBlocks = 512;
-/// The most blocks that share the rows: the second launch reads the sums of all
-/// of them.
+/// The most blocks that share the rows of the same columns. The number is
+/// limited because the second launch reads the partial sums of all these
+/// blocks.
 constexpr int64_t maxShares = 64;
 
 class ColumnMapper {

@@ -140,8 +140,8 @@ void GemmMapper::placeBlock() {
 
 /// Emits all steps along k and returns this thread's sums. If a factor is
 /// summed too, only the blocks at one edge of the grid sum it, since together
-/// they load each of its tiles once. These blocks run a second copy of the
-/// loop.
+/// these blocks load each tile of the factor once. They run a second copy of
+/// the loop, which also sums.
 FailureOr<SmallVector<Value>> GemmMapper::emitSteps(Multiplier &multiplier,
                                                     const TileShape &summed) {
   ThreadCode &c = *code;

@@ -207,7 +207,8 @@ LogicalResult PlainMapper::emit(KernelFrame &f, Value tensor, Value buffer,
   InsideIf exists(f, isThere);
   ElementEmitter::Scope scope(f.emitter);
   SmallVector<Value> at = f.delinearize(number, typeOf(tensor).getShape());
-  // A sum that is yielded is in scratch memory already.
+  // If `tensor` is a result of the kernel and a sum, an earlier launch has
+  // computed the sum into scratch memory, from which this launch reads it.
   auto op = tensor.getDefiningOp<GenericOp>();
   bool isSum = !isYielded && op && op.getNumReductionLoops();
   FailureOr<Value> value =
@@ -225,7 +226,8 @@ PlainMapper::launch(Value tensor, size_t numKnown,
   options.suffix = "_plain" + std::to_string(mapped.launches.size());
   const int64_t layers = 2;
   int64_t columns = llvm::divideCeil(blocksFor(tensor), layers);
-  // A sum that is yielded is in scratch memory already.
+  // Only launches that compute stored tensors add terms. A launch that computes
+  // a result of the kernel reads sums from scratch memory.
   auto op = tensor.getDefiningOp<GenericOp>();
   bool isSum = numKnown < stored.size() && op;
   mapped.terms.push_back(isSum ? termsOf(op) : 1);

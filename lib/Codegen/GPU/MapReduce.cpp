@@ -219,7 +219,8 @@ MappedKernel mapReduce(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
 // Block sums of squares
 //===----------------------------------------------------------------------===//
 
-/// Each block of threads sums the squares of one block of elements.
+/// Maps sums of squares of blocks of elements: each block of threads sums the
+/// squares of one block of elements.
 MappedKernel mapBlockSums(planir::KernelOp kernel,
                           mlir::gpu::GPUModuleOp module) {
   auto op = dyn_cast<nn::SquareSumsOp>(kernel.getBody().front().front());

@@ -74,8 +74,8 @@ createTargetMachine(StringRef chip) {
     return createStringError(inconvertibleErrorCode(), message);
   TargetOptions options;
   options.AllowFPOpFusion = FPOpFusion::Fast;
-  // The next level (Aggressive) takes a sixth longer and yields the same
-  // instructions.
+  // The next higher optimization level, Aggressive, takes a sixth more time and
+  // yields the same instructions.
   return std::unique_ptr<TargetMachine>(target->createTargetMachine(
       triple, chip, ("+ptx" + Twine(ptxVersion)).str(), options, std::nullopt,
       std::nullopt, CodeGenOptLevel::Default));

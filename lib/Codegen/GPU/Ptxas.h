@@ -18,8 +18,9 @@ namespace heddle::gpu {
 /// reads it.
 constexpr int ptxVersion = 80;
 
-/// Why the ptxas at `path` cannot assemble an empty kernel for `chip`, for
-/// example because it is too old or does not start. "" if it can.
+/// Returns the reason why the ptxas at `path` cannot assemble an empty kernel
+/// for `chip`, for example because it is too old or does not start. Returns ""
+/// if it can.
 std::string whyPtxasFails(llvm::StringRef path, llvm::StringRef chip);
 
 } // namespace heddle::gpu

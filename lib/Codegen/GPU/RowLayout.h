@@ -41,8 +41,8 @@ public:
   int64_t blocks() const { return numBlocks; }
   /// Number of adjacent columns that a thread handles together in a round.
   int64_t chunkOf(const codegen::RowRound &round) const;
-  /// Whether the length of rows is no multiple of the chunk, so that some
-  /// columns are in no whole chunk.
+  /// Whether the length of rows is no multiple of the chunk's width, so that
+  /// some columns are in no whole chunk.
   bool isOdd(const codegen::RowRound &round) const;
   /// Whether some of the columns outside of whole chunks come before the first
   /// whole chunk. This happens if rows have no padding: aligned chunks then

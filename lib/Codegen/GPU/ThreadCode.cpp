@@ -245,7 +245,8 @@ SmallVector<Value> ThreadCode::members(Value aggregate) {
 
 void ThreadCode::copyAsync(Value target, Value source, int64_t bytes,
                            Value present) {
-  // Copies of 16 bytes bypass the L1 cache.
+  // Copies of 16 bytes use the variant of cp.async that bypasses the L1 cache.
+  // Smaller copies have no such variant.
   std::string name = "llvm.nvvm.cp.async." +
                      std::string(bytes == 16 ? "cg" : "ca") +
                      ".shared.global." + std::to_string(bytes) + ".s";

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A builder for code in which every instruction counts: 32-bit integers,
-// pointers with byte offsets, and PTX instructions by their intrinsics.
+// A builder for code in which every instruction counts. It uses 32-bit
+// integers, pointers with byte offsets, and intrinsics that become single PTX
+// instructions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -76,7 +77,8 @@ public:
   /// `pointer` plus `bytes`.
   mlir::Value at(mlir::Value pointer, mlir::Value bytes);
   mlir::Value at(mlir::Value pointer, int64_t bytes);
-  /// `pointer` with the given bits of its address flipped.
+  /// Returns `pointer` with those bits of its address flipped that are set in
+  /// `bits`.
   mlir::Value flip(mlir::Value pointer, int64_t bits);
   /// Loads or stores through a pointer, which must be aligned to the size of
   /// the access.

@@ -117,7 +117,8 @@ const Family &config::gemma2Family() {
          {"cache_implementation", V::Meaningless, "the cache is planned"},
          {"use_bidirectional_attention", V::NeutralOnly,
           "attention that sees what follows is not supported"}});
-    // Gemma 2 reads its activation only from the key `hidden_activation`.
+    // LLaMA's key for the activation is replaced, since Gemma 2 reads its
+    // activation only from the key `hidden_activation`.
     for (ConfigKey &key : keys)
       if (key.name == std::string("hidden_act"))
         key = {"hidden_act", V::Meaningless, "hidden_activation says it"};

@@ -19,7 +19,8 @@ namespace {
 class Mistral final : public Llama {
 public:
   explicit Mistral(const Config &c) : Llama(c, variantOf(c)) {
-    // Hugging Face's class ignores `layer_types`: all layers have the window.
+    // Hugging Face's class for Mistral ignores the key `layer_types`: all
+    // layers have the window.
     for (int64_t window : windows)
       if (window != variant.window)
         c.json.at("layer_types")
@@ -33,7 +34,8 @@ private:
     variant.inner = 14336;
     variant.kvHeads = 8;
     variant.positions = 4096 * 32;
-    // If the key is absent, the window is 4096; null means no window.
+    // If the key `sliding_window` is absent, the window is 4096. If it is null,
+    // there is no window.
     const io::JsonValue *window = c.json.find("sliding_window");
     if (!window || !window->isNull())
       variant.window = c.size("sliding_window", 4096, Config::maxRows);

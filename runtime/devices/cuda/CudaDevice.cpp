@@ -111,9 +111,9 @@ private:
   /// Orders two streams: work that is submitted to `later` after this call
   /// waits for the work that was submitted to `earlier` before it.
   void follow(Stream later, Stream earlier);
-  /// Makes the compute stream wait for all other streams.
+  /// Makes the compute stream wait for the work of all other streams so far.
   void join();
-  /// Makes all other streams wait for the compute stream.
+  /// Makes all other streams wait for the work of the compute stream so far.
   void fork();
 
   const Driver &driver;

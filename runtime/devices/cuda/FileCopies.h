@@ -57,7 +57,8 @@ public:
   void write(StreamHandle stream, Address target, DevicePointer source,
              int64_t bytes, bool repeats);
 
-  /// Throws the first error of earlier copies.
+  /// Throws the first error that occurred in a copy between a file and the
+  /// rings.
   void checkTasks() {
     readers.tasks.check();
     writers.tasks.check();

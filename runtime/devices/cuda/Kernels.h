@@ -38,7 +38,7 @@ struct LoadedKernel {
   KernelHandle onHost = nullptr; ///< If set, the host's cores run the kernel.
 };
 
-/// The GPU that runs the code.
+/// Facts about the GPU on which the code will run.
 struct GpuModel {
   std::string name;
   int major = 0, minor = 0;

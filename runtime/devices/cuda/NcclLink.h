@@ -47,7 +47,8 @@ std::pair<int64_t, int64_t> contiguousFrom(const plan::PartLayout &layout,
                                            const plan::CollectiveShape &shape,
                                            int64_t part, int64_t element);
 
-/// Functions that create a stream of the device, and find one.
+/// Functions of the device: `add` creates a stream for the link, and `find`
+/// returns the driver's handle of a stream.
 struct Streams {
   std::function<Stream()> add;
   std::function<StreamHandle(Stream)> find;

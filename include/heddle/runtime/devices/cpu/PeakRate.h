@@ -18,8 +18,8 @@
 
 namespace heddle::rt {
 
-/// Rates of multiply-adds on registers by all threads, in consecutive intervals
-/// of time.
+/// The rates at which all threads together do multiply-adds on registers, one
+/// for each of consecutive intervals of time.
 struct PeakSamples {
   /// The index of the first interval, counted since the start of the system's
   /// clock. All processes of a host count alike, so that the rates of ranks

@@ -67,7 +67,8 @@ enum PreferenceAttribute : int {
   AlignmentC = 7,
   AlignmentD = 8,
 };
-/// cublasLtReductionScheme_t: split-K sums in f32, in the workspace.
+/// cublasLtReductionScheme_t: how the library adds the partial sums of split-K.
+/// This one adds them in f32, in the workspace.
 enum ReductionScheme : unsigned { ReduceInComputeType = 2 };
 
 using Handle = struct HandleData *;         ///< cublasLtHandle_t.

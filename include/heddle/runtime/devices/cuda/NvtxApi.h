@@ -31,8 +31,8 @@ using Initialize = int (*)(GetExportTable getTable);
 /// NvtxExportTableID.
 enum ExportTable : uint32_t { CallbackTable = 1, VersionTable = 3 };
 
-/// NvtxCallbackModule, and the size of each module's table, including the
-/// unused entry 0.
+/// NvtxCallbackModule: the indices of NVTX's modules. `moduleSizes` has the
+/// size of each module's function table, including the table's unused entry 0.
 enum CallbackModule : int { ModuleCore = 1, NumModules = 7 };
 constexpr unsigned moduleSizes[NumModules] = {0, 16, 9, 15, 7, 16, 7};
 

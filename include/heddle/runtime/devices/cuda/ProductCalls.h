@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Computes a matrix product by cuBLASLt, in several calls where unaligned sizes
-// would be slow.
+// Computes a matrix product by cuBLASLt. A product whose sizes are not aligned
+// would be slow, and is computed in several calls.
 //
 //===----------------------------------------------------------------------===//
 
