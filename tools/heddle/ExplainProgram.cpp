@@ -29,8 +29,8 @@ struct Rates {
   int64_t threads = 0;
   double bytes = 0, flops = 0;
 
-  /// A lower bound of the seconds of one launch: the time of its bytes or of
-  /// its operations, whichever is longer.
+  /// Returns the least seconds that one launch can take at the measured rates:
+  /// to move its bytes, or to do its operations, whichever takes longer.
   double secondsOf(const plan::Kernel &kernel) const {
     return std::max(kernel.bytes / bytes, kernel.flops / flops);
   }

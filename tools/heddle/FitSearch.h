@@ -41,20 +41,23 @@ struct MemoryLimits {
   int64_t file = 0;
 };
 
-/// Compiles configurations to plans, or until their parameters, gradients and
-/// optimizer are known to need too much memory. All ranks of the cluster are
-/// used. Settings that the user has set are kept; the search chooses the rest:
-/// - the mesh over `data`, `tensor` and `pipe`, with tensor ranks inside a
-///   node;
+/// Searches configurations that fit the memory of the cluster's ranks. Compiles
+/// each to a plan, unless its parameters, gradients and optimizer states alone
+/// turn out to need too much memory. All ranks of the cluster are used.
+/// Settings that the user has set are kept. The search chooses these:
+/// - the mesh over `data`, `tensor` and `pipe`, with each group of tensor ranks
+///   on one node;
 /// - the ZeRO stage;
-/// - what to offload: optimizer states; also gradients; also parameters. It
-///   goes to host memory or files, as the cluster file or a budget allows, and
-///   only if without it recomputation or a smaller micro-batch would be needed;
+/// - which states are offloaded: optimizer states, then also gradients, then
+///   also parameters. They are offloaded to the kinds of memory of which the
+///   cluster file or a budget states the size. Offloading is tried only if the
+///   configuration would otherwise need recomputation or a smaller micro-batch;
 /// - whether the host's cores update states that a GPU offloads to host memory.
-///   The fastest of these configurations is also tried with pinned memory;
-/// - the micro-batch, from one row, doubled as long as it fits;
+///   The fastest configuration with states in host memory is also tried with
+///   pinned memory;
+/// - the micro-batch: from one row on, doubled as long as it fits;
 /// - recomputation: as little as fits, since it takes time. If some is needed,
-///   less of it is tried with offloaded activations.
+///   less recomputation is also tried together with offloaded activations.
 class FitSearch {
 public:
   /// Makes a job of flags, after reading and checking them. Throws a UserError

@@ -219,8 +219,8 @@ MappedKernel mapReduce(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
 // Block sums of squares
 //===----------------------------------------------------------------------===//
 
-/// Maps sums of squares of blocks of elements: each block of threads sums the
-/// squares of one block of elements.
+/// Maps a kernel that divides a tensor into blocks of elements and sums the
+/// squares in each. One block of threads computes each sum.
 MappedKernel mapBlockSums(planir::KernelOp kernel,
                           mlir::gpu::GPUModuleOp module) {
   auto op = dyn_cast<nn::SquareSumsOp>(kernel.getBody().front().front());

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The columns of a row that one thread handles, as unrolled code. MapRows.cpp
-// uses it where values of a row stay in registers between rounds.
+// uses this class if values of a row stay in registers between rounds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +16,8 @@
 
 namespace heddle::gpu {
 
-/// The chunks of a row that one thread has, unrolled instead of in a loop, so
-/// that their elements can stay in registers from one round to the next.
+/// The chunks of a row that one thread has. Their code is unrolled instead of a
+/// loop, so that elements can stay in registers from one round to the next.
 class RowChunks {
 public:
   /// Emits the positions of the thread's chunks in a row of `extent` columns,

@@ -125,7 +125,8 @@ public:
 
   /// Returns a tile of zeros for `accumulate`.
   WarpTile zeroSums();
-  /// Combines a value over the lanes that share a row.
+  /// Combines two values; `acrossRow` combines a value over the lanes that
+  /// share a row.
   using Combine = llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)>;
   mlir::Value acrossRow(mlir::Value value, Combine combine);
   /// Returns the value that another lane has.

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Splits products at unaligned sizes, and calls cuBLASLt for each part.
+// Splits products whose sizes are not aligned into parts, and calls cuBLASLt
+// for each part.
 //
 //===----------------------------------------------------------------------===//
 
