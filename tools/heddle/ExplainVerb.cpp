@@ -331,8 +331,9 @@ static void printMoves(const plan::Plan &plan) {
   std::cout << "updates on the host: " << host.elements << " elements, "
             << each(host.toHost) << " bytes there and " << each(host.toDevice)
             << " back for each";
-  // The update reads offloaded gradients where they are, without copying them
-  // to the device. The bytes above therefore do not include gradients.
+  // Offloaded gradients are in the host's memory before the update, which
+  // therefore does not copy them from the device. The bytes above do not
+  // include them.
   if (std::any_of(plan.states.begin(), plan.states.end(),
                   [](const plan::State &state) {
                     return state.role == plan::StateRole::Gradient &&

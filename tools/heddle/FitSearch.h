@@ -128,9 +128,9 @@ private:
   std::vector<std::string> microBatches(const Mesh &mesh) const;
   bool isPlaced() const;
   std::vector<std::string> otherMemories() const;
-  /// How much memory is left for activations. None: too little for any
-  /// configuration. Scarce: enough with recomputation or offloading. Ample:
-  /// enough for all activations.
+  /// How much memory is left for activations. None: too little, even with
+  /// recomputation and offloading. Scarce: enough with recomputation or
+  /// offloading. Ample: enough for all activations.
   enum class Room { None, Scarce, Ample };
   /// Prints the progress of a long search to stderr.
   void sayProgress();
