@@ -46,7 +46,8 @@ inline bool isRunNumber(PortAttr port) {
          plan::isRunNumber(std::string_view(port.getKey()));
 }
 
-/// Whether the runtime can fill an input with this port.
+/// Whether the runtime can compute the value of a program's input that `port`
+/// describes.
 inline bool isFilled(PortAttr port) {
   switch (port.getRole()) {
   case PortRole::Position:

@@ -89,14 +89,18 @@ struct Program {
   std::string name;
   std::vector<Op> ops;
   std::vector<OpLocation> locations;
-  /// The rows of all ops. The field `rows` of each op points into it.
+  /// For all ops, where the registers that they write and read begin in a
+  /// warp's memory for registers. The field `rows` of each op points into this
+  /// vector.
   std::vector<uint32_t> rows;
   std::vector<FixedRow> fixed;
-  /// Rows (of 64 bytes) that may be read before they are written.
+  /// Offsets, in a warp's memory for registers, of pieces of 64 bytes that the
+  /// kernel may read before it writes them.
   std::vector<uint32_t> unwritten;
-  /// Rows that share their memory with no other row. A product of a warpgroup
-  /// writes such rows when it completes, and checks that nothing else has
-  /// changed them since it was issued.
+  /// Offsets of registers whose bytes in a warp's memory for registers are used
+  /// for no other register. A warpgroup's matrix product (wgmma) writes such
+  /// registers when it completes, and checks that nothing else has changed them
+  /// since the product was issued.
   std::vector<uint32_t> pinned;
   int64_t registerBytes = 0; ///< Bytes of a warp's registers.
   /// The largest number of 32-bit registers that are live at once.

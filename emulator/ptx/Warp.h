@@ -219,7 +219,8 @@ struct Cluster {
   int64_t sharedStride = 0;
   int64_t localBytes = 0; ///< Bytes of a thread's local memory.
   int64_t numThreads = 0; ///< Number of threads of a block.
-  /// The shared memory of all blocks, one after the other.
+  /// The shared memory of all blocks. The block with rank r in the cluster uses
+  /// the bytes from offset r * sharedStride on.
   SharedMemory shared;
   /// Records stores to global memory. Null if they are not recorded.
   std::unique_ptr<GlobalWrites> written;

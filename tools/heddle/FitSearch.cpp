@@ -85,9 +85,9 @@ void FitSearch::setLimits() {
     limits.device = smaller(limits.device, limits.host);
 }
 
-/// Takes the memory of a rank into account: the configuration's bytes of each
-/// kind of memory are the maximum over ranks. Its owners, which say what uses
-/// the bytes, are those of the rank that needs most.
+/// Adds the memory of a rank to the totals in `mixture`. The total of each kind
+/// of memory is the maximum over ranks. `mixture.owners` lists what uses the
+/// bytes on one rank: the one that needs the most memory.
 static void addMemory(const plan::Memory &memory, Mixture &mixture) {
   if (memory.peakBytes() > mixture.bytes.total())
     mixture.owners = memory.owners;

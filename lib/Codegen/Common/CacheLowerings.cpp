@@ -45,7 +45,8 @@ Value compare(ScalarBuilder &s, arith::CmpIPredicate predicate, Value a,
   return s.create<arith::CmpIOp>(predicate, a, b);
 }
 
-/// Builds reads of the operands of one of the operations.
+/// Builds code that reads elements of the operands of `op`, which is an
+/// nn.cache_write or an nn.paged_attention.
 template <typename OpT> struct CacheLoops {
   CacheLoops(OpT op, typename OpT::Adaptor in)
       : in(in), packed(op.isPacked()), heads(op.getHeads().getCount()),

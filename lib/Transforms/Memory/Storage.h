@@ -21,8 +21,8 @@
 
 namespace heddle::memory {
 
-/// Where a value of a function or step is stored. Values that are computed in
-/// place of each other have the same root.
+/// Where a value of a function or step is stored. If an operation writes its
+/// result over the bytes of an operand, the two values have the same root.
 struct Root {
   enum class Kind {
     Argument, ///< In the memory of argument `index` of the function.

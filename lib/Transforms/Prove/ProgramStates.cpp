@@ -31,7 +31,9 @@ int64_t heddle::prove::firstOf(planir::BytesAttr bytes,
   return first;
 }
 
-/// The first byte of a state or flat tensor.
+/// The offset of the first byte of a state or flat tensor. The prove phase
+/// counts the persistent bytes of all kinds of memory as one range, one kind
+/// after the other. A flat tensor holds several parameters in a row.
 template <typename StateOp> static int64_t beginOf(StateOp state) {
   auto program = cast<planir::ProgramOp>(state->getParentOp());
   return firstOf(program.getPersistentBytes(), state.getMemory()) +

@@ -24,8 +24,8 @@ struct Comparison {
 /// square of the row, or of the whole tensor if that is larger. (In causal
 /// attention, elements of the first rows combine few values and are large;
 /// those of later rows are means of many and small.) Padding between rows is
-/// ignored. With `isPart`, elements whose reference is NaN are ignored, since
-/// they depend on values that were not computed.
+/// ignored. If `isPart`, the reference was only computed in part, and is NaN
+/// elsewhere. Those elements are ignored.
 Comparison compareResults(const char *actual, const char *expected,
                           const plan::PlainKernel::Result &of, bool isPart);
 

@@ -73,27 +73,28 @@ public:
 
   /// Which tokens of a row to read.
   enum class What { Inputs, Labels };
-  /// Reads tokens of the rows from row `first` of this feed on. `runs` lists
-  /// ranges of elements of the whole batch's tensor that this rank needs, and
-  /// their offsets in `target`. Throws H0346 for a token outside the
-  /// vocabulary.
+  /// Reads this rank's tokens of the batch that begins at row `first` of this
+  /// feed. Each entry of `runs` is a range of elements in the tensor of the
+  /// whole batch, with the offset in `target` where the tokens are written.
+  /// Throws H0346 for a token outside the vocabulary.
   void read(int64_t first, const std::vector<ElementRange> &runs, What what,
             int32_t *target);
 
-  /// Returns the position in the data, for a checkpoint, after a run has read
-  /// `rows` rows of this feed.
+  /// Returns how far a run has read the data when it has read `rows` rows of
+  /// this feed. A checkpoint stores the result.
   io::DataState state(int64_t rows);
-  /// Continues at the position `state` of an earlier run with the same number
-  /// of files: in each file at the next token, in the same pass. With `sameMix`
-  /// (the files' weights have not changed) the order in which files take turns
-  /// continues too. Must be called before anything is read.
+  /// Continues where an earlier run with the same number of files stopped, as
+  /// `state` says. Each file continues at its next token, in the same pass. If
+  /// `sameMix`, the files' weights have not changed. Then the order in which
+  /// files take turns continues too. Must be called before anything is read.
   void resume(const io::DataState &state, bool sameMix);
-  /// Starts after `steps` batches of the first file.
+  /// Starts at the row that follows the first `steps` batches of the first
+  /// file.
   void resumeSteps(int64_t steps);
 
 private:
-  /// One pass over a file, from its current row on: rows next..end-1, where row
-  /// 0 begins at the token `origin`.
+  /// One pass over a file. The pass has still to read the rows next..end-1. Row
+  /// 0 of the pass begins at the token `origin`.
   struct Pass {
     int64_t number = 0;
     int64_t origin = 0;
@@ -109,8 +110,9 @@ private:
     int64_t passRows = 0;
     int64_t before = 0; ///< Rows that earlier runs have read.
     Pass pass;          ///< The pass in which this run starts.
-    // How many of the rows chosen so far come from this file, and the credit by
-    // which `chooseSource` chooses the next file: now, and at the first row.
+    // `taken` counts the rows that were chosen from this file so far.
+    // `chooseSource` chooses the next file by `credit`, which was `firstCredit`
+    // before the first row.
     int64_t taken = 0, credit = 0, firstCredit = 0;
   };
   /// The file and the first token of a row.
@@ -134,8 +136,8 @@ private:
   int64_t units = 0;            ///< Sum of all weights.
   int64_t rowsBefore = 0, tokensBefore = 0;
 
-  // The rows of one batch of a mixture: the file of each, and the row in that
-  // file, both counted from the beginning of this feed.
+  // A row of a batch when several files are mixed: the index of its file, and
+  // the number of rows that this feed has taken from that file before.
   struct Planned {
     int64_t source, row;
   };

@@ -38,9 +38,9 @@ struct DeviceOptions {
   bool checksSwap = false; ///< Verify offload files (OffloadFile::verify).
 };
 
-/// Chooses the target of the binary to run: of its GPU targets the newest that
-/// this rank's GPU supports; without a GPU the CPU target. Throws H0172 when
-/// the binary has no code for the kind of device that was requested.
+/// Returns the index of the target in `targets` that this rank runs: the newest
+/// GPU target that its GPU supports, or the CPU target if it has no GPU. Throws
+/// H0172 when the binary has no code for the kind of device that was requested.
 size_t chooseTarget(const std::vector<Binary> &targets,
                     const DeviceOptions &options, int64_t localRank);
 

@@ -20,7 +20,7 @@
 
 namespace heddle::rt {
 
-/// The label that does not count, as in Hugging Face.
+/// The label of a token that the loss ignores (Hugging Face's value).
 inline constexpr int32_t noLabel = -100;
 
 /// The file of `--inputs`: a tensor of N rows for each input of the batch, by
@@ -37,16 +37,17 @@ public:
             plan::ProgramKind kind);
 
   int64_t rows() const { return numRows; }
-  /// Whether any label in rows [first, first + rows) counts.
+  /// Whether the loss counts any label in rows [first, first + rows).
   bool hasLabels(int64_t first, int64_t rows) const {
     return countLabels(first, std::min(rows, numRows)) > 0;
   }
-  /// Counts the labels that count in rows [first, first + rows), modulo the
-  /// rows of the file.
+  /// Returns the number of labels in rows [first, first + rows) that the loss
+  /// counts. After the last row of the file comes the first again.
   int64_t countLabels(int64_t first, int64_t rows) const;
   const std::string &path() const { return file; }
-  /// Copies the ranges `runs` of the input `name`, from row `first` on (modulo
-  /// the rows of the file).
+  /// Copies ranges of the input `name` to `target`. `runs` gives the ranges as
+  /// element indices counted from row `first`. After the last row of the file
+  /// comes the first again.
   template <typename Element>
   void read(const std::string &name, int64_t first,
             const std::vector<ElementRange> &runs, Element *target) const {

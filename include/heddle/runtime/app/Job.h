@@ -37,7 +37,8 @@ public:
   Ranks &ranks() { return others; }
   /// Whether this is rank 0, which prints.
   bool isFirst() const { return others.rank() == 0; }
-  /// Prefix of "weights" or "memory" in messages: empty, or "draft ".
+  /// The word before "weights" or "memory" in messages: "draft " if this job
+  /// runs the draft model, else "".
   const char *prefix() const { return own ? "" : "draft "; }
   Session &session() { return *loaded; }
   Device &device() { return *runsOn; }

@@ -30,9 +30,9 @@ struct JobRate {
   const char *kindOfPeak() const {
     return isStated ? "stated" : isSeen ? "best seen" : "measured";
   }
-  /// Raises a measured peak to a rate that the job itself reached. Returns
-  /// whether the peak was lower, because other programs used the cores while it
-  /// was measured.
+  /// Raises a measured peak to `flopsPerSecond`, a rate that the job itself has
+  /// reached. Returns true if the peak was lower. It can be lower if other
+  /// programs used the cores during the measurement.
   bool see(double flopsPerSecond);
   /// Takes over the peak of another measurement if it is higher.
   void keepBest(const JobRate &other);

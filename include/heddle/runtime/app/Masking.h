@@ -19,7 +19,8 @@
 
 namespace heddle::rt {
 
-/// Identifies a token among all that may be masked: step, index and purpose.
+/// Identifies a token of a run, so that a random stream can decide whether the
+/// token is masked.
 struct MaskPosition {
   uint64_t seed = 0;
   uint64_t index = 0; ///< Index of the token in the batch.
@@ -33,7 +34,7 @@ struct MaskPosition {
 /// The other tokens have no label.
 class Masking {
 public:
-  /// Random streams for training and evaluation.
+  /// Values of MaskPosition::site, which select the random stream.
   static constexpr uint32_t training = 0x6d61736b, evaluation = 0x6576616c;
 
   /// Creates the masking that `options` and the plan describe; nothing if the
@@ -45,7 +46,8 @@ public:
 
   /// Whether `token` is chosen at this position.
   bool chooses(const MaskPosition &place, int32_t token) const;
-  /// Returns the input, or the label, in place of `token`.
+  /// Returns what the model sees instead of `token` (its input), or the token's
+  /// label, as `what` says.
   int32_t at(const MaskPosition &place, int32_t token,
              DataFeed::What what) const;
 

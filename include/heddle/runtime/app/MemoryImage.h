@@ -62,7 +62,8 @@ private:
   struct StoredPart : ImagePart {
     int64_t file = 0; ///< Offset in the file.
   };
-  /// A range with one checksum, inside one huge page of the file.
+  /// A range of bytes that has its own checksum. It does not cross the border
+  /// of a huge page in the file.
   struct Block {
     char *memory = nullptr;
     int64_t bytes = 0;

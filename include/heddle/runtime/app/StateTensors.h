@@ -53,7 +53,7 @@ public:
   /// Returns the files' scales and zero points of a whole weight, so that it is
   /// not rounded again; none unless the files quantize it in the plan's format.
   GroupScales scalesFor(const plan::PackedWeight &whole) const;
-  /// Whether some tensor of the state is quantized in the files.
+  /// Whether the files hold any tensor of the state as quantized codes.
   bool hasCodes() const;
 
 private:
@@ -117,10 +117,11 @@ private:
   std::set<std::string> known;
 };
 
-/// Divides this rank's elements into consecutive chunks of at most `most`
-/// elements, and calls `visit` for each. `piece` has the chunk's ranges,
-/// relative to its first element; `first` is the index of that element in this
-/// rank's memory.
+/// Divides the elements of this rank's shard, which `runs` lists, into
+/// consecutive chunks of at most `most` elements, and calls `visit` for each
+/// chunk. `first` is the index of the chunk's first element in the shard.
+/// `piece` lists the chunk's ranges, with offsets in the shard counted from
+/// `first`.
 void forEachPiece(
     const std::vector<ElementRange> &runs, int64_t most,
     const std::function<void(const std::vector<ElementRange> &piece,

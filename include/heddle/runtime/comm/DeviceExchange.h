@@ -41,20 +41,20 @@ public:
   /// Whether the devices run this collective.
   bool takes(const plan::CollectiveShape &shape,
              const CollectiveBuffers &buffers) const;
-  /// Registers a collective and returns its number. The shape must outlive this
-  /// object.
+  /// Registers a collective. Returns its index, which `start` and `wait` take.
+  /// The shape must outlive this object.
   int64_t add(const plan::CollectiveShape &shape, const Communicator &group,
               const CollectiveBuffers &buffers);
   void start(int64_t collective);
   void wait(int64_t collective);
 
-  /// Registers the channel's messages between this rank and `peer`; returns
-  /// their number.
+  /// Registers the messages of a channel (a line) between this rank and `peer`.
+  /// Returns the line's index, which `send`, `receive` and `flush` take.
   int64_t addLine(int64_t peer);
   void send(int64_t line, Address data, int64_t bytes);
   void receive(int64_t line, Address data, int64_t bytes);
-  /// Makes later computation wait for all sends of the channel except the last
-  /// `count`.
+  /// Makes later computation on the device wait for the sends of the line,
+  /// except for the last `count` sends.
   void flush(int64_t line, int64_t count);
 
   /// Bytes that this rank has sent between devices.
@@ -72,7 +72,8 @@ private:
     /// Communicators of this rank's sends and receives; -1: none.
     int out = -1, in = -1;
     Event ready, done;
-    /// Events of the sends since the last flush that waited for all sends.
+    /// The events that mark the ends of sends: one for each send after the last
+    /// flush that waited for all sends.
     std::vector<Event> sent;
     int64_t sends = 0, flushed = 0;
   };
@@ -81,8 +82,10 @@ private:
   Device &device;
   DeviceLink &link;
   int64_t self;
-  std::map<std::vector<int>, int> groups; ///< Communicator numbers by ranks.
-  /// Communicator numbers by sender and receiver.
+  /// The index of the communicator of a collective. The key lists its ranks.
+  std::map<std::vector<int>, int> groups;
+  /// The index of the communicator for messages from one rank to another. The
+  /// key is (sender, receiver).
   std::map<std::pair<int64_t, int64_t>, int> pairGroups;
   /// Streams of sends and of receives; unused in a plan without messages.
   Stream out = Stream::Communication, in = Stream::Communication;

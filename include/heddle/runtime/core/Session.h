@@ -20,7 +20,7 @@
 
 namespace heddle::rt {
 
-/// A port or state in the device's memory.
+/// The memory on the device of a program's input, output or state.
 struct Value {
   Address address;
   plan::DType type = plan::DType::F32;
@@ -30,7 +30,7 @@ struct Value {
   int64_t numBytes() const { return numElements() * plan::byteSize(type); }
 };
 
-/// A program of a session: its ports and its commands.
+/// A program of a session: its inputs, outputs and commands.
 class LoadedProgram {
 public:
   LoadedProgram(const plan::Plan &plan, const plan::Program &program,
