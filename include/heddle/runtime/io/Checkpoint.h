@@ -80,8 +80,8 @@ struct CheckpointState {
   int64_t skipped = 0;
   uint64_t seed = 0;
   /// How far the run has read its data. Checkpoints of older versions lack
-  /// this. They have `dataSteps`, the number of steps whose data was read from
-  /// the beginning, and whether rows were shuffled.
+  /// `data`. They have `dataSteps` instead, the number of steps whose data was
+  /// read from the beginning, and `shuffled`, whether rows were shuffled.
   std::optional<DataState> data;
   int64_t dataSteps = 0;
   bool shuffled = false;

@@ -116,9 +116,10 @@ inline std::string nameInFile(std::string name) {
 /// [inputs, outputs], both of type F32 and with `coded`; its scales and zeros
 /// do not appear. If inputs are not in the order of their groups (desc_act), X
 /// also appears with sorted inputs, as `X.weight.by_group` and
-/// `X.qweight.by_group`, with `X.order`, I32 [inputs]: the input at each row.
-/// Throws H0376, H0377 for tensors whose shapes do not fit together, and H0399
-/// where no file describes the format of the codes.
+/// `X.qweight.by_group`, with `X.order`, I32 [inputs], which
+/// gives the index of the input at each row. Throws H0376, H0377 for tensors
+/// whose shapes do not fit together, and H0399 where no file describes the
+/// format of the codes.
 WeightSet openModelWeights(const std::string &path);
 
 } // namespace heddle::io

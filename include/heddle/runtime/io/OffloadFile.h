@@ -51,9 +51,10 @@ public:
   /// Reads and writes cover whole pages: offsets, sizes and addresses are
   /// multiples of this.
   static constexpr int64_t pageBytes = 4096;
-  /// Bytes of the pages that are read for one row of `rowBytes` in a table at
-  /// `offset`. This is the most that any row needs, so that rows in memory are
-  /// at equal distances.
+  /// Returns how many bytes are read for one row of a table. Whole pages are
+  /// read, and a row may begin inside a page. The result is the maximum over
+  /// all rows, so that rows in memory are at equal distances. `offset` is the
+  /// table's offset in the file.
   static int64_t bytesForRow(int64_t offset, int64_t rowBytes) {
     int64_t step = std::gcd(std::gcd(offset, rowBytes), pageBytes);
     int64_t end = pageBytes - step + rowBytes;

@@ -35,7 +35,8 @@ struct OffloadTransfer {
   int64_t offset = 0;
   char *memory = nullptr;
   int64_t bytes = 0;
-  /// Receives begin and end of the transfer; only the end if the begin is set.
+  /// Receives the times when the transfer begins and ends; null: nobody wants
+  /// them. A begin that the caller has set is kept.
   OffloadTime *time = nullptr;
 };
 
@@ -100,9 +101,10 @@ public:
   void read(OffloadFile &file, int64_t offset, void *target, int64_t bytes);
   void write(OffloadFile &file, int64_t offset, const void *source,
              int64_t bytes);
-  /// Reads the rows of the table at `offset` that the ids name, one after the
-  /// other. Each row is read as OffloadFile::bytesForRow bytes. An id that is
-  /// no row yields bytes of all ones.
+  /// Reads rows of a table at `offset` in the file: the row of each id of
+  /// `choice`, in the order of the ids. Every row is read with whole pages
+  /// (OffloadFile::bytesForRow). For an id that names no row, all bits of the
+  /// result are ones.
   void readRows(OffloadFile &file, int64_t offset, char *target,
                 const RowChoice &choice);
   /// Writes `value` to every byte of a range.
@@ -114,7 +116,7 @@ public:
   const char *method() const { return queue->name(); }
 
 private:
-  /// The number of a transfer in its lane, from 1.
+  /// Identifies a transfer by its lane and its index in that lane, from 1.
   struct LanePosition {
     OffloadLane lane = OffloadLane::Read;
     int64_t number = 0;
@@ -135,7 +137,8 @@ private:
     int64_t number = 0;  ///< Number of the transfer; 0: the slot is free.
     int64_t stalled = 0; ///< Consecutive results that moved less than a page.
   };
-  /// A page-aligned buffer for ranges that are not.
+  /// A page-aligned buffer through which ranges that are not page-aligned are
+  /// read and written.
   struct Detour {
     explicit Detour(int64_t bytes);
     ~Detour();

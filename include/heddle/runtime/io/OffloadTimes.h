@@ -39,12 +39,13 @@ public:
     notes = all;
     times.clear();
   }
-  /// Returns where the times of the next transfer go, or null if recording is
-  /// off.
+  /// Returns the record into which the next transfer writes its times; null if
+  /// recording is off.
   OffloadTime *next() { return notes ? &times.emplace_back() : nullptr; }
-  /// Number of transfers that were started.
+  /// The number of transfers that were started while recording was on.
   int64_t count() const { return int64_t(times.size()); }
-  /// Times of a transfer that is done, by its number from 1.
+  /// Returns the times of a completed transfer. Transfer 1 is the first one
+  /// that was started while recording was on.
   const OffloadTime &of(int64_t number) const { return times[number - 1]; }
 
 private:

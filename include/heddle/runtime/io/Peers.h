@@ -46,7 +46,8 @@ public:
   /// throw the first one's error as a UserError, so that no rank waits for one
   /// that has given up.
   void together(const std::function<void()> &work);
-  /// Whether the last `together` has thrown, which every rank then knows.
+  /// Whether the last call of `together` has thrown. It then has thrown on
+  /// every rank.
   bool failedTogether() const { return failed; }
 
 private:

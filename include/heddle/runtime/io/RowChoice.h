@@ -21,27 +21,30 @@ namespace heddle::io {
 
 /// The rows of a table that ids name, written one after the other.
 struct RowChoice {
-  /// Size of a row, and number of rows of the table.
+  /// The bytes of a row, and the number of rows of the table.
   int64_t rowBytes = 0, rows = 0;
   const int32_t *ids = nullptr;
   int64_t count = 0; ///< Number of ids.
-  /// Set if the table is a shard: its first row in the whole table. Ids of rows
-  /// in other shards yield zeros.
+  /// If the table is a shard of a larger one: the index of the shard's first
+  /// row in the larger table. The gather writes zeros for ids of other shards'
+  /// rows, because the results of all shards are added up.
   std::optional<int64_t> first{};
-  /// Fills the row of an id that is out of range: NaN in every float type.
+  /// Every byte of the row that the gather writes for an id that is out of
+  /// range. Such bytes are a NaN in every float type.
   static constexpr int noRow = 0xff;
-  /// The largest row that is supported, which limits buffers.
+  /// The most bytes that a row may have. Buffers have this size at most.
   static constexpr int64_t mostRowBytes = int64_t(1) << 20;
 
-  /// Returns the row in this table that an id names, which may be out of range.
+  /// Returns the index of the row in this table that `id` names. The index may
+  /// be out of range.
   int64_t rowOf(int32_t id) const { return id - first.value_or(0); }
   bool has(int32_t id) const { return rowOf(id) >= 0 && rowOf(id) < rows; }
   /// Writes the row for an id that is not in this table.
   void fillWithout(char *target) const {
     memset(target, first ? 0 : noRow, rowBytes);
   }
-  /// Returns the part of this choice that begins at id number `begin` and has
-  /// at most `most` ids.
+  /// Returns a gather of the rows of `ids[begin]` and the ids that follow, at
+  /// most `most` ids.
   RowChoice part(int64_t begin, int64_t most) const {
     RowChoice some = *this;
     some.ids += begin;

@@ -32,23 +32,23 @@ struct TensorInfo {
   std::string file;   ///< Path of the file that holds it.
   int64_t offset = 0; ///< From the beginning of that file.
   int64_t bytes = 0;
-  /// Set for a matrix whose file holds quantized codes (CodedWeights.h): the
-  /// tensors that its values are computed from. WeightSet::hold computes them.
-  /// `isTransposed` says that the shape is [outputs, inputs].
+  /// Set for a matrix that the file holds as quantized codes (CodedWeights.h).
+  /// It names the tensors from which WeightSet::hold computes the matrix. If
+  /// `isTransposed`, the shape is [outputs, inputs], else [inputs, outputs].
   std::shared_ptr<const CodedMatrix> coded;
   bool isTransposed = false;
-  /// Whether this tensor is the order of the inputs of `coded`, rather than the
-  /// matrix.
+  /// Whether this tensor is not the matrix `coded`, but the order of the
+  /// matrix's inputs.
   bool isOrder = false;
   int64_t numElements() const;
 };
 
 /// Bits per element of a safetensors dtype; 0 if unknown.
 int64_t dtypeBits(const std::string &dtype);
-/// Whether it is a float type that can be converted to the others: F32, F64,
-/// BF16, F16.
+/// Whether `dtype` is F32, F64, BF16 or F16. Tensors can be converted between
+/// these float types.
 bool isFloatType(const std::string &dtype);
-/// The name that config.json has for such a type, such as `bfloat16`.
+/// The name of a float type in config.json, such as `bfloat16` for BF16.
 const char *nameInConfig(const std::string &dtype);
 /// Formats a shape as in `[768, 2304]`.
 std::string shapeToString(const std::vector<int64_t> &shape);
@@ -139,8 +139,8 @@ struct TensorToWrite {
 };
 
 /// A tensor of a file that all ranks write together. All ranks pass the same
-/// tensors. `pieces` calls its argument for each range that this rank writes,
-/// with the range's offset in the tensor.
+/// tensors. `pieces` calls `sink` for each range of bytes that this rank
+/// writes. The argument `offset` of `sink` is the range's offset in the tensor.
 struct SharedTensor {
   using Sink =
       std::function<void(int64_t offset, const void *data, int64_t bytes)>;

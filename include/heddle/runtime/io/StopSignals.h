@@ -47,11 +47,12 @@ public:
     Urgent,   ///< Stop at once.
   };
 
-  /// Names the process that passes signals on. `decides`: this process sends a
-  /// signal again only to request an immediate stop.
+  /// Sets the id of the parent process that passes signals on to this process.
+  /// If `decides`, the parent sends a signal a second time only to request an
+  /// immediate stop.
   void setParent(pid_t process, bool decides);
-  /// Uses this process's parent, or the process that the environment variable
-  /// `launcherVariable` names.
+  /// Calls `setParent` with the process that the environment variable
+  /// `launcherVariable` names, or else with the parent of this process.
   void setParent();
 
   /// Judges SIGINT, SIGTERM or SIGHUP that arrived at `nanoseconds` of

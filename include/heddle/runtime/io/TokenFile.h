@@ -47,7 +47,8 @@ public:
 
   Format format() const { return fileFormat; }
   std::string formatName() const;
-  /// A remark for the user on how the file is read; mostly "".
+  /// A remark for the user on how the file is read, such as a guess of its
+  /// format. Often "".
   std::string remark() const;
   const std::string &path() const { return filePath; }
   /// The number of tokens.

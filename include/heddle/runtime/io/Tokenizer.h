@@ -66,19 +66,21 @@ public:
 /// character.
 class TextStream {
 public:
-  /// `before`: tokens before the first, which influence how it is written but
-  /// are not returned.
+  /// `before` has the tokens that precede the first one. Their text is not
+  /// returned, but the first token's text may depend on them.
   explicit TextStream(const Tokenizer &tokenizer,
                       const std::vector<int32_t> &before = {});
   std::string add(const std::vector<int32_t> &more);
-  /// Returns what was held back because a character was incomplete.
+  /// Ends the stream. Returns the text that `add` has held back because its
+  /// last character was incomplete.
   std::string finish();
 
 private:
   std::string rest(const std::string &text);
   const Tokenizer &tokenizer;
-  /// Tokens since the last returned text, of which `shown` were returned
-  /// already: how a token is written may depend on the one before it.
+  /// The newest tokens. The text of the first `shown` of them was returned
+  /// already. They are kept because the text of a token may depend on the token
+  /// before it.
   std::vector<int32_t> ids;
   size_t shown = 0;
 };

@@ -22,11 +22,13 @@ class FileVersion {
 public:
   explicit FileVersion(const std::string &path);
 
-  /// Whether this version was found to have this checksum.
+  /// Whether `remember` was called for this version of the file with this
+  /// checksum, maybe by an earlier process.
   bool isVerified(const std::string &digest) const;
-  /// Remembers that this version has this checksum. Does nothing without a
-  /// cache directory, or if the file was written a moment ago: times are
-  /// coarse, and another write could leave them unchanged.
+  /// Remembers that this version has this checksum. Does nothing if there is no
+  /// cache directory. Does nothing either if the file was written a moment ago,
+  /// because file times are coarse: a further write might leave the time, and
+  /// so the version, unchanged.
   void remember(const std::string &digest) const;
 
 private:

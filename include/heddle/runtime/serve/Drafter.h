@@ -29,11 +29,13 @@ namespace heddle::rt {
 struct DraftedSequence {
   uint64_t id = 0;              ///< The sequence's id in feeds.
   std::vector<int32_t> *tokens; ///< Drafted tokens are appended.
-  /// Pages for all tokens, drafted ones too.
+  /// The sequence's page table, with pages for all tokens including those that
+  /// are drafted.
   const std::vector<int32_t> *pages;
   Sampler *sampler;
-  /// Number of tokens in the draft's cache; at most 1 + maxGuesses (of the
-  /// draft) tokens are not in it yet.
+  /// The number of the sequence's tokens that are in the draft model's cache.
+  /// At most 1 + `maxGuesses` tokens are not in it yet, where `maxGuesses` is
+  /// the limit of the draft's engine.
   int64_t *computed;
   int64_t wanted = 0; ///< Number of tokens still to draft.
   int64_t group = 0;  ///< The sequence's group in feeds.
@@ -51,8 +53,8 @@ public:
       checkers.emplace_back(*pool);
   }
 
-  /// Runs the draft on tokens of a prompt. `tokens` are all tokens of the
-  /// sequence.
+  /// Runs the draft model on `feed`, a chunk of a prompt, so that its tokens
+  /// are in the draft's cache. `tokens` are all tokens of the sequence.
   void compute(Feed feed, const std::vector<int32_t> &tokens);
   /// Appends drafted tokens to the sequences. Of these tokens, all but the last
   /// are in the draft's cache afterwards.

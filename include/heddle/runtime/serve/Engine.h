@@ -37,13 +37,14 @@ struct EngineLimits {
   /// Data-parallel groups of ranks, each with its own cache. All other limits
   /// are per group.
   int64_t groups = 1;
-  /// Tokens of a prompt's feed whose logits can all be returned; 0: only the
-  /// last.
+  /// If a chunk of a prompt has at most this many tokens, the engine can return
+  /// the logits of all of them. 0: it returns those of the last token only.
   int64_t maxScored = 0;
 
   plan::CachePages cachePages() const { return {pageTokens, window}; }
-  /// Pages for sequence `number` if all sequences have `tokens` tokens and
-  /// nothing else uses the cache.
+  /// Returns a page table for a sequence of `tokens` tokens, without a page
+  /// pool. `number` is the index of the sequence. Sequences with different
+  /// indices get different pages if all have `tokens` tokens.
   std::vector<int32_t> pagesOfSequence(int64_t tokens,
                                        int64_t number = 0) const {
     plan::CachePages sizes = cachePages();
@@ -55,7 +56,8 @@ struct EngineLimits {
   }
 };
 
-/// Entry of a sequence's page table where no token sees the page any more.
+/// The entry of a sequence's page table for a page that the attention window
+/// has passed, so that no later token reads the page.
 inline constexpr int32_t noPage = -1;
 
 /// Tokens of one sequence for one run: a chunk of its prompt, or the token that
@@ -71,9 +73,10 @@ struct Feed {
   /// of this sequence or of one with the same beginning. Pages outside the
   /// window may be `noPage`.
   std::vector<int32_t> pages;
-  /// For how many of the last tokens logits are returned. A feed of more than 1
-  /// + maxGuesses tokens can return those of one token. If it has at most
-  /// `maxScored` tokens, it can also return those of all.
+  /// The number of tokens, at the end of the feed, whose logits are returned. A
+  /// feed of at most 1 + maxGuesses tokens may ask for any number. A longer
+  /// feed may ask for the last token, or for all if it has at most `maxScored`
+  /// tokens.
   int64_t numLogits = 0;
   int64_t group = 0; ///< Group of ranks that has the pages and computes it.
 };

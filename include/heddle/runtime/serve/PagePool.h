@@ -44,8 +44,9 @@ public:
   void release(Page page);
 
   struct Prefix {
-    /// The caller becomes an owner of each page. Pages that the next token does
-    /// not see, because of the attention window, are `noPage`.
+    /// The pages that hold the first tokens, in order. The caller becomes an
+    /// owner of each page. An entry is `noPage` if the page is outside the
+    /// attention window of the next token.
     std::vector<Page> pages;
     Chain chain = 0; ///< Identifies the tokens up to the last page.
   };
@@ -97,8 +98,9 @@ private:
     uint64_t released = 0;  ///< Key of the page in `kept`.
   };
   Page evict();
-  /// Published pages with the first tokens, and the index of the first one that
-  /// the next token sees.
+  /// The published pages that hold the first tokens of a sequence. The next
+  /// token reads the pages from index `firstSeen` on. Earlier pages are outside
+  /// its attention window.
   struct Match {
     std::vector<Page> pages;
     size_t firstSeen = 0;

@@ -44,19 +44,21 @@ struct SamplingOptions {
 /// same token, and almost equal logits almost always do.
 class Sampler {
 public:
-  /// The first `prompt` tokens of each `seen` are the prompt.
+  /// `prompt` is the number of prompt tokens. The argument `seen` of the
+  /// methods begins with these tokens, and generated tokens follow.
   explicit Sampler(const SamplingOptions &options, size_t prompt = 0)
       : options(options), prompt(prompt) {}
-  /// Returns the token after `seen`. The logits must be finite. Bias and
-  /// penalties change them in place.
+  /// Samples the token that follows the tokens `seen`. The logits must be
+  /// finite. Bias and penalties are applied to `logits` in place.
   int32_t next(float *logits, int64_t vocab, const std::vector<int32_t> &seen);
 
   struct Candidate {
     int32_t token;
     double weight; ///< Relative to the likeliest token's, which is 1.
   };
-  /// Returns the tokens that can be sampled after `seen` at a temperature > 0.
-  /// Valid until the next call; changes `logits` as `next` does.
+  /// Returns the tokens that `next` can sample after the tokens `seen` if the
+  /// temperature is above 0. The result is valid until the next call. Bias and
+  /// penalties are applied to `logits` in place.
   const std::vector<Candidate> &filter(float *logits, int64_t vocab,
                                        const std::vector<int32_t> &seen);
 
@@ -65,9 +67,10 @@ private:
   void penalize(float *logits, int64_t vocab, const std::vector<int32_t> &seen);
   void keepTopK();
   void keepTopP();
-  /// Samples a candidate in proportion to its weight: each draws an exponential
-  /// time with its weight as rate, and the earliest wins (Gumbel-max trick;
-  /// Maddison et al., arXiv 1411.0030).
+  /// Samples a candidate with a probability in proportion to its weight. For
+  /// each candidate an exponentially distributed time is drawn, whose rate is
+  /// the weight, and the candidate with the earliest time is chosen (Gumbel-max
+  /// trick; Maddison et al., arXiv 1411.0030).
   int32_t first(uint64_t position) const;
 
   SamplingOptions options;

@@ -111,8 +111,8 @@ public:
   bool isIdle() const { return sequences.empty(); }
   int64_t numWaiting() const { return queue.size(); }
   int64_t numRunning() const;
-  /// Data-parallel groups of ranks: the sequences that each runs, and its
-  /// pages.
+  /// The number of data-parallel groups of ranks. Each group runs sequences of
+  /// its own (`numRunning`) and has a page pool of its own (`pagePool`).
   int64_t numGroups() const { return groups.size(); }
   int64_t numRunning(int64_t group) const {
     return groups[group].running.size();
@@ -124,7 +124,7 @@ public:
 
 private:
   struct Sequence;
-  /// Ranks that together compute their share of the sequences.
+  /// A replica of the model: ranks that together compute some of the sequences.
   struct Group {
     Group(int64_t number, const EngineLimits &limits)
         : number(number), pool(limits.numPages, limits.cachePages()) {}
@@ -140,7 +140,8 @@ private:
           tokens(request.prompt) {}
     SequenceRequest request;
     Sampler sampler;
-    /// Prompt and generated tokens; during a run also drafted ones.
+    /// The prompt's tokens and the generated tokens. During a run, drafted
+    /// tokens follow.
     std::vector<int32_t> tokens;
     int64_t guessed = 0; ///< Number of drafted tokens in `tokens`.
     int64_t reach = 0;   ///< Number of tokens to draft if there is room.
@@ -161,18 +162,21 @@ private:
 
   void expire(Clock::time_point now);
   void admit();
-  /// Starts a sequence in the group that shares most pages with its prompt, or
-  /// among equals has most pages left. Returns false if no group has room.
+  /// Starts a sequence in one of the groups that have room for it. Prefers the
+  /// group whose cache already has most pages of the sequence's prompt, unless
+  /// other groups run fewer sequences. Else chooses the group with most
+  /// available pages. Returns false if no group has room.
   bool tryToBegin(Sequence &seq);
   void begin(Sequence &seq, Group &group);
   /// Allocates pages for the next tokens of running sequences. If pages run
   /// out, the sequences that began last are preempted.
   void growPages(Group &group);
   void preempt(Sequence &seq);
-  /// Drafts tokens for the sequences whose prompts are computed.
+  /// Drafts tokens for the sequences whose prompt is in the cache completely.
   void guess();
-  /// Returns the number of tokens to draft: at most as many as the sequence may
-  /// still need, and as there are pages for.
+  /// Returns how many tokens to draft for a sequence. The number is limited by
+  /// the tokens that the sequence may still generate, and by the pages for
+  /// them.
   int64_t roomForGuesses(Sequence &seq);
   void collectFeeds();
   /// Adds a feed for each running sequence of the group; the feeds have at most
@@ -181,13 +185,13 @@ private:
   /// Returns the limit of prompt tokens for a group in this run.
   int64_t promptTokensOfRun() const;
   void takeResult(Sequence &seq, const Feed &feed, float *logits);
-  /// Returns the number of the sequence's positions in the cache; with a draft,
-  /// those that are in both caches.
+  /// Returns how many tokens of a sequence are in the cache. If there is a
+  /// draft model, a token only counts if it is in the caches of both models.
   int64_t cached(const Sequence &seq) const {
     return drafter ? std::min(seq.computed, seq.drafted) : seq.computed;
   }
-  /// Whether tokens of the prompt are still to be computed, besides the next
-  /// token.
+  /// Whether the engine has to compute a chunk of the prompt next, rather than
+  /// only the newest token and drafted tokens.
   static bool isPrompt(const Sequence &seq) {
     return int64_t(seq.tokens.size()) - seq.computed > 1 + seq.guessed;
   }
@@ -195,28 +199,32 @@ private:
   static bool isScored(const Sequence &seq) {
     return seq.request.scoresPrompt && !seq.hasBegun;
   }
-  /// Reports prompt tokens with their log probabilities. `logits` are those of
-  /// `count` tokens from `position` on; each gives the probability of the next
-  /// token. Reports the prompt's first token before all others. Returns how the
-  /// sequence ended, if so.
+  /// Reports prompt tokens with their log probabilities to the listener.
+  /// `logits` has the logits of `count` tokens from `position` on. The logits
+  /// of a token give the probability of the token after it, so the prompt's
+  /// first token is reported without them. Returns the reason if the sequence
+  /// has ended.
   std::optional<FinishReason> tellPrompt(Sequence &seq, int64_t position,
                                          int64_t count, float *logits);
-  /// Samples tokens as long as drafted ones are accepted. Returns how the
-  /// sequence ended, if so.
+  /// Samples tokens from `logits` until a sampled token differs from the
+  /// drafted one. Returns the reason if the sequence has ended.
   std::optional<FinishReason>
   addTokens(Sequence &seq, std::vector<int32_t> guesses, float *logits);
   void publishPages(Sequence &seq);
   void giveBackPages(Sequence &seq);
-  /// Samples the next token. Returns how the sequence ended, if so.
+  /// Samples the next token. Returns the reason if the sequence has ended.
   std::optional<FinishReason> addToken(Sequence &seq, float *logits);
   void stopRunning(Sequence &seq);
   /// Forgets a sequence.
   void drop(Sequences::iterator seq);
-  /// Returns the pages that a sequence needs to compute its next tokens after
-  /// `computed`.
+  /// Returns how many pages a sequence needs when `computed` of its tokens are
+  /// in the cache and its next tokens are to be computed. The pages of the
+  /// tokens in the cache are included.
   int64_t pagesFor(const Sequence &seq, int64_t computed) const;
-  /// Returns the limit of pages that a sequence may share at its beginning:
-  /// those before its last token, and none while prompt logits are wanted.
+  /// Returns how many pages of other sequences this sequence may use for its
+  /// first tokens. The page of its last token is excluded, because that token
+  /// must be computed to get logits. The result is 0 while the logits of all
+  /// prompt tokens are wanted.
   int64_t mostShared(const Sequence &seq) const {
     if (isScored(seq))
       return 0;
