@@ -68,8 +68,8 @@ public:
   void runPrompts(int64_t atLeast);
   void runTokens();
   void printKernels();
-  /// Bytes that this rank must read and write for one token of each sequence:
-  /// each weight that is used, once, and the cache.
+  /// Returns the bytes that this rank must read and write to generate one token
+  /// of each sequence: each used weight once, and the cache.
   double bytesOfRun() const;
 
   std::vector<double> promptSeconds, tokenSeconds, processorSeconds;
@@ -277,8 +277,9 @@ struct ChosenTokens {
   double seconds = 0;
   int64_t tokens = 0, guesses = 0, right = 0;
   double perSecond() const { return double(tokens) / seconds; }
-  /// Accepted drafted tokens per sequence and run. A run yields one more token,
-  /// which the target model chooses.
+  /// The mean number of drafted tokens that are accepted for a sequence in a
+  /// run. Each run yields one token in addition, which the target model
+  /// chooses.
   double rightPerStep() const {
     return tokens > right ? double(right) / double(tokens - right) : 0;
   }
@@ -337,7 +338,8 @@ struct DecodeFigures {
   BenchBatch batch;
   int64_t ranks, groups, threads;
   std::string program = {};
-  int64_t launches = 0, submissions = 0; ///< In one decode run.
+  int64_t launches = 0, submissions = 0; ///< Kernel launches, and submissions
+                                         ///< to the GPU, of a decode run.
   double bytes = 0, readRate = 0, processor = 0;
   double first = 0, median = 0, shortest = 0, longest = 0;
   /// Figures of generation with the draft and without it; none if there is no

@@ -157,9 +157,10 @@ void CommandLine::addMask(CLI::App &verb, MaskOptions &mask) {
           "(default: the tokenizer's)");
 }
 
-/// Throws unless exactly one of --data and --inputs is given. Masking flags are
-/// refused with --inputs, whose file has the labels, unless the flags are for a
-/// validation (`validates`).
+/// Throws unless exactly one of --data and --inputs is given. Throws also if
+/// masking flags are given with --inputs, because the file of --inputs already
+/// has the labels. If `validates`, masking flags are allowed, because they
+/// apply to the validation.
 void requireBatches(bool hasData, const std::string &inputs,
                     const MaskOptions &mask, bool validates = false) {
   bool masks = mask.probability || mask.token;
@@ -421,8 +422,8 @@ void CommandLine::addServe(CLI::App &app) {
 void CommandLine::addLogits(CLI::App &app) {
   CLI::App &verb = *app.add_subcommand(
       "logits", "Write the logits after each token of a prompt");
-  CLI::Option *text = addFlag(verb, "--prompt", logits.prompt,
-                              io::range::text(), "The text");
+  CLI::Option *text =
+      addFlag(verb, "--prompt", logits.prompt, io::range::text(), "The text");
   addFlag(verb, "--prompt-ids", logits.promptIds, io::range::text(),
           "The tokens, as 1,2,3")
       ->excludes(text);
@@ -578,8 +579,8 @@ int heddle::rt::runApp(int argc, char **argv) {
       io::flushStandardOutput();
       return status;
     } catch (const CLI::ParseError &error) {
-      throw UserError(io::describeUsage(app, error, "H0190", "H0190",
-                                        adviseOnBinary));
+      throw UserError(
+          io::describeUsage(app, error, "H0190", "H0190", adviseOnBinary));
     }
     return runAction(line.action, line.joinSeconds);
   } catch (const UserError &error) {

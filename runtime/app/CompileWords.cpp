@@ -101,7 +101,7 @@ static constexpr const char *driverVerbs[] = {
     "run",     "quantize", "emulate", "checkpoint"};
 
 namespace {
-/// A verb, and the flag whose value the user probably meant by a word without a
+/// The flag of a verb whose value the user probably meant by a word without a
 /// flag.
 struct MainFlag {
   const char *verb;

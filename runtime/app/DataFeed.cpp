@@ -109,8 +109,8 @@ int64_t DataFeed::rowsFrom(const Source &source, int64_t origin) const {
   return tokens / (shape.seq * whole) * whole;
 }
 
-/// Starts the file at the position `pass`, or at the next pass if that one is
-/// at its end.
+/// Starts to read a file in the pass `pass`. If all rows of that pass were
+/// read, starts with the first row of the next pass.
 void DataFeed::begin(Source &source, Pass pass) const {
   int64_t rest = source.file.size() - 1 - pass.origin;
   bool fits = rest > 0 && pass.permuted <= rest / shape.seq;
@@ -119,8 +119,8 @@ void DataFeed::begin(Source &source, Pass pass) const {
   source.pass = pass;
 }
 
-/// Returns the pass, and the position in it, after this feed has read `rows`
-/// rows of the file.
+/// Returns the pass that a file is in when this feed has read `rows` rows of
+/// the file. Its field `next` is the row that comes next.
 DataFeed::Pass DataFeed::passAfter(const Source &source, int64_t rows) const {
   Pass pass = source.pass;
   if (rows < pass.end - pass.next) {

@@ -55,8 +55,10 @@ size_t heddle::rt::chooseTarget(const std::vector<Binary> &targets,
   std::optional<GpuHere> gpu;
   if (targets.size() > 1 && options.kind != cpu)
     gpu = findGpu(localRank);
-  // Ranks targets: the newest code that this GPU runs, then the CPU's. Code for
-  // other GPUs comes last, so that the device reports why it cannot run.
+  // Returns how good a target is for this machine. The newest code that the GPU
+  // can run is best, and the CPU's code is next. Code for other GPUs comes
+  // last. If nothing else is there, the device reports why that code cannot
+  // run.
   auto worth = [&](const plan::Plan &plan) {
     if (!options.kind.empty() && options.kind != plan::nameOf(plan.device))
       return -1;

@@ -72,7 +72,8 @@ namespace {
 
 /// The results of all texts.
 struct Encoded {
-  std::vector<float> embeddings; ///< [texts][width].
+  std::vector<float>
+      embeddings; ///< The embeddings, with the shape [texts][width].
   /// Logits [texts][tokens of the longest text][vocab]; 0 after the end of a
   /// text.
   std::vector<float> logits;

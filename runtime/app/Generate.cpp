@@ -48,7 +48,8 @@ static SamplingOptions samplingOf(const GenerateOptions &options,
   return sampling;
 }
 
-/// Returns 0 if nothing was generated.
+/// Returns the number of generated tokens per second; 0 if no token was
+/// generated.
 static double perSecond(int64_t made, double seconds) {
   return made == 0 ? 0 : double(made) / seconds;
 }
@@ -81,14 +82,15 @@ namespace {
 /// A model that generates, with the tokens that end its output.
 class TextModel {
 public:
-  /// With `asksMakers`, sampling parameters that no flag sets come from the
-  /// model's files (generation_config.json).
+  /// If `asksMakers`, sampling parameters that no flag sets come from the
+  /// model's generation_config.json, else they have Heddle's defaults.
   TextModel(const GenerateOptions &options, Ranks &ranks, bool asksMakers)
       : job(options.job, ranks), options(options), ranks(ranks),
         asksMakers(asksMakers) {}
 
   /// Loads the weights after `open` and `prepare` have succeeded on all ranks.
-  /// `open` returns the tokenizer whose end token counts, or null.
+  /// `open` opens the tokenizer, whose end-of-text token then ends the output.
+  /// It returns null if there is no tokenizer.
   void load(const std::function<const io::Tokenizer *()> &open,
             const std::function<void()> &prepare) {
     draft = job.openDraft(options.job);

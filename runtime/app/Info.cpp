@@ -39,7 +39,8 @@ static int64_t countProducts(const plan::Plan &plan) {
       [](const plan::Kernel &kernel) { return !kernel.library.empty(); });
 }
 
-/// Names what computes products on this machine; empty if unknown.
+/// Says how many of the binary's matrix products cuBLASLt computes on this
+/// machine's GPU, and how many generated kernels compute. Empty if unknown.
 static std::string findProducts(const Binary &binary) {
   if (binary.plan.device != plan::DeviceKind::Cuda || !findGpu(0))
     return "";

@@ -29,8 +29,9 @@ using Result = plan::PlainKernel::Result;
 /// Byte pattern that is a NaN in every float type.
 constexpr unsigned char poison = 0xff;
 
-/// Returns the launch for the first and last elements of the tensor: enough
-/// blocks to sum `most` terms, if each thread sums `terms`.
+/// Returns a launch of fewer blocks than `launch`, by which a reference kernel
+/// computes only the first and last elements of a tensor. Each thread sums
+/// `terms` terms. The blocks together sum about `most` terms.
 plan::GridLaunch partOf(plan::GridLaunch launch, int64_t terms, int64_t most) {
   constexpr int64_t least = 16;
   auto &[columns, rows, layers] = launch.grid;
@@ -151,7 +152,7 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
   const plan::PlainKernel &other = image.plain.at(kernel.text);
   Operands mine(device, kernel.mostScratchBytes());
   Operands theirs(device, other.scratchBytes);
-  std::vector<size_t> placeOf; ///< Index of each argument's memory.
+  std::vector<size_t> placeOf; ///< For each argument, the index of its memory.
   for (const Argument &argument : other.arguments) {
     placeOf.push_back(mine.count());
     if (argument.isScalar) {

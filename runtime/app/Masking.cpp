@@ -14,7 +14,8 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Default of Hugging Face's collator.
+/// The probability with which a token is chosen if no flag sets it. Hugging
+/// Face's data collator has the same default.
 static constexpr double usualProbability = 0.15;
 
 /// Returns the first masking flag that was given, or "".
@@ -61,7 +62,7 @@ std::optional<Masking> Masking::of(const plan::Plan &plan,
   return masking;
 }
 
-/// Whether a uniform random word falls into this share of all words.
+/// Returns true with the probability `share` if `word` is uniformly random.
 static bool isBelow(uint32_t word, double share) {
   return double(word) < share * 4294967296.0;
 }

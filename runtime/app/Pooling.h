@@ -21,12 +21,12 @@ namespace heddle::rt {
 
 /// How hidden states of tokens become one vector.
 enum class PoolingMode {
-  First,    ///< The first token's state.
-  Maximum,  ///< The largest value of each feature.
-  Mean,     ///< The mean.
+  First,    ///< The hidden state of the first token.
+  Maximum,  ///< The maximum of each feature over the tokens.
+  Mean,     ///< The mean over the tokens.
   MeanSqrt, ///< The sum, divided by the square root of the number of tokens.
   WeightedMean, ///< The mean, with weight i for token i, counted from 1.
-  Last          ///< The last token's state.
+  Last          ///< The hidden state of the last token.
 };
 
 /// The modes by their names in sentence-transformers and `--pooling`, in the
@@ -39,7 +39,7 @@ struct VectorStep {
   int64_t inputs = 0;  ///< Elements that it takes; 0: any number.
   int64_t outputs = 0; ///< Elements that it yields; 0: the same number.
   bool cuts = false;   ///< Truncates to `outputs` elements if there are more.
-  SourceLocation location; ///< Where a file asks for it.
+  SourceLocation location; ///< Where a configuration file names the step.
   std::function<void(std::vector<float> &)> apply;
   bool normalizes = false; ///< It is `normalizeStep`.
 };

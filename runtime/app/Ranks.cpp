@@ -84,7 +84,8 @@ struct Operation {
   CollectiveBuffers buffers;    ///< Buffers in the device's memory.
   HostMirror *memory = nullptr; ///< The host's copy of the buffers.
   Executor::Ticket ticket = 0;
-  /// Number of the collective in DeviceExchange; -1 if the host runs it.
+  /// The collective's index in DeviceExchange (the result of `add`); -1 if the
+  /// host runs the collective.
   int64_t onDevices = -1;
   std::string text; ///< Description for the heartbeat.
 };
@@ -95,7 +96,8 @@ struct Line {
   HostMirror *memory = nullptr; ///< The host's copy of the messages' memory.
   int peer = 0;
   int number = 0;
-  /// Number of the channel in DeviceExchange; -1 if the host runs it.
+  /// The channel's index in DeviceExchange (the result of `addLine`); -1 if the
+  /// host sends its messages.
   int64_t onDevices = -1;
   std::string text; ///< Description for the heartbeat.
   std::vector<Request> sent;

@@ -180,7 +180,8 @@ public:
 
 private:
   int64_t outputs;
-  std::vector<float> transposed; ///< Transposed, [inputs][outputs].
+  std::vector<float>
+      transposed; ///< The matrix, transposed to [inputs][outputs].
 };
 
 } // namespace

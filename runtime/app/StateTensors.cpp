@@ -302,9 +302,10 @@ void heddle::rt::forEachPiece(
   flush();
 }
 
-/// Calls `visit(runs, elements)` for chunks of this rank's shard of a value.
-/// Local offsets in `runs` are relative to `elements`, a pointer that is only
-/// valid during the call.
+/// Calls `visit(runs, elements)` for each chunk of this rank's shard of a
+/// value. `elements` points to the chunk's elements, only during the call.
+/// `runs` lists where the elements belong in the whole value. Its local offsets
+/// count from `elements`.
 template <typename F>
 static void viewRuns(Session &session, const Value &value,
                      const RankShard &part, F visit) {

@@ -290,8 +290,10 @@ void TrainSteps::requireFinite(const StepResult &result) const {
   });
 }
 
-/// Returns the batch shape by which the feed counts positions in the data: the
-/// plan's batch if it is a multiple of the program's, else the program's.
+/// Returns the shape of the batches into which the feed divides the data. The
+/// program's batch has the shape `part`. If the plan's whole batch is a
+/// multiple of it, the result has the rows of the whole batch, else those of
+/// the program's.
 static BatchShape wholeBatch(const plan::Plan &plan, BatchShape part) {
   if (plan.batch > 0 && plan.batch % part.rows == 0)
     part.rows = plan.batch;

@@ -115,7 +115,8 @@ private:
   CompiledEngine engine;
   Sampler sampler;
   std::vector<float> logits;
-  std::vector<int32_t> known; ///< Tokens in the cache.
+  std::vector<int32_t>
+      known; ///< The tokens whose keys and values are in the cache.
 };
 
 /// Generates with a draft model. A run may yield several tokens, which are
@@ -152,8 +153,9 @@ public:
   }
 
 private:
-  /// Starts a sequence. Its beginning is found in the cache if an earlier one
-  /// shared it.
+  /// Starts a sequence with the prompt `tokens`. The scheduler does not compute
+  /// the first tokens again if an earlier sequence began with the same tokens
+  /// and its pages are still in the cache.
   void begin(const std::vector<int32_t> &tokens) {
     scheduler.cancel(text);
     waiting.clear();

@@ -77,10 +77,12 @@ private:
   Hyperparameters hyper;
   /// Hyperparameters that differ from the resumed run.
   std::vector<std::string> changes;
-  io::CheckpointState state;  ///< Where the run starts; best validation.
+  io::CheckpointState
+      state; ///< The state at the start of the run, and the best validation.
   std::string savedOptimizer; ///< Optimizer of the resumed checkpoint.
   SavedTypes types;           ///< Types of saved weights.
-  std::string modelDirectory; ///< Has the tokenizer for checkpoints.
+  std::string
+      modelDirectory; ///< The directory whose tokenizer checkpoints get.
   std::unique_ptr<Evaluation> validation;
   std::unique_ptr<io::DirectoryLock> saves; ///< Held by rank 0 only.
   std::unique_ptr<TrainSteps> steps;
@@ -211,7 +213,7 @@ void Training::chooseTypes() {
   });
 }
 
-/// Describes what runs a rank's kernels.
+/// Describes the GPU or the CPU threads on which a rank's kernels run.
 static std::string runsOn(const Device &device) {
   return device.model().empty() ? std::to_string(device.threads()) + " threads"
                                 : device.model();
@@ -553,8 +555,9 @@ int Training::finish() {
 
 } // namespace
 
-/// Ends the log with the error that ends the run: rank 0 writes it, and if rank
-/// 0 is lost, rank 1 does if it has the same file.
+/// Makes the error that ends the run the last line of the log. Rank 0 writes
+/// the error. If rank 0 is lost, rank 1 writes it, provided that it can reach
+/// the same file.
 static void logErrors(const std::shared_ptr<RunLog> &log,
                       const TrainOptions &options, Ranks &ranks) {
   ranks.setWitness([log, path = options.log, isNext = ranks.rank() == 1](

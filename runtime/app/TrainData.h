@@ -35,8 +35,8 @@ public:
   void resume(const io::CheckpointState &state, uint64_t seed);
 
   /// Fills this rank's inputs of step `step`, counted from 0. Returns whether
-  /// any label of all ranks counts, which the host knows without asking the
-  /// device.
+  /// the loss counts any label of the batch, on any rank. The host knows that
+  /// without asking the device.
   bool read(const BatchInputs &inputs, int64_t step);
   /// Returns the position after `steps` steps, including those before a resume.
   io::DataState stateAfter(int64_t steps);

@@ -42,7 +42,7 @@ private:
   EngineLimits most;
   /// Number of runs; the step that other ranks report if this one dies.
   int64_t numRuns = 0;
-  std::vector<int32_t> cache; ///< Token ids, [pages][pageTokens].
+  std::vector<int32_t> cache; ///< The "cache": token ids, [pages][pageTokens].
   std::vector<float> values;
 };
 

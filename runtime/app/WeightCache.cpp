@@ -28,10 +28,11 @@ using namespace heddle::rt;
 using plan::State;
 using plan::StateRole;
 
-/// Limit of all cached weights, or a quarter of the disk if less.
+/// The most bytes that all cached weights in a directory may have. If a quarter
+/// of the disk is less, that is the limit.
 static constexpr int64_t mostBytes = int64_t(64) << 30;
 
-/// Smaller weights are converted faster than a file is worth.
+/// Weights of fewer bytes are not cached, since they are converted quickly.
 static constexpr int64_t leastBytes = int64_t(16) << 20;
 
 extern "C" const char __executable_start, etext;
@@ -47,9 +48,10 @@ bool heddle::rt::isOfWeights(const State &state) {
   return state.role == StateRole::Parameter || state.role == StateRole::Derived;
 }
 
-/// Returns the ranges of states that are computed from weights; adjacent states
-/// form one range with the bytes between them. Empty if training changes them
-/// or the host cannot access them.
+/// Returns the memory ranges of the states that are computed from weights.
+/// Adjacent states form one range, which includes the bytes between them. The
+/// result is empty if the binary trains, or if the host cannot access the
+/// states.
 static std::vector<ImagePart> partsOf(Job &job) {
   const plan::Plan &plan = job.plan();
   if (!isForServing(plan))

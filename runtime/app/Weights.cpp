@@ -74,14 +74,15 @@ std::vector<plan::WeightSlice> heddle::rt::sourcesOf(const plan::Stage &stage,
 
 namespace {
 
-/// Fills this rank's elements of a state, from tensors of files or with initial
-/// values.
+/// Fills a buffer with this rank's elements of a state. The values come from
+/// tensors of files, or are initial values.
 struct FillWork {
   std::vector<ElementRange> runs;
   int64_t count = 0; ///< Elements of all ranges.
   char *target = nullptr;
   std::string type;
-  const SourceReader *source = nullptr; ///< Null for initial values.
+  const SourceReader *source =
+      nullptr; ///< Reads the values; null: they are initial values.
   /// Receives the index, in the whole state, of the first element that is not
   /// finite; only used if `source` is not null.
   std::atomic<int64_t> *bad = nullptr;
@@ -232,9 +233,9 @@ static const State &parameterOf(const plan::Plan &plan, const State &state) {
 
 namespace {
 
-/// Computes parameters and derived states one after the other. Keeps only the
-/// weight that was quantized last, since the state with its scales follows the
-/// state with its packed words.
+/// Computes parameters and derived states one after the other. A quantized
+/// weight has two states: its packed words, followed by its scales. So only the
+/// weight that was quantized last is kept, for the second of the two states.
 class WeightMaker {
 public:
   /// Reads from `weights`, or if it is null computes initial values.
@@ -259,10 +260,11 @@ private:
   Job &job;
   UploadRing &ring;
   const io::WeightSet *weights;
-  std::vector<float> weight; ///< This rank's shard.
-  /// The weight's scales and zero points, if the files quantize it in the
-  /// plan's format, or if inputs that share a scale are split over ranks; else
-  /// empty.
+  std::vector<float>
+      weight; ///< This rank's shard of the weight that is quantized.
+  /// The scales and zero points of `weight` if they are not computed from this
+  /// rank's shard; else empty. They are set if the files quantize the weight in
+  /// the plan's format, or if inputs that share a scale are split over ranks.
   GroupScales given;
   std::string name;
   std::vector<ElementRange> runs;
@@ -297,7 +299,8 @@ void WeightMaker::fill(const State &state, const SourceReader *reader,
 }
 
 /// Returns the scales and zero points of a weight whose inputs are split over
-/// ranks although all inputs share a scale. They do not depend on the mesh.
+/// ranks although all inputs share a scale. They are computed from the whole
+/// weight, so that they do not depend on the mesh.
 GroupScales WeightMaker::wholeScales(const State &state,
                                      const SourceReader *reader,
                                      const plan::PackedWeight &whole) {

@@ -52,33 +52,36 @@ private:
 
   void exchange(int to, const void *data, int64_t bytes, int from, void *into,
                 int64_t intoBytes);
-  /// A range of elements inside the part of each rank: at most as many as fit
-  /// into the staging buffer.
+  /// A range of elements, counted from the beginning of each rank's part of the
+  /// buffer. A collective runs chunk by chunk, because the staging buffer only
+  /// holds one chunk.
   struct Chunk {
     int64_t first, count;
   };
   /// Calls function(chunk) for all chunks.
   template <typename Function> void forEachChunk(Function function) const;
-  /// Returns the number of a chunk's elements in `rank`'s part of an
-  /// all-reduce; the last parts are shorter.
+  /// Returns how many elements of a chunk `rank`'s part of an all-reduce has.
+  /// The last ranks' parts may be shorter than the chunk.
   int64_t countOf(Chunk chunk, int rank) const {
     int64_t left = plan::partElements(shape, rank) - chunk.first;
     return std::clamp<int64_t>(left, 0, chunk.count);
   }
-  /// Calls function(offset in the whole, offset in the chunk, elements) for
-  /// each contiguous range of a chunk of part `part`.
+  /// Calls `function(offset, chunkOffset, count)` for each contiguous range of
+  /// a chunk of part `part`. The range has `count` elements, at `offset` in the
+  /// buffer with all parts and at `chunkOffset` in the chunk.
   template <typename Function>
   void forEachRun(const PartLayout &layout, int part, Chunk chunk,
                   Function function) const;
-  /// takePart copies a chunk of part `part` out of a buffer with all parts,
-  /// putPart into it.
+  /// takePart copies a chunk of part `part` out of `whole`, the buffer with all
+  /// parts. putPart copies such a chunk into `whole`.
   void takePart(const PartLayout &layout, int part, Chunk chunk,
                 const void *whole, DType wholeType, void *to,
                 DType toType) const;
   void putPart(const PartLayout &layout, int part, Chunk chunk,
                const void *from, DType fromType, void *whole,
                DType wholeType) const;
-  /// Returns the first element of part `part` of a contiguous buffer.
+  /// Returns the index of the first element of part `part` in a buffer in which
+  /// the ranks' parts follow one another.
   int64_t begin(int part) const {
     return std::min(part * plan::partElements(shape, 0), shape.count);
   }
@@ -89,10 +92,12 @@ private:
     return static_cast<uint8_t *>(base) + element * plan::byteSize(type);
   }
   void gatherPieces();
-  /// Staging buffer for values of rank before(k) until they are added.
+  /// Returns the staging buffer that holds the values received from rank
+  /// before(k) until they are added to the sum.
   uint8_t *slot(int k) const { return receiveStaging + (k - 1) * slotBytes; }
   /// Adds the chunks of all ranks in the order of ranks. `sum` holds this
-  /// rank's chunk and receives the sum; slots hold the others.
+  /// rank's chunk at first and the sum at the end. The other ranks' chunks are
+  /// in the buffers that `slot` returns.
   void addAll(float *sum, int64_t count) const;
 
   Collectives &owner;

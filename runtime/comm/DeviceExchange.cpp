@@ -22,11 +22,12 @@ using namespace heddle::rt;
 
 namespace {
 
-/// The communicators that the plan's ranks need; the same on every rank.
+/// The communicators that all ranks of the plan need together. Every rank
+/// computes the same list, so that all create the communicators in one order.
 struct Needs {
   std::set<std::vector<int>> groups;
-  /// Groups with exchanges between their members (all-to-all, rotate), which
-  /// need connections between all.
+  /// The groups that run an all-to-all or a rotate. In such a group every rank
+  /// needs a connection to every other rank.
   std::set<std::vector<int>> exchanges;
   /// Pairs of a sender and a receiver of messages.
   std::set<std::pair<int64_t, int64_t>> edges;
@@ -67,7 +68,7 @@ static Needs needsOf(const plan::Plan &plan) {
   return needs;
 }
 
-/// Returns the numbers below `size` except `position`.
+/// Returns the indices 0 to `size - 1` without `position`, in order.
 static std::vector<int> others(int position, size_t size) {
   std::vector<int> all(size);
   std::iota(all.begin(), all.end(), 0);

@@ -44,9 +44,10 @@ struct Outgoing {
 
 struct Peer {
   Socket socket;
-  std::vector<Outgoing *> queue; ///< Incomplete messages, in order.
-  Header header;                 ///< Header of the message that is arriving.
-  int64_t received = 0;          ///< Bytes of header and data.
+  std::vector<Outgoing *>
+      queue;     ///< Messages that are not sent completely, oldest first.
+  Header header; ///< Header of the message that is arriving.
+  int64_t received = 0; ///< Bytes of header and data.
   Mailbox::Arrival *arrival = nullptr;
 };
 
@@ -84,7 +85,7 @@ private:
   std::vector<std::unique_ptr<Outgoing>> outgoing;
   std::vector<Outgoing *> freeOutgoing;
   bool stopping = false;
-  std::mutex mutex; ///< Guards the members above.
+  std::mutex mutex; ///< Guards the members that are declared before it.
   std::condition_variable progressed;
   Socket wakeup;
   std::thread worker;

@@ -60,7 +60,8 @@ namespace {
 struct UnreadWord {
   const CLI::App &app;
   const CLI::App &verb;
-  std::string word, value; ///< --steps=3 and --steps 3 give the same.
+  std::string word,
+      value; ///< A flag and its value, from --steps=3 or --steps 3.
   const io::Adviser &adviser;
 
   std::optional<io::Advice> adviceForFlag() const;

@@ -333,7 +333,8 @@ public:
     return true;
   }
   bool number_unsigned(number_unsigned_t value) {
-    // The parser sees 0 in place of NaN or Infinity (zeroWordNumbers).
+    // zeroWordNumbers has replaced NaN and Infinity by 0 in the parser's text.
+    // The cursor reads the original text, and finds the word.
     cursor.skipToToken();
     if (std::optional<double> word = cursor.wordNumber())
       return number_float(*word, "");

@@ -14,9 +14,10 @@
 using namespace heddle;
 using namespace heddle::io;
 
-/// Returns the entry that a part of the text sets, and removes the role before
-/// `=` from the part; null for an unknown role. If the text before `=` contains
-/// a slash, it belongs to the path.
+/// `part` is one of the comma-separated parts of a `--swap-dir` value, `path`
+/// or `role=path`. Returns the entry of `directories` that the part sets, or
+/// null for an unknown role, and removes `role=` from the part. A text before
+/// `=` that contains a slash is no role, but belongs to the path.
 static std::string *placeOf(OffloadDirectories &directories,
                             std::string &part) {
   size_t equals = std::min(part.find('='), part.size());

@@ -28,15 +28,17 @@ struct ActiveRequest {
   CompletionRequest request;
   std::shared_ptr<HttpReply> http;
   std::optional<CompletionReply> writer;
-  std::vector<uint64_t> ids; ///< Ids of its sequences.
+  std::vector<uint64_t>
+      ids; ///< Ids of the sequences that the request asks for.
   /// The choices with all their text and tokens; with only their indices if the
   /// answer is streamed.
   std::vector<CompletionChoice> texts;
-  std::vector<bool> hasBegun;  ///< Whether a choice's first chunk was sent.
-  std::vector<int64_t> echoed; ///< Characters of the echoed prompt, by choice.
+  std::vector<bool> hasBegun; ///< Whether a choice's first chunk was sent.
+  std::vector<int64_t>
+      echoed; ///< For each choice, the characters of the echoed prompt.
   std::string path;
   Usage usage;
-  int64_t left = 0; ///< Sequences that have not ended.
+  int64_t left = 0; ///< Number of sequences that have not ended.
 };
 
 class CompletionService final : public ServiceFront {
@@ -89,7 +91,8 @@ private:
   const ServedText text;
   std::unordered_map<uint64_t,
                      std::pair<std::shared_ptr<ActiveRequest>, int64_t>>
-      active; ///< By sequence id: the request, and the index of the choice.
+      active; ///< The key is a sequence's id; the value, its request and
+              ///< choice.
   uint64_t lastId = 0;
   std::mt19937_64 random{randomSeed()};
   CompletionLoop loop;

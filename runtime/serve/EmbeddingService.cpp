@@ -26,10 +26,10 @@ struct Active {
   EmbeddingRequest request;
   std::shared_ptr<HttpReply> http;
   std::string path;
-  std::vector<uint64_t> ids; ///< Ids of its texts.
+  std::vector<uint64_t> ids; ///< Ids of the request's texts.
   std::vector<float> embeddings;
   int64_t tokens = 0;
-  size_t left = 0; ///< Texts without an embedding so far.
+  size_t left = 0; ///< Number of texts whose embedding is not there yet.
 };
 
 class EmbeddingService final : public ServiceFront {

@@ -34,7 +34,8 @@ namespace {
 /// The target of an assignment: a name, or several for the elements.
 struct Target {
   std::string name;
-  std::vector<Target> parts; ///< Not empty: `name` is ignored.
+  std::vector<Target>
+      parts; ///< The names for the elements; if empty, `name` counts.
 };
 
 /// A macro, or the block between `call` and `endcall`.

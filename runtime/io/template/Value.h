@@ -57,7 +57,7 @@ using Function = std::function<Value(const Arguments &)>;
 
 /// Options of Python's json.dumps.
 struct JsonStyle {
-  int indent = -1; ///< Not negative: each element is on its own line.
+  int indent = -1; ///< Blanks for each level; negative: all on one line.
   std::string comma = ", ", colon = ": ";
   bool isAscii = false, sortsKeys = false;
 };
@@ -160,7 +160,7 @@ struct TemplatePosition {
 struct TemplateError {
   std::string message;
   TemplatePosition place = {};
-  std::string help = ""; ///< Empty: the general help.
+  std::string help = ""; ///< The message's help; empty: general help is shown.
 };
 
 /// Computes `a + b` of numbers, texts or lists.

@@ -38,7 +38,7 @@ public:
 
 private:
   int64_t left = int64_t(1) << 29;
-  const char *begin; ///< Begin of the stack.
+  const char *begin; ///< The address at which the rendering's stack begins.
   List changed;
 };
 

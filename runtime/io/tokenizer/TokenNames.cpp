@@ -27,7 +27,8 @@ namespace {
 /// Default special tokens of a tokenizer class.
 struct ClassTokens {
   const char *tokenizerClass;
-  const char *texts[std::size(tokenNames)]; ///< Null: none.
+  const char *texts[std::size(
+      tokenNames)]; ///< The token's text for each role; null: no token.
 };
 
 } // namespace
@@ -91,7 +92,8 @@ private:
 
   std::string directory;
   TokenNames names;
-  std::set<std::string> mentioned; ///< A role that is null has no token.
+  std::set<std::string>
+      mentioned; ///< Roles that a file names, including those set to null.
 };
 
 } // namespace

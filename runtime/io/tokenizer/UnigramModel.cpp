@@ -33,7 +33,7 @@ private:
   /// The best segmentation of a prefix of the piece.
   struct BestPath {
     double score = 0;
-    size_t begin = none; ///< Where its last token begins.
+    size_t begin = none; ///< Where the last token of the segmentation begins.
     bool isUnknown = false;
   };
   static constexpr size_t none = std::numeric_limits<size_t>::max();

@@ -105,11 +105,13 @@ private:
     io::TokenFile file;
     DataChoice choice;
     std::string digest;
-    int64_t units = 1; ///< Its weight as an integer, so that sums are exact.
+    int64_t units =
+        1; ///< The file's weight as an integer, so that sums are exact.
     /// Number of rows in a pass that starts at the file's first token.
     int64_t passRows = 0;
-    int64_t before = 0; ///< Rows that earlier runs have read.
-    Pass pass;          ///< The pass in which this run starts.
+    int64_t before =
+        0;     ///< Number of the file's rows that earlier runs have read.
+    Pass pass; ///< The pass in which this run starts.
     // `taken` counts the rows that were chosen from this file so far.
     // `chooseSource` chooses the next file by `credit`, which was `firstCredit`
     // before the first row.
@@ -133,7 +135,7 @@ private:
   BatchShape shape;
   std::vector<Source> sources;
   std::optional<uint64_t> seed; ///< Seed of --shuffle.
-  int64_t units = 0;            ///< Sum of all weights.
+  int64_t units = 0;            ///< Sum of the files' weights (Source::units).
   int64_t rowsBefore = 0, tokensBefore = 0;
 
   // A row of a batch when several files are mixed: the index of its file, and

@@ -26,7 +26,7 @@ namespace heddle::rt {
 
 /// The flags of a binary that choose and configure its device.
 struct DeviceOptions {
-  std::string kind;     ///< cpu or cuda; empty: chosen by the binary.
+  std::string kind;     ///< The device: cpu or cuda; empty: the binary chooses.
   bool sync = false;    ///< Wait for each launch, so that a fault names it.
   bool noGraph = false; ///< Submit each launch alone instead of a CUDA graph.
   bool shared = false;  ///< Several ranks may share a GPU.

@@ -40,7 +40,7 @@ struct JobRate {
 
 /// Results that one rank measured while the others measured too.
 struct RankPeak {
-  std::string host; ///< Ranks of a host share the clock, and maybe cores.
+  std::string host; ///< Identifies the host, whose ranks share a clock.
   PeakSamples windows;
 };
 

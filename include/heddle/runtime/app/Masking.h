@@ -25,7 +25,7 @@ struct MaskPosition {
   uint64_t seed = 0;
   uint64_t index = 0; ///< Index of the token in the batch.
   uint32_t step = 0;
-  uint32_t site = 0; ///< `training` or `evaluation`.
+  uint32_t site = 0; ///< Masking::training or Masking::evaluation.
 };
 
 /// Masks tokens as BERT does. Each token that is not special is chosen with a

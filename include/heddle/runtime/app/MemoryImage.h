@@ -90,7 +90,7 @@ private:
   std::string key;
   std::vector<StoredPart> parts;
   std::vector<Block> blocks;
-  int64_t end = 0; ///< End of the last range in the file.
+  int64_t end = 0; ///< Offset in the file at which the last range ends.
 };
 
 } // namespace heddle::rt

@@ -116,7 +116,7 @@ public:
   struct Options {
     Hyperparameters hyper;
     uint64_t seed = 0;
-    int64_t skipped = 0; ///< Earlier steps that updated nothing.
+    int64_t skipped = 0; ///< Number of earlier steps that updated nothing.
     /// Skip steps that are not finite, unless too many follow each other. If
     /// false, the first such step ends the run.
     bool skipsNonfinite = false;
@@ -158,7 +158,7 @@ private:
   void give(const char *name, float number);
 
   struct Submitted {
-    int64_t run; ///< Index of the run in `staging`.
+    int64_t run; ///< Index in `staging` of the buffers with the run's inputs.
     int64_t index;
     double rate;
     bool isSkipped;

@@ -22,11 +22,13 @@ inline constexpr int numGroupIds = 64;
 
 /// The ranks that differ from this rank only along some axes.
 struct Communicator {
-  int id = 0;       ///< One bit for each atom of the mesh, minor-most first.
+  int id = 0; ///< A bit mask of the mesh's atoms, the minor-most in bit 0.
   std::string name; ///< For example "data,seq".
-  std::vector<int> ranks; ///< World ranks; the first axis is the slowest.
-  int position = 0;       ///< Index of this rank in `ranks`.
-  int libraryGroup = -1;  ///< Set by Collectives::prepare.
+  std::vector<int>
+      ranks; ///< The group's world ranks, the last axis changing fastest.
+  int position = 0; ///< Index of this rank in `ranks`.
+  int libraryGroup =
+      -1; ///< Index in the MPI library, from Collectives::prepare.
 
   int size() const { return static_cast<int>(ranks.size()); }
 };

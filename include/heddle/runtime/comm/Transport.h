@@ -99,7 +99,7 @@ std::string tellText(Transport &transport, const std::string &text);
 
 /// Memory of a rank, and where rank 0 puts a copy of it.
 struct GatheredPart {
-  int from = 0; ///< The rank; parts of rank 0 are ignored.
+  int from = 0; ///< The rank that sends the part; rank 0's are not sent.
   void *data = nullptr;
   int64_t bytes = 0;
 };

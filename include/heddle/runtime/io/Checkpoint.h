@@ -62,14 +62,14 @@ struct DataState {
 struct BestValidation {
   double loss = 0;
   int64_t step = 0;
-  int64_t worse = 0; ///< Validations since then.
+  int64_t worse = 0; ///< Number of validations since the best one.
 };
 
 /// A checkpoint in a --save directory: its name there, and a digest that tells
 /// whether it is still the same.
 struct SavedStep {
   std::string name;
-  std::string manifest; ///< Digest of its manifest.
+  std::string manifest; ///< Digest of the checkpoint's manifest.
 };
 
 /// The data besides tensors with which a run continues from a checkpoint.
@@ -158,7 +158,8 @@ std::string resolveModel(const std::string &path);
 struct Checkpoint {
   std::string path;
   CheckpointState state;
-  WeightSet model; ///< With fp32 masters in place of the rounded parameters.
+  WeightSet
+      model; ///< The weights, with fp32 masters instead of rounded values.
   WeightSet optimizer;
 };
 

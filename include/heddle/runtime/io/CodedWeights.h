@@ -29,7 +29,7 @@ struct CodeFormat {
   enum class Kind { Gptq, Awq };
   Kind kind = Kind::Gptq;
   int64_t bits = 4;
-  int64_t group = 0;   ///< Inputs that share a scale; 0: all of them.
+  int64_t group = 0;   ///< How many inputs share a scale; 0: all inputs do.
   bool even = false;   ///< Every zero point is the middle of the codes' range.
   bool inOrder = true; ///< Input i belongs to group i / `group`: no desc_act.
   /// A zero point is stored minus 1, as in format 1 of GPTQ.
@@ -67,8 +67,9 @@ struct InputGroups {
   /// sorting by group needs.
   void requireAlike(const CodedMatrix &matrix) const;
 
-  std::vector<int32_t> ofInput; ///< Group of each input.
-  std::vector<int32_t> inputAt; ///< Input at each row of the values.
+  std::vector<int32_t> ofInput; ///< The index of each input's group.
+  std::vector<int32_t>
+      inputAt; ///< The input to which each row of the values belongs.
   /// Whether all groups have the same number of inputs, so that inputs can be
   /// sorted by group.
   bool areAlike = true;
@@ -93,7 +94,7 @@ private:
   const CodedMatrix &matrix;
   const WeightSet &weights;
   std::vector<uint32_t> zeros;
-  std::vector<float> scales; ///< [groups, outputs].
+  std::vector<float> scales; ///< Scales, with the shape [groups, outputs].
   InputGroups groups;
   uint32_t field(uint32_t word, int64_t index) const;
   int32_t code(const std::vector<uint32_t> &words, int64_t input,

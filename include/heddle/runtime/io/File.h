@@ -93,7 +93,8 @@ public:
 
 private:
   std::string given, target;
-  int device = -1; ///< Target of the bytes if the path is a device; -1: a file.
+  int device =
+      -1; ///< Descriptor of the device that gets the bytes; -1: a file.
   std::unique_ptr<Temporary> temporary;
 };
 

@@ -25,7 +25,7 @@ namespace heddle::io {
 struct OffloadFolder {
   /// Created if absent. Empty: the directory of TMPDIR, or /tmp.
   std::string directory;
-  bool checks = false; ///< Checks what is read; see OffloadFile::verify.
+  bool checks = false; ///< Compare pages that are read with their checksums.
 };
 
 /// Returns `directory`, or the default directory if it is empty.

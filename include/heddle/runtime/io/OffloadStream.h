@@ -128,13 +128,13 @@ private:
   struct Active {
     OffloadTransfer transfer;
     LanePosition position;
-    int64_t number = 0; ///< Number among all transfers, from 1.
+    int64_t number = 0; ///< Index of the transfer among all transfers, from 1.
     int64_t issued = 0; ///< Bytes for which requests were issued.
     int64_t moved = 0;
   };
   struct Slot {
     BlockRequest request;
-    int64_t number = 0;  ///< Number of the transfer; 0: the slot is free.
+    int64_t number = 0; ///< Index of the transfer, from 1; 0: the slot is free.
     int64_t stalled = 0; ///< Consecutive results that moved less than a page.
   };
   /// A page-aligned buffer through which ranges that are not page-aligned are
@@ -184,7 +184,7 @@ private:
   std::optional<Diagnostic> failure;
 
   // Used by the stream's thread only.
-  std::vector<Active> active; ///< Sorted by number.
+  std::vector<Active> active; ///< The transfers in progress, oldest first.
   std::vector<Slot> slots;
   int64_t underWay = 0;
   std::optional<Diagnostic> failing;

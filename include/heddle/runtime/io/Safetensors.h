@@ -57,8 +57,9 @@ std::string shapeToString(const std::vector<int64_t> &shape);
 struct SafetensorsHeader {
   std::string file;
   std::map<std::string, std::string> metadata;
-  std::vector<TensorInfo> tensors; ///< In the order of their offsets.
-  uint64_t hash = 0;               ///< XXH3 of the header's bytes.
+  std::vector<TensorInfo>
+      tensors;       ///< The tensors of the file, sorted by offset.
+  uint64_t hash = 0; ///< XXH3 of the header's bytes.
 };
 
 /// Reads and checks a header. The data is not read, only its length is checked.

@@ -21,7 +21,8 @@ namespace heddle::io {
 
 /// The sender of a signal.
 struct SignalSender {
-  bool isSystem = false; ///< The kernel itself, as for Ctrl-C at a terminal.
+  bool isSystem =
+      false; ///< The kernel sent the signal, as for Ctrl-C at a terminal.
   pid_t process = 0;
 };
 
@@ -43,8 +44,8 @@ class StopRequests {
 public:
   enum class Kind {
     First,
-    Repeated, ///< Part of a request that was seen before.
-    Urgent,   ///< Stop at once.
+    Repeated, ///< The signal is part of a request that was seen before.
+    Urgent,   ///< The signal is a second request: stop at once.
   };
 
   /// Sets the id of the parent process that passes signals on to this process.

@@ -54,7 +54,7 @@ struct CompletionRequest {
   nlohmann::ordered_json messages;
   int64_t count = 1;                ///< Choices for each prompt (`n`).
   std::optional<int64_t> maxTokens; ///< Limit of new tokens for each choice.
-  SamplingOptions sampling;         ///< All but the random `stream`.
+  SamplingOptions sampling; ///< Parameters of sampling, without `stream`.
   std::optional<uint64_t> seed;
   /// Number of likeliest tokens that are reported with each token; -1: none.
   int64_t logprobs = -1;
@@ -63,8 +63,9 @@ struct CompletionRequest {
   bool streams = false;
   bool includesUsage = false; ///< The last event of a stream has the usage.
   bool returnsTokenIds = false;
-  bool ignoresEnd = false; ///< Continues after an end token.
-  std::string user; ///< Client for fair scheduling; empty: the connection's.
+  bool ignoresEnd = false; ///< Whether generation continues after an end token.
+  std::string
+      user; ///< The client for fair scheduling; empty: the peer's address.
   std::optional<double> timeout; ///< Seconds.
 
   /// Parses a body; throws ApiError. Ignores unknown fields, but refuses known

@@ -27,8 +27,9 @@ namespace heddle::rt {
 
 /// A sequence for which tokens are drafted.
 struct DraftedSequence {
-  uint64_t id = 0;              ///< The sequence's id in feeds.
-  std::vector<int32_t> *tokens; ///< Drafted tokens are appended.
+  uint64_t id = 0; ///< The sequence's id in feeds.
+  std::vector<int32_t>
+      *tokens; ///< All tokens so far. Drafted tokens are appended.
   /// The sequence's page table, with pages for all tokens including those that
   /// are drafted.
   const std::vector<int32_t> *pages;
@@ -67,7 +68,8 @@ private:
   }
 
   Engine &engine;
-  std::vector<PageChecker> checkers; ///< One for each group, or none.
+  std::vector<PageChecker>
+      checkers; ///< A checker for each group of ranks; empty: no checks.
   std::vector<float> logits;
 };
 

@@ -23,11 +23,12 @@ namespace heddle::rt {
 /// Limits of a compiled engine.
 struct EngineLimits {
   int64_t vocab = 0;
-  int64_t maxRows = 0;  ///< Feeds of one run, each of another sequence.
-  int64_t maxChunk = 0; ///< Tokens of all feeds with several tokens in one run.
+  int64_t maxRows = 0; ///< The most sequences (feeds) of one run.
+  int64_t maxChunk =
+      0; ///< The most tokens of all feeds of several tokens in one run.
   int64_t pageTokens = 0; ///< Positions in a page of the cache.
   int64_t numPages = 0;   ///< Pages of the cache, for all sequences.
-  int64_t maxContext = 0; ///< Tokens of a sequence, prompt included.
+  int64_t maxContext = 0; ///< The most tokens of a sequence, prompt included.
   /// Attention window: positions that a token sees, its own included; 0: all.
   int64_t window = 0;
   /// The most drafted tokens that may follow the first token of a feed if the
@@ -64,7 +65,7 @@ inline constexpr int32_t noPage = -1;
 /// was sampled last and drafted tokens after it.
 struct Feed {
   uint64_t sequence = 0;       ///< Id, unique among live sequences.
-  std::vector<int32_t> tokens; ///< At least one.
+  std::vector<int32_t> tokens; ///< The tokens to compute, at least one.
   int64_t position = 0;        ///< Position of the first token, from 0.
   /// Page table: page `i` holds the positions from i * pageTokens on. There are
   /// pages up to the last token's at least. The engine writes positions
@@ -78,7 +79,7 @@ struct Feed {
   /// feed may ask for the last token, or for all if it has at most `maxScored`
   /// tokens.
   int64_t numLogits = 0;
-  int64_t group = 0; ///< Group of ranks that has the pages and computes it.
+  int64_t group = 0; ///< Index of the group of ranks that computes the feed.
 };
 
 /// Returns the number of tokens whose logits the feeds want.

@@ -27,7 +27,8 @@ inline constexpr int clientGone = 499;
 struct HttpAccess {
   std::string peer, method, path;
   int status = 0;
-  std::string reason; ///< Why the request was refused; empty: it was not.
+  std::string
+      reason; ///< Why the request was refused; empty if it was answered.
   double seconds = 0; ///< From the request to the end of the answer.
 };
 
@@ -35,7 +36,7 @@ struct HttpAccess {
 struct HttpOptions {
   /// An address, or a name that resolves to one.
   std::string host = "127.0.0.1";
-  uint16_t port = 8080;         ///< 0: any free port.
+  uint16_t port = 8080;         ///< The TCP port; 0: any free port.
   int64_t maxHeader = 16 << 10; ///< Bytes; larger headers get status 431.
   int64_t maxBody = 4 << 20;    ///< Bytes; larger bodies get status 413.
   /// Limit of connections. A new one replaces the one that has been idle the

@@ -95,7 +95,7 @@ private:
     int64_t owners = 0;
     std::optional<Key> key; ///< Set if the page is published and can be found.
     Chain chain = 0;        ///< Chain of the published page.
-    uint64_t released = 0;  ///< Key of the page in `kept`.
+    uint64_t released = 0;  ///< When the page was released: its key in `kept`.
   };
   Page evict();
   /// The published pages that hold the first tokens of a sequence. The next
@@ -110,7 +110,8 @@ private:
   plan::CachePages sizes;
   std::vector<State> pages;
   std::vector<Page> freePages;
-  std::map<uint64_t, Page> kept; ///< By the time of the last release.
+  std::map<uint64_t, Page>
+      kept; ///< Pages by their `released`: the oldest is reused first.
   std::unordered_map<Key, Page, KeyHash> published;
   uint64_t clock = 0;
   Chain lastChain = 0;

@@ -20,11 +20,11 @@ namespace heddle::rt {
 
 /// Parameters of sampling. The defaults are greedy.
 struct SamplingOptions {
-  double temperature = 0; ///< 0: greedy.
-  int64_t topK = 0;       ///< 0: no limit.
+  double temperature = 0; ///< 0: the likeliest token is always chosen.
+  int64_t topK = 0;       ///< Number of likeliest tokens that are kept; 0: all.
   double topP = 1;
   uint64_t seed = 0;
-  double minP = 0; ///< Relative to the probability of the likeliest token.
+  double minP = 0; ///< Least probability, relative to the likeliest token's.
   /// Divides positive logits of tokens that occur in prompt or output, and
   /// multiplies negative ones (Keskar et al., arXiv 1909.05858).
   double repetitionPenalty = 1;

@@ -31,7 +31,8 @@ struct SequenceRequest {
   uint64_t id = 0;    ///< Unique among live sequences; not 0.
   std::string client; ///< Who asks; clients are served fairly.
   std::vector<int32_t> prompt;
-  int64_t maxTokens = 0;     ///< New tokens; 0 only with `scoresPrompt`.
+  int64_t maxTokens =
+      0; ///< Limit of generated tokens; 0 only if `scoresPrompt`.
   std::vector<int64_t> ends; ///< Tokens that end the sequence.
   SamplingOptions sampling;
   /// Number of likeliest tokens that are reported with each token; -1: no log
@@ -47,8 +48,8 @@ struct SequenceRequest {
 };
 
 enum class FinishReason {
-  Stop,      ///< A token of `ends`, or the listener returned true.
-  Length,    ///< `maxTokens`, or the longest sequence.
+  Stop,      ///< A token of `ends` came, or the listener returned true.
+  Length,    ///< A limit was reached: `maxTokens`, or `longest`.
   Expired,   ///< The deadline has passed.
   NotFinite, ///< The model's logits are infinite or NaN.
 };
@@ -131,7 +132,8 @@ private:
     int64_t number;
     PagePool pool;
     std::optional<PageChecker> checker; ///< Checks `pool`, if requested.
-    std::vector<Sequence *> running;    ///< In the order of their beginning.
+    std::vector<Sequence *> running; ///< The sequences that run, the one that
+                                     ///< began first at the front.
   };
   struct Sequence {
     Sequence(SequenceRequest asked)
@@ -146,17 +148,19 @@ private:
     int64_t guessed = 0; ///< Number of drafted tokens in `tokens`.
     int64_t reach = 0;   ///< Number of tokens to draft if there is room.
     int64_t made = 0;
-    int64_t computed = 0; ///< Positions in the engine's cache.
-    int64_t drafted = 0;  ///< Positions in the draft's cache.
+    int64_t computed = 0; ///< Number of tokens in the engine's cache.
+    int64_t drafted = 0;  ///< Number of tokens in the draft model's cache.
     std::vector<int32_t> pages;
-    int64_t published = 0; ///< Number of leading pages that are published.
+    int64_t published =
+        0; ///< Number of first pages that other sequences can find.
     /// Number of leading pages that were released since the attention window no
     /// longer reaches them.
     int64_t givenBack = 0;
     PagePool::Chain chain = 0;
-    bool hasBegun = false;  ///< The whole prompt was computed once.
-    size_t told = 0;        ///< Prompt tokens that were reported.
-    Group *group = nullptr; ///< The group that runs it; null: it waits.
+    bool hasBegun = false; ///< The whole prompt was computed once.
+    size_t told = 0;       ///< Prompt tokens that were reported.
+    Group *group =
+        nullptr; ///< The group that runs the sequence; null while it waits.
   };
   using Sequences = std::unordered_map<uint64_t, Sequence>;
 
