@@ -338,8 +338,8 @@ struct DecodeFigures {
   BenchBatch batch;
   int64_t ranks, groups, threads;
   std::string program = {};
-  int64_t launches = 0, submissions = 0; ///< Kernel launches, and submissions
-                                         ///< to the GPU, of a decode run.
+  /// In one decode run: the kernel launches, and the submissions to the device.
+  int64_t launches = 0, submissions = 0;
   double bytes = 0, readRate = 0, processor = 0;
   double first = 0, median = 0, shortest = 0, longest = 0;
   /// Figures of generation with the draft and without it; none if there is no

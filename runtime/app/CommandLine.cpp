@@ -422,8 +422,8 @@ void CommandLine::addServe(CLI::App &app) {
 void CommandLine::addLogits(CLI::App &app) {
   CLI::App &verb = *app.add_subcommand(
       "logits", "Write the logits after each token of a prompt");
-  CLI::Option *text =
-      addFlag(verb, "--prompt", logits.prompt, io::range::text(), "The text");
+  CLI::Option *text = addFlag(verb, "--prompt", logits.prompt,
+                              io::range::text(), "The text");
   addFlag(verb, "--prompt-ids", logits.promptIds, io::range::text(),
           "The tokens, as 1,2,3")
       ->excludes(text);
@@ -579,8 +579,8 @@ int heddle::rt::runApp(int argc, char **argv) {
       io::flushStandardOutput();
       return status;
     } catch (const CLI::ParseError &error) {
-      throw UserError(
-          io::describeUsage(app, error, "H0190", "H0190", adviseOnBinary));
+      throw UserError(io::describeUsage(app, error, "H0190", "H0190",
+                                        adviseOnBinary));
     }
     return runAction(line.action, line.joinSeconds);
   } catch (const UserError &error) {

@@ -34,8 +34,8 @@ struct DumpWriter {
   std::vector<io::SharedTensor> tensors;
   SharedStates gradients{session};
   std::set<std::string> known;
-  std::deque<RankShard>
-      parts; ///< A deque, since tensors point to its elements.
+  /// A deque, since tensors point to its elements.
+  std::deque<RankShard> parts;
 };
 
 } // namespace

@@ -72,8 +72,8 @@ namespace {
 
 /// The results of all texts.
 struct Encoded {
-  std::vector<float>
-      embeddings; ///< The embeddings, with the shape [texts][width].
+  /// The embeddings, with the shape [texts][width].
+  std::vector<float> embeddings;
   /// Logits [texts][tokens of the longest text][vocab]; 0 after the end of a
   /// text.
   std::vector<float> logits;

@@ -180,8 +180,8 @@ public:
 
 private:
   int64_t outputs;
-  std::vector<float>
-      transposed; ///< The matrix, transposed to [inputs][outputs].
+  /// The matrix, transposed to [inputs][outputs].
+  std::vector<float> transposed;
 };
 
 } // namespace

@@ -115,8 +115,8 @@ private:
   CompiledEngine engine;
   Sampler sampler;
   std::vector<float> logits;
-  std::vector<int32_t>
-      known; ///< The tokens whose keys and values are in the cache.
+  /// The tokens whose keys and values are in the cache.
+  std::vector<int32_t> known;
 };
 
 /// Generates with a draft model. A run may yield several tokens, which are

@@ -77,12 +77,12 @@ private:
   Hyperparameters hyper;
   /// Hyperparameters that differ from the resumed run.
   std::vector<std::string> changes;
-  io::CheckpointState
-      state; ///< The state at the start of the run, and the best validation.
+  /// The state at the start of the run, and the best validation.
+  io::CheckpointState state;
   std::string savedOptimizer; ///< Optimizer of the resumed checkpoint.
   SavedTypes types;           ///< Types of saved weights.
-  std::string
-      modelDirectory; ///< The directory whose tokenizer checkpoints get.
+  /// The directory whose tokenizer checkpoints get.
+  std::string modelDirectory;
   std::unique_ptr<Evaluation> validation;
   std::unique_ptr<io::DirectoryLock> saves; ///< Held by rank 0 only.
   std::unique_ptr<TrainSteps> steps;

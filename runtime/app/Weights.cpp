@@ -81,8 +81,8 @@ struct FillWork {
   int64_t count = 0; ///< Elements of all ranges.
   char *target = nullptr;
   std::string type;
-  const SourceReader *source =
-      nullptr; ///< Reads the values; null: they are initial values.
+  /// Reads the values; null: they are initial values.
+  const SourceReader *source = nullptr;
   /// Receives the index, in the whole state, of the first element that is not
   /// finite; only used if `source` is not null.
   std::atomic<int64_t> *bad = nullptr;
@@ -260,8 +260,8 @@ private:
   Job &job;
   UploadRing &ring;
   const io::WeightSet *weights;
-  std::vector<float>
-      weight; ///< This rank's shard of the weight that is quantized.
+  /// This rank's shard of the weight that is quantized.
+  std::vector<float> weight;
   /// The scales and zero points of `weight` if they are not computed from this
   /// rank's shard; else empty. They are set if the files quantize the weight in
   /// the plan's format, or if inputs that share a scale are split over ranks.

@@ -60,8 +60,9 @@ namespace {
 struct UnreadWord {
   const CLI::App &app;
   const CLI::App &verb;
-  std::string word,
-      value; ///< A flag and its value, from --steps=3 or --steps 3.
+  /// The word and the value after it: `--steps` and `3` for both `--steps 3` and
+  /// `--steps=3`.
+  std::string word, value;
   const io::Adviser &adviser;
 
   std::optional<io::Advice> adviceForFlag() const;

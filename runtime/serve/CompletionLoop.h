@@ -25,8 +25,8 @@ struct SequenceEvent {
   uint64_t id = 0;
   std::string part; ///< Text that was added.
   std::optional<int32_t> token;
-  std::vector<TokenLogprob>
-      logprobs; ///< Log probabilities of `token`, or of a prompt token.
+  /// Log probabilities of `token`, or of a prompt token.
+  std::vector<TokenLogprob> logprobs;
   /// The number of characters before the event's token: in the prompt for a
   /// token of the prompt, else in the generated text.
   int64_t offset = 0;

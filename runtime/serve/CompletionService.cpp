@@ -28,14 +28,14 @@ struct ActiveRequest {
   CompletionRequest request;
   std::shared_ptr<HttpReply> http;
   std::optional<CompletionReply> writer;
-  std::vector<uint64_t>
-      ids; ///< Ids of the sequences that the request asks for.
+  /// Ids of the sequences that the request asks for.
+  std::vector<uint64_t> ids;
   /// The choices with all their text and tokens; with only their indices if the
   /// answer is streamed.
   std::vector<CompletionChoice> texts;
   std::vector<bool> hasBegun; ///< Whether a choice's first chunk was sent.
-  std::vector<int64_t>
-      echoed; ///< For each choice, the characters of the echoed prompt.
+  /// For each choice, the characters of the echoed prompt.
+  std::vector<int64_t> echoed;
   std::string path;
   Usage usage;
   int64_t left = 0; ///< Number of sequences that have not ended.
@@ -89,10 +89,11 @@ private:
 
   const EngineLimits limits;
   const ServedText text;
+  /// The key is the id of a sequence. The value is the request that asks for
+  /// the sequence, and the index of its choice in the answer.
   std::unordered_map<uint64_t,
                      std::pair<std::shared_ptr<ActiveRequest>, int64_t>>
-      active; ///< The key is a sequence's id; the value, its request and
-              ///< choice.
+      active;
   uint64_t lastId = 0;
   std::mt19937_64 random{randomSeed()};
   CompletionLoop loop;

@@ -23,8 +23,8 @@ namespace heddle::rt {
 /// The result for one text.
 struct EmbeddingEvent {
   uint64_t id = 0;
-  std::vector<float>
-      embedding; ///< The embedding; empty if the text's deadline has passed.
+  /// The embedding; empty if the text's deadline has passed.
+  std::vector<float> embedding;
 };
 
 /// Runs an encoder on texts that other threads submit. Texts that wait at the

@@ -34,8 +34,8 @@ namespace {
 /// The target of an assignment: a name, or several for the elements.
 struct Target {
   std::string name;
-  std::vector<Target>
-      parts; ///< The names for the elements; if empty, `name` counts.
+  /// The names for the elements; if empty, `name` counts.
+  std::vector<Target> parts;
 };
 
 /// A macro, or the block between `call` and `endcall`.

@@ -27,8 +27,8 @@ namespace {
 /// Default special tokens of a tokenizer class.
 struct ClassTokens {
   const char *tokenizerClass;
-  const char *texts[std::size(
-      tokenNames)]; ///< The token's text for each role; null: no token.
+  /// The token's text for each role in `tokenNames`; null: no token.
+  const char *texts[std::size(tokenNames)];
 };
 
 } // namespace
@@ -92,8 +92,8 @@ private:
 
   std::string directory;
   TokenNames names;
-  std::set<std::string>
-      mentioned; ///< Roles that a file names, including those set to null.
+  /// The roles that a file names, including those that it sets to null.
+  std::set<std::string> mentioned;
 };
 
 } // namespace

@@ -105,8 +105,8 @@ private:
     io::TokenFile file;
     DataChoice choice;
     std::string digest;
-    int64_t units =
-        1; ///< The file's weight as an integer, so that sums are exact.
+    /// The file's weight as an integer, so that sums are exact.
+    int64_t units = 1;
     /// Number of rows in a pass that starts at the file's first token.
     int64_t passRows = 0;
     int64_t before =

@@ -56,8 +56,8 @@ private:
   Ranks &others;
   Binary binary;
   size_t target = 0; ///< Index of the chosen target in the binary.
-  std::unique_ptr<ThreadPool>
-      pool; ///< The threads; null for a draft model, which borrows them.
+  /// The threads; null for a draft model, which borrows them.
+  std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Device> own;
   ThreadPool *threads = nullptr;
   Device *runsOn = nullptr;

@@ -41,8 +41,8 @@ public:
   size_t firstOf(int64_t tokens) const { return first[tokens]; }
 
 private:
-  std::vector<size_t>
-      first; ///< The result of `firstOf` for each number of tokens.
+  /// The result of `firstOf` for each number of tokens.
+  std::vector<size_t> first;
 };
 
 } // namespace heddle::rt

@@ -77,8 +77,8 @@ private:
   }
   const io::WeightSet &weights;
   std::vector<plan::WeightSlice> pieces;
-  std::vector<Tensor>
-      tensors; ///< For each entry of `pieces`, the tensor that has it.
+  /// For each entry of `pieces`, the tensor that has it.
+  std::vector<Tensor> tensors;
 };
 
 /// Checks the order of inputs of each quantized matrix in `orders`, since

@@ -46,8 +46,8 @@ struct CollectiveCall {
   const Communicator *group = nullptr;
   void *destination = nullptr;
   const void *source = nullptr;
-  void *staging =
-      nullptr; ///< A buffer of plan::stagingBytes(), 64-byte aligned.
+  /// A buffer of plan::stagingBytes(), 64-byte aligned.
+  void *staging = nullptr;
 };
 
 class Collectives {

@@ -24,8 +24,8 @@ inline constexpr int numGroupIds = 64;
 struct Communicator {
   int id = 0; ///< A bit mask of the mesh's atoms, the minor-most in bit 0.
   std::string name; ///< For example "data,seq".
-  std::vector<int>
-      ranks; ///< The group's world ranks, the last axis changing fastest.
+  /// The group's world ranks, the last axis changing fastest.
+  std::vector<int> ranks;
   int position = 0; ///< Index of this rank in `ranks`.
   int libraryGroup =
       -1; ///< Index in the MPI library, from Collectives::prepare.

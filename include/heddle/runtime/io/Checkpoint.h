@@ -158,8 +158,8 @@ std::string resolveModel(const std::string &path);
 struct Checkpoint {
   std::string path;
   CheckpointState state;
-  WeightSet
-      model; ///< The weights, with fp32 masters instead of rounded values.
+  /// The weights, with fp32 masters instead of rounded values.
+  WeightSet model;
   WeightSet optimizer;
 };
 

@@ -68,8 +68,8 @@ struct InputGroups {
   void requireAlike(const CodedMatrix &matrix) const;
 
   std::vector<int32_t> ofInput; ///< The index of each input's group.
-  std::vector<int32_t>
-      inputAt; ///< The input to which each row of the values belongs.
+  /// The input to which each row of the values belongs.
+  std::vector<int32_t> inputAt;
   /// Whether all groups have the same number of inputs, so that inputs can be
   /// sorted by group.
   bool areAlike = true;

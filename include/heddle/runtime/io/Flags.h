@@ -54,8 +54,8 @@ wordsForParser(const std::vector<std::string> &words, size_t end) {
 
 /// Advice about a word that a verb does not know.
 struct Advice {
-  std::string
-      message; ///< The error message; empty: the usual one for unknown words.
+  /// The error message; empty: the usual one for unknown words.
+  std::string message;
   std::string help;
 };
 /// Finds advice about a word, as `heddle compile` does for flags that belong to

@@ -21,8 +21,8 @@ namespace heddle::io {
 
 /// The sender of a signal.
 struct SignalSender {
-  bool isSystem =
-      false; ///< The kernel sent the signal, as for Ctrl-C at a terminal.
+  /// The kernel sent the signal, as for Ctrl-C at a terminal.
+  bool isSystem = false;
   pid_t process = 0;
 };
 

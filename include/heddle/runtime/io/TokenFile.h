@@ -125,8 +125,8 @@ struct TokenStatistics {
   int64_t tokens = 0;
   int64_t maximum = 0;
   int64_t distinct = 0;
-  double unigramEntropy =
-      0; ///< Entropy of the distribution of tokens, in nats.
+  /// Entropy of the distribution of tokens, in nats.
+  double unigramEntropy = 0;
   /// Nats per token, given the one before; 0: not counted (vocabulary over
   /// 4096).
   double bigramEntropy = 0;

@@ -64,8 +64,8 @@ struct CompletionRequest {
   bool includesUsage = false; ///< The last event of a stream has the usage.
   bool returnsTokenIds = false;
   bool ignoresEnd = false; ///< Whether generation continues after an end token.
-  std::string
-      user; ///< The client for fair scheduling; empty: the peer's address.
+  /// The client for fair scheduling; empty: the peer's address.
+  std::string user;
   std::optional<double> timeout; ///< Seconds.
 
   /// Parses a body; throws ApiError. Ignores unknown fields, but refuses known

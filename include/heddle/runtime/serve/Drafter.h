@@ -68,8 +68,8 @@ private:
   }
 
   Engine &engine;
-  std::vector<PageChecker>
-      checkers; ///< A checker for each group of ranks; empty: no checks.
+  /// A checker for each group of ranks; empty: no checks.
+  std::vector<PageChecker> checkers;
   std::vector<float> logits;
 };
 

@@ -24,8 +24,8 @@ namespace heddle::rt {
 struct EngineLimits {
   int64_t vocab = 0;
   int64_t maxRows = 0; ///< The most sequences (feeds) of one run.
-  int64_t maxChunk =
-      0; ///< The most tokens of all feeds of several tokens in one run.
+  /// The most tokens of all feeds of several tokens in one run.
+  int64_t maxChunk = 0;
   int64_t pageTokens = 0; ///< Positions in a page of the cache.
   int64_t numPages = 0;   ///< Pages of the cache, for all sequences.
   int64_t maxContext = 0; ///< The most tokens of a sequence, prompt included.

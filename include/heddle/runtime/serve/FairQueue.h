@@ -44,8 +44,8 @@ public:
 private:
   struct Client {
     double served = 0;
-    uint64_t arrival =
-        0; ///< Among clients with equal service, the smallest is first.
+    /// Among clients with equal service, the smallest is first.
+    uint64_t arrival = 0;
     std::deque<uint64_t> waiting;
   };
   /// Adds a client. It starts with the service of the least served client, so

@@ -27,8 +27,8 @@ inline constexpr int clientGone = 499;
 struct HttpAccess {
   std::string peer, method, path;
   int status = 0;
-  std::string
-      reason; ///< Why the request was refused; empty if it was answered.
+  /// Why the request was refused; empty if it was answered.
+  std::string reason;
   double seconds = 0; ///< From the request to the end of the answer.
 };
 

@@ -110,8 +110,8 @@ private:
   plan::CachePages sizes;
   std::vector<State> pages;
   std::vector<Page> freePages;
-  std::map<uint64_t, Page>
-      kept; ///< Pages by their `released`: the oldest is reused first.
+  /// Pages by their `released`: the oldest is reused first.
+  std::map<uint64_t, Page> kept;
   std::unordered_map<Key, Page, KeyHash> published;
   uint64_t clock = 0;
   Chain lastChain = 0;

@@ -31,8 +31,8 @@ struct SequenceRequest {
   uint64_t id = 0;    ///< Unique among live sequences; not 0.
   std::string client; ///< Who asks; clients are served fairly.
   std::vector<int32_t> prompt;
-  int64_t maxTokens =
-      0; ///< Limit of generated tokens; 0 only if `scoresPrompt`.
+  /// Limit of generated tokens; 0 only if `scoresPrompt`.
+  int64_t maxTokens = 0;
   std::vector<int64_t> ends; ///< Tokens that end the sequence.
   SamplingOptions sampling;
   /// Number of likeliest tokens that are reported with each token; -1: no log
@@ -132,8 +132,8 @@ private:
     int64_t number;
     PagePool pool;
     std::optional<PageChecker> checker; ///< Checks `pool`, if requested.
-    std::vector<Sequence *> running; ///< The sequences that run, the one that
-                                     ///< began first at the front.
+    /// The sequences that run, in the order in which they began.
+    std::vector<Sequence *> running;
   };
   struct Sequence {
     Sequence(SequenceRequest asked)
@@ -151,16 +151,16 @@ private:
     int64_t computed = 0; ///< Number of tokens in the engine's cache.
     int64_t drafted = 0;  ///< Number of tokens in the draft model's cache.
     std::vector<int32_t> pages;
-    int64_t published =
-        0; ///< Number of first pages that other sequences can find.
+    /// Number of first pages that other sequences can find.
+    int64_t published = 0;
     /// Number of leading pages that were released since the attention window no
     /// longer reaches them.
     int64_t givenBack = 0;
     PagePool::Chain chain = 0;
     bool hasBegun = false; ///< The whole prompt was computed once.
     size_t told = 0;       ///< Prompt tokens that were reported.
-    Group *group =
-        nullptr; ///< The group that runs the sequence; null while it waits.
+    /// The group that runs the sequence; null while it waits.
+    Group *group = nullptr;
   };
   using Sequences = std::unordered_map<uint64_t, Sequence>;
 
