@@ -177,7 +177,9 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
   CheckedKernel checked;
   checked.name = kernel.name;
   checked.seconds = mine.run(fast->find(kernel.name), kernel.name);
-  // For integers, elements that were not computed cannot be recognized.
+  // A kernel with an integer result is compared as a whole: elements that the
+  // reference kernel did not compute could not be recognized, since integers
+  // have no NaN.
   auto isInteger = [](const Result &result) {
     return result.type == plan::DType::I32;
   };
@@ -199,8 +201,8 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
     };
     Comparison found = compareWithPlain();
     if (isPart && found.compared == 0) {
-      // The reference kernel computed only some elements, and this result is a
-      // sum of all of them, so it is invalid. Compute all elements.
+      // This result is a sum over all elements, but the reference kernel has
+      // computed only some of them. Run the reference kernel for all elements.
       isPart = false;
       runPlain();
       found = compareWithPlain();

@@ -21,10 +21,11 @@
 
 namespace heddle::rt {
 
-/// Returns the directory of the job's model, with its tokenizer and, unless
-/// they are random, its weights. Empty if there is none.
+/// Returns the directory of the job's model. It has the tokenizer, and the
+/// weights unless they are random. "" if there is no such directory.
 std::string modelDirectory(const plan::Plan &plan, const JobOptions &options);
-/// As `modelDirectory`, but empty for random weights.
+/// Returns the same directory as `modelDirectory`, but "" if the weights are
+/// random.
 std::string readDirectory(const plan::Plan &plan, const JobOptions &options);
 /// Throws H0330 if the weights with which the binary was compiled are no longer
 /// there.

@@ -421,8 +421,8 @@ void Training::save() {
   progress->line("saved " + path);
 }
 
-/// Finishes pending work before an error ends the run, and saves a checkpoint
-/// if all ranks know of the error and the states are valid.
+/// Called before an error ends the run. If all ranks know of the error and the
+/// states are valid, finishes the pending steps and saves a checkpoint.
 void Training::saveBeforeEnd() {
   bool isKnown = ranks.size() == 1 || ranks.failedTogether();
   if (!isKnown || !isSound)
@@ -437,7 +437,9 @@ void Training::saveBeforeEnd() {
   }
 }
 
-/// Measures the peak again: other programs used the cores when the run began.
+/// Measures the peak FLOP rate again, because a step was faster than the
+/// measured peak. At the first measurement other programs must have used the
+/// cores.
 void Training::measureAgain() {
   isPeakLow = false;
   rate.keepBest(measureJobRate(job, steps->program()));
@@ -446,7 +448,8 @@ void Training::measureAgain() {
 }
 
 void Training::afterStep() {
-  // Send the signal and the flag in one collective.
+  // One collective tells all ranks which signal some rank has received, and
+  // whether some rank's peak is too low.
   int64_t asked = ranks.maximum(2 * stopSignal() + (isPeakLow ? 1 : 0));
   signal = asked / 2;
   if (asked % 2 != 0)

@@ -121,8 +121,9 @@ DeviceExchange::DeviceExchange(const plan::Plan &plan, Device &device,
           pairGroups[*edge] = number;
         else
           groups[group] = number;
-        // Connect at once, while all ranks are here: NCCL would do it at the
-        // first message, where ranks come in different orders.
+        // Connect now, while all ranks run this loop. NCCL would otherwise
+        // connect at the first message, at which the ranks arrive in different
+        // orders and might wait for each other.
         if (isMessage && position == 0)
           link.connect(number, {1}, {});
         else if (isMessage)

@@ -118,8 +118,10 @@ static Resumed findResumed(const std::string &path) {
   return resumed;
 }
 
-/// Throws unless a run may save into a directory with checkpoints up to step
-/// `newest`: it must continue the last one saved, and only replace its own.
+/// Throws unless a run may save into a directory that already has checkpoints.
+/// `newest` is the step of the newest one. The run must resume the newest
+/// checkpoint or the one that `latest` names. It must not replace a checkpoint
+/// of another run. `lastStep` is the run's last step.
 static void requireContinued(const std::string &directory, int64_t newest,
                              const std::optional<Resumed> &resumed,
                              int64_t lastStep) {

@@ -88,8 +88,9 @@ CompletionReply::logprobsOf(const CompletionChoice &part) const {
     auto add = [&](const TokenLogprob &each) {
       auto [token, logprob] = each;
       std::string name = wholeNameOf(token);
-      // Two tokens may have the same text: a byte token, and the token of the
-      // character that is this byte.
+      // Two tokens may have the same name. For example, one token is a byte,
+      // and another is the character that consists of this byte. Names are JSON
+      // keys, so the second token is named by its id.
       if (likeliest.contains(name))
         name = "token_id:" + std::to_string(token);
       likeliest[name] = logprob;

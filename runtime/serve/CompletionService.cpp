@@ -335,8 +335,9 @@ void CompletionService::take(const SequenceEvent &event) {
   }
   if (!event.logprobs.empty() && owner->request.logprobs >= 0) {
     part.logprobs.push_back(event.logprobs);
-    // Offsets count characters of the echoed prompt, which may be longer than
-    // the decoded text of its tokens.
+    // Offsets count characters from the beginning of the answer, including the
+    // echoed prompt. The prompt as the client wrote it may be longer than the
+    // decoded text of its tokens.
     int64_t prompt = owner->echoed[index];
     part.offsets.push_back(event.token ? prompt + event.offset
                                        : std::min(prompt, event.offset));

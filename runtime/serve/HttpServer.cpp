@@ -111,7 +111,8 @@ private:
   /// Detects that the client closes the connection while it waits for its
   /// answer.
   void watch();
-  /// As `watch`, if the client has already sent its next request.
+  /// Does the same as `watch` if the client has already sent its next request,
+  /// whose bytes are not read yet.
   void watchBehind();
   void put(std::string bytes);
   void writeNext();
@@ -136,8 +137,8 @@ private:
   std::optional<http::request_parser<http::string_body>> parser;
   HttpAccess access;                ///< The request that is read or answered.
   std::string origin, askedHeaders; ///< CORS headers of that request.
-  /// The time at which reading of the request began. After the request's head
-  /// has arrived, the time of that.
+  /// When the server began to read the request. Once the request's head has
+  /// arrived: when the head arrived.
   Clock::time_point begun;
   std::weak_ptr<Reply> reply; ///< Reply to the request that is being answered.
   uint64_t numRequests = 0;
@@ -145,7 +146,8 @@ private:
   int64_t unsentBytes = 0, lingeringBytes = 0;
   unsigned version = 11;
   bool isHead = false; ///< HEAD request: the answer has no body.
-  /// Whether a request is being read. Its time limit must not be extended then.
+  /// Whether a request is being read. While it is, the time limit for its
+  /// arrival must not be extended.
   bool isReading = false;
   bool keepsAlive = false, isWriting = false, isAnswered = false,
        isRefused = false, isClosed = false;

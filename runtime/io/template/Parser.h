@@ -58,17 +58,19 @@ protected:
   std::string name();
   /// Returns the index of the next token.
   size_t place() const { return next; }
-  /// Whether a name was read since token `since`.
+  /// Whether the name `wanted` was read after the token with the index `since`.
   bool hasName(const std::string &wanted, size_t since) const;
-  /// Counts nested operators, filters and so on, which limits the stack.
+  /// Counts a nested operator or filter. Throws when too many are nested,
+  /// because their evaluation would need too much stack.
   void link();
   [[noreturn]] void refuse(const std::string &what) const;
-  /// Adds the position to errors of `inner` when it runs.
+  /// Returns `inner` with a position. If `inner` throws an error when it runs,
+  /// the error gets the position `place`.
   Expression located(Expression inner, TemplatePosition place) const;
   struct Call {
     std::vector<Expression> positional;
     ByName<Expression> named;
-    /// `*list` and `**dictionary`.
+    /// The arguments that are written as `*list`, and as `**dictionary`.
     std::vector<Expression> spread, namedSpread;
     Arguments evaluate(const ScopePtr &scope) const;
   };

@@ -303,8 +303,9 @@ static Value join(const Value &self, const Arguments &arguments) {
 // Upper and lower case
 //===----------------------------------------------------------------------===//
 
-/// Returns a text with the characters that `isWanted` selects in lower case.
-/// `other` appends each of the other characters to its first argument.
+/// Converts the characters that `isWanted` selects to lower case. For each
+/// other character, calls `other`, which appends it to the result (the first
+/// argument).
 static std::string
 lowerSome(const std::string &text, bool (*isWanted)(uint32_t),
           void (*other)(std::string &, const std::string &, uint32_t)) {

@@ -47,7 +47,8 @@ public:
 struct Arguments {
   std::vector<Value> positional;
   ByName<Value> named;
-  /// Returns an argument by position or name; undefined if it is not given.
+  /// Returns the argument with the position `index` or the name `name`; an
+  /// undefined value if the caller has given neither.
   Value get(size_t index, const char *name) const;
   bool has(size_t index, const char *name) const {
     return index < positional.size() || named.has(name);
@@ -55,7 +56,7 @@ struct Arguments {
 };
 using Function = std::function<Value(const Arguments &)>;
 
-/// Options of Python's json.dumps.
+/// How to write JSON: the options of Python's json.dumps.
 struct JsonStyle {
   int indent = -1; ///< Blanks for each level; negative: all on one line.
   std::string comma = ", ", colon = ": ";
@@ -96,14 +97,14 @@ public:
   bool isUndefined() const { return is<Undefined>(); }
   bool isNone() const { return is<None>(); }
   bool isString() const { return is<std::string>(); }
-  /// Whether it is a tuple.
+  /// Whether the value is a tuple.
   bool isTuple() const { return isList() && hasRoundBrackets; }
   bool isList() const { return is<std::shared_ptr<List>>(); }
   bool isDict() const { return is<std::shared_ptr<Dict>>(); }
   bool isFunction() const { return is<std::shared_ptr<const Function>>(); }
-  /// Whether copies share it by reference.
+  /// Whether copies of the value share its contents by reference.
   bool isShared() const { return isList() || isDict() || isFunction(); }
-  /// Whether arithmetic accepts it; booleans are numbers.
+  /// Whether arithmetic accepts the value. Booleans count as numbers.
   bool isNumber() const { return is<int64_t>() || is<double>() || is<bool>(); }
 
   const std::string &string() const; ///< Throws unless it is one.
@@ -111,8 +112,8 @@ public:
   double number() const;             ///< Throws unless it is one.
   List &list() const;                ///< Throws unless it is one.
   Dict &dict() const;                ///< Throws unless it is one.
-  /// A dictionary with a member of this name can be called. No template can use
-  /// the name.
+  /// If a dictionary has a member of this name, the dictionary can be called,
+  /// and the member is the function. No template can use the name.
   static constexpr const char *callKey = "()";
   Value call(const Arguments &arguments) const;
 

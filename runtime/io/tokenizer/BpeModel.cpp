@@ -188,8 +188,9 @@ void BpeModel::encode(const std::string &piece,
   }
   std::vector<int32_t> symbols;
   symbols.reserve(piece.size());
-  // An unknown token is only written before the next known one, also after
-  // bytes.
+  // Whether an unknown character was read whose unknown token is not written
+  // yet. The token is only written before the next known token, although tokens
+  // of bytes may be written in between.
   bool isWaiting = false;
   unicode::forEach(piece, [&](unicode::Character character, size_t begin) {
     int32_t id = findCharacter(piece, begin, character);

@@ -98,10 +98,11 @@ namespace {
 class Replacing {
 public:
   explicit Replacing(const TextPiece &old) : old(old) {}
-  /// Appends `to` in place of `from`. New characters correspond to old ones in
-  /// order; surplus new ones to the last old one, and surplus old ones to the
-  /// last new one. If there is no new character yet, the following text takes
-  /// the place of the removed one.
+  /// Appends `to`, which replaces the text `from`. Each new character comes
+  /// from the old character at the same index. If `to` is longer, its last
+  /// characters all come from the last old character. If `to` is empty at the
+  /// beginning of the new text, the text after it is treated as if it came from
+  /// `from`.
   void add(const std::string &from, const std::string &to) {
     size_t left = 0;
     unicode::forEach(from, [&](unicode::Character, size_t) { ++left; });
@@ -124,7 +125,8 @@ private:
   void skipOne() { place += unicode::characterAt(old.text, place).length; }
 
   const TextPiece &old;
-  /// The old character to which the next new one corresponds.
+  /// The offset in the old text of the character from which the next new
+  /// character comes.
   size_t place = 0;
   bool isHead = false;
 };

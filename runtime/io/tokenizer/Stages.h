@@ -27,8 +27,8 @@ namespace heddle::io {
 /// A piece of the text that is encoded.
 struct TextPiece {
   std::string text;
-  /// Number of leading bytes that come from the first character of the whole
-  /// text; 0 if that is in another piece or was removed.
+  /// How many bytes at the beginning of the piece come from the first character
+  /// of the whole text. 0 if that character is in another piece or was removed.
   size_t head = 0;
   /// Returns the bytes [begin, end).
   TextPiece part(size_t begin, size_t end) const {
@@ -36,10 +36,12 @@ struct TextPiece {
             std::max(std::min(head, end), begin) - begin};
   }
 };
-/// Inserts a text before a piece. It counts as part of the first character.
+/// Inserts the text `what` before a piece. The inserted bytes count as part of
+/// the piece's first character (TextPiece::head).
 void prepend(TextPiece &piece, const std::string &what);
-/// Replaces each match by `content`, which counts as part of the match's last
-/// character.
+/// Replaces each match of `pattern` by `content`. If the match's last character
+/// is the first one of the whole text, the bytes of `content` count as part of
+/// that character (TextPiece::head).
 TextPiece replace(const TextPiece &piece, const Regex &pattern,
                   const std::string &content);
 /// Replaces bytes by the characters that stand for them in byte-level

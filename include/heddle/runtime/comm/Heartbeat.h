@@ -46,19 +46,21 @@ private:
 
 class Heartbeat {
 public:
-  /// Called once, on the heartbeat's thread, with the rank and an error: H0421
-  /// (it died), H0422 (it hangs) or H0423 (it ended with an error).
+  /// The function that is called when another rank is lost: once, on the
+  /// heartbeat's thread, with that rank and an error. The error is H0421 if the
+  /// rank died, H0422 if it hangs, or H0423 if it ended with an error.
   using Handler = std::function<void(const Diagnostic &, int rank)>;
 
   /// All ranks construct it at the same time. Throws H0225 when rank 0 cannot
   /// be reached.
   Heartbeat(Transport &transport, Handler onAlarm);
-  /// Unless `goodbye` was called, the other ranks now assume that this rank
-  /// died.
+  /// Closes the connections. If `goodbye` was not called before, the other
+  /// ranks conclude that this rank has died.
   ~Heartbeat();
 
-  /// Sets what this rank does, as "all_reduce #12 over data". Called from one
-  /// thread.
+  /// Sets what this rank does, such as "all_reduce #12 over data", so that
+  /// other ranks can report it if this rank is lost. Only one thread may call
+  /// it.
   void setActivity(int64_t step, std::string_view text) {
     activity.set(step, text);
   }

@@ -50,12 +50,12 @@ public:
       heartbeat->setActivity(step, text);
   }
 
-  /// Ends in order; all ranks call it: after the last step, or after an error
-  /// that all of them have seen.
+  /// Ends this rank in order. All ranks call this function, after the last step
+  /// or after an error that all ranks have seen.
   void finish();
   /// Ends this process after an error that the other ranks may not have seen,
-  /// and tells them. After a broken connection (H0424) it first waits for the
-  /// heartbeat, which may know the rank at fault.
+  /// and tells the other ranks. If the error is a broken connection (H0424),
+  /// first waits for the heartbeat, because it may detect which rank has died.
   [[noreturn]] void fail(const Diagnostic &diagnostic);
   /// Prints the error with which this process is about to end.
   void report(const Diagnostic &diagnostic, int missing = -1);

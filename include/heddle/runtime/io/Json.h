@@ -45,7 +45,8 @@ extern const JsonCodes safetensorsJsonCodes; // H0310 to H0315
 struct JsonSource {
   std::string file;
   JsonCodes codes;
-  /// False for text inside a binary file: errors do not show its lines.
+  /// False if the text is inside a binary file. Errors then show no source
+  /// line.
   bool isTextFile = true;
 };
 

@@ -40,17 +40,19 @@ struct OffloadTransfer {
   OffloadTime *time = nullptr;
 };
 
-/// Transfers are counted by lane: reads, writes, and transfers whose caller
-/// blocks until they are done.
+/// A class of transfers. The transfers of each lane are counted on their own.
+/// Now has those whose caller blocks until they are done.
 enum class OffloadLane { Read, Write, Now };
 
-/// A point of the stream: a number of transfers in each lane.
+/// A point of the stream: for each lane, how many transfers were started before
+/// the point. The point is reached when these are done.
 struct OffloadPoint {
   std::array<int64_t, 3> counts = {};
 
   int64_t &operator[](OffloadLane lane) { return counts[size_t(lane)]; }
   int64_t operator[](OffloadLane lane) const { return counts[size_t(lane)]; }
-  /// Moves this point to the later of the two, in each lane.
+  /// Moves this point so that it is reached when both this point and `other`
+  /// are.
   void include(const OffloadPoint &other) {
     for (size_t lane = 0; lane < counts.size(); ++lane)
       counts[lane] = std::max(counts[lane], other.counts[lane]);
