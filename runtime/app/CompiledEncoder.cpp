@@ -91,8 +91,8 @@ int64_t CompiledEncoder::bucketOf(int64_t tokens) const {
   return tokensOf(choose(1, tokens, /*logits=*/false));
 }
 
-/// A row without a text gets one token, since attention over no tokens is
-/// undefined.
+/// Runs `program` on `texts`, one in each row of the batch. A row without a
+/// text gets one token, since attention over no tokens is undefined.
 void CompiledEncoder::runOn(const LoadedProgram &program,
                             const std::vector<const EncoderText *> &texts) {
   Session &session = job.session();
@@ -152,8 +152,8 @@ void CompiledEncoder::computeOwn(const std::vector<const EncoderText *> &texts,
   const int64_t count = int64_t(texts.size());
   const LoadedProgram &one = choose(1, int64_t(tokens), /*logits=*/false);
   const LoadedProgram &all = choose(count, tokensOf(one), /*logits=*/false);
-  // Padding rows and padding tokens cost as much as real ones, so it may be
-  // cheaper to run each text by itself.
+  // Rows and tokens of padding cost as much as real ones. So a run for each
+  // text, with little padding, may cost less than one run for all texts.
   const bool isApart = double(count) * costs.at(one.program().name) <
                        costs.at(all.program().name);
   const LoadedProgram &program = isApart ? one : all;

@@ -28,7 +28,8 @@ using namespace heddle::rt;
 
 using Axes = std::vector<std::string>;
 
-/// Tag of `maximum`; the two tags before it belong to the text exchange.
+/// The tag of the messages that `maximum` sends. The exchange of texts uses the
+/// tags 0 and 1.
 static constexpr int maximumTag = 2;
 
 //===----------------------------------------------------------------------===//
@@ -45,8 +46,9 @@ static std::string describeCores(const cpu_set_t &cores) {
   return text;
 }
 
-/// Divides cores between ranks of a host to which the launcher gave the same
-/// cores. If there are fewer cores than ranks, each rank gets one.
+/// If the launcher gave several ranks of a host the same cores, divides the
+/// cores between them. If there are fewer cores than ranks, each rank gets one
+/// core.
 static void divideCores(io::Peers &peers) {
   cpu_set_t cores;
   CPU_ZERO(&cores);

@@ -21,9 +21,9 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Returns the position of the first token to which the next token attends. If
-/// a sequence exceeds the context, its first half is dropped: the start moves
-/// rarely, so that a cache stays valid for long.
+/// Returns the position of the first token to which the next token attends.
+/// While the sequence fits into the context, it is 0. Afterwards it advances by
+/// half a context at a time, because each change makes the cache invalid.
 static int64_t firstSeen(int64_t tokens, int64_t context) {
   if (tokens <= context)
     return 0;
@@ -31,8 +31,8 @@ static int64_t firstSeen(int64_t tokens, int64_t context) {
   return (tokens - context + step - 1) / step * step;
 }
 
-/// Values that take the place of the next token on a rank without logits, and
-/// on one whose logits are not finite.
+/// What a rank reports instead of the next token: `noChoice` if it has no
+/// logits, and `notFinite` if its logits are infinite or NaN.
 static constexpr int64_t noChoice = -1,
                          notFinite = std::numeric_limits<int64_t>::max();
 
@@ -88,8 +88,9 @@ private:
     auto end = tokens.begin() + std::min(tokens.size() - 1, known.size());
     size_t first = std::mismatch(tokens.begin(), end, known.begin()).first -
                    tokens.begin();
-    // With an attention window, a page that the next token sees may have been
-    // reused for later positions.
+    // With an attention window, later positions reuse the pages of earlier
+    // ones. If a page that the next token reads was reused, compute all tokens
+    // again.
     plan::CachePages sizes = engine.limits().cachePages();
     int64_t most =
         sizes.mostOf(engine.limits().maxContext, engine.limits().maxChunk);

@@ -279,8 +279,8 @@ void Training::announce() {
             static_cast<long long>(options.steps));
 }
 
-/// Writes to the logs. Only this rank notices an error there; all ranks learn
-/// of it at their next common point.
+/// Writes an event to the logs. Only this rank notices if that fails. The error
+/// is kept in `failure`, and thrown on all ranks when they next run `together`.
 void Training::record(const JsonLine &line) {
   try {
     log.write(line);
@@ -335,7 +335,8 @@ void Training::finishSteps(int64_t pending) {
     steps->requireFinite(result);
     // A step that was submitted ahead starts when the step before it ends.
     Clock::time_point start = std::max(starts.front(), finished);
-    // If the step was not finite, the steps submitted after it were dropped.
+    // Forget the start of the finished step. If it was not finite, the pending
+    // steps after it were dropped: forget their starts too.
     starts.erase(starts.begin(), starts.end() - steps->pending());
     finished = Clock::now();
     StepReport report;
@@ -502,7 +503,8 @@ int Training::run() {
   return finish();
 }
 
-/// Bytes of this rank's memory, without files.
+/// Returns the bytes of memory that this rank has mapped, without offload
+/// files.
 int64_t Training::mappedBytes() {
   return job.session().mappedBytes() -
          job.plan().memory.peakBytes(plan::MemoryKind::File);

@@ -29,7 +29,8 @@ namespace fs = std::filesystem;
 // Reading
 //===----------------------------------------------------------------------===//
 
-/// All mappings; the signal handler may read them at any time.
+/// All mapped files of this process. The handler of SIGBUS looks up in which
+/// file a fault was, and may run at any time. So the entries are atomic.
 static std::atomic<const NamedMapping *> mappings[1024];
 
 /// Replaces `before` by `now` in the list of mappings.

@@ -177,14 +177,16 @@ bool io::isJsonLines(const MappedFile &file) {
 
 namespace {
 
-/// Statistics of a file's first 16-bit words, by position modulo 4.
+/// Counts the values of a file's first 16-bit words. Words whose indices are
+/// equal modulo 4 are counted together, because a token has 1, 2 or 4 words.
 struct WordCounts {
   WordCounts(const MappedFile &file, int64_t limit);
-  /// Whether all words at this position are small (at most `limit`), or are all
-  /// 0.
+  /// Whether all words with indices `place` modulo 4 are at most `limit`
+  /// (allSmall), or are 0 (allZero).
   bool allSmall(int place) const { return small[place] == all[place]; }
   bool allZero(int place) const { return zero[place] == all[place]; }
-  /// Returns the share of words at two positions that are at most `limit`.
+  /// Of the words whose indices modulo 4 are `one` or `other`, returns the
+  /// share that are at most `limit`.
   double shareSmall(int one, int other) const {
     return double(small[one] + small[other]) / double(all[one] + all[other]);
   }
@@ -213,8 +215,8 @@ NumberWidth io::widthOfNumbers(const MappedFile &file, int64_t vocab) {
   if (file.size() < 2 * fewestWords)
     return {};
   WordCounts words(file, limit);
-  // Words that are all small are ids of 16 bits: the lower halves of wider ids
-  // would not all be small.
+  // If all words of the file are small, they are 16-bit ids: the lower halves
+  // of wider ids would not all be small.
   bool isWide64 = words.allSmall(1) && words.allZero(2) && words.allZero(3) &&
                   !words.allSmall(0);
   bool isWide32 =

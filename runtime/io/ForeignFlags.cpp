@@ -15,16 +15,19 @@ using namespace heddle;
 
 namespace {
 
-/// A flag of another tool, and ours for it. `ours` may have several flags for
-/// several verbs, separated by "|". The user's value is written after the flag;
-/// directly, if the flag ends in "=". A flag that includes a value gets no
-/// other.
+/// A flag of another tool (`theirs`) and Heddle's flag for it (`ours`). If
+/// verbs of Heddle have different flags for it, `ours` has all of them,
+/// separated by
+/// "|". The advice shows the flag followed by the user's value. There is no
+/// blank between them if `ours` ends in "=". If `ours` includes a value, the
+/// user's value is not shown.
 struct ForeignFlag {
   const char *theirs;
   const char *ours;
 };
 
-/// The other tools' names are without leading dashes, and with "-" for "_".
+/// The names of other tools' flags are written without leading dashes, and with
+/// "-" instead of "_".
 constexpr ForeignFlag foreignFlags[] = {
     // Steps and data:
     {"max-steps", "--steps"},

@@ -34,9 +34,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A path to remove at the end. A signal handler may run at any time, so a slot
-/// is valid once its owner is set; a child of fork does not own its parent's
-/// slots.
+/// A path that a signal handler removes when a signal ends the process. The
+/// handler may run at any time, so a path only counts once `owner`, the process
+/// id, is set. A forked child has another process id, and so does not remove
+/// its parent's paths.
 struct Slot {
   std::atomic<pid_t> owner;
   char path[PATH_MAX];
@@ -131,8 +132,9 @@ static bool isAbandoned(const std::string &path) {
   int reason = lockFile(handle);
   bool isSame = isStillAt(handle, path);
   ::close(handle);
-  // Not every file system can lock directories. Directories of checkpoints are
-  // inside a directory that is locked.
+  // A directory also counts as left over if the file system cannot lock
+  // directories. That is safe, because temporary directories of checkpoints are
+  // inside a directory that has a lock of its own.
   return isSame && (reason == 0 || (isDirectory && reason != EWOULDBLOCK));
 }
 

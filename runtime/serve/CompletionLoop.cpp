@@ -23,8 +23,9 @@ CompletionLoop::CompletionLoop(Engine &engine, const Options &options,
   metrics.update(scheduler);
 }
 
-/// Returns the number of characters in `part` before the token's own: bytes of
-/// earlier tokens that were held back and turned out to be no character.
+/// `part` is the text that a token completes. Returns the number of characters
+/// in `part` that come from earlier tokens. Their bytes were held back because
+/// they looked like the beginning of a character, but are none.
 static int64_t charactersBefore(const io::Tokenizer &tokenizer, int32_t token,
                                 const std::string &part) {
   const std::string piece = tokenizer.pieceOf(token);

@@ -112,8 +112,9 @@ void AddedTokens::splitBy(const Table &table, const Segment &segment,
     offset = end;
     if (token.isWord && (isWordBefore(text, begin) || isWordAt(text, end)))
       continue;
-    // A match may be inside the white space that the previous token has
-    // stripped, but not if it would strip the rest of that space.
+    // The previous token may have stripped white space that contains this
+    // match. The match still counts, unless this token strips white space on
+    // its left and nothing of the match remains.
     if (token.stripsLeft)
       begin = std::max(beginOfSpace(text, 0, begin), done);
     if (token.stripsRight)

@@ -35,7 +35,8 @@ namespace heddle::rt {
 
 /// Bytes that this rank has sent.
 struct Traffic {
-  /// Bytes of collectives, by Communicator::id and plan::CollectiveKind.
+  /// Bytes sent in collectives. The first index is Communicator::id, and the
+  /// second one is the plan::CollectiveKind.
   std::atomic<int64_t> collectives[numGroupIds][plan::numCollectiveKinds] = {};
   std::atomic<int64_t> pointToPoint = 0;
 };
@@ -52,8 +53,8 @@ struct CollectiveCall {
 
 class Collectives {
 public:
-  /// With `useLibrary`, sums and gathers are done by the MPI library; throws
-  /// H0226 when the transport has none.
+  /// If `useLibrary`, the MPI library runs sums and gathers. Throws H0226 when
+  /// `useLibrary` is set and the transport has no such library.
   explicit Collectives(Transport &transport, bool useLibrary = false);
 
   /// Registers a group with the MPI library. All ranks of the world call it for

@@ -35,9 +35,9 @@ CLI::Option *addFlag(CLI::App &verb, const std::string &names, T &value,
       ->transform(CLI::Validator(check, "", ""));
 }
 
-/// Returns the words of a command line in CLI11's order, last word first.
-/// `--flag=` then means an empty value, where CLI11 would take the next word as
-/// the value. Words from index `end` on are not changed.
+/// Returns the words of a command line in the order that CLI11 takes, last word
+/// first. A word `--flag=` before index `end` becomes two words, `--flag` and
+/// an empty value, because CLI11 would take the next word as the flag's value.
 inline std::vector<std::string>
 wordsForParser(const std::vector<std::string> &words, size_t end) {
   std::vector<std::string> result;
@@ -58,8 +58,9 @@ struct Advice {
   std::string message;
   std::string help;
 };
-/// Finds advice about a word, as `heddle compile` does for flags that belong to
-/// binaries. `value` is the word after a flag, or empty.
+/// A function that finds advice about a word that a verb does not know. For
+/// example, `heddle compile` advises on flags that belong to compiled binaries.
+/// If the word is a flag, `value` is the word after it, or empty.
 using Adviser = std::function<std::optional<Advice>(
     const CLI::App &verb, const std::string &word, const std::string &value)>;
 

@@ -42,9 +42,9 @@ public:
   /// `exchange`.
   virtual int64_t maximum(int64_t value) { return value; }
 
-  /// Runs `work`; every rank calls it. When it throws on some ranks, all ranks
-  /// throw the first one's error as a UserError, so that no rank waits for one
-  /// that has given up.
+  /// Runs `work`. Every rank calls `together`. If `work` throws on some ranks,
+  /// all ranks throw the error of the first of these ranks, as a UserError.
+  /// Otherwise a rank could wait for ever for one that has given up.
   void together(const std::function<void()> &work);
   /// Whether the last call of `together` has thrown. It then has thrown on
   /// every rank.

@@ -44,7 +44,9 @@ public:
 private:
   struct Client {
     double served = 0;
-    /// Among clients with equal service, the smallest is first.
+    /// Counts the clients in the order in which they came. Among clients that
+    /// have received equal service, the one with the smallest number is served
+    /// first.
     uint64_t arrival = 0;
     std::deque<uint64_t> waiting;
   };
