@@ -174,7 +174,9 @@ CodeReader::CodeReader(const CodedMatrix &matrix, const WeightSet &weights)
   groups.requireAlike(matrix);
 }
 
-/// AWQ packs even columns into a word first, then odd ones.
+/// Returns the code with the index `index` of a word. The order of codes in a
+/// word depends on the format: AWQ packs the codes of even columns first, then
+/// those of odd columns.
 uint32_t CodeReader::field(uint32_t word, int64_t index) const {
   constexpr int64_t awqPlaces[] = {0, 4, 1, 5, 2, 6, 3, 7};
   int64_t place = matrix.format.kind == Kind::Awq ? awqPlaces[index] : index;
@@ -197,8 +199,8 @@ int32_t CodeReader::zero(int64_t group, int64_t output) const {
   uint32_t stored =
       field(zeros[group * (matrix.outputs / perWord) + output / perWord],
             output % perWord);
-  // Mask the zero point: some writers let a zero point of 0 wrap around to all
-  // ones.
+  // A zero point of 0 is stored as -1, which some writers store as all ones.
+  // The mask turns the sum into 0 again.
   uint32_t mask = (1u << matrix.format.bits) - 1;
   return matrix.format.storesLess ? int32_t((stored + 1) & mask)
                                   : int32_t(stored);

@@ -144,7 +144,8 @@ static std::vector<int32_t> lineEnd(const Tokenizer &tokenizer) {
 
 namespace {
 
-/// Writes documents, or parts of them, and a separator between two documents.
+/// Writes the tokens of documents to a file, with a separator between two
+/// documents.
 class DocumentWriter {
 public:
   DocumentWriter(const std::string &path, int64_t vocab,
@@ -152,9 +153,11 @@ public:
       : out(path, vocab), end(tokenizer.endOfText()),
         divider(end ? std::vector<int32_t>{*end} : lineEnd(tokenizer)) {}
 
-  /// Writes a separator if needed; returns the number of tokens so far.
+  /// Begins a document: writes a separator if the document before it needs one.
+  /// Returns the index of the document's first token in the file.
   int64_t begin() {
-    // A document already ends with the end token, unless it was cut off.
+    // A document that ends with the end token needs no separator. A document
+    // that was cut off has no end token.
     if (count > 0 && (!end || last != *end))
       append(divider);
     return count;
@@ -206,9 +209,9 @@ private:
 
 } // namespace
 
-/// Returns the largest position in [1, size] where a text can be split so that
-/// its parts encode like the whole: before a space between two letters. Returns
-/// the size if there is none.
+/// Returns the last position at which a text can be split so that its parts
+/// have the same tokens as the whole text. Such a position is before a space
+/// between two letters. Returns the text's size if there is no such position.
 static size_t findCut(std::string_view text) {
   auto isLetter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -362,15 +365,17 @@ static void checkOptions(const PrepareOptions &options) {
 
 namespace {
 
-/// Range of an input file's tokens among all tokens.
+/// The tokens of one input file: the tokens from `first` to `last - 1` of all
+/// inputs' tokens.
 struct InputTokens {
   int64_t first, last;
 };
 
 } // namespace
 
-/// Splits the tokens of each input: the last ones are for validation. Rounds
-/// the shares so that they add up to the share of all tokens.
+/// Splits the tokens of each input into tokens for training and, at the end,
+/// tokens for validation. The numbers for validation are rounded so that their
+/// sum is `valFraction` of all tokens, rounded.
 static void divide(const PrepareOptions &options, const Tokenizer &tokenizer,
                    const TokenFile &all, const std::vector<InputTokens> &inputs,
                    PrepareResult &result) {

@@ -147,8 +147,10 @@ void OffloadStream::readRows(OffloadFile &file, int64_t offset, char *target,
                  choice.part(first, atOnce));
 }
 
-/// Reads the pages of all these rows at the same time, if the detour buffer has
-/// room.
+/// Reads rows of a table through the detour buffer, all rows of `choice` at the
+/// same time. The caller passes as many rows as fit into the buffer. If even
+/// one row does not fit, it is read chunk by chunk. `span` is the number of
+/// bytes that are read for a row.
 void OffloadStream::readSomeRows(OffloadFile &file, int64_t offset,
                                  char *target, int64_t span,
                                  const RowChoice &choice) {
@@ -218,8 +220,9 @@ BlockResult OffloadStream::awaitOne() {
   }
 }
 
-/// Moves queued transfers to the active ones, as far as there is room; waits if
-/// nothing is active. Returns false at the end.
+/// Moves transfers from the queue to the active ones, as many as there is room
+/// for. Waits for a transfer if none is active. Returns false when the stream
+/// ends.
 bool OffloadStream::take() {
   std::unique_lock<std::mutex> lock(mutex);
   if (underWay == 0 && active.empty())
@@ -242,7 +245,8 @@ static bool overlap(int64_t a, int64_t aBytes, int64_t b, int64_t bBytes) {
   return a < b + bBytes && b < a + aBytes;
 }
 
-/// Whether `later` overlaps with the earlier transfer, so that it must wait.
+/// Whether `later` must wait until `earlier` is done, because they use the same
+/// bytes of a file or of memory and at least one of them changes these bytes.
 static bool follows(const OffloadTransfer &later,
                     const OffloadTransfer &earlier) {
   bool inFile =

@@ -62,7 +62,8 @@ static int descriptorOf(const std::string &path) {
   return -1;
 }
 
-/// Follows symbolic links, also if the target does not exist: a rename onto a
+/// Returns the path to which a path's symbolic links lead, even if no file
+/// exists there. An output is renamed to this path, because a rename onto a
 /// link would replace the link. /dev/fd/N is not followed, since an open file
 /// may have no name.
 static std::string followLinks(const std::string &path) {
@@ -80,7 +81,8 @@ static std::string followLinks(const std::string &path) {
   failToWrite(path, ELOOP);
 }
 
-/// As `isDevice`, for a path whose links were followed.
+/// Whether `target` is a device or pipe. `target` is the result of followLinks
+/// for the path `given`, which errors name.
 static bool isDeviceAt(const std::string &target, const std::string &given) {
   if (descriptorOf(target) >= 0)
     return true;
@@ -102,14 +104,14 @@ bool io::isDevice(const std::string &path) {
   return isDeviceAt(followLinks(path), path);
 }
 
-/// Opens a device or pipe. Without O_NONBLOCK a named pipe without reader would
-/// block forever.
+/// Opens a device or pipe for writing. O_NONBLOCK is set, because otherwise the
+/// call would wait for ever if nobody reads a named pipe.
 static int openDevice(const std::string &target, const std::string &given) {
   constexpr int attempts = 250;
   constexpr useconds_t pause = 20000;
   int number = descriptorOf(target), handle = -1;
   if (number >= 0) {
-    // Flush, so that earlier output comes first.
+    // Flush stdout and stderr, so that what was printed before comes first.
     fflush(nullptr);
     handle = fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (handle < 0)
@@ -365,8 +367,8 @@ void io::requireWritableOutput(const std::string &path) {
   PendingOutput probe(path);
 }
 
-/// Returns the absolute path, with links followed as far as it exists; "" if it
-/// cannot be followed.
+/// Returns the absolute path. Symbolic links in the part of the path that
+/// exists are followed. Returns "" if that fails.
 static fs::path wholePath(const std::string &path) {
   std::error_code error;
   fs::path whole = fs::weakly_canonical(fs::absolute(path, error), error);
@@ -375,8 +377,9 @@ static fs::path wholePath(const std::string &path) {
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
-/// Returns a text that is equal for two paths of the same regular file, which
-/// need not exist; "" if the path is that of something else.
+/// Returns a text that identifies a regular file: two paths of the same file
+/// have the same text. The file need not exist. Returns "" if the path leads to
+/// something other than a regular file.
 static std::string identityOf(const std::string &path) {
   struct stat status;
   if (path.empty())
@@ -410,7 +413,8 @@ static std::vector<std::string> filesIn(const fs::path &directory,
 
 void io::requireApart(const std::vector<NamedFile> &inputs,
                       const std::vector<NamedFile> &outputs) {
-  // For each file, by its identity, the flag that names it.
+  // The key identifies a file (identityOf). The value is the end of the error
+  // message, which says by which flag the file is used already.
   std::map<std::string, std::string> known;
   for (const auto &[flag, path] : inputs) {
     if (path.empty())

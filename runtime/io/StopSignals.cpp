@@ -28,9 +28,10 @@ void StopRequests::setParent() {
   setParent(process > 0 ? process : getppid(), process > 0);
 }
 
-/// Whether the parent has ended. The kernel then sends the signal that `heddle
-/// run` has requested (PR_SET_PDEATHSIG), in the name of a parent that is no
-/// longer ours.
+/// Whether the parent that started this process, `heddle run`, has ended. When
+/// it ends, the kernel sends this process the signal that was requested by
+/// PR_SET_PDEATHSIG, with the parent as its sender. That signal is no request
+/// to stop at once.
 bool StopRequests::hasParentEnded() const {
   return parent == begunBy && getppid() != parent;
 }

@@ -18,11 +18,13 @@
 using namespace heddle;
 using namespace heddle::io;
 
-/// Limit of the list, about 3,800 files; a longer one is cut in half.
+/// The most bytes of the list, enough for about 3,800 files. A longer list is
+/// cut in half.
 static constexpr size_t mostBytes = size_t(64) << 10;
 
-/// Seconds after a write in which another write may leave the file's times
-/// unchanged. Ticks of the kernel take up to 10 ms.
+/// A file counts as written a moment ago for this many seconds after the write.
+/// Within one tick of the kernel, which takes up to 10 ms, another write may
+/// leave the file's times unchanged.
 static constexpr double coarseSeconds = 0.1;
 
 /// Returns the path of the list, which has a line for each file; "" without a

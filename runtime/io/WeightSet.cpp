@@ -23,11 +23,11 @@ using namespace heddle::io;
 using namespace heddle::io::checkpoint;
 namespace fs = std::filesystem;
 
-/// Prefixes that torch.compile, FSDP and activation checkpointing put before
-/// the names of a module's members, at any depth.
+/// Prefixes that torch.compile, FSDP and activation checkpointing insert into
+/// the names of tensors. They may be anywhere in a name.
 static constexpr const char *innerWrappers[] = {
     "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."};
-/// Prefixes that DDP and PEFT put before all names.
+/// Prefixes that DDP and PEFT put at the beginning of all names.
 static constexpr const char *outerWrappers[] = {"module.", "base_model.model."};
 
 /// Removes wrappers from a name, and adds them to `met`.
@@ -193,7 +193,8 @@ void WeightSetReader::readEntries(const JsonValue &weightMap,
                    "download the index again");
 }
 
-/// Skips tensors that the index assigns to another shard.
+/// Adds the tensors of a shard, except those that the index assigns to another
+/// shard.
 void WeightSetReader::addShard(SafetensorsHeader header,
                                const std::string &name) {
   for (TensorInfo &info : header.tensors) {

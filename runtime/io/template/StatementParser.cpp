@@ -22,7 +22,8 @@ static ScopePtr inside(const ScopePtr &scope) {
   return inner;
 }
 
-/// Returns the scope of a function, which only has a weak reference to it.
+/// Returns the scope to which a function of a template has a weak reference.
+/// Throws if the scope does not exist any more.
 static ScopePtr held(const std::weak_ptr<Scope> &scope) {
   ScopePtr found = scope.lock();
   if (!found)
@@ -31,7 +32,8 @@ static ScopePtr held(const std::weak_ptr<Scope> &scope) {
 }
 
 namespace {
-/// The target of an assignment: a name, or several for the elements.
+/// The target of an assignment: one name, or a name for each element of the
+/// value.
 struct Target {
   std::string name;
   /// The names for the elements; if empty, `name` counts.
@@ -238,8 +240,8 @@ struct Loop {
 };
 } // namespace
 
-/// Returns the value of the variable `loop`, which tells a loop's body its
-/// position.
+/// Returns the value of the variable `loop`, by which the body of a loop learns
+/// the index of the current element and its neighbours.
 Value Loop::placeOf(const std::shared_ptr<const Loop> &self,
                     const ScopePtr &scope, const List &all, size_t i,
                     int64_t depth) const {
@@ -263,7 +265,8 @@ Value Loop::placeOf(const std::shared_ptr<const Loop> &self,
   if (!isRecursive)
     return place;
   constexpr int64_t deepest = 100;
-  // The scope around the loop lives while this function runs.
+  // A weak reference suffices: the scope around the loop exists while the loop
+  // runs, and `loop(...)` is only called then.
   std::weak_ptr<Scope> around = scope;
   place.emplace_back(Value::callKey, Function([=](const Arguments &arguments) {
                        if (depth >= deepest)
@@ -287,12 +290,12 @@ Flow Loop::run(const std::shared_ptr<const Loop> &self, const ScopePtr &scope,
     if (!when || when(inner).truth())
       all.push_back(element);
   }
-  // `else` runs unless the body ran to its end for some element. As in Jinja, a
-  // body that was left early does not count.
+  // Whether the body ran to its end for some element. If not, the loop's `else`
+  // runs. As in Jinja, a body that was left early does not count.
   bool isDone = false;
   auto last = std::make_shared<std::optional<List>>();
-  // Weak reference: the function may be among the values that it is called
-  // with.
+  // `last` holds the arguments of the last call, and they may include this
+  // function. So the function has only a weak reference to `last`.
   Function changed = [known = std::weak_ptr<std::optional<List>>(last)](
                          const Arguments &arguments) {
     auto last = known.lock();

@@ -16,7 +16,8 @@ using namespace heddle;
 using namespace heddle::io;
 
 namespace {
-/// What happens to the matches of a pattern.
+/// What a pre-tokenizer does with the matches of its pattern: removes them,
+/// makes them pieces of their own, or merges them with neighbours.
 enum class Behavior {
   Removed,
   Isolated,
@@ -44,8 +45,9 @@ static Behavior behaviorOf(const JsonValue &value, const char *fallback) {
             "download the tokenizer again");
 }
 
-/// Merges spans as `behavior` says. Spans that are still matches afterwards are
-/// removed.
+/// Returns the spans into which a text is split. `spans` has the matches of the
+/// pattern and the text between them, which are merged as `behavior` says. The
+/// caller drops the spans whose `isMatch` is still true.
 static std::vector<Span> arrange(std::vector<Span> spans, Behavior behavior) {
   if (behavior == Behavior::Removed || behavior == Behavior::Isolated) {
     if (behavior == Behavior::Isolated)
@@ -74,7 +76,7 @@ static std::vector<Span> arrange(std::vector<Span> spans, Behavior behavior) {
   return merged;
 }
 
-/// Splits every piece; empty parts are dropped.
+/// Splits every piece at the matches that `find` returns. Drops empty parts.
 static void split(std::vector<TextPiece> &pieces, Behavior behavior,
                   const Finder &find) {
   std::vector<TextPiece> parts;
@@ -85,7 +87,8 @@ static void split(std::vector<TextPiece> &pieces, Behavior behavior,
   pieces = std::move(parts);
 }
 
-/// Finds characters; each one is a match of its own.
+/// Returns a Finder of the characters for which `isWanted` is true. Each of
+/// these characters is a match of its own.
 static Finder charactersThat(bool (*isWanted)(uint32_t)) {
   return [isWanted](const std::string &text) {
     std::vector<Span> spans;

@@ -178,7 +178,9 @@ std::string Pipeline::pieceOf(int32_t id) const {
   const std::string *known = added.tokenOf(id);
   const std::string &text = known ? *known : model->tokenOf(id);
   std::string alone = textOf({text});
-  // A decoder of bytes writes a symbol for bytes that are no character.
+  // A token such as <0x0A> stands for a byte. The decoder would write a
+  // replacement symbol for it if the byte alone is no character, so return the
+  // byte itself.
   int byte = byteOfToken(text);
   if (byte >= 0 && alone != text)
     return std::string(1, static_cast<char>(byte));
@@ -225,8 +227,9 @@ bool Pipeline::keepsBytes() const {
   }
 }
 
-/// Tests on samples whether the text is split before a space between letters: a
-/// tokenizer that does so for samples of each kind does so always.
+/// Tests on samples whether the tokenizer splits a text before a space between
+/// two letters. The samples have small and capital letters and several spaces.
+/// A tokenizer that splits all of them is taken to split every text so.
 bool Pipeline::splitsBeforeWords() const {
   for (const std::string text : {"a b", "aB Cd", "Ab c", "ab  cd ef"}) {
     size_t space = text.rfind(' ');
@@ -242,8 +245,8 @@ bool Pipeline::splitsBeforeWords() const {
   return true;
 }
 
-/// Whether a text ends with an incomplete character, or with the symbol for
-/// one.
+/// Whether a text ends with an incomplete character, or with U+FFFD, which a
+/// decoder may write for an incomplete character.
 static bool endsInside(const std::string &text) {
   static const std::string replacement = "\uFFFD";
   size_t begin = text.size();
@@ -274,14 +277,14 @@ std::string TextStream::rest(const std::string &text) {
   if (text.compare(0, known.size(), known) == 0) {
     part = text.substr(known.size());
   } else {
-    // Some tokenizers decode a run of bytes as a whole, so a bad byte changes
-    // text that was already returned. Then start over with the remaining
-    // tokens.
+    // Some tokenizers decode successive bytes as a whole. Then a byte that is
+    // no part of a character changes the text of earlier tokens, which was
+    // already returned. Decode the remaining tokens alone.
     std::vector<int32_t> after(ids.begin() + shown, ids.end());
     part = tokenizer.decode(after, /*withSpecial=*/false);
   }
-  // A token without text, such as a special token, does not determine what
-  // comes next.
+  // Keep the earlier tokens if the new ones have no text, as special tokens:
+  // the text of the next token depends on the last token with text.
   if (!part.empty())
     ids.erase(ids.begin(), ids.begin() + shown);
   shown = ids.size();
