@@ -312,9 +312,9 @@ static ChosenTokens chooseTokens(Scheduler &scheduler, StartedSequences &begun,
           after.rightGuesses - before.rightGuesses};
 }
 
-/// Generates greedily with the draft, or without it. Rank 0 decides; the other
-/// ranks follow and get no counts. The prompts are found in the cache, where an
-/// earlier run has left them.
+/// Generates greedily, with the draft model or without it. Rank 0 decides what
+/// all ranks compute. The other ranks return no counts. The prompts are not
+/// computed again, since an earlier run has left them in the cache.
 static ChosenTokens chooseTokens(Job &job, CompiledEngine &engine,
                                  Engine *draft, const BenchBatch &batch) {
   if (!job.isFirst()) {

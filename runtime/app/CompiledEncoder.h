@@ -59,7 +59,8 @@ private:
   const Pooling pooling;
   EncoderLimits most;
   int64_t ownGroup = 0;
-  /// Number of runs; the step that other ranks report if this one dies.
+  /// The number of runs. Other ranks report it as the step of this rank if this
+  /// rank dies.
   int64_t numRuns = 0;
   /// The programs `encode`, sorted by tokens, then by rows.
   std::vector<const LoadedProgram *> programs;

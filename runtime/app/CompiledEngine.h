@@ -81,7 +81,8 @@ private:
   /// The draft model's engine, which `follow` runs too.
   CompiledEngine *draft = nullptr;
   bool isDraft = false;
-  /// Number of runs; the step that other ranks report if this one dies.
+  /// The number of runs. Other ranks report it as the step of this rank if this
+  /// rank dies.
   int64_t numRuns = 0;
   EngineLimits most;
   int64_t ownGroup = 0;

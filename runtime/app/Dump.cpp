@@ -40,8 +40,8 @@ struct DumpWriter {
 
 } // namespace
 
-/// Merges the dimensions of micro-batches and their rows into one, the rows of
-/// the batch.
+/// Merges the first dimensions of a shape, such as micro-batches and their
+/// rows, into one dimension, the rows of the batch. Three dimensions remain.
 static void mergeBatch(std::vector<int64_t> &shape) {
   while (shape.size() > 3) {
     shape[1] *= shape[0];

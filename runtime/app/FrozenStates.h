@@ -21,8 +21,9 @@ namespace heddle::rt {
 /// In the plan the state's name has `exp_avg` as its suffix.
 std::string checkpointPrefix(const plan::State &state);
 
-/// Returns the parameters for which the checkpoint has no optimizer states
-/// although it has those of other parameters: they were frozen.
+/// Returns the parameters that were frozen in the run that wrote the
+/// checkpoint: the checkpoint has optimizer states of other parameters, but not
+/// of these.
 std::set<std::string> frozenIn(const io::Checkpoint &checkpoint,
                                const plan::Plan &plan);
 

@@ -38,7 +38,8 @@ void requireCompiledWeights(const plan::Plan &plan);
 std::unique_ptr<io::Tokenizer> findTokenizer(const plan::Plan &plan,
                                              const JobOptions &options,
                                              bool lowersCase = false);
-/// As `findTokenizer`, but throws H0195 with `help` if there is none.
+/// Opens the tokenizer as `findTokenizer` does. Throws H0195 with the help
+/// `help` if there is none.
 std::unique_ptr<io::Tokenizer> requireTokenizer(const plan::Plan &plan,
                                                 const JobOptions &options,
                                                 const std::string &help,

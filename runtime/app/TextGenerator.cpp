@@ -120,8 +120,8 @@ private:
   std::vector<int32_t> known;
 };
 
-/// Generates with a draft model. A run may yield several tokens, which are
-/// buffered. Rank 0 decides what to compute; the other ranks follow.
+/// Generates with a draft model. A run may yield several tokens, so they are
+/// buffered. Rank 0 decides what all ranks compute.
 class DraftedGenerator : public TextGenerator, SequenceListener {
 public:
   DraftedGenerator(Job &job, Job &draft, const SamplingOptions &sampling)

@@ -17,13 +17,14 @@
 
 namespace heddle::rt {
 
-/// Extends a sequence. Every rank computes; ranks with the logits sample the
-/// same token, and the others are told.
+/// Extends a sequence token by token. Every rank takes part. The ranks that
+/// have the logits sample the same token, and tell it to the other ranks.
 class TextGenerator {
 public:
   virtual ~TextGenerator() = default;
-  /// Returns the token after `tokens`. Fast if these begin like those of the
-  /// last call.
+  /// Returns the token that follows `tokens`. This is fast if `tokens` begins
+  /// like the argument of the last call, whose keys and values are in the
+  /// cache.
   virtual int32_t next(const std::vector<int32_t> &tokens) = 0;
   /// Limit of tokens in a sequence; nothing: no limit.
   virtual std::optional<int64_t> maxTokens() const { return std::nullopt; }

@@ -91,8 +91,8 @@ private:
   JobRate rate;
   bool isPeakLow = false; ///< A step was faster than the measured peak.
   int64_t signal = 0;     ///< Signal that some rank received.
-  /// The number of submitted steps: finished ones, including those before a
-  /// resume, and pending ones.
+  /// The number of steps that were submitted: the pending steps, and the
+  /// finished ones, including steps before a resume.
   int64_t done = 0;
   int64_t savedStep = -1;
   bool isSound = true;   ///< The states are those after `done` steps.

@@ -40,7 +40,8 @@ private:
   BatchInputs inputs;
   const Value *output; ///< Null on pipeline stages without the logits.
   EngineLimits most;
-  /// Number of runs; the step that other ranks report if this one dies.
+  /// The number of runs. Other ranks report it as the step of this rank if this
+  /// rank dies.
   int64_t numRuns = 0;
   std::vector<int32_t> cache; ///< The "cache": token ids, [pages][pageTokens].
   std::vector<float> values;

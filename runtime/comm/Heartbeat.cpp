@@ -141,8 +141,8 @@ void Heartbeat::failed(const std::string &message) {
   star->end(Kind::Failed, message);
 }
 
-/// Sends a message if the socket accepts it at once, or drops it: a peer that
-/// does not read must not block this thread.
+/// Sends a message if the socket accepts it at once. Otherwise drops the
+/// message, because a peer that does not read must not block this thread.
 static bool sendMessage(const Socket &socket, const Message &message) {
   constexpr int restTime = 100;
   auto *bytes = reinterpret_cast<const char *>(&message);

@@ -21,7 +21,8 @@ using namespace heddle;
 using namespace heddle::rt;
 
 namespace {
-/// Mailbox of one rank. A sender writes directly into it.
+/// The mailbox of one rank. The threads of other ranks put their messages
+/// directly into it.
 struct Inbox {
   std::mutex mutex;
   std::condition_variable arrived;

@@ -13,7 +13,7 @@
 
 namespace heddle::rt {
 
-/// The comparison of one result.
+/// How far a kernel's result differs from its reference.
 struct Comparison {
   double error = 0; ///< Largest relative error; infinite if a NaN differs.
   int64_t elements = 0, compared = 0;

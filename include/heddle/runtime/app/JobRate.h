@@ -38,7 +38,8 @@ struct JobRate {
   void keepBest(const JobRate &other);
 };
 
-/// Results that one rank measured while the others measured too.
+/// The peak FLOP rates that one rank measured, while all other ranks measured
+/// at the same time.
 struct RankPeak {
   std::string host; ///< Identifies the host, whose ranks share a clock.
   PeakSamples windows;

@@ -31,8 +31,8 @@ struct ImagePart {
 
 /// How a file's bytes get into memory.
 enum class LoadWay {
-  /// Map the file if its pages are huge pages, as those of anonymous memory
-  /// are; read it otherwise.
+  /// Map the file if the file system gives it huge pages, so that access is as
+  /// fast as to anonymous memory. Otherwise read it.
   Auto,
   Map,  ///< Map the file's pages, which processes share.
   Read, ///< Copy the file's bytes into memory.

@@ -42,8 +42,9 @@ public:
   /// Gathers memory on rank 0 (see gatherParts). Ranks without a part need not
   /// call it.
   void gather(const std::vector<GatheredPart> &parts);
-  /// Returns rank 0's text on every rank; the other ranks' arguments are
-  /// ignored. Every rank calls it; rank 0 does not wait.
+  /// Sends rank 0's `text` to every rank, and returns it. Every rank calls the
+  /// function. The arguments of other ranks are ignored. Rank 0 does not wait
+  /// for the other ranks.
   std::string tell(const std::string &text = "");
 
   /// Sets up the communication of a plan, which must outlive this object.

@@ -41,7 +41,8 @@ struct Traffic {
   std::atomic<int64_t> pointToPoint = 0;
 };
 
-/// One collective and its buffers. The pointers must stay valid while it runs.
+/// One collective and its buffers. The pointers must stay valid while the
+/// collective runs.
 struct CollectiveCall {
   const plan::CollectiveShape *shape = nullptr;
   const Communicator *group = nullptr;

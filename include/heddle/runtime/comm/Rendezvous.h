@@ -16,11 +16,11 @@
 
 namespace heddle::rt {
 
-/// Returns a connection to each other rank, indexed by rank; this rank's entry
-/// is empty. Rank 0 listens on the launch's port, or if that is taken on one of
-/// the next fifteen; the other ranks try all of these until one answers for
-/// this job. Throws H0225 when not all ranks have connected within
-/// `milliseconds`.
+/// Returns a connection to each other rank, indexed by rank. This rank's entry
+/// is empty. Rank 0 listens on the launch's port, or on one of the next fifteen
+/// ports if that port is taken. The other ranks try these sixteen ports until
+/// rank 0 of this job answers. Throws H0225 when not all ranks have connected
+/// within `milliseconds`.
 std::vector<Socket> meet(const Launch &launch, int64_t milliseconds);
 
 } // namespace heddle::rt

@@ -24,7 +24,8 @@ namespace heddle::rt {
 /// then steps, then `finish` or `fail`.
 class World {
 public:
-  /// Connects to the other ranks of the launcher, within `joinSeconds`.
+  /// Connects to the other ranks that the launcher has started. Throws when
+  /// that takes longer than `joinSeconds`.
   static std::unique_ptr<World> open(int joinSeconds);
   World(Launch launch, std::unique_ptr<Transport> transport);
 

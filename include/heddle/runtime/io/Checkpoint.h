@@ -40,7 +40,8 @@ struct DataSourceState {
   std::string file;   ///< The path as the user gave it.
   std::string digest; ///< XXH3 of all tokens; "" if the file was not scanned.
   int64_t tokens = 0; ///< Tokens in the file.
-  /// Its share of the rows, relative to the other files; 0: not given.
+  /// The file's weight, by which its share of the rows is determined; 0: the
+  /// user gave none.
   double weight = 0;
   int64_t taken = 0;  ///< Rows of the file that were used so far.
   int64_t pass = 0;   ///< How often the file has been read to its end.
@@ -65,8 +66,8 @@ struct BestValidation {
   int64_t worse = 0; ///< Number of validations since the best one.
 };
 
-/// A checkpoint in a --save directory: its name there, and a digest that tells
-/// whether it is still the same.
+/// A checkpoint that a run has written: its name in the --save directory, and a
+/// digest that tells whether the checkpoint was replaced since.
 struct SavedStep {
   std::string name;
   std::string manifest; ///< Digest of the checkpoint's manifest.
@@ -185,9 +186,9 @@ void setConfigType(Json &config, const std::string &dtype) {
 /// only computed if this version of the file was not verified before. Every
 /// rank calls it and checks a part of the files. Throws H0361, H0362 or H0363.
 void requireWholeModel(const std::string &path, Peers &peers);
-/// As `requireWholeModel`, for everything that a conversion reads: all files
-/// except the optimizer's states. `path` may be a file of weights in a
-/// checkpoint.
+/// Compares all files that a conversion of the checkpoint reads with the
+/// manifest. These are all files except the optimizer's states. `path` may also
+/// be a file of weights in a checkpoint. Throws as `requireWholeModel` does.
 void requireConvertible(const std::string &path);
 
 /// A file of a manifest, and what is wrong with it ("": nothing).

@@ -163,7 +163,8 @@ void writeText(const std::string &path, const std::string &text,
 void makeDirectories(const std::string &path);
 /// Creates the directory; throws H0402 when no file can be created in it.
 void requireWritable(const std::string &directory);
-/// As `requireWritable`, for an output file. Writes nothing to a device.
+/// Throws H0402 when the output file `path` cannot be created. Writes nothing
+/// to a device.
 void requireWritableOutput(const std::string &path);
 /// A file that a flag names. An input may also be the directory of a model or
 /// of a checkpoint.

@@ -87,7 +87,8 @@ public:
 
   /// The member's value, or null when this object has no such key.
   const JsonValue *find(const std::string &key) const;
-  /// As `find`, but a member that is null counts as absent.
+  /// Returns the member's value, or null when the object has no such key or the
+  /// value is JSON's null.
   const JsonValue *findNonNull(const std::string &key) const;
   /// Throws the document's `missingKey` error when the key is absent.
   const JsonValue &at(const std::string &key) const;

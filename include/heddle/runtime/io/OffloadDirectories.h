@@ -52,7 +52,8 @@ struct OffloadDirectories {
   void take(const OffloadDirectories &stronger);
 };
 
-/// The range of flags and keys that take such a text; not empty.
+/// The range for flags and configuration keys whose value
+/// OffloadDirectories::parse reads. The empty text is not in it.
 ValueRange swapDirectoriesRange();
 
 } // namespace heddle::io

@@ -40,8 +40,8 @@ struct OffloadTransfer {
   OffloadTime *time = nullptr;
 };
 
-/// A class of transfers. The transfers of each lane are counted on their own.
-/// Now has those whose caller blocks until they are done.
+/// A class of transfers, whose transfers are counted on their own. The lane Now
+/// has the transfers for which a caller waits at once.
 enum class OffloadLane { Read, Write, Now };
 
 /// A point of the stream: for each lane, how many transfers were started before

@@ -22,7 +22,8 @@ namespace heddle::io {
 /// memory or thread left, else H0901.
 Diagnostic describeUnexpected(const std::exception &error);
 
-/// Returns an identity of the host. Containers of one host have the same.
+/// Returns a text that identifies the host. It is the same in all containers of
+/// a host.
 std::string hostIdentity();
 
 /// All ranks of a job, seen from one rank. This base class is a job of one

@@ -19,7 +19,8 @@
 
 namespace heddle::io {
 
-/// The rows of a table that ids name, written one after the other.
+/// A gather: selects the rows of a table that `ids` name, and writes them one
+/// after the other.
 struct RowChoice {
   /// The bytes of a row, and the number of rows of the table.
   int64_t rowBytes = 0, rows = 0;

@@ -93,8 +93,8 @@ public:
 
   /// Returns the tensor's mapped bytes, which may be unaligned.
   const uint8_t *data(const TensorInfo &info) const;
-  /// As `data`; for a quantized matrix, dequantizes it and keeps the values
-  /// while the result lives.
+  /// Returns the tensor's bytes, as `data` does. A quantized matrix is
+  /// dequantized, and its values exist as long as the result.
   std::shared_ptr<const uint8_t> hold(const TensorInfo &info) const;
   /// Drops pages of a mapped tensor after they were read (MappedFile::forget).
   /// Thread-safe.

@@ -29,15 +29,17 @@ public:
   /// errors="replace" in Python, unless tokens are bytes. Throws H0353 for a
   /// character that has no token.
   virtual std::vector<int32_t> encode(const std::string &text) const = 0;
-  /// As `encode`, but a byte-level tokenizer keeps bytes that are invalid
-  /// UTF-8, so that `decode` returns them.
+  /// Returns the tokens of a text. In contrast to `encode`, a byte-level
+  /// tokenizer keeps bytes that are invalid UTF-8, so that `decode` returns
+  /// them.
   virtual std::vector<int32_t> encodeBytes(const std::string &text) const {
     return encode(text);
   }
-  /// As `encode`, with the special tokens that the tokenizer adds around a
-  /// text.
+  /// Returns the tokens of a text, including the special tokens that the
+  /// tokenizer puts before and after a text.
   virtual std::vector<int32_t> encodePrompt(const std::string &text) const = 0;
-  /// The special tokens before a text, and those after it.
+  /// The special tokens that `encodePrompt` puts before a text (openingTokens)
+  /// and after it (closingTokens).
   virtual std::vector<int32_t> openingTokens() const { return {}; }
   virtual std::vector<int32_t> closingTokens() const { return {}; }
   /// Returns the special token of a role, such as `eos_token`, if the files

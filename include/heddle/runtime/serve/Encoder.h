@@ -22,8 +22,8 @@ using Tokens = std::vector<int32_t>;
 /// The tokens of a text to be embedded.
 struct EncoderText {
   Tokens tokens;
-  /// Number of leading tokens that pooling ignores: those of a prompt, if the
-  /// model was trained so.
+  /// How many tokens at the beginning pooling ignores. These are the tokens of
+  /// the prompt, if the model was trained without them.
   int32_t unpooled = 0;
 };
 
@@ -52,13 +52,15 @@ public:
   virtual void run(const std::vector<const EncoderText *> &texts,
                    float *embeddings) = 0;
 
-  /// As in Engine: rank 0 calls `run`, and the other ranks call `follow`.
+  /// Computes what rank 0 tells this rank, and returns when rank 0 calls
+  /// `finish`. In a job of several ranks, rank 0 calls `run`, and every other
+  /// rank calls `follow`.
   virtual void follow() {}
   virtual void finish() {}
 };
 
-/// Chooses the texts of the next run: the first one, and those after it with
-/// the same bucket, up to `maxRows`.
+/// Returns the indices of the texts for the next run: the first text, and later
+/// texts with the same bucket (padded length), at most `maxRows` in all.
 std::vector<size_t> nextBatch(const Encoder &encoder,
                               const std::vector<const EncoderText *> &texts);
 

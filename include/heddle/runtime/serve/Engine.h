@@ -103,9 +103,9 @@ public:
   /// when it cannot continue, as when a rank is lost.
   virtual void run(const std::vector<Feed> &feeds, float *logits) = 0;
 
-  /// In a job of several ranks, rank 0 calls `run`, which tells the other
-  /// ranks, and `finish` at the end. The others call `follow`, which runs what
-  /// rank 0 tells them and returns after `finish`.
+  /// In a job of several ranks, rank 0 calls `run` for each run, and `finish`
+  /// at the end. Every other rank calls `follow` once. It computes the feeds
+  /// that rank 0 sends, and returns when rank 0 calls `finish`.
   virtual void follow() {}
   virtual void finish() {}
 };

@@ -34,7 +34,8 @@ struct SamplingOptions {
   double presencePenalty = 0, frequencyPenalty = 0;
   /// Token ids, and what is added to their logits.
   std::vector<std::pair<int32_t, double>> bias = {};
-  /// Number of the sequence among those that share a seed.
+  /// The index of the sequence among the sequences that share a seed, so that
+  /// they get different random numbers.
   uint32_t stream = 0;
 };
 

@@ -42,8 +42,9 @@ struct SequenceRequest {
   /// `logprobs` >= 0. Needs the engine's `maxScored`.
   bool scoresPrompt = false;
   Clock::time_point deadline = Clock::time_point::max();
-  /// Id of a sequence with the same prompt, which is computed first so that
-  /// this one can share its pages; 0: none.
+  /// The id of another sequence with the same prompt; 0: none. The prompt of
+  /// that sequence is computed first, so that this sequence can share its
+  /// pages.
   uint64_t after = 0;
 };
 
@@ -73,8 +74,8 @@ public:
 /// Counters of a scheduler.
 struct SchedulerCounts {
   int64_t runs = 0;
-  /// Prompt tokens that were computed, including those that were computed again
-  /// after a preemption.
+  /// The number of prompt tokens that were computed. A token that is computed
+  /// again after a preemption counts again.
   int64_t promptTokens = 0;
   /// Prompt tokens found in pages of other sequences.
   int64_t sharedTokens = 0;
