@@ -46,7 +46,8 @@ static std::vector<EncoderText> readTexts(const EncodeOptions &options,
                                  "give the texts as tokens: --ids 1,2,3",
                                  sentence.lowersCase);
   else if (std::any_of(texts.begin(), texts.end(), isCut))
-    // A truncated text needs the closing tokens of the tokenizer.
+    // A text of token ids is truncated. The special tokens at its end must
+    // stay, so the tokenizer is needed to recognize them.
     tokenizer = findTokenizer(plan, options.job);
   const TextPreparer preparer(tokenizer.get(), sentence.rules);
   for (const std::string &text : options.texts)

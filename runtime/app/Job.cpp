@@ -51,8 +51,8 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
   ranks.together([&] {
     binary.plan.selectStage(plan().mesh.stageOf(ranks.rank()));
     plan::setThreads(binary.plan, threads);
-    // This must run before any thread is created: threads inherit the CPU
-    // features that are requested here (AMX).
+    // Request CPU features such as AMX before any thread is created, because
+    // threads inherit the permission to use these features.
     requireCpuFeatures(plan().features, plan().march);
     pool = std::make_unique<ThreadPool>(threads);
     own = openDevice(plan(), options.device, local, *pool);

@@ -20,12 +20,13 @@ namespace heddle::rt {
 /// The result of one kernel.
 struct CheckedKernel {
   std::string name;
-  /// The error of `compareResults` for the result that exceeds its tolerance
-  /// most, or comes closest to it.
+  /// The error of the kernel's worst result, as `compareResults` computes it.
+  /// The worst result is the one whose error is largest relative to its
+  /// tolerance.
   double error = 0;
   double tolerance = 0; ///< Largest error that is allowed.
   double seconds = 0, plainSeconds = 0;
-  /// Elements of all results, and how many were compared.
+  /// The number of elements of all results, and how many of them were compared.
   int64_t elements = 0, compared = 0;
   bool agrees() const { return error <= tolerance; }
 };
@@ -41,7 +42,8 @@ public:
                 const std::vector<plan::Kernel> &kernels,
                 int64_t mostTerms = 0);
 
-  /// Runs a kernel and its simple counterpart. Throws errors of the device.
+  /// Runs a kernel and the simple kernel of the same body, and compares their
+  /// results. Throws errors of the device.
   CheckedKernel check(const plan::Kernel &kernel);
 
 private:

@@ -128,8 +128,8 @@ std::vector<uint64_t> MemoryImage::checksums() const {
   return sums;
 }
 
-/// Returns the text at the end of the file, after the checksums. The text's
-/// length only depends on the key.
+/// Returns the text that follows the checksums `sums` at the end of the file. A
+/// reader knows its length, because it only depends on the key.
 std::string MemoryImage::footerOf(const std::vector<uint64_t> &sums) const {
   return io::hexDigest(
              io::hashBytes(sums.data(), sums.size() * sizeof(uint64_t))) +
@@ -226,8 +226,8 @@ static int64_t hugeBytes(uintptr_t begin, int64_t bytes) {
   return sum;
 }
 
-/// Whether the mapped pages of the file are huge pages, as anonymous memory
-/// would have.
+/// Whether the system has mapped most of the file as huge pages. With smaller
+/// pages, access would be slower than to anonymous memory.
 bool MemoryImage::isHuge() const {
   std::vector<const volatile char *> touched;
   int64_t huge = 0;
@@ -247,8 +247,8 @@ bool MemoryImage::isHuge() const {
   return huge >= int64_t(touched.size()) * hugePage / 10 * 9;
 }
 
-/// Reads the bytes before and after the whole pages of each range, since only
-/// whole pages are mapped.
+/// Only whole pages of a range are mapped. Reads the bytes of each range that
+/// are before and after its whole pages.
 void MemoryImage::readAround(int file, const std::string &path) const {
   for (const StoredPart &part : parts) {
     Pages pages = pagesOf(part);

@@ -100,8 +100,8 @@ int64_t SourceReader::read(int64_t first, int64_t count,
       int64_t element = run.state + done;
       char *here = static_cast<char *>(target) + (element - first) * to;
       io::convertElements(source, dtype, here, type, part);
-      // If the elements are strided, later elements are on the same pages, so
-      // these are kept.
+      // Drop the pages that were read from memory. Strided elements share their
+      // pages with elements that are read later, so keep the pages of these.
       if (run.stride == 1)
         weights.forget(*tensor.info, (run.tensor + done) * from, part * from);
       int64_t found = io::firstNonFinite(here, type, part);
@@ -235,8 +235,8 @@ void SourceReader::failNonFinite(const std::string &type,
 
 namespace {
 
-/// Passes the elements of one tensor to `sink` in large chunks: gathers strided
-/// elements, and merges adjacent chunks.
+/// Passes the elements of one tensor to `sink`. Strided elements are collected,
+/// so that `sink` gets few large chunks.
 class TensorWriter {
 public:
   TensorWriter(int64_t width, const io::SharedTensor::Sink &sink)

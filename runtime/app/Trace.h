@@ -28,10 +28,10 @@ public:
   Trace(const std::string &name, const LoadedProgram &program,
         int64_t rank = 0);
 
-  /// Returns where the times of the next step go, or null if it is not traced.
+  /// Begins a step. Returns the array into which the step's launches write
+  /// their times; null if the step is not traced.
   LaunchTime *beginStep();
-  /// Records that the times which `beginStep` returned are those of step
-  /// `step`.
+  /// Ends the step that `beginStep` began. `step` is its number in the trace.
   void endStep(int64_t step);
   /// Writes the file; returns its path, or "" without a trace. The arguments of
   /// an event are step, rank, stage and command, and for commands of a pipeline

@@ -100,8 +100,8 @@ static std::string describe(const std::string &file) {
 
 static std::string keyOf(Job &job, const io::WeightSet *weights) {
   const plan::Plan &plan = job.plan();
-  // Ranks that hold the same weights (one in each replica) share a cache file,
-  // since the key contains the first of these ranks instead of the own rank.
+  // Ranks that hold the same weights (one in each replica) share a cache file.
+  // So the key contains the first of these ranks instead of this rank.
   int64_t first =
       plan.mesh.member(job.ranks().rank(), plan::groupAxes(plan), 0);
   std::string text =

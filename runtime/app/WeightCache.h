@@ -18,7 +18,8 @@
 
 namespace heddle::rt {
 
-/// Whether a state's values are computed from weights when these are loaded.
+/// Whether a state's values are computed from the weights while the weights are
+/// loaded.
 bool isOfWeights(const plan::State &state);
 
 /// Saves the states that a rank of a serving binary computes from weights in a

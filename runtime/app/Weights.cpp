@@ -378,9 +378,10 @@ void WeightMaker::pack(size_t index) {
   session.host().release(value.address, value.numBytes());
 }
 
-/// Computes a parameter, or a copy of a parameter in another type, by
-/// converting the files' values to the state's type. A copy is not made from
-/// the parameter's shard, since it may be sharded differently.
+/// Computes a state that is a parameter, or a copy of a parameter in another
+/// type: converts the files' values to the state's type. The copy is not made
+/// from this rank's shard of the parameter, because the copy may be sharded
+/// differently.
 void WeightMaker::cast(size_t index) {
   if (weights)
     return readState(job, ring, index, *weights);
@@ -477,8 +478,9 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
     makeStates(job, ring, weights ? &*weights : nullptr);
     isThere = true;
   };
-  // Ranks of one machine with the same states convert them once: the others
-  // wait and load the cached file.
+  // If several ranks of a machine have the same states, only one of them
+  // converts the weights and stores them in the cache. The other ranks wait,
+  // and then load the cached file.
   const bool waits = cache->isKeptByAnother();
   job.ranks().together([&] {
     if (isThere || waits)
@@ -502,8 +504,9 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
 // Checkpoints
 //===----------------------------------------------------------------------===//
 
-/// Sets a state that is a power of beta to its value after `updates` updates;
-/// checkpoints of older versions lack it.
+/// Sets a state that is a power of Adam's beta to its value after `updates`
+/// updates of the parameters. Checkpoints of older versions do not have the
+/// state.
 static void raisePower(Job &job, size_t index, int64_t updates) {
   const State &state = job.plan().states[index];
   double power = std::pow(state.init.value, double(updates));

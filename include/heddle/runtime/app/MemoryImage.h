@@ -38,10 +38,10 @@ enum class LoadWay {
   Read, ///< Copy the file's bytes into memory.
 };
 
-/// Ranges of a region that the host can access, saved in a file. The file has
-/// the ranges in order, then a checksum of each block, then the key. Each range
-/// has the same offset in a huge page in the file as in memory, so that it can
-/// be mapped.
+/// Ranges of memory that the host can access, saved in a file. The file has the
+/// ranges in order, then a checksum of each block, then the key. The offset of
+/// a range from the beginning of a huge page is the same in the file and in
+/// memory, so that the file can be mapped.
 class MemoryImage {
 public:
   /// `key` identifies the content; a file with another key is not loaded.

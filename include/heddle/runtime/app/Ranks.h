@@ -47,14 +47,15 @@ public:
   /// for the other ranks.
   std::string tell(const std::string &text = "");
 
-  /// Sets up the communication of a plan, which must outlive this object.
-  /// `spareCore`: collectives may run on one more thread than the `threads`
-  /// that compute. Throws on all ranks: H0220 when the plan is for another
-  /// number of ranks, H0222 when ranks run different plans, H0292 when no
-  /// thread can be created.
+  /// Sets up the communication of a plan, which must outlive this object. If
+  /// `spareCore`, there is a core for a further thread, on which collectives
+  /// run beside the threads that compute. Throws on all ranks: H0220 when the
+  /// plan is for another number of ranks, H0222 when ranks run different plans,
+  /// H0292 when no thread can be created.
   void join(const plan::Plan &plan, bool spareCore);
-  /// Sets up the communication of a draft model's plan beside the joined one,
-  /// on the same mesh. It has no channels, since it has no pipeline stages.
+  /// Sets up the communication of a draft model's plan, in addition to the plan
+  /// of `join`. Both plans have the same mesh. The draft model has no pipeline
+  /// stages, and so no channels.
   void joinBeside(const plan::Plan &plan);
   /// Lets the devices communicate directly where they can. Called after `join`,
   /// and before the collectives and channels of the plan's commands are added.
@@ -63,10 +64,11 @@ public:
   /// Sets a function that receives the error with which this process ends (see
   /// World::setWitness). Must be called before `join`.
   void setWitness(std::function<void(const Diagnostic &, int missing)> witness);
-  /// Sets the step, which other ranks report if this rank dies.
+  /// Sets the step that this rank runs, so that other ranks can report it if
+  /// this rank dies.
   void beginStep(int64_t step);
-  /// Sets the activity, as "saving", which other ranks report if this rank
-  /// dies. A step begins with "computing".
+  /// Sets what this rank does, such as "saving", so that other ranks can report
+  /// it if this rank dies. `beginStep` sets "computing".
   void setActivity(const char *text);
 
   void use(HostMirror &memory) override;
@@ -100,8 +102,8 @@ private:
   void prepare(const plan::Plan &plan, bool spareCore);
   /// Creates the communicators of the plan's collectives.
   void addGroups(const plan::Plan &plan);
-  /// The constructor announces what this rank waits for; the destructor
-  /// announces that the wait is over.
+  /// Announces what this rank waits for while the object lives, so that other
+  /// ranks can report it.
   class Waiting;
   struct Plan; ///< The communication of the joined plan.
   /// Guards `link`, since the heartbeat's thread aborts it when another rank

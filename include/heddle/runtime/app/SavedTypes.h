@@ -28,14 +28,15 @@ public:
   SavedTypes() = default;
   /// Uses the type of each tensor in `files`, if it is a float type.
   explicit SavedTypes(io::WeightSet files) : files(std::move(files)) {}
-  /// Returns the types of a checkpoint that a run resumes.
+  /// Returns the types that the tensors of the checkpoint in `directory` have.
+  /// A run that resumes the checkpoint saves with the same types.
   static SavedTypes ofCheckpoint(const std::string &directory);
 
-  /// Uses one type for all tensors: `--save-dtype`.
+  /// Uses the type `dtype` for all tensors, as `--save-dtype` asks.
   void useForAll(const std::string &dtype) { forAll = dtype; }
 
   /// Converts the model in `contents` from the types of its states to the saved
-  /// types. If that rounds a tensor, the exact one is added to
+  /// types. If the conversion rounds a tensor, its exact values are added to
   /// `contents.masters`. `trained` names the tensors that training changes.
   /// Writes the most frequent type into config.json.
   void apply(io::CheckpointContents &contents,

@@ -32,7 +32,7 @@ struct CodeFormat {
   int64_t group = 0;   ///< How many inputs share a scale; 0: all inputs do.
   bool even = false;   ///< Every zero point is the middle of the codes' range.
   bool inOrder = true; ///< Input i belongs to group i / `group`: no desc_act.
-  /// A zero point is stored minus 1, as in format 1 of GPTQ.
+  /// Whether the file stores each zero point minus 1, as format 1 of GPTQ does.
   bool storesLess = false;
 };
 
@@ -84,10 +84,11 @@ public:
   float scale(int64_t group, int64_t output) const {
     return scales[group * matrix.outputs + output];
   }
-  /// Returns the zero point as an unsigned code.
+  /// Returns the zero point of a group of inputs and an output, as an unsigned
+  /// code.
   int32_t zero(int64_t group, int64_t output) const;
-  /// Reads and dequantizes the codes, as [inputs, outputs], or with
-  /// `transposed` transposed as [outputs, inputs].
+  /// Reads and dequantizes the codes. The result has the shape [outputs,
+  /// inputs] if `transposed`, else [inputs, outputs].
   std::vector<float> values(bool transposed) const;
 
 private:

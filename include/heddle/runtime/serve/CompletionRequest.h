@@ -22,8 +22,8 @@
 
 namespace heddle::rt {
 
-/// The reason for which a request is refused, as a status and a JSON body. It
-/// ends the request, not the server.
+/// The error with which a request is refused: an HTTP status and a JSON body.
+/// It ends the request, not the server.
 struct ApiError : std::exception {
   ApiError(int status, std::string code, std::string message,
            std::string field = "")
@@ -68,9 +68,10 @@ struct CompletionRequest {
   std::string user;
   std::optional<double> timeout; ///< Seconds.
 
-  /// Parses a body; throws ApiError. Ignores unknown fields, but refuses known
-  /// ones that would change the answer and are not supported. `sampling` has
-  /// the defaults.
+  /// Parses the body of a request. Throws an ApiError for a wrong field, and
+  /// for a field of OpenAI's API that would change the answer and is not
+  /// supported. Ignores unknown fields. `sampling` has the defaults of sampling
+  /// parameters.
   static CompletionRequest read(const std::string &body, bool isChat,
                                 const SamplingOptions &sampling);
 };
