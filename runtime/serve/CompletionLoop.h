@@ -20,15 +20,17 @@
 
 namespace heddle::rt {
 
-/// News about a sequence: text, a token or the end.
+/// What has happened to a sequence: text or a token was added, or the sequence
+/// has ended.
 struct SequenceEvent {
   uint64_t id = 0;
   std::string part; ///< Text that was added.
   std::optional<int32_t> token;
   /// Log probabilities of `token`, or of a prompt token.
   std::vector<TokenLogprob> logprobs;
-  /// The number of characters before the event's token: in the prompt for a
-  /// token of the prompt, else in the generated text.
+  /// The number of characters before the event's token. For a token of the
+  /// prompt, characters of the prompt are counted, else characters of the
+  /// generated text.
   int64_t offset = 0;
   std::optional<FinishReason> end;
 };
@@ -52,8 +54,8 @@ public:
   struct Submission {
     SequenceRequest request;
     std::vector<std::string> stops;
-    /// Whether the text continues the prompt's; otherwise it is decoded alone,
-    /// as the answer of a chat.
+    /// Whether the generated text continues the text of the prompt. If not, it
+    /// is decoded without the prompt, as the answer of a chat is.
     bool continuesPrompt = false;
   };
   /// `submit` and `cancel` are thread-safe.
@@ -83,7 +85,8 @@ private:
     std::optional<io::TextStream> stream, promptStream;
     StopFilter filter;
     int64_t characters = 0, promptCharacters = 0; ///< Decoded so far.
-    /// Time of submission, or of the last token.
+    /// When the last token was generated; before the first token, when the
+    /// request was submitted.
     Scheduler::Clock::time_point last;
     bool hasToken = false;
   };
@@ -93,7 +96,8 @@ private:
   void onPrompt(uint64_t id,
                 const std::vector<TokenLogprob> &logprobs) override;
   void onEnd(uint64_t id, FinishReason end) override;
-  /// Takes submitted requests; waits for them if there is no work.
+  /// Gives submitted requests to the scheduler. Waits a moment for requests if
+  /// there is no other work.
   void takeRequests();
 
   const Options options;

@@ -42,8 +42,9 @@ public:
   /// Whether a stop signal has come: submissions may be ignored.
   bool isDraining() const { return draining; }
 
-  /// Returns submitted requests, and the ids of cancelled ones. With `waits`,
-  /// blocks until there is one, or a signal.
+  /// Returns the requests that were submitted, and the ids of requests that
+  /// were cancelled, since the last call. If `waits` and there are none, waits
+  /// for one, but at most 50 ms, so that the caller can check for signals.
   std::pair<std::vector<Submission>, std::vector<uint64_t>> take(bool waits) {
     std::unique_lock lock(mutex);
     if (waits)
@@ -53,9 +54,10 @@ public:
     return {std::exchange(asked, {}), std::exchange(cancelled, {})};
   }
 
-  /// Calls `takeRequests` and `turn` in a loop until `stopSignal` is not 0 and
-  /// `isIdle` is true; returns the signal. `takeRequests` gets the requests by
-  /// `take`.
+  /// Calls `takeRequests` and `turn` in a loop, until a signal has come
+  /// (`stopSignal` is not 0) and no work is left (`isIdle`). Returns the
+  /// signal. `takeRequests` must call `take` and begin the requests; `turn`
+  /// does a part of the work.
   int run(const std::function<int()> &stopSignal,
           const std::function<void()> &takeRequests,
           const std::function<bool()> &isIdle,
@@ -64,8 +66,8 @@ public:
     for (;;) {
       if (signal == 0)
         signal = stopSignal();
-      // Take requests once more after `draining` is set: other threads may have
-      // submitted them before they saw it.
+      // Take requests once more after `draining` was set. Other threads may
+      // have submitted requests just before they saw that it is set.
       bool isLast = draining;
       draining = signal != 0;
       takeRequests();

@@ -305,7 +305,7 @@ int ServiceFront::run(const std::function<int()> &stopSignal) {
   server.start();
   try {
     int signal = work(stopSignal);
-    // Requests that came too late are refused.
+    // Refuse requests that arrived after the work had ended.
     postError({503, "H0477", "the server ends"});
     server.finish(options.http.seconds);
     return signal;

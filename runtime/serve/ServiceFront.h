@@ -25,8 +25,9 @@ inline const char *const jsonType = "application/json";
 /// A random seed from the system. std::random_device would need glibc 2.36.
 uint64_t randomSeed();
 
-/// The base of all services. Protected members are for the server's thread,
-/// except `work` and `failAll`.
+/// The base of all services. Protected members are used on the server's thread,
+/// except `work`, which runs on the thread of `run`, and `read`, which has a
+/// thread of its own.
 class ServiceFront : public Service {
 public:
   uint16_t port() const override { return server.port(); }
@@ -39,13 +40,15 @@ protected:
   using Clock = std::chrono::steady_clock;
 
   explicit ServiceFront(const ServiceOptions &options);
-  /// A derived class must call it first in its destructor.
+  /// Ends the threads of the service. The destructor of a derived class must
+  /// call this function first.
   void stop() {
     reading.finish();
     server.finish(0);
   }
 
-  /// Starts the answer to a request that was read, on the server's thread.
+  /// A function that starts the answer to a request. It is called on the
+  /// server's thread, after `read` has returned it.
   using Answer = std::function<void(const Reply &)>;
   /// `paths` lists the paths that `read` handles. `read` parses a request and
   /// returns its Answer; both throw an ApiError to refuse it. `read` runs on a
@@ -53,7 +56,7 @@ protected:
   /// service.
   virtual std::vector<std::string> paths() const = 0;
   virtual Answer read(const HttpRequest &http) = 0;
-  /// Returns the limit of tokens of a sequence or text.
+  /// Returns the most tokens that a sequence (or a text to embed) may have.
   virtual int64_t longest() const = 0;
   virtual bool isDraining() const = 0;
   /// Computes until a stop signal has come and all work is done; returns the
@@ -65,7 +68,8 @@ protected:
   /// Sends an answer at once, and counts it in the metrics.
   void send(const Reply &reply, const std::string &path, int status,
             const std::string &type, const std::string &body);
-  /// Sends an error, and counts and logs it.
+  /// Answers a request with an error. The error is counted in the metrics, and
+  /// its reason is in the access log.
   void sendError(const Reply &reply, const std::string &path,
                  const ApiError &error);
   /// Throws an ApiError for an unknown model name (an empty one is allowed), or
@@ -87,7 +91,8 @@ protected:
 
 private:
   void answer(HttpRequest http, const Reply &reply);
-  /// Runs `action` and answers with the error that it throws.
+  /// Runs `action`. If it throws an ApiError, answers the request with that
+  /// error.
   void orRefuse(const Reply &reply, const std::string &path,
                 const std::function<void()> &action);
   void readThenAnswer(HttpRequest http, const Reply &reply);
@@ -98,8 +103,8 @@ private:
   nlohmann::ordered_json modelJson(const std::string &name) const;
   std::string modelsJson() const;
 
-  /// The error with which the service has ended, for later requests. Used on
-  /// the server's thread.
+  /// The error with which the service has ended. Later requests get it as their
+  /// answer. Used on the server's thread.
   std::optional<ApiError> ended;
   WorkThread reading;
 };

@@ -50,7 +50,8 @@ size_t chooseTarget(const std::vector<Binary> &targets,
 void warnOfIdleGpu(const std::vector<Binary> &targets, size_t chosen,
                    const DeviceOptions &options, int64_t localRank);
 
-/// Groups the roles of the plan's offload files by directory.
+/// Returns the directories in which the plan's offload files are, and for each
+/// directory the roles of the files in it.
 std::map<std::string, std::vector<plan::FileRole>>
 usedDirectories(const plan::Plan &plan, const OffloadOptions &swap);
 

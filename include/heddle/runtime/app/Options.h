@@ -69,9 +69,10 @@ struct TrainOptions {
   std::string inputs;            ///< File of batches, instead of `data`.
   MaskOptions mask;
   std::string val;
-  std::string dataCheck = "all";      ///< all, batch
-  std::string dataPosition = "check"; ///< check, keep, start
-  int64_t steps = 0;    ///< In total, including steps before a resume.
+  std::string dataCheck = "all"; ///< Which tokens to check: all, batch.
+  std::string dataPosition =
+      "check";          ///< How to resume in the data: check, keep, start.
+  int64_t steps = 0;    ///< Total number of steps, with those before a resume.
   int64_t valEvery = 0; ///< 0: only after the last step.
   int64_t valSteps = 0; ///< Batches of a validation; 0: all.
   /// End the run after this many validations without improvement; 0: never.
@@ -85,7 +86,8 @@ struct TrainOptions {
   std::string resume;
   /// Do not load optimizer states from the checkpoint.
   bool resetOptimizer = false;
-  std::string onNonfinite = "stop"; ///< stop, skip
+  std::string onNonfinite =
+      "stop"; ///< What to do with a step that is not finite: stop, skip.
   std::optional<uint64_t> seed;
   HyperOptions hyper;
   bool shuffle = false;

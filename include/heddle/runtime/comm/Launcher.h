@@ -48,8 +48,8 @@ Launch detectLaunch();
 /// when the ranks cannot connect.
 std::unique_ptr<Transport> openTransport(const Launch &launch);
 
-/// Parts of `openTransport`. Under srun a missing MPI library is no error:
-/// sockets are used instead.
+/// Connect the ranks by MPI, and by TCP. `openTransport` calls one of them.
+/// Under srun it uses TCP if no MPI library is installed.
 std::unique_ptr<Transport> openMpi(const Launch &launch);
 std::unique_ptr<Transport> openTcp(const Launch &launch);
 

@@ -47,13 +47,13 @@ public:
   bool hasTokenizer() const { return tokenizer != nullptr; }
   /// The default limit of tokens; 0: none.
   int64_t maxTokens() const { return rules.maxTokens; }
-  /// Returns the prompt of that name, or the default one for ""; null if it
-  /// does not exist.
+  /// Returns the text of the prompt with the name `name`, or of the default
+  /// prompt if `name` is "". Null if there is no prompt with this name.
   const std::string *findPrompt(const std::string &name) const;
   /// Returns the names of all prompts, for messages.
   std::string promptNames() const;
-  /// Returns the tokens of prompt and text, with special tokens around both;
-  /// not truncated.
+  /// Returns the tokens of the prompt followed by the text, with special tokens
+  /// at the beginning and end. Does not truncate.
   EncoderText prepare(const std::string &text, const std::string &prompt) const;
   /// Truncates to at most `most` tokens, but keeps the special tokens around
   /// the text. Returns true if anything was removed.
