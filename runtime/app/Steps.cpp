@@ -290,10 +290,10 @@ void TrainSteps::requireFinite(const StepResult &result) const {
   });
 }
 
-/// Returns the shape of the batches into which the feed divides the data. The
-/// program's batch has the shape `part`. If the plan's whole batch is a
-/// multiple of it, the result has the rows of the whole batch, else those of
-/// the program's.
+/// Returns the shape of the batches into which the feed divides the data.
+/// `part` is the shape of the program's batch. If the plan's batch is a
+/// multiple of the program's batch, the result has the rows of the plan's
+/// batch, else the rows of `part`.
 static BatchShape wholeBatch(const plan::Plan &plan, BatchShape part) {
   if (plan.batch > 0 && plan.batch % part.rows == 0)
     part.rows = plan.batch;

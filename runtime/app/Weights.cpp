@@ -234,8 +234,8 @@ static const State &parameterOf(const plan::Plan &plan, const State &state) {
 namespace {
 
 /// Computes parameters and derived states one after the other. A quantized
-/// weight has two states: its packed words, followed by its scales. So only the
-/// weight that was quantized last is kept, for the second of the two states.
+/// weight has two states: first its packed words, then its scales. The weight
+/// is kept in memory until both of its states are computed.
 class WeightMaker {
 public:
   /// Reads from `weights`, or if it is null computes initial values.

@@ -40,8 +40,8 @@ struct OffloadTransfer {
   OffloadTime *time = nullptr;
 };
 
-/// A class of transfers, whose transfers are counted on their own. The lane Now
-/// has the transfers for which a caller waits at once.
+/// Reads, writes, and transfers for which the caller waits at once (Now). The
+/// stream counts the transfers of each lane on their own.
 enum class OffloadLane { Read, Write, Now };
 
 /// A point of the stream: for each lane, how many transfers were started before

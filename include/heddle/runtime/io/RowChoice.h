@@ -26,9 +26,9 @@ struct RowChoice {
   int64_t rowBytes = 0, rows = 0;
   const int32_t *ids = nullptr;
   int64_t count = 0; ///< Number of ids.
-  /// If the table is a shard of a larger one: the index of the shard's first
-  /// row in the larger table. The gather writes zeros for ids of other shards'
-  /// rows, because the results of all shards are added up.
+  /// If the table is a shard of a larger table: the index in the larger table
+  /// of the shard's first row. For ids of other shards' rows the gather writes
+  /// zeros, so that the sum of all shards' results is the whole result.
   std::optional<int64_t> first{};
   /// Every byte of the row that the gather writes for an id that is out of
   /// range. Such bytes are a NaN in every float type.
