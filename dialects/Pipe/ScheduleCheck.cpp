@@ -220,8 +220,8 @@ template <typename Fn> void Execution::run(Fn visit) {
 std::string Execution::describeNeed(int64_t stage) const {
   const Action &action = current(stage);
   int64_t other = *needed(stage, action);
-  // The gradient is computed by a whole backward pass, or by the first half of
-  // one.
+  // The gradient of the stage's output comes from the next stage: from its
+  // whole backward pass, or from the half that computes input gradients.
   const Line &line = schedule[other % stages];
   auto giver = llvm::find_if(line, [&](const Action &candidate) {
     return candidate.microBatch == action.microBatch &&

@@ -30,8 +30,9 @@ void checkPrompt(const std::vector<int32_t> &tokens, int64_t vocab,
 /// `maxContext` tokens.
 void checkRoom(const std::vector<int32_t> &prompt, int64_t maxContext);
 
-/// Throws H0132 when a text that is only read is longer than `maxContext`;
-/// `shorter` says what to do.
+/// Throws H0132 if a sequence is longer than `maxContext` tokens. For sequences
+/// that are embedded or scored, so that no room for new tokens is needed.
+/// `shorter` tells the user what to do.
 void checkPromptLength(const std::vector<int32_t> &tokens, int64_t maxContext,
                        const std::string &shorter = "give a shorter prompt");
 

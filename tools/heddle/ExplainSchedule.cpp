@@ -116,8 +116,8 @@ void StepSchedule::usePlan(const plan::Plan &plan,
       cost::SequenceTime time = cost->timeOf(*stage, program->sequence);
       exposed.push_back(
           {time.exposed, transfers + exchange, time.exposedCopies});
-      // The seconds of the stage's work outside of its fragments, for example
-      // of the optimizer's update.
+      // The seconds of the stage's work outside of forward and backward passes,
+      // for example of the optimizer's update.
       double rest = time.seconds + exchange;
       if (auto line = lineOf(plan, *stage, cost))
         rest -= line->seconds();

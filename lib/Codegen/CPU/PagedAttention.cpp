@@ -255,7 +255,8 @@ void PagedVectors::attend(const QueryBlock &block, Queries queries,
     });
 }
 
-/// Computes and stores the partial results of a block of queries over a part.
+/// Computes and stores the partial results of attention of a block of queries
+/// to one part of the cached keys and values.
 void PagedVectors::attendPart(const QueryBlock &block, Queries queries,
                               Value part, Value output) {
   int64_t width = 2 + headVectors;

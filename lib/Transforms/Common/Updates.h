@@ -110,9 +110,9 @@ public:
   /// if any of these states is not of the kind `kind` (see `kindOf`).
   llvm::ArrayRef<llvm::StringRef> parametersOf(llvm::StringRef name,
                                                llvm::StringRef kind);
-  /// The kind of a state, which tells states of one parameter apart. It is the
-  /// name of the state's role. For a state of the optimizer it is the
-  /// optimizer's name for the state, such as "exp_avg".
+  /// The kind of a state, which tells the states of one parameter apart: for a
+  /// state of the optimizer the optimizer's name for it, such as "exp_avg", for
+  /// any other state its role, such as "gradient".
   llvm::StringRef kindOf(llvm::StringRef state);
   int64_t elementsOfState(llvm::StringRef name);
   /// The range of states of the kind `kind` from which a value is read.

@@ -241,9 +241,10 @@ LogicalResult PlanBuilder::visitCompute(nn::ShardingRuleOpInterface op) {
 
 void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
                            const Factors &factors) {
-  // The result belongs to `activations` if the operation adds operands of
-  // `activations`, or is linear in such an operand. It also does if the
-  // operation itself sums over a split factor that is neither rows nor tokens.
+  // Partial sums other than gradients of parameters are keys of the map
+  // `activations`. A result is one of them if the operation adds such values
+  // or is linear in one, or if the operation itself sums over a split factor
+  // that is neither rows nor tokens.
   bool sums = llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
     return (factors.addsUp || factors.sums.contains(&operand)) &&
            activations.contains(operand.get());

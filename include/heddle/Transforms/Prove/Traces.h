@@ -251,8 +251,8 @@ struct Trace {
   }
 };
 
-/// Returns the trace with all runs of all bodies in a single body that is run
-/// once. If only one body uses a buffer, the buffer's lifetime begins anew in
+/// Unrolls the loops of a trace: all iterations of all loop bodies become one
+/// body that is run once. If only one body uses a buffer, the buffer's lifetime begins anew in
 /// each run of that body.
 Trace unroll(const Trace &trace);
 
