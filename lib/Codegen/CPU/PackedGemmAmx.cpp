@@ -66,8 +66,8 @@ int64_t quadsOf(const PackedGemmSpec &spec) { return spec.bits < 8 ? 2 : 1; }
 /// The bytes of a row of A as pairs of bf16, or as integers of two digits.
 int64_t rowBytesOf(const PackedGemmSpec &spec) { return spec.k * 2; }
 
-/// The number of AMX tiles along K in a slice of the weight, if the product is of
-/// bf16 pairs. `quads` is the result of `quadsOf`.
+/// The number of AMX tiles along K in a slice of the weight, if the product is
+/// of bf16 pairs. `quads` is the result of `quadsOf`.
 int64_t stepsOfSlice(int64_t quads) {
   return std::max<int64_t>(wordsOfSlice / quads, 1);
 }

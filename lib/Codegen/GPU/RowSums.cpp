@@ -6,10 +6,11 @@
 //
 // Sums over rows inside of a row-wise kernel. A thread has up to eight adjacent
 // columns. Their f32 sums are stored by two accesses of 16 bytes. Partial sums
-// are therefore laid out in strips: the first four columns of every thread, then
-// the next four columns of every thread, so that a warp accesses consecutive
-// bytes. If a block has teams (warps with rows of their own), the teams' sums are
-// added in workgroup memory, one chunk of the columns at a time.
+// are therefore laid out in strips: the first four columns of every thread,
+// then the next four columns of every thread, so that a warp accesses
+// consecutive bytes. If a block has teams (warps with rows of their own), the
+// teams' sums are added in workgroup memory, one chunk of the columns at a
+// time.
 //
 //===----------------------------------------------------------------------===//
 

@@ -252,8 +252,8 @@ struct Trace {
 };
 
 /// Unrolls the loops of a trace: all iterations of all loop bodies become one
-/// body that is run once. If only one body uses a buffer, the buffer's lifetime begins anew in
-/// each run of that body.
+/// body that is run once. If only one body uses a buffer, the buffer's lifetime
+/// begins anew in each run of that body.
 Trace unroll(const Trace &trace);
 
 /// Why a plan is refused.
