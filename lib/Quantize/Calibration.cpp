@@ -8,6 +8,7 @@
 
 #include "heddle/Quantize/Calibration.h"
 #include "heddle/runtime/app/ServedMemory.h"
+#include "heddle/runtime/app/StateTensors.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/comm/Launcher.h"
 #include "heddle/runtime/comm/World.h"

@@ -25,6 +25,30 @@ static constexpr int64_t blockElements = int64_t(1) << 16;
 // Reading
 //===----------------------------------------------------------------------===//
 
+const plan::State *heddle::rt::findParameter(const plan::Stage &stage,
+                                             const plan::State &state) {
+  if (state.role == plan::StateRole::Parameter)
+    return &state;
+  for (const plan::State &candidate : stage.states)
+    if (candidate.role == plan::StateRole::Parameter &&
+        candidate.name == state.parameter)
+      return &candidate;
+  return nullptr;
+}
+
+std::vector<plan::WeightSlice> heddle::rt::sourcesOf(const plan::Stage &stage,
+                                                     const plan::State &state) {
+  const plan::State *parameter = findParameter(stage, state);
+  const plan::State &owner = parameter ? *parameter : state;
+  if (!owner.sources.empty())
+    return owner.sources;
+  const std::vector<int64_t> &whole = owner.placement.whole;
+  if (!owner.packed.empty())
+    return {wholeTensor(owner.packed[0].name,
+                        whole.empty() ? owner.packed[0].shape : whole)};
+  return {wholeTensor(owner.name, whole.empty() ? owner.shape : whole)};
+}
+
 const io::TensorInfo *heddle::rt::findTensor(const io::WeightSet &weights,
                                              const std::string &name) {
   if (const io::TensorInfo *found = weights.find(name))

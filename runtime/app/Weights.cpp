@@ -39,35 +39,6 @@ static bool isParameter(const State &state) {
   return state.role == StateRole::Parameter;
 }
 
-/// Returns the index of the state with `role` of `parameter`, or -1.
-static int64_t findState(const plan::Stage &stage, StateRole role,
-                         const std::string &parameter) {
-  for (size_t i = 0; i < stage.states.size(); ++i) {
-    const State &state = stage.states[i];
-    bool belongs = isParameter(state) ? state.name == parameter
-                                      : state.parameter == parameter;
-    if (state.role == role && belongs)
-      return i;
-  }
-  return -1;
-}
-
-std::vector<plan::WeightSlice> heddle::rt::sourcesOf(const plan::Stage &stage,
-                                                     const State &state) {
-  int64_t parameter =
-      isParameter(state)
-          ? -1
-          : findState(stage, StateRole::Parameter, state.parameter);
-  const State &owner = parameter < 0 ? state : stage.states[parameter];
-  if (!owner.sources.empty())
-    return owner.sources;
-  const std::vector<int64_t> &whole = owner.placement.whole;
-  if (!owner.packed.empty())
-    return {wholeTensor(owner.packed[0].name,
-                        whole.empty() ? owner.packed[0].shape : whole)};
-  return {wholeTensor(owner.name, whole.empty() ? owner.shape : whole)};
-}
-
 //===----------------------------------------------------------------------===//
 // States
 //===----------------------------------------------------------------------===//
@@ -217,14 +188,11 @@ static void initialize(Job &job, UploadRing &ring, size_t index,
 
 /// Returns the parameter of which a state is a copy; a parameter itself.
 static const State &parameterOf(const plan::Plan &plan, const State &state) {
-  if (isParameter(state))
-    return state;
-  int64_t found = findState(plan, StateRole::Parameter, state.parameter);
-  if (found < 0)
-    fail("H0385",
-         "the plan's derived state '" + state.name + "' is of no parameter",
-         "compile the binary again");
-  return plan.states[found];
+  if (const State *found = findParameter(plan, state))
+    return *found;
+  fail("H0385",
+       "the plan's derived state '" + state.name + "' is of no parameter",
+       "compile the binary again");
 }
 
 //===----------------------------------------------------------------------===//

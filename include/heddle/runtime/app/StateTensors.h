@@ -22,6 +22,16 @@
 
 namespace heddle::rt {
 
+/// Returns the parameter to which a state of the stage belongs, which is the
+/// state itself if it is a parameter; null if it belongs to none.
+const plan::State *findParameter(const plan::Stage &stage,
+                                 const plan::State &state);
+
+/// Returns the tensors that a state consists of in weight files and
+/// checkpoints: those of its parameter, or one tensor of its own name.
+std::vector<plan::WeightSlice> sourcesOf(const plan::Stage &stage,
+                                         const plan::State &state);
+
 /// Finds a tensor by its name, with or without the prefix of the base model
 /// (`transformer.`), which differs between Hugging Face's files of one model.
 /// Returns null if it does not exist.

@@ -45,11 +45,6 @@ io::CheckpointContents describeCheckpoint(Session &session,
                                           const io::CheckpointState &state,
                                           const SavedTypes &types = {});
 
-/// Returns the tensors that a state consists of in weight files and
-/// checkpoints: those of its parameter, or one tensor of its own name.
-std::vector<plan::WeightSlice> sourcesOf(const plan::Stage &stage,
-                                         const plan::State &state);
-
 } // namespace heddle::rt
 
 #endif // HEDDLE_RUNTIME_APP_WEIGHTS_H
