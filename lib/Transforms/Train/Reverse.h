@@ -105,7 +105,6 @@ public:
   mlir::Value gradientOf(mlir::Value result) override {
     return grads.lookup(result);
   }
-  void setGradient(mlir::Value value, mlir::Value grad) { grads[value] = grad; }
   mlir::Value sumOf(Key key) { return totals.lookup(key); }
   /// The gradients of all parameters, in the order in which `run` has reached
   /// the parameters.

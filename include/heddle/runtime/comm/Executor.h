@@ -40,7 +40,6 @@ public:
   Ticket start(const CollectiveCall &call);
   /// Throws the error of this collective or of an earlier one.
   void wait(Ticket ticket);
-  bool isThreaded() const { return worker.joinable(); }
 
 private:
   void work();
