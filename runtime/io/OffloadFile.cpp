@@ -1,4 +1,4 @@
-//===- OffloadFile.cpp - Files that stand in for memory -------------------===//
+//===- OffloadFile.cpp - Files that are used as memory --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

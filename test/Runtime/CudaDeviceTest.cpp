@@ -102,7 +102,7 @@ TEST(CudaDevice, CallsWhatNcclHas) {
 /// The library against which programs for NVIDIA's driver are linked.
 TEST(CudaDevice, CallsWhatNvidiasDriverHas) {
   if (!*HEDDLE_TEST_CUDA_STUB)
-    GTEST_SKIP() << "the driver's stub is not installed";
+    GTEST_SKIP() << "CUDA's libcuda.so for linking is not installed";
   void *library = dlopen(HEDDLE_TEST_CUDA_STUB, RTLD_LAZY | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
 #define HEDDLE_LOOK_UP(NAME, SYMBOL, PARAMETERS)                               \

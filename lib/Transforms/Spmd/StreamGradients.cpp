@@ -43,7 +43,7 @@ struct GradientRange {
 
 /// The pages of offloaded buckets to which a step has already written
 /// something. A page is given by its bucket and its index in the bucket's file.
-/// The index `everyPage` stands for all pages of a bucket.
+/// The index `everyPage` means all pages of a bucket.
 using Pages = std::set<std::pair<StringRef, int64_t>>;
 constexpr int64_t everyPage = -1;
 

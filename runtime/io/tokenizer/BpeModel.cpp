@@ -20,7 +20,7 @@ namespace {
 
 /// Byte-pair encoding (Sennrich et al., arXiv 1508.07909): merges characters to
 /// tokens in the order in which merges were learned. Characters are those of
-/// the text, or stand for its bytes.
+/// the text, or represent its bytes.
 class BpeModel final : public TokenModel {
 public:
   explicit BpeModel(const JsonValue &model);
@@ -44,7 +44,7 @@ private:
   void merge(std::vector<int32_t> &symbols) const;
 
   std::unordered_map<uint64_t, Merge> mergeTable;
-  /// Tokens of the first code points, which include all that stand for bytes.
+  /// Tokens of the first code points, which include all that represent bytes.
   std::vector<int32_t> characters;
   std::string prefix, suffix;
   std::optional<int32_t> unknown;

@@ -259,7 +259,7 @@ private:
     }
   }
 
-  /// Parses `\p{NAME}`. Returns the members it stands for, and whether it is
+  /// Parses `\p{NAME}`. Returns the members it denotes, and whether it is
   /// negated.
   std::pair<std::string, bool> property() {
     bool isNegated = in[at + 1] == 'P';

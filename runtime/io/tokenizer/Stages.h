@@ -44,7 +44,7 @@ void prepend(TextPiece &piece, const std::string &what);
 /// that character (TextPiece::head).
 TextPiece replace(const TextPiece &piece, const Regex &pattern,
                   const std::string &content);
-/// Replaces bytes by the characters that stand for them in byte-level
+/// Replaces bytes by the characters that represent them in byte-level
 /// tokenizers.
 TextPiece bytesAsCharacters(const TextPiece &piece);
 

@@ -178,7 +178,7 @@ std::string Pipeline::pieceOf(int32_t id) const {
   const std::string *known = added.tokenOf(id);
   const std::string &text = known ? *known : model->tokenOf(id);
   std::string alone = textOf({text});
-  // A token such as <0x0A> stands for a byte. The decoder would write a
+  // A token such as <0x0A> represents a byte. The decoder would write a
   // replacement symbol for it if the byte alone is no character, so return the
   // byte itself.
   int byte = byteOfToken(text);

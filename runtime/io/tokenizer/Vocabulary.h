@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The vocabulary of a tokenizer, and the characters that stand for bytes.
+// The vocabulary of a tokenizer, and the characters that represent bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,13 +50,13 @@ std::string byteToken(uint8_t byte);
 /// Returns the byte of a token such as `<0x0A>`; -1 for other tokens.
 int byteOfToken(const std::string &token);
 
-/// The 256 characters that stand for bytes in byte-level tokenizers: printable
-/// bytes stand for themselves, the others for U+0100 and following, in order.
+/// The 256 characters that represent bytes in byte-level tokenizers: printable
+/// bytes represent themselves, the others for U+0100 and following, in order.
 namespace alphabet {
-/// Appends the characters that stand for `bytes`.
+/// Appends the characters that represent `bytes`.
 void append(std::string &text, const std::string &bytes);
-/// Returns the bytes for which `characters` stand; nothing if one of them
-/// stands for no byte.
+/// Returns the bytes that `characters` represent; nothing if one of them
+/// represents no byte.
 std::optional<std::string> toBytes(const std::string &characters);
 } // namespace alphabet
 

@@ -23,7 +23,7 @@ inline int64_t elementsOf(mlir::Type tensor) {
   return llvm::cast<mlir::RankedTensorType>(tensor).getNumElements();
 }
 
-/// Returns the names of the states that `name` stands for: the members if
+/// Returns the names of the states that `name` denotes: the members if
 /// `name` is a bucket, otherwise `name` alone.
 llvm::SmallVector<llvm::StringRef> statesOf(const mlir::SymbolTable &symbols,
                                             llvm::StringRef name);

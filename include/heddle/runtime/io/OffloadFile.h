@@ -1,4 +1,4 @@
-//===- OffloadFile.h - Files that stand in for memory -----------*- C++ -*-===//
+//===- OffloadFile.h - Files that are used as memory ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
