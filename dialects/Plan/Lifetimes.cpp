@@ -21,17 +21,18 @@ Value heddle::planir::rootOf(Value buffer) {
 LogicalResult Lifetimes::find(SequenceOp sequence) {
   if (failed(walk(sequence.getBody().front())))
     return failure();
-  // A send without a later plan.flush lasts until the end of the sequence:
-  // there all messages must have been received.
+  // The buffer of a send without a later plan.flush is in use until the end of
+  // the command sequence, where all messages must have been received.
   for (auto &channel : sent)
     for (Operation *send : channel.second)
       endAt(send, send, next - 1);
   return endCarried();
 }
 
-/// Handles records with the attribute `carried`, which leave commands to the
-/// next run of the program. The lifetimes of these commands last to the end of
-/// the sequence. Checks that the next run waits for each such record.
+/// Handles each plan.record with the attribute `carried`. The next run of the
+/// program waits for the commands before such a record, so their lifetimes last
+/// to the end of the sequence. Checks that the next run does wait for each
+/// record.
 LogicalResult Lifetimes::endCarried() {
   for (SettleOp settle : settles)
     if (settle.getNumber() >= carried.size())
@@ -79,7 +80,7 @@ LogicalResult Lifetimes::walk(Block &block) {
            "ends";
     diagnostic.attachNote()
         << "help: put %t = plan.record " << stringifyStream(stream)
-        << " and plan.wait %t behind it";
+        << " and plan.wait %t after it";
     return diagnostic;
   }
   return success();
@@ -105,9 +106,10 @@ Lifetimes::Clock Lifetimes::clockOf(Stream stream, const Work &work,
   return clock;
 }
 
-/// Checks that the program's own sequence contains `op`, and not a sequence
-/// that it calls: only then `op` runs once per run, in the order of the text.
-/// Loops around `op` may have several iterations only if `again` is true.
+/// Checks that `op`, which refers to the previous or the next run of the
+/// program, is in the program's own command sequence. A sequence that the
+/// program calls may run several times in one run. With `again`, loops around
+/// `op` may have several iterations.
 static LogicalResult requireOneRun(Operation *op, bool again) {
   Operation *parent = op->getParentOp();
   for (; isa<LoopOp>(parent); parent = parent->getParentOp())
@@ -118,7 +120,7 @@ static LogicalResult requireOneRun(Operation *op, bool again) {
   if (sequence && sequence.getKind())
     return success();
   return op->emitError("H0924: is of the next run of a program or of the one "
-                       "before, and stands in no program's own commands");
+                       "before, and is in no program's own commands");
 }
 
 LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
@@ -131,9 +133,9 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
     if (record.getCarried())
       return carry(record, work);
   } else if (auto settling = dyn_cast<SettleOp>(op)) {
-    // The number of a plan.settle can be huge in an edited text. It is limited
-    // here, because a vector gets this size. endCarried reports numbers that no
-    // record has.
+    // The index that plan.settle names can be huge in an edited plan. Limit it,
+    // because `settle` resizes a vector to it. endCarried reports an index that
+    // is too large.
     constexpr uint64_t most = 1 << 20;
     settles.push_back(settling);
     settle(stream == Stream::Copy ? settledForCopy : settledAt,
@@ -170,8 +172,8 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
   return success();
 }
 
-/// Handles a record with `carried`: the commands of its stream that nothing has
-/// waited for so far may still run in the next run of the program.
+/// Handles a plan.record with `carried`: those earlier commands of its stream
+/// that nothing has waited for may still run in the next run of the program.
 LogicalResult Lifetimes::carry(RecordOp op, Work &work) {
   if (*op.getCarried() != carried.size())
     return op.emitError("H0924: has the number ")

@@ -251,7 +251,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}
   plan.sequence @layer() attributes {frame_bytes = 256 : i64} {
     %v = plan.state_ref @v : memref<16xf32>
-    // expected-error @+1 {{H0924: is of the next run of a program or of the one before, and stands in no program's own commands}}
+    // expected-error @+1 {{H0924: is of the next run of a program or of the one before, and is in no program's own commands}}
     plan.settle 0
     plan.end
   }

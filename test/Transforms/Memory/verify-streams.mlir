@@ -126,7 +126,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %ready = plan.record compute
     plan.wait %ready on copy
     // expected-error @+2 {{H0924: is on the stream copy, and compute does not wait for it before its block ends}}
-    // expected-note @+1 {{help: put %t = plan.record copy and plan.wait %t behind it}}
+    // expected-note @+1 {{help: put %t = plan.record copy and plan.wait %t after it}}
     plan.copy %p, %x on copy : memref<16xf32>, memref<16xf32>
     plan.end
   }
@@ -277,7 +277,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %ready = plan.record compute
     plan.wait %ready on copy
     // expected-error @+2 {{H0924: is on the stream copy, and compute does not wait for it before its block ends}}
-    // expected-note @+1 {{help: put %t = plan.record copy and plan.wait %t behind it}}
+    // expected-note @+1 {{help: put %t = plan.record copy and plan.wait %t after it}}
     plan.copy %p, %x on copy : memref<16xf32>, memref<16xf32>
     %copied = plan.record copy
     plan.wait %copied on host
@@ -316,7 +316,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.wait %copied on host
     plan.wait %copied
     // expected-error @+2 {{H0924: is on the stream host, and compute does not wait for it before its block ends}}
-    // expected-note @+1 {{help: put %t = plan.record host and plan.wait %t behind it}}
+    // expected-note @+1 {{help: put %t = plan.record host and plan.wait %t after it}}
     plan.launch @sum(%v, %p) on host : (memref<16xf32>, memref<16xf32>) -> ()
     plan.end
   }
