@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CheckpointFormat.h"
+#include "heddle/runtime/io/Affix.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include <algorithm>
 #include <cerrno>
@@ -26,10 +27,6 @@ using namespace heddle;
 using namespace heddle::io;
 using namespace heddle::io::checkpoint;
 namespace fs = std::filesystem;
-
-static bool startsWith(const std::string &text, const std::string &start) {
-  return text.compare(0, start.size(), start) == 0;
-}
 
 /// Removes what interrupted saves have left: directories, and temporary files
 /// of `latest`.
@@ -134,7 +131,8 @@ static void writeTexts(const std::string &directory,
   recorder.addText(stateFile, stateToJson(contents.state).dump(1) + "\n");
 }
 
-/// Returns the large files and their tensors, the same on all ranks.
+/// Returns the names of the safetensors files of a checkpoint, and the tensors
+/// of each file. The result is the same on all ranks.
 static std::vector<std::pair<const char *, const std::vector<SharedTensor> *>>
 tensorFiles(const CheckpointContents &contents) {
   std::vector<std::pair<const char *, const std::vector<SharedTensor> *>>
@@ -145,8 +143,8 @@ tensorFiles(const CheckpointContents &contents) {
   return files;
 }
 
-/// Writes the large files with all ranks. Returns name, size and digest of
-/// each, as text.
+/// Writes the safetensors files, each by all ranks together. Returns one line
+/// of text for each file: name, size and digest.
 static std::vector<std::string> writeTensors(const std::string &directory,
                                              const CheckpointContents &contents,
                                              Peers &peers) {

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/CodedWeights.h"
+#include "heddle/runtime/io/Affix.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include "heddle/runtime/io/File.h"
 
@@ -199,8 +200,9 @@ int32_t CodeReader::zero(int64_t group, int64_t output) const {
   uint32_t stored =
       field(zeros[group * (matrix.outputs / perWord) + output / perWord],
             output % perWord);
-  // A zero point of 0 is stored as -1, which some writers store as all ones.
-  // The mask turns the sum into 0 again.
+  // Format 1 of GPTQ stores a zero point minus 1. A zero point of 0 is
+  // therefore stored as -1, that is as a code whose bits are all ones. Adding 1
+  // overflows the code, and the mask removes the overflow.
   uint32_t mask = (1u << matrix.format.bits) - 1;
   return matrix.format.storesLess ? int32_t((stored + 1) & mask)
                                   : int32_t(stored);
@@ -245,11 +247,6 @@ private:
 };
 
 } // namespace heddle::io
-
-static bool endsWith(const std::string &name, const std::string &end) {
-  return name.size() > end.size() &&
-         name.compare(name.size() - end.size(), end.size(), end) == 0;
-}
 
 void CodedSet::require(const TensorInfo &info, const std::string &dtype,
                        const std::vector<int64_t> &shape) const {

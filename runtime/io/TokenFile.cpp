@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/TokenFile.h"
+#include "heddle/runtime/io/Affix.h"
 #include "heddle/runtime/io/FileKind.h"
 #include <algorithm>
 #include <cassert>
@@ -20,7 +21,9 @@ using namespace heddle;
 using namespace heddle::io;
 
 static constexpr int64_t llmcHeaderBytes = 256 * 4;
-/// Limit of a vocabulary of bytes, special tokens included.
+/// The largest vocabulary, special tokens included, for which a text is read
+/// with one token per byte. A larger one means that the model uses another
+/// tokenizer.
 static constexpr int64_t maxByteVocab = 512;
 static const char *const prepareHelp =
     "make a token file: heddle data prepare TEXT --tokenizer bytes|DIR -o "
@@ -32,18 +35,13 @@ template <typename T> static T load(const uint8_t *bytes) {
   return value;
 }
 
-static bool endsWith(const std::string &text, const std::string &end) {
-  return text.size() >= end.size() &&
-         text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 static bool beginsWith(const MappedFile &file, const std::string &magic) {
   return file.size() >= static_cast<int64_t>(magic.size()) &&
          std::memcmp(file.data(), magic.data(), magic.size()) == 0;
 }
 
 //===----------------------------------------------------------------------===//
-// Names of files and their types
+// Parsing of FILE:TYPE
 //===----------------------------------------------------------------------===//
 
 static std::string typeName(TokenType type) {
@@ -423,7 +421,8 @@ TokenFile::Scan TokenFile::scan(int64_t first, int64_t number,
   if (isSigned)
     most = std::min(most, uint64_t(1) << (8 * width - 1));
   Scan result;
-  // One hash for each contiguous range of the file.
+  // The hash of each range of tokens that is contiguous in the file. The hash
+  // of these hashes is the result.
   std::vector<uint64_t> hashes;
   for (int64_t done = 0; done < number;) {
     const TokenRange &range = rangeOf(first + done);

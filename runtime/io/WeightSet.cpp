@@ -4,12 +4,14 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Opens a directory of weights: shards with or without an index, other names of
-// files, prefixes of PyTorch's wrappers.
+// Opens a directory of weights. Handles shards with or without an index, files
+// without Hugging Face's current names, and prefixes that PyTorch's wrappers
+// add to the names of tensors.
 //
 //===----------------------------------------------------------------------===//
 
 #include "CheckpointFormat.h"
+#include "heddle/runtime/io/Affix.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include "heddle/runtime/io/Json.h"
 #include "heddle/runtime/io/Safetensors.h"
@@ -276,11 +278,6 @@ WeightSet io::openSafetensors(const std::string &path) {
 //===----------------------------------------------------------------------===//
 // Directories
 //===----------------------------------------------------------------------===//
-
-static bool endsWith(const std::string &text, const std::string &end) {
-  return text.size() >= end.size() &&
-         text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
 
 static bool isPickle(const std::string &name) {
   for (const char *end : {".bin", ".pt", ".pth", ".ckpt", ".pkl"})

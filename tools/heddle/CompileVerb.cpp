@@ -18,6 +18,7 @@
 #include "Verbs.h"
 #include "heddle/Cost/UsualMachine.h"
 #include "heddle/Import/Draft.h"
+#include "heddle/runtime/io/Affix.h"
 #include "heddle/runtime/io/CacheDirectory.h"
 #include "heddle/runtime/io/File.h"
 #include <algorithm>
@@ -46,11 +47,6 @@ struct CompileFlags {
   config::Flags flags;
 };
 
-bool endsWith(const std::string &text, const std::string &end) {
-  return text.size() >= end.size() &&
-         text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 } // namespace
 
 std::string driver::defaultCache() {
@@ -70,7 +66,7 @@ SettingsFiles driver::readSettingsFiles(const std::string &dsConfig,
                                         const std::string &strategy) {
   SettingsFiles files;
   files.strategy.name = strategy;
-  if (endsWith(strategy, ".mlir")) {
+  if (io::endsWith(strategy, ".mlir")) {
     std::vector<Diagnostic> errors;
     files.strategy.text = strategyFileToJson(strategy, errors);
     if (!errors.empty())
@@ -253,7 +249,7 @@ static void takeAutoMesh(CompileFlags &flags) {
   if (!flags.chooses)
     return;
   mesh.reset();
-  if (endsWith(flags.model, ".mlir"))
+  if (io::endsWith(flags.model, ".mlir"))
     fail("H0137", "--mesh auto plans a model's directory, not a module",
          "name the axes, as --mesh tensor=2");
   if (flags.cluster.empty())
@@ -288,7 +284,8 @@ static bool dumpsFiles(const CompileFlags &flags) {
 /// time is lost.
 static void checkOutputs(const CompileFlags &flags) {
   std::error_code ignored;
-  if (fs::is_directory(flags.output, ignored) || endsWith(flags.output, "/"))
+  if (fs::is_directory(flags.output, ignored) ||
+      io::endsWith(flags.output, "/"))
     fail("H0113", "-o " + flags.output + " is a directory",
          "name a file, as -o " + (fs::path(flags.output) / "model").string());
   std::vector<io::NamedFile> outputs = {{"-o", flags.output}};
@@ -402,7 +399,7 @@ static void helpForMemory(const CompileFlags &flags, const SettingsFiles &files,
 }
 
 static int compileModel(CompileFlags flags) {
-  bool isModule = endsWith(flags.model, ".mlir");
+  bool isModule = io::endsWith(flags.model, ".mlir");
   checkUse(flags, isModule);
   takeAutoMesh(flags);
   CompileJob job;

@@ -10,6 +10,7 @@
 
 #include "Methods.h"
 #include "WorkLimit.h"
+#include "heddle/runtime/io/Affix.h"
 #include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <algorithm>
 #include <cstring>
@@ -181,14 +182,6 @@ static Value splitLines(const Value &self, const Arguments &arguments) {
   if (begin < text.size())
     lines.push_back(text.substr(begin));
   return lines;
-}
-
-static bool startsWith(const std::string &text, const std::string &part) {
-  return text.compare(0, part.size(), part) == 0;
-}
-static bool endsWith(const std::string &text, const std::string &part) {
-  return text.size() >= part.size() &&
-         text.compare(text.size() - part.size(), part.size(), part) == 0;
 }
 
 /// Whether `holds` is true for a text, or for one of several.
