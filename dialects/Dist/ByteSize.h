@@ -38,7 +38,7 @@ int64_t byteSize(mlir::Type type);
 std::optional<int64_t> leadingDimension(mlir::MemRefType type);
 
 /// The memref with the shape and element type of a tensor and a leading
-/// dimension of `leading` elements. 0: rows have no padding.
+/// dimension of `leading` elements. If `leading` is 0, rows have no padding.
 mlir::MemRefType memoryOf(mlir::RankedTensorType tensor, int64_t leading = 0);
 
 } // namespace heddle::dist

@@ -81,8 +81,8 @@ LogicalResult heddle::dist::verifyAxes(Operation *op, ArrayAttr axes) {
   return success();
 }
 
-/// The mesh as a plan::Mesh: compiler and runtime compute the groups of ranks
-/// with the same class.
+/// Converts the mesh to a plan::Mesh, with which the compiler computes groups
+/// of ranks. The runtime uses the same class, so the groups are the same.
 static heddle::plan::Mesh listOf(MeshOp mesh) {
   heddle::plan::Mesh list;
   for (auto axis : mesh.getAxes().getAsRange<MeshAxisAttr>())
@@ -133,9 +133,9 @@ MeshOp::getAxesWhere(llvm::function_ref<bool(AxisRole)> wanted) {
   };
   SmallVector<Attribute> names;
   for (auto axis : getAxes().getAsRange<MeshAxisAttr>()) {
-    // `axis` may be a factor of a whole axis, as `expert` is of `data`. If the
-    // whole axis is wanted, too, only the whole axis is returned, because it
-    // includes its factors.
+    // An axis may be a factor of another axis, as `expert` is of `data`. If
+    // `wanted` accepts the other axis too, return only the other axis, because
+    // it includes its factors.
     bool isInWhole = axis.getWhole() && isWanted(axis.getWhole());
     if (axis.getSize() > 1 && isWanted(axis.getName()) && !isInWhole)
       names.push_back(StringAttr::get(getContext(), axis.getName()));

@@ -12,9 +12,10 @@
 using namespace mlir;
 using namespace heddle::dist;
 
-/// Checks the range of elements that a transfer moves. Without `slot` the range
-/// belongs to a flat tensor, so it must have one dimension. The first element,
-/// `element`, must not be negative.
+/// Checks the range of elements that a transfer moves. A transfer with `slot`
+/// moves elements of one entry along the state's first dimension. Without
+/// `slot` the state is a one-dimensional (flat) tensor, so the range must have
+/// one dimension. `element`, the first element, must not be negative.
 static LogicalResult verifyRange(Operation *op, int64_t element, Type range,
                                  Value slot) {
   if (!slot && llvm::cast<RankedTensorType>(range).getRank() != 1)
@@ -23,9 +24,8 @@ static LogicalResult verifyRange(Operation *op, int64_t element, Type range,
                       : op->emitOpError("begins at element ") << element;
 }
 
-/// Checks that the range lies within the state or bucket `name`. With `slot`
-/// the range must lie within one slot, which is the part of the state with one
-/// index of the first dimension.
+/// Checks that the range lies within the state or bucket `name`. With `slot` it
+/// must lie within one entry along the state's first dimension.
 static LogicalResult verifyInState(Operation *op, FlatSymbolRefAttr name,
                                    int64_t element, Type range, Value slot,
                                    SymbolTableCollection &tables) {

@@ -34,16 +34,18 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     int64_t getNumRanks();
     /// The size of the axis, or 0 when the mesh has no such axis.
     int64_t getAxisSize(::llvm::StringRef name);
-    /// The number of ranks along these axes. `data/expert` and `expert` together
-    /// count as `data`.
+    /// The number of ranks along these axes. `expert` is a factor of the axis
+    /// `data`, and `data/expert` is the other factor. Together they count as
+    /// `data`.
     int64_t getSize(::llvm::ArrayRef<::mlir::Attribute> axes);
-    /// The number of ranks along all axes with this role.
+    /// The number of ranks along all axes with this role, such as data
+    /// parallelism.
     int64_t getSize(AxisRole role);
     /// The names of the axes with this role and more than one rank, major to
     /// minor.
     ::llvm::SmallVector<::mlir::Attribute> getAxesOf(AxisRole role);
-    /// The names of the axes that have more than one rank and a role for which
-    /// `wanted` is true, major to minor.
+    /// The names of the axes that have more than one rank, and whose role the
+    /// function `wanted` accepts, major to minor.
     ::llvm::SmallVector<::mlir::Attribute>
     getAxesWhere(::llvm::function_ref<bool(AxisRole)> wanted);
   }];
@@ -70,8 +72,8 @@ def Dist_ReshardOp : Dist_Op<"reshard", [Pure, SameOperandsAndResultType]> {
 }
 
 //===----------------------------------------------------------------------===//
-// Operations on one rank, whose shapes are local. They exist from the phase
-// spmd on.
+// Operations of one rank's program. They exist from the phase spmd on, which
+// replaces the types of whole tensors by those of the rank's shards.
 //===----------------------------------------------------------------------===//
 
 def Dist_RankOp : Dist_Op<"rank", [Pure]> {

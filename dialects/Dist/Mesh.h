@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// All kinds of mesh axes and their roles; Mesh.cpp has the list. Passes ask for
-// axes by role, not by name.
+// Defines the axes that a mesh can have. The role of an axis says what its
+// ranks split: layers, the batch, the sequence, or features. Passes ask for
+// axes by role, not by name. Mesh.cpp has the list of axes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,9 +43,9 @@ plan::Mesh meshOf(const Strategy &strategy);
 /// The names of all axes that a mesh can have, from major to minor.
 llvm::ArrayRef<llvm::StringRef> meshAxes();
 
-/// The role of an axis: what ranks along it split. The axis `data/expert` is
-/// `data` without its factor `expert`, and has the role of `data`. Returns
-/// nullopt for an unknown name.
+/// The role of an axis, which says what its ranks split, such as layers or rows
+/// of the batch. `expert` is a factor of the axis `data`; the other factor,
+/// `data/expert`, has the role of `data`. Returns nullopt for an unknown name.
 std::optional<AxisRole> roleOf(llvm::StringRef axis);
 std::optional<AxisRole> roleOf(mlir::Attribute axis);
 

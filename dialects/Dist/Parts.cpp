@@ -20,8 +20,9 @@ int64_t dist::groupSize(const Strategy &strategy, ArrayAttr axes) {
   return meshOf(strategy).groupSize(names);
 }
 
-/// The size of a rank's shard of a dimension of `extent` elements; -1 if the
-/// sizes of the segments do not add up to `extent`.
+/// The size of a rank's shard of a dimension of `extent` elements that consists
+/// of `segments`, such as q, k and v side by side. Each segment is split by
+/// itself. Returns -1 if the sizes of the segments do not add up to `extent`.
 static int64_t partOf(int64_t extent, ArrayRef<int64_t> segments,
                       int64_t ranks) {
   int64_t part = 0, left = extent;

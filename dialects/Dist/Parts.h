@@ -22,8 +22,8 @@ int64_t groupSize(const Strategy &strategy, mlir::ArrayAttr axes);
 
 /// Checks that `part` is the type of a rank's shard of `whole`, padded to the
 /// size of the largest shard. `segments` are the sizes of consecutive segments
-/// of the last dimension, each of which is split by itself. Null: the dimension
-/// is one segment.
+/// of the last dimension, such as q, k and v, each of which is split by itself.
+/// If `segments` is null, the dimension is one segment.
 mlir::LogicalResult verifyPart(mlir::Operation *op, mlir::ShapedType part,
                                mlir::Type whole, TensorShardingAttr sharding,
                                mlir::DenseI64ArrayAttr segments,
@@ -32,8 +32,8 @@ mlir::LogicalResult verifyPart(mlir::Operation *op, mlir::ShapedType part,
 /// Checks the attribute that lists the sharded ports (inputs and outputs) of a
 /// step: `{ids = {whole = tensor<1x8xi32>, sharding = #dist.sharding<...>}}`.
 /// `typeOf` returns the type of a port on a rank, or nullopt for an unknown
-/// port. It returns null for a port that holds all micro-batches: its type has
-/// another dimension and is not checked.
+/// port. For a port that holds all micro-batches `typeOf` returns null, so that
+/// the port is not checked: its type has one dimension more.
 mlir::LogicalResult verifyPorts(
     mlir::Operation *op, mlir::DictionaryAttr ports,
     llvm::function_ref<std::optional<mlir::ShapedType>(llvm::StringRef)> typeOf,

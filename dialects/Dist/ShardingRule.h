@@ -24,9 +24,10 @@ namespace heddle::dist {
 enum class FactorKind {
   Parallel,  ///< Results that have the factor are split, too.
   Reduction, ///< No result has the factor: results become partial sums.
-  Combined,  ///< No result has the factor: the operation communicates, and its
-             ///< results are whole on each rank.
-  Whole,     ///< The factor must not be split.
+  /// No result has the factor. The operation communicates, so that each rank
+  /// gets complete results.
+  Combined,
+  Whole, ///< The factor must not be split.
 };
 
 /// What the dimensions of a factor count. Passes look for factors by role.
@@ -101,13 +102,15 @@ struct ShardingRule {
   std::string str() const;
 };
 
-/// How the factors of an operation's rule are split over ranks.
+/// How ranks split an operation: for each factor of its sharding rule, the mesh
+/// axes and the number of shards.
 struct Split {
   ShardingRule rule;
   llvm::SmallVector<mlir::ArrayAttr> axes; ///< The axes of each factor.
   llvm::SmallVector<int64_t> parts; ///< The number of parts of each factor.
 
-  /// The axes that split the factor of this role; null if none does.
+  /// The mesh axes that split the factor of this role; null if ranks do not
+  /// split it.
   mlir::ArrayAttr axesOf(FactorRole role) const;
   /// The number of parts into which the factor of this role is split. The rule
   /// must have a factor of this role.

@@ -28,10 +28,11 @@ namespace heddle::dist {
 /// Settings.def. Passes read settings only from this attribute.
 using Strategy = config::Settings;
 
-/// The bit set with one bit for each setting, in which all bits are set. It
-/// describes a strategy whose text gives a value for every setting.
+/// The value of `written`, which has one bit for each setting, for a strategy
+/// whose text gives a value for every setting: all bits are set.
 llvm::APInt allWritten();
-/// The bit set that has only the bit of the setting with this key.
+/// The bit set, with one bit for each setting, in which only the bit of the
+/// setting `key` is set.
 llvm::APInt bitOf(llvm::StringRef key);
 
 /// The number of blocks of scratch memory that one launch of a kernel needs: on

@@ -179,7 +179,8 @@ double CacheWriteOp::getBytesOf(Value value) {
   return bytesOf(value);
 }
 
-/// The largest number of positions that `tokens` tokens of a row can see.
+/// The largest number of positions to which `tokens` consecutive tokens of one
+/// request can attend.
 static double contextOf(PagedAttentionOp op, int64_t tokens) {
   RankedTensorType pages = tensorOf(op.getPages());
   int64_t context = pages.getDimSize(1) * op.getPageTokens();
@@ -218,10 +219,10 @@ double PagedAttentionJoinOp::getFlops() {
 }
 
 // Letters of the sharding rules: p is the page, n the position in a page, d the
-// feature of a head, s the dimension that separates scales of keys and of
-// values, j the part of the keys, x the value in a partial result, h the head
-// as in nn.attention. Ranks do not split the dimension of pages, because rows
-// share pages.
+// feature of a head, h the head as in nn.attention, and s separates the scales
+// of keys from those of values. If attention is computed for parts of the keys,
+// j is the index of the part, and x the index into a partial result. Ranks do
+// not split the dimension of pages, because rows share pages.
 template <typename OpT>
 static dist::ShardingRule ruleOf(OpT op, ArrayRef<std::string> results,
                                  std::string whole) {

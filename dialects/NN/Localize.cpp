@@ -137,8 +137,9 @@ void PositionsOp::localize(const Split &split) {
 // The vocabulary
 //===----------------------------------------------------------------------===//
 
-/// If ranks split the vocabulary, which is dimension `dim` of `table`: the
-/// index of the first entry in this rank's shard. Otherwise null.
+/// The index of the first entry of the vocabulary in this rank's shard of
+/// `table`, whose dimension `dim` is the vocabulary. Null if ranks do not split
+/// the vocabulary.
 static Value firstOf(Operation *op, const Split &split, Value table,
                      int64_t dim) {
   ArrayAttr axes = split.axesOf(FactorRole::Vocabulary);

@@ -58,9 +58,9 @@ void MapOp::build(OpBuilder &builder, OperationState &state, StringRef function,
 
 namespace {
 
-/// How a scalar in a body depends on one argument of the body. None: not at
-/// all. Zero: not at all, because the scalar is the constant 0. Linear:
-/// linearly. Other: in another way.
+/// How a scalar in the body of nn.map depends on one argument of the body.
+/// `None` and `Zero` mean that it does not depend on the argument; `Zero` also
+/// means that the scalar is the constant 0, which counts as linear.
 enum class Dependence { None, Zero, Linear, Other };
 
 bool isLinear(Dependence dependence) {

@@ -171,8 +171,8 @@ static LogicalResult verifyTypes(Operation *op) {
   return verify(op->getResultTypes());
 }
 
-/// Verifies some entries of `weights`, such as the size of the vocabulary.
-/// These are the entries that the runtime reads to check a user's data.
+/// Verifies those entries of the model's attribute `weights` that the runtime
+/// reads to check a user's data, such as the size of the vocabulary.
 static LogicalResult verifyWeights(ModelOp model) {
   DictionaryAttr weights = model.getWeights();
   for (StringRef key : {"vocab_size", "max_positions", "segments"}) {
@@ -204,9 +204,9 @@ static LogicalResult verifyWeights(ModelOp model) {
   return success();
 }
 
-/// How many different integers may appear in the data of a port with this role,
-/// such as the vocabulary size for token ids. Returns 0 if the entries of
-/// `weights` do not say.
+/// How many different integers may appear in an input of the step with this
+/// role, such as the vocabulary size for token ids. Returns 0 if the attribute
+/// `weights` has no such entry.
 static int64_t countOf(PortRole role, DictionaryAttr weights) {
   StringRef key = role == PortRole::Ids         ? "vocab_size"
                   : role == PortRole::Segments  ? "segments"
@@ -216,7 +216,8 @@ static int64_t countOf(PortRole role, DictionaryAttr weights) {
   return count ? count.getInt() : 0;
 }
 
-/// Verifies that embedding tables have a row for each value that data may have.
+/// Verifies that an embedding table has a row for each integer that its input
+/// may contain.
 static LogicalResult verifyTables(FuncOp function, DictionaryAttr weights) {
   if (!function.getInputs())
     return success();

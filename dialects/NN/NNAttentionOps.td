@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rotary embeddings and attention. A part of NNOps.td, whose classes it uses.
+// Rotary embeddings and attention. This file uses the classes of NNOps.td,
+// which includes it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +39,8 @@ def NN_RotaryOp : NN_ComputeOp<"rotary",
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = !strconcat([{
-    /// The frequency of pair number `pair`, in radians per position.
+    /// The frequency of the pair of features with index `pair`: by how many
+    /// radians it is rotated from one position to the next.
     double getRate(int64_t pair);
     /// The factor that multiplies the rotated features.
     double getMagnitude();
@@ -78,8 +80,8 @@ def NN_HeadsAttr : AttrDef<NN_Dialect, "Heads"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The attribute for the heads that one rank has if `ranks` ranks split
-    /// these heads.
+    /// The attribute with the heads of one rank, if `ranks` ranks split the
+    /// heads of this attribute.
     HeadsAttr splitBetween(int64_t ranks) const;
   }];
 }

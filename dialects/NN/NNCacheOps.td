@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The paged key-value cache of serving programs and attention over it
-// (PagedAttention: Kwon et al., arXiv 2309.06180). A part of NNOps.td, whose
-// classes it uses.
+// (PagedAttention: Kwon et al., arXiv 2309.06180). This file uses the classes
+// of NNOps.td, which includes it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -117,17 +117,19 @@ def NN_PagedAttentionOp
   }];
   let results = (outs NN_Float:$output);
   let extraClassDeclaration = !strconcat(sharedDeclaration, [{
-    /// The number of positions in a part of the keys. It is large enough that
-    /// combining parts costs little, and small enough that the parts of one
-    /// request keep all threads busy.
+    /// Threads compute attention over parts of a request's keys, and combine
+    /// the partial results. This is the number of positions in a part. It is
+    /// large enough that combining costs little, and small enough that the
+    /// parts of one request keep all threads busy.
     static constexpr int64_t partKeys = 256;
-    /// The number of pages of a part, at least one.
+    /// The number of pages in a part of the keys, at least one.
     int64_t getPartPages() {
       return std::max<int64_t>(partKeys / getPageTokens(), 1);
     }
-    /// The number of parts of a row.
+    /// The number of parts into which the keys of one request are divided.
     int64_t getNumParts();
-    /// The type of the partial results: [R, T, parts, heads, D + 2].
+    /// The type of the partial results of attention over each part of the keys:
+    /// [R, T, parts, heads, D + 2].
     ::mlir::RankedTensorType getPartsType();
   }], NN_Localize.declaration, NN_ModelFlops.declaration, NN_BytesOf.declaration);
 }

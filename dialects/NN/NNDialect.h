@@ -44,10 +44,10 @@ inline mlir::RankedTensorType tensorOf(mlir::Value value) {
 /// The size in bytes of a value that is a ranked tensor; 0 for other types.
 double bytesOf(mlir::Value value);
 
-/// Pads a number of elements as buckets do (NN_BucketOp). Without `parts`: the
-/// number of elements that a tensor of `elements` elements takes in a bucket.
-/// With `parts`: the size of a bucket whose members take `elements` elements,
-/// padded so that `parts` ranks can have equal shards.
+/// Pads a number of elements as buckets do (NN_BucketOp). If `parts` is 1,
+/// returns the number of elements that a tensor of `elements` elements takes in
+/// a bucket. Otherwise returns the size of a bucket whose tensors take
+/// `elements` elements, padded so that `parts` ranks can have equal shards.
 int64_t paddedElements(int64_t elements, int64_t parts = 1);
 /// The sizes, in elements, of the segments on which `op`, an nn.segment_sums or
 /// nn.scale_segments, works. A segment is a tensor of the operation's bucket

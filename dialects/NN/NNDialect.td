@@ -142,8 +142,8 @@ def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Converts the attribute to the form that plans have. From this
-    /// description the runtime computes the state when weights load.
+    /// Converts the attribute to its form in the plan, which is the runtime's
+    /// input. The runtime computes the state from this form when weights load.
     ::heddle::plan::PackedWeight toPlan() const;
     /// The type of the state; `scale` is the element type of scales and zeros.
     ::mlir::RankedTensorType getStateType(::mlir::Type scale) const;
@@ -233,8 +233,8 @@ def NN_PortAttr : AttrDef<NN_Dialect, "Port"> {
     }]>
   ];
   let extraClassDeclaration = [{
-    /// The key under which files and messages refer to the value: the port's
-    /// name or, if the port has no name, its role.
+    /// The key under which files and messages refer to this input or output of
+    /// a program: its name or, if it has none, its role.
     ::llvm::StringRef getKey() const;
     /// Whether the value has one entry for each row of the batch. Such a value
     /// is split into micro-batches and over data-parallel ranks.

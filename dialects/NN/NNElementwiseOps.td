@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Element-wise operations, dropout and operations that only move elements. A
-// part of NNOps.td, whose classes it uses.
+// Element-wise operations, dropout and operations that only move elements. This
+// file uses the classes of NNOps.td, which includes it.
 //
 //===----------------------------------------------------------------------===//
 

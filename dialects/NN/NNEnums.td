@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-// The enumerations of the nn dialect. They are in a file of their own because
-// NNDialect.td includes other dialects: a header generated from it would define
-// the enumerations of these, too.
+// The enumerations of the nn dialect. They have a file of their own, because
+// NNDialect.td includes files of other dialects. A header generated from
+// NNDialect.td would also define the enumerations of those dialects.
 
 #ifndef HEDDLE_DIALECTS_NN_ENUMS
 #define HEDDLE_DIALECTS_NN_ENUMS

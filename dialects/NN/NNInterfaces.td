@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Traits and interfaces of the nn operations. Passes ask these instead of
-// naming operations; every computation implements all interfaces.
+// Traits and interfaces of the nn operations. Passes query them instead of
+// testing for single operations, so every computation implements all
+// interfaces.
 //
 //===----------------------------------------------------------------------===//
 

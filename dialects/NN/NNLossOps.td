@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The loss: cross-entropy, its gradient and its forms for a vocabulary that
-// ranks split, and the weights of tokens in the mean over the global batch. A
-// part of NNOps.td, whose classes it uses.
+// The loss: cross-entropy, its gradient, its forms for a vocabulary that ranks
+// split, and the weights of tokens in the mean over the global batch. This file
+// uses the classes of NNOps.td, which includes it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -336,8 +336,9 @@ LogicalResult MicroBatchOp::verify() {
            << part << ", but a slice of " << whole
            << " along its first dimension has its other dimensions";
   // The index must be the induction variable of a loop over micro-batches. A
-  // loop that runs over only the last micro-batches counts from 0, so a
-  // constant, the number of micro-batches before this loop, is added.
+  // loop that runs over only the last micro-batches counts from 0. Its index
+  // may therefore be the sum of the induction variable and a constant, the
+  // number of earlier micro-batches.
   Value number = getIndex();
   int64_t first = 0;
   if (auto sum = number.getDefiningOp<arith::AddIOp>())

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Layer norm and RMS norm, with the gradients of their inputs and weights. A
-// part of NNOps.td, whose classes it uses.
+// Layer norm and RMS norm, with the gradients of their inputs and weights. This
+// file uses the classes of NNOps.td, which includes it.
 //
 //===----------------------------------------------------------------------===//
 

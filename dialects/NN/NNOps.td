@@ -110,7 +110,8 @@ def NN_DomainOfFirst {
   }];
 }
 
-/// The operation overrides `getTies` of NN_PropertiesOp.
+/// The operation overrides `getTies` of NN_PropertiesOp, which says which
+/// results may be computed in place of which operands.
 def NN_Ties {
   string declaration = "::llvm::SmallVector<::heddle::nn::Tie> getTies();\n";
 }

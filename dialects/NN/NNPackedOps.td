@@ -5,7 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Products with packed weights: int4 and int8 quantized weights, and weights of
-// floats in the same layout. A part of NNOps.td, whose classes it uses.
+// floats in the same layout. This file uses the classes of NNOps.td, which
+// includes it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,14 +61,16 @@ def NN_PackedLinearOp : NN_NonDifferentiableOp<"packed_linear",
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = !strconcat([{
-    /// The number of outputs in a panel.
+    /// The number of output features in a panel. The packed weight consists of
+    /// panels, each of which is contiguous in memory.
     static constexpr int64_t panelWidth = 32;
     /// How many elements of the weight are in a packed word of 32 bits.
     int64_t getPerWord();
     int64_t getInputs();
     int64_t getOutputs();
-    /// The number of groups of inputs, each of which has its own scale; 0: the
-    /// weight has floats and no scales.
+    /// The number of groups into which the input features are divided; each
+    /// group has its own scale. 0 means that the weight has floats and no
+    /// scales.
     int64_t getGroups();
   }], NN_ModelFlops.declaration);
 }

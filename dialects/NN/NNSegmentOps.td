@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations on the members of a bucket, each member as one segment of a flat
-// tensor: LAMB needs a norm for each parameter. A part of NNOps.td, whose
-// classes it uses.
+// Operations that treat each tensor of a bucket as one segment of the flat
+// buffer. LAMB needs them for the norm of each parameter. This file uses the
+// classes of NNOps.td, which includes it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -38,16 +38,17 @@ inline mlir::Value portOf(mlir::ArrayAttr ports, mlir::ValueRange values,
   return {};
 }
 
-/// Whether the value of the port is a scalar that the user gives to a training
-/// run by a flag and that the update of parameters reads, such as the threshold
-/// of gradient clipping.
+/// Whether the value of the port is a scalar that the update of parameters
+/// reads, and that the user of a training run sets by a flag, such as the
+/// threshold of gradient clipping.
 inline bool isRunNumber(PortAttr port) {
   return port.getRole() == PortRole::Value &&
          plan::isRunNumber(std::string_view(port.getKey()));
 }
 
-/// Whether the runtime can compute the value of a program's input that `port`
-/// describes.
+/// Whether the runtime can provide the value of a program's input with this
+/// port: either it computes the value, or it reads the value from the user's
+/// data or flags.
 inline bool isFilled(PortAttr port) {
   switch (port.getRole()) {
   case PortRole::Position:

@@ -9,8 +9,8 @@
 // The sharding rules of the operations (ShardingRuleOpInterface), written like
 // einsum: dimensions with the same letter are one factor. Letters: b batch, t
 // sequence, h heads, c/i/o features, v vocabulary, k any further leading
-// dimension. Leading dimensions of a tensor [..., C] are b t k ... in order.
-//
+// dimension. For example, a tensor [batch, sequence, features] is "btc", and
+// with one more leading dimension it is "btkc".
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/NNDialect.h"

@@ -13,11 +13,12 @@
 
 namespace heddle::nn {
 
-/// Verifies that a state may have the type `type`, and that the expression
-/// `source` yields a tensor of that shape; null: the state has no source. If
-/// ranks hold shards, `whole` is the type of the whole tensor; null: it is
-/// `type`. `packed` is null unless the state is a quantized or packed form of a
-/// weight. Then `source` and `whole` describe that weight.
+/// Verifies that a state may have the type `type`, and that `source`, the
+/// expression by which weight files give the state, yields a tensor of that
+/// shape. `source` may be null. If ranks hold shards, `whole` is the type of
+/// the whole tensor; otherwise it may be null. If `packed` is not null, the
+/// state is a quantized or packed form of a weight, and `source` and `whole`
+/// describe this weight.
 mlir::LogicalResult verifyStored(mlir::Operation *state, mlir::Type type,
                                  SourceAttr source, mlir::TypeAttr whole,
                                  PackedAttr packed);

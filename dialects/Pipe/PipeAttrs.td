@@ -48,7 +48,9 @@ def Pipe_LineAttr : AttrDef<Pipe_Dialect, "Line"> {
     return $_get($_ctxt, actions, ::heddle::pipe::kindsOf(actions));
   }]>];
   let extraClassDeclaration = [{
-    /// The index in getKinds() of the kind of the fragment `action`.
+    /// The index in getKinds() of the kind of `action`: a forward pass, a
+    /// backward pass, a half of a backward pass, or the optimizer, for one
+    /// chunk of layers.
     size_t kindOf(const ::heddle::pipe::Action &action) const;
   }];
   let hasCustomAssemblyFormat = 1;

@@ -32,9 +32,11 @@ namespace heddle::pipe {
 /// Otherwise 0.
 int64_t microBatchesAt(mlir::Operation *op);
 
-/// Verifies an operation that runs the fragments of `line`, such as
-/// pipe.fragments or plan.fragments. For each kind of fragment in the line, it
-/// must have one region with two index arguments, and one number of slots.
+/// Verifies an operation that runs `line`, the forward and backward passes of a
+/// pipeline stage (fragments), such as pipe.fragments or plan.fragments. The
+/// operation must have one region with two index arguments for each kind of
+/// fragment in the line. `slots` must have one entry for each kind: the number
+/// of buffers for micro-batches in flight.
 mlir::LogicalResult verifyFragments(mlir::Operation *op, LineAttr line,
                                     llvm::ArrayRef<int64_t> slots);
 

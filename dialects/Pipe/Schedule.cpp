@@ -19,7 +19,8 @@ using Kind = Action::Kind;
 // Text
 //===----------------------------------------------------------------------===//
 
-/// The letter for each kind of fragment, in the order of the enumeration.
+/// The letter for each value of Action::Kind, in order: forward pass, backward
+/// pass, gradients of inputs, gradients of weights, optimizer.
 static constexpr llvm::StringLiteral letters("FBIWO");
 
 static std::string write(const Action &action, const std::string &batch) {
@@ -90,8 +91,9 @@ Line heddle::pipe::kindsOf(llvm::ArrayRef<Action> line) {
 // Generators
 //===----------------------------------------------------------------------===//
 
-/// Makes a line of `ahead` forward passes, followed by forward and backward
-/// passes in alternation, and finally the remaining backward passes.
+/// Makes a stage's line, the list of its forward and backward passes. It begins
+/// with `ahead` forward passes, the warm-up. Then forward and backward passes
+/// alternate, and finally the remaining backward passes follow.
 static Line makeLine(int64_t ahead, llvm::ArrayRef<Action> forward,
                      llvm::ArrayRef<Action> backward) {
   ahead = std::min<int64_t>(ahead, forward.size());
@@ -119,10 +121,10 @@ static Line inGroups(Kind kind, int64_t stages, int64_t microBatches,
   return order;
 }
 
-/// Makes the line of stage `stage` for zb-h1. The line is that of 1f1b, but the
-/// gradients of weights are computed `stage` micro-batches later than the
-/// gradients of inputs. Every stage then holds the activations of as many
-/// micro-batches as the first stage.
+/// Makes the line (the list of passes) of stage `stage` for zb-h1. It is that
+/// of 1f1b, but the gradients of weights are computed `stage` micro-batches
+/// later than the gradients of inputs. Therefore every stage holds the
+/// activations of as many micro-batches as the first stage.
 static Line makeZeroBubble(int64_t stage, int64_t stages,
                            int64_t microBatches) {
   Line line;
@@ -219,9 +221,10 @@ int64_t heddle::pipe::liveMicroBatches(const Line &line,
   return most;
 }
 
-/// Whether `count` slots are enough for a chunk. Micro-batch m uses slot m
-/// modulo `count`. No two micro-batches that the chunk holds at the same time
-/// may have the same slot.
+/// Whether `count` slots are enough for a chunk of layers. A slot is a buffer
+/// for the activations of one micro-batch; micro-batch m uses slot m modulo
+/// `count`. Two micro-batches whose activations are alive at the same time must
+/// not share a slot.
 static bool keepsApart(const Line &line, int64_t chunk, int64_t count) {
   std::vector<bool> used(count);
   for (const Action &action : line) {
@@ -240,8 +243,8 @@ static bool keepsApart(const Line &line, int64_t chunk, int64_t count) {
 }
 
 int64_t heddle::pipe::slotsNeeded(const Line &line, int64_t chunk) {
-  // The loop ends, because with a slot for each micro-batch no two
-  // micro-batches have the same slot.
+  // Increase the number of slots until no two live micro-batches share one. At
+  // the latest this holds when every micro-batch has its own slot.
   int64_t count = std::max<int64_t>(1, liveMicroBatches(line, chunk));
   while (!keepsApart(line, chunk, count))
     ++count;

@@ -25,31 +25,34 @@
 
 namespace heddle::pipe {
 
-/// A fragment of a stage: a forward pass, a backward pass or a half of one, for
-/// one micro-batch, or the optimizer.
+/// What a pipeline stage does at a time (a fragment): the forward pass, the
+/// backward pass or a half of the backward pass of one micro-batch, or the
+/// optimizer step.
 struct Action {
   using Kind = plan::FragmentKind;
   Kind kind = Kind::Forward;
   int64_t microBatch = 0;
-  /// The number of the stage's chunk of layers. Chunk c of stage s is virtual
-  /// stage c * stages + s.
+  /// The index of the chunk of layers within the stage. Chunk c of stage s is
+  /// virtual stage c * stages + s.
   int64_t chunk = 0;
 
-  /// The action with the same kind and chunk for micro-batch 0. It represents
-  /// the kind of fragment.
+  /// The action with the same kind and chunk, but for micro-batch 0. It
+  /// represents the actions of all micro-batches.
   Action kindOnly() const { return {kind, 0, chunk}; }
-  /// The fragment as text without its micro-batch: F, B, I, W or O, and F/1 for
-  /// the second chunk.
+  /// The action as text without its micro-batch: F (forward), B (backward), I
+  /// (input gradients), W (weight gradients) or O (optimizer), and F/1 for the
+  /// second chunk.
   std::string name() const;
-  /// The fragment as text: F3, B3, I3, W3, F3/1 or O.
+  /// The action as text: F3, B3, I3 or W3 for micro-batch 3, F3/1 for its
+  /// second chunk of layers, or O for the optimizer.
   std::string str() const;
-  /// Whether the previous virtual stage waits for a gradient from this
-  /// fragment.
+  /// Whether this action computes the gradient for which the previous virtual
+  /// stage waits.
   bool givesGradient() const {
     return kind == Kind::Backward || kind == Kind::BackwardInput;
   }
-  /// Whether the activations of the forward pass can be freed after this
-  /// fragment.
+  /// Whether this action is the last to read the activations of its
+  /// micro-batch, so that they can be freed.
   bool releases() const {
     return kind == Kind::Backward || kind == Kind::BackwardWeight;
   }
@@ -64,7 +67,8 @@ inline llvm::hash_code hash_value(const Action &action) {
 }
 
 using Line = std::vector<Action>;
-/// The fragments of each stage, in order.
+/// For each pipeline stage, its forward and backward passes in the order in
+/// which they run.
 using Schedule = std::vector<Line>;
 
 /// The largest number of micro-batches of a step. It limits the memory that the
@@ -77,8 +81,9 @@ std::optional<Line> parseStage(llvm::StringRef text);
 /// The text that `parseStage` reads.
 std::string printStage(llvm::ArrayRef<Action> line);
 
-/// The kinds of fragments that occur in a line: one action with micro-batch 0
-/// for each kind and chunk, sorted by kind and then by chunk.
+/// The kinds of actions in a stage's line, as a list of actions with
+/// micro-batch 0: one for each kind and chunk that occurs, sorted by kind and
+/// then by chunk.
 Line kindsOf(llvm::ArrayRef<Action> line);
 
 /// Generates the schedule of one training step:
@@ -111,7 +116,7 @@ int64_t chunksOf(const Schedule &schedule);
 ///   for the forward pass of the previous virtual stage, a backward pass for
 ///   the backward pass of the next virtual stage.
 ///
-/// The time of the check is linear in the number of fragments.
+/// The time of the check is linear in the number of passes.
 std::string checkSchedule(const Schedule &schedule, int64_t microBatches);
 
 /// The largest number of micro-batches whose activations a stage holds at the
@@ -125,9 +130,10 @@ int64_t liveMicroBatches(const Line &line, std::optional<int64_t> chunk = {});
 /// share a slot. At least 1.
 int64_t slotsNeeded(const Line &line, int64_t chunk);
 
-/// How long the fragments of one chunk of a stage take, in any unit of time.
-/// `transfer` is the time from the end of a fragment until its result has
-/// arrived at another stage. The sending stage continues meanwhile.
+/// How long the forward pass, the backward pass and the two halves of the
+/// backward pass of one chunk of layers take, in any unit of time. `transfer`
+/// is the time from the end of a pass until its result has arrived at another
+/// stage. The sending stage can compute during this time.
 struct ChunkTimes {
   double forward = 1, backward = 2, backwardInput = 1, backwardWeight = 1;
   double transfer = 0;
@@ -140,12 +146,12 @@ struct StageTimes {
   double optimizer = 0;
 };
 
-/// The times of a schedule in which every fragment starts as early as it can.
+/// The times of a simulated schedule. Every pass starts as soon as its stage is
+/// free and its input has arrived.
 struct Replay {
   double makespan = 0;      ///< The time at which the last fragment ends.
   std::vector<double> busy; ///< For each stage, how long it computes.
-  /// For each stage and each fragment of the stage's line, the time at which
-  /// the fragment starts.
+  /// `begins[s][i]` is the time at which action i of stage s starts.
   std::vector<std::vector<double>> begins;
 
   /// The share of a step in which the stage does nothing: its bubble.

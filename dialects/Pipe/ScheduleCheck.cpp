@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Checks schedules for completeness, order and deadlocks, and computes the
-// times of their fragments. To do this it executes the lines of all stages
-// together.
+// Checks pipeline schedules for completeness, order and deadlocks, and computes
+// when each forward and backward pass runs. Both execute the lists of passes of
+// all stages together.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +37,8 @@ int64_t heddle::pipe::chunksOf(const Schedule &schedule) {
 
 namespace {
 
-/// Which kinds of fragments a stage has run for one micro-batch of one chunk,
-/// as a bit set.
+/// Which kinds of passes (forward, backward, and the halves of a backward pass)
+/// a stage has run for one micro-batch of one chunk, as a bit set.
 class Progress {
 public:
   bool has(Kind kind) const { return done & bit(kind); }
@@ -71,7 +71,7 @@ private:
 
 } // namespace
 
-/// Returns why a fragment may not run next in its line; "" if it may.
+/// Returns why `action` may not be the next action of its stage; "" if it may.
 static std::string checkAction(const Action &action, const Progress &progress) {
   auto other = [&](Kind kind) {
     return Action{kind, action.microBatch, action.chunk}.str();
@@ -86,11 +86,11 @@ static std::string checkAction(const Action &action, const Progress &progress) {
   return "";
 }
 
-/// Returns what is wrong with the order of one stage's fragments, or "".
+/// Returns what is wrong with the order of one stage's actions, or "".
 static std::string checkLine(const Line &line, int64_t chunks,
                              int64_t microBatches) {
-  // The text of a line can name any number of chunks. Too many are refused
-  // before memory is allocated for them.
+  // A schedule that a user writes can name any number of chunks. Refuse too
+  // many before memory is allocated for them.
   if (chunks > 1 && chunks * microBatches > static_cast<int64_t>(line.size()))
     return " has " + std::to_string(line.size()) + " fragments; " +
            std::to_string(chunks) + " chunks of " +
@@ -129,8 +129,8 @@ static std::string checkLine(const Line &line, int64_t chunks,
 
 namespace {
 
-/// Executes the lines of all stages. A stage runs until it needs a result that
-/// another stage has not computed yet.
+/// Executes the actions of all pipeline stages in their orders. A stage runs
+/// until it needs a result that another stage has not computed yet.
 class Execution {
 public:
   Execution(const Schedule &schedule, int64_t chunks, int64_t microBatches)
@@ -143,9 +143,9 @@ public:
     return action.chunk * stages + stage;
   }
 
-  /// The virtual stage that must compute a result for the same micro-batch
-  /// before this fragment can run. Returns nullopt if the fragment needs no
-  /// result of another stage.
+  /// The virtual stage from which `action` needs a result for the same
+  /// micro-batch: an activation or a gradient. Returns nullopt if `action`
+  /// needs no result of another virtual stage.
   std::optional<int64_t> needed(int64_t stage, const Action &action) const {
     int64_t self = virtualStage(stage, action);
     if (action.kind == Kind::Forward && self > 0)
@@ -155,12 +155,13 @@ public:
     return std::nullopt;
   }
 
-  /// Calls `visit(stage, action)` for every fragment, each after the fragments
-  /// on which it depends. Ends when all fragments are done or all stages wait.
+  /// Calls `visit(stage, action)` for every action, after the calls for the
+  /// actions on which it depends. Ends when all actions are done or all stages
+  /// wait.
   template <typename Fn> void run(Fn visit);
 
-  /// Describes the cycle of stages that wait for each other; "" if all
-  /// fragments are done.
+  /// Describes the cycle of stages that wait for each other; "" if all actions
+  /// are done.
   std::string describeCircle() const;
 
 private:
@@ -207,8 +208,8 @@ template <typename Fn> void Execution::run(Fn visit) {
         gradient[place(self, action.microBatch)] = true;
         other = (self + virtualStages - 1) % virtualStages;
       }
-      // Virtual stage `other` needs the result of this fragment. Stage `other %
-      // stages` runs it, so no other stage can be waiting for the result.
+      // Virtual stage `other` needs the result of this action. Only its stage,
+      // `other % stages`, can be waiting for the result.
       if (other % stages != stage && !waiting[other % stages]) {
         waiting[other % stages] = true;
         work.push_back(other % stages);
@@ -241,8 +242,8 @@ std::string Execution::describeCircle() const {
   auto waitsFor = [&](int64_t waiter) {
     return *needed(waiter, current(waiter)) % stages;
   };
-  // After `stages` steps from each stage to the stage that it waits for, a
-  // stage of the cycle is reached.
+  // Follow the waits from stage to stage. After `stages` steps the stage is on
+  // the cycle, because fewer than `stages` stages lie outside of it.
   for (int64_t step = 0; step < stages; ++step)
     stage = waitsFor(stage);
   int64_t first = stage;
@@ -291,7 +292,8 @@ Replay heddle::pipe::replaySchedule(const Schedule &schedule,
   replay.begins.resize(stages);
   std::vector<double> free(stages);
   // For each virtual stage and micro-batch, the time at which the stage has
-  // computed its activations (`forward`) and its gradient.
+  // computed the activations of its output (`forward`), and the gradient of its
+  // input (`gradient`).
   std::vector<double> forward(stages * chunks * microBatches),
       gradient = forward;
   execution.run([&](int64_t stage, const Action &action) {

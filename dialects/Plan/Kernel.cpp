@@ -56,8 +56,9 @@ Type KernelOp::getBufferType(unsigned operand) {
                 : type;
 }
 
-/// Checks that each leading dimension is larger than the length of a row,
-/// because otherwise rows would overlap. 0 means that rows have no padding.
+/// Checks that each leading dimension of an operand is larger than the length
+/// of a row, because otherwise rows would overlap. A leading dimension of 0 is
+/// also valid: it means that rows have no padding.
 static LogicalResult verifyLeadingDimensions(KernelOp kernel) {
   if (!kernel.getLeadingDimensions())
     return success();

@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lifetimes of buffers in a command sequence. Two buffers may share bytes only
-// if all uses of one happen before the first use of the other. The memory
-// planner assigns offsets by these lifetimes, and the verifier checks them. The
-// proof (lib/Transforms/Prove/Races.cpp) does not use them: it follows every
-// run.
+// Computes the lifetimes of buffers in a command sequence. Two buffers may
+// share bytes only if all uses of one happen before the first use of the other.
+// The memory planner assigns offsets by these lifetimes, and the verifier
+// checks the offsets. The proof of race freedom
+// (lib/Transforms/Prove/Races.cpp) does not use the lifetimes: it follows
+// traces of the commands that ranks run.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,17 +25,18 @@
 
 namespace heddle::planir {
 
-/// The time in which a command may run, as indices of commands in the sequence.
-/// The command starts after all commands on `compute` before `first` are done,
-/// and is done when command `last` is.
+/// The interval in which an asynchronous command may run, as indices of
+/// commands in the sequence. The command starts after all commands on the
+/// stream `compute` before `first` are done, and is done when command `last` is
+/// done.
 struct Span {
   mlir::Operation *op = nullptr;
   int64_t number = 0; ///< The index of `op` in the sequence.
   int64_t first = 0, last = 0;
   mlir::Operation *end = nullptr; ///< The command with index `last`.
-  /// For a command that may still run in the next run of the program: the index
-  /// of the command of that run at which `compute` has waited for it. Otherwise
-  /// -1.
+  /// Only for a command that may still run in the next run of the program: the
+  /// index of the command at which the stream `compute` of the next run waits
+  /// for it. For other commands -1.
   int64_t settled = -1;
 };
 
@@ -54,27 +56,27 @@ mlir::Value rootOf(mlir::Value buffer);
 ///   run of the program, where `compute` waits for that record.
 class Lifetimes {
 public:
-  /// Computes the spans. Fails with the error H0924 if, in the block of a
-  /// command on `copy`, `store` or `host`, no wait determines the beginning or
-  /// the end of the command. Fails also if the next run does not wait for a
-  /// record with `carried`.
+  /// Computes the spans. Fails with the error H0924 if the waits do not say
+  /// when a command on `copy`, `store` or `host` begins, or when it is done.
+  /// These waits must be in the block of the command. Fails also if the next
+  /// run of the program does not wait for a record with `carried`.
   mlir::LogicalResult find(SequenceOp sequence);
 
-  /// Every command with its span, in the order of the text.
+  /// Every command of the sequence with its span, in the order of the plan.
   const llvm::MapVector<mlir::Operation *, Span> &all() const { return spans; }
   /// The number of commands, including those in regions.
   int64_t numCommands() const { return next; }
 
-  /// The spans in which each buffer of the frame is used. A buffer that only
-  /// the body of a loop uses has a span within one iteration, because every
-  /// iteration writes it again. A buffer that commands outside of the loop use
-  /// too is in use until the end of the last iteration.
+  /// The spans in which each buffer is used. If only the body of a loop uses a
+  /// buffer, its spans lie within one iteration, because every iteration writes
+  /// the buffer again. If commands outside of the loop use the buffer too, it
+  /// is in use until the end of the last iteration.
   llvm::MapVector<mlir::Value, llvm::SmallVector<Span>> uses() const;
 
-  /// Whether a buffer is safe from work that the previous run left: a command
-  /// on the stream `copy` writes the buffer first, and `copy` has waited for
-  /// that work before. Readers of the buffer wait for the copy, and thereby for
-  /// that work too.
+  /// Whether a buffer can be used although commands of the previous run may
+  /// still be running. This holds if the stream `copy` waits for these commands
+  /// and then writes the buffer, before anything else uses the buffer. Readers
+  /// wait for that copy, and so also for the commands of the previous run.
   bool followsCarried(llvm::ArrayRef<Span> uses) const;
 
 private:
@@ -84,14 +86,16 @@ private:
       planir::Stream::Copy, planir::Stream::Store, planir::Stream::Host};
   static constexpr size_t numAsyncStreams = std::size(asyncStreams);
 
-  /// The commands that are done when a stream reaches some point.
+  /// The commands that are known to be done when a stream reaches a certain
+  /// command.
   struct Clock {
     /// The index of the last command on `compute` that is done; -1: none is.
     int64_t begin = -1;
     /// For each stream of `asyncStreams`: how many of its commands in the block
     /// are done.
     std::array<size_t, numAsyncStreams> done = {};
-    /// How many records with `carried` of the previous run are done.
+    /// How many of the previous run's records with `carried` have been waited
+    /// for.
     size_t settled = 0;
   };
   /// The commands in a block that run on one of `asyncStreams`.
@@ -100,13 +104,15 @@ private:
     size_t issued = 0;
     /// The commands of the stream for which `compute` has not waited so far.
     std::deque<mlir::Operation *> open;
-    /// How many of the first commands in `open` may still run in the next run.
+    /// How many commands at the front of `open` may still run in the next run
+    /// of the program.
     size_t numCarried = 0;
   };
   using Work = std::array<AsyncQueue, numAsyncStreams>;
   /// The index of a stream in `asyncStreams`; nullopt if it is not one of them.
   static std::optional<size_t> indexOf(planir::Stream stream);
-  /// What is done at the plan.record with index `here` on `stream`.
+  /// The commands that are known to be done when `stream` reaches the
+  /// plan.record with index `here`.
   Clock clockOf(planir::Stream stream, const Work &work, int64_t here) const;
 
   mlir::LogicalResult walk(mlir::Block &block);
@@ -114,8 +120,8 @@ private:
   mlir::LogicalResult wait(planir::WaitOp op, int64_t here, Work &work);
   mlir::LogicalResult carry(planir::RecordOp op, Work &work);
   mlir::LogicalResult endCarried();
-  /// Notes in `at` that the work before the first `count` records with
-  /// `carried` of the previous run is done when command `here` is reached.
+  /// Stores in `at` that the stream has waited, at the command with index
+  /// `here`, for the first `count` records with `carried` of the previous run.
   static void settle(std::vector<int64_t> &at, size_t count, int64_t here) {
     at.resize(std::max(at.size(), count), here);
   }
@@ -127,7 +133,8 @@ private:
   llvm::MapVector<mlir::Operation *, Span> spans;
   /// For each command with regions, the index of the last command in them.
   llvm::DenseMap<mlir::Operation *, int64_t> ends;
-  /// For the token of each plan.record, what is done at the record.
+  /// For the token of each plan.record, the commands that are known to be done
+  /// when its stream reaches the record.
   llvm::DenseMap<mlir::Value, Clock> points;
   /// For each channel, the sends that were not flushed, oldest first.
   llvm::StringMap<std::deque<mlir::Operation *>> sent;
@@ -135,9 +142,9 @@ private:
   /// for.
   std::vector<llvm::SmallVector<mlir::Operation *>> carried;
   llvm::SmallVector<SettleOp> settles;
-  /// For each record with `carried` of the previous run: the index of the
-  /// command at which a stream of this run has waited for it. The stream is
-  /// `compute` in `settledAt`, and `copy` in `settledForCopy`.
+  /// For each record with `carried` of the previous run, the index of the
+  /// command at which a stream of this run has waited for the record: the
+  /// stream `compute` in `settledAt`, the stream `copy` in `settledForCopy`.
   std::vector<int64_t> settledAt, settledForCopy;
 };
 

@@ -224,7 +224,8 @@ static LogicalResult verifyBytes(Operation *op, BytesAttr bytes,
   return success();
 }
 
-/// Verifies that each file of a program has a known role and a number of bytes.
+/// Verifies that each offload file of a program has a role that the runtime
+/// knows, such as parameters, and a number of bytes.
 static LogicalResult verifyFiles(ProgramOp op) {
   for (NamedAttribute file : op.getFilesAttr() ? op.getFilesAttr().getValue()
                                                : ArrayRef<NamedAttribute>()) {
@@ -262,8 +263,8 @@ LogicalResult StateOp::verify() {
   return verifyCount(*this, getOffset(), "offset");
 }
 
-/// If the state is a member of a flat tensor, verifies that its elements lie
-/// inside of the flat tensor.
+/// If a state is stored inside of a bucket's flat tensor, verifies that all of
+/// its elements lie inside of that tensor.
 LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (!getFlat())
     return success();
@@ -306,8 +307,9 @@ LogicalResult StateRefOp::verifySymbolUses(SymbolTableCollection &tables) {
     return emitOpError("refers to ")
            << getStateAttr() << ", of which a rank has what its part of "
            << one.getFlatAttr() << " has: refer to that";
-  // A reference may be to the state alone. It may also be to a flat range that
-  // begins with the state and covers states after it.
+  // The reference may be to this state only. It may also be to a
+  // one-dimensional range of memory that begins with this state and also covers
+  // the states after it.
   auto stored = cast<RankedTensorType>(one ? one.getType()
                                            : cast<FlatOp>(state).getType());
   auto type = cast<MemRefType>(getResult().getType());
@@ -408,8 +410,8 @@ LogicalResult ViewOp::verify() {
          << part << " from element " << first << " of " << whole;
 }
 
-/// Verifies that a buffer of `count` elements has `outer` rows, each of which
-/// consists of these segments.
+/// Verifies that a buffer of `count` elements consists of `outer` rows of equal
+/// size, and that the sizes in `segments` add up to the size of a row.
 static LogicalResult verifyRows(Operation *op, uint64_t outer,
                                 std::optional<ArrayRef<int64_t>> segments,
                                 int64_t count) {
@@ -446,8 +448,8 @@ LogicalResult CollectiveOp::verify() {
     return emitOpError("makes ") << target << " of " << source;
   if (failed(dist::verifyAxes(*this, getAxes())))
     return failure();
-  // The number of elements of the larger buffer. It is the buffer that is split
-  // into parts. In an all_to_all both buffers have this size.
+  // The number of elements of the larger buffer, which consists of one part for
+  // each rank. In an all_to_all both buffers have this size.
   int64_t whole = std::max(in, out);
   bool exchanges = kind == CollectiveKind::AllToAll;
   if (kind == CollectiveKind::AllReduce || kind == CollectiveKind::Rotate)
@@ -477,7 +479,8 @@ LogicalResult FragmentsOp::verify() {
   return pipe::verifyFragments(*this, getLine(), getSlots());
 }
 
-/// Verifies that a record or wait is not on the stream for communication.
+/// Verifies that a plan.record or plan.wait is not on the stream for
+/// communication, which runs only collectives and messages.
 static LogicalResult verifyStream(Operation *op, Stream stream) {
   if (stream != Stream::Communication)
     return success();
@@ -486,7 +489,8 @@ static LogicalResult verifyStream(Operation *op, Stream stream) {
                          "store");
 }
 
-/// Verifies that a copy or fill is not on the stream of the host's kernels.
+/// Verifies that a copy or fill is not on the stream `host`, which runs only
+/// kernels on the host.
 static LogicalResult verifyMoving(Operation *op, Stream stream) {
   if (stream == Stream::Host)
     return op->emitOpError("is on the stream host, which runs kernels alone; "

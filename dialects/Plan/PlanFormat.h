@@ -23,7 +23,8 @@ plan::ProgramKind kindOf(nn::ProgramKind kind);
 plan::PortRole roleOf(nn::PortRole role);
 plan::Objective objectiveOf(nn::Objective objective);
 plan::StateRole roleOf(nn::StateRole role);
-/// The role of a state; nullopt if the operation does not give one.
+/// The role of a state, such as parameter or gradient; nullopt if the operation
+/// has no role.
 std::optional<nn::StateRole> roleOf(StateOp state);
 /// The initial value of a state. A null attribute means zeros.
 plan::Init initOf(nn::InitAttr init);
@@ -38,9 +39,9 @@ plan::PerFile<int64_t> fileBytesOf(ProgramOp program);
 /// The plan's element type.
 plan::DType dtypeOf(mlir::Type element);
 
-/// Reads the attribute `weights` of a module: the permutations of input
-/// features that the plan assumes. See plan::Weights::orders for the keys and
-/// values.
+/// Reads the entry `orders` of a module's attribute `weights`: the permutations
+/// of input features (GPTQ's g_idx) that the plan assumes, and that the runtime
+/// checks. See plan::Weights::orders for the keys and values.
 std::map<std::string, std::string> ordersOf(mlir::DictionaryAttr weights);
 
 /// The strings of an array, such as the names of axes.

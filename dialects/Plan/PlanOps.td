@@ -77,20 +77,21 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
       return getFunctionType().getResults();
     }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
-    /// The types of a launch's operands in the buffer form. The first are the
-    /// types of the kernel's arguments. The types of the results follow,
-    /// without results that are computed in the memory of an argument.
+    /// The types of a launch's operands after bufferization. The operands are
+    /// the kernel's arguments, followed by buffers for those results that are
+    /// not computed in the memory of an argument.
     ::llvm::SmallVector<::mlir::Type> getLaunchTypes();
-    /// The index of a result among the launch's operands. For a result that is
-    /// computed in the memory of an argument, this is the argument's index.
+    /// The index of the launch operand whose memory holds a result. If the
+    /// result is computed in place of an argument, it is the index of the
+    /// argument.
     unsigned getLaunchOperandOf(unsigned result);
     /// The leading dimension of an operand, in elements; 0: rows have no
     /// padding.
     int64_t getLeadingDimension(unsigned operand) {
       return getLeadingDimensions() ? (*getLeadingDimensions())[operand] : 0;
     }
-    /// The type of an operand in the buffer form: a memref with its leading
-    /// dimension, or the type of a scalar.
+    /// The type of an operand after bufferization: a memref with the operand's
+    /// leading dimension, or the type of a scalar.
     ::mlir::Type getBufferType(unsigned operand);
     /// The scratch memory in bytes that suffices both for the generated code
     /// and for the library's matrix product, if the kernel has one.
@@ -286,8 +287,8 @@ def Plan_BufferOp : Plan_Op<"buffer"> {
                        OptionalAttr<I64Attr>:$settled);
   let results = (outs Plan_PaddedMemory:$buffer);
   let extraClassDeclaration = [{
-    /// The port of the step program whose value the buffer holds; null if it
-    /// holds none.
+    /// The port, that is, the input or output of the step, whose value the
+    /// buffer holds; null if the buffer holds no such value.
     ::heddle::nn::PortAttr getPort() {
       return getInputAttr() ? getInputAttr() : getOutputAttr();
     }

@@ -41,8 +41,9 @@ static void complain(const std::string &message) {
   std::fprintf(stderr, "heddle emulate: cuBLASLt: %s\n", message.c_str());
 }
 
-/// The number that follows `name:` in HEDDLE_EMULATE_FAULT. -1 if the variable
-/// does not contain `name:`.
+/// The number that follows `name:` in the variable HEDDLE_EMULATE_FAULT, with
+/// which tests make calls of the library fail. -1 if the variable does not
+/// begin with `name:`.
 static int64_t faultNumber(const char *name) {
   const char *fault = std::getenv("HEDDLE_EMULATE_FAULT");
   size_t length = std::strlen(name);
@@ -215,7 +216,7 @@ Status cublaslt::cublasLtMatmulAlgoCheck(Handle handle, Desc desc, Layout a,
 }
 
 namespace {
-/// A product in a stream's queue.
+/// A matrix product that was submitted to a stream and has not run yet.
 struct QueuedProduct {
   Product product;
   float alpha, beta;
@@ -239,7 +240,8 @@ struct QueuedProduct {
 
 static void run(void *data) {
   const QueuedProduct &queued = *static_cast<QueuedProduct *>(data);
-  // A product leaves undefined bytes in its workspace.
+  // Overwrite the workspace with 0xff, because its contents are undefined after
+  // a product.
   if (queued.workspace >= 0)
     std::memset(queued.bufferOf(queued.workspace), 0xff,
                 queued.accesses[queued.workspace].bytes);

@@ -36,7 +36,8 @@ struct FunctionData {
   std::string name;
   emulator::KernelInfo info;
   int maxDynamicShared = 0;
-  /// Whether clusters may have more than 8 blocks.
+  /// Whether launches of the kernel may have clusters of more than 8 blocks, as
+  /// CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED says.
   bool takesAnyCluster = false;
 };
 
@@ -65,11 +66,12 @@ struct ContextData {
   /// Bytes that were copied to the GPU, and from the GPU.
   int64_t copiedIn = 0, copiedOut = 0;
   int64_t sentBytes = 0; ///< Bytes that were sent to other processes.
-  /// Number of exchanges with other processes that have begun.
+  /// Number of commands that communicate with other processes (NCCL) and have
+  /// begun.
   int64_t exchanges = 0;
   int64_t graphLaunches = 0;
-  /// How often the host has waited for the graph that was launched last, since
-  /// its launch.
+  /// How often the host has waited for the last launch of a graph. Tests check
+  /// by this that the host does not wait more often than necessary.
   int64_t lastWaits = 0;
   std::chrono::steady_clock::time_point lastCall;
   std::map<std::string, int64_t> calls; ///< Number of calls of each function.
@@ -79,9 +81,9 @@ struct ContextData {
   /// An error of the GPU. Once it is set, every call returns it.
   Result fault = Success;
 
-  /// Counts a wait of the host in `lastWaits`, if the host waits for the last
-  /// launch of a graph. `graphs` is the number of graphs that had been launched
-  /// when the awaited work was submitted.
+  /// Counts a wait of the host for work that was submitted when `graphs` graphs
+  /// had been launched. If these are all graphs launched so far, the host waits
+  /// for the last launch, so `lastWaits` is increased.
   void countWait(int64_t graphs) {
     lastWaits += graphs > 0 && graphs == graphLaunches;
   }

@@ -48,7 +48,7 @@ public:
   size_t free() const;
   /// The number of bytes of GPU memory that are allocated.
   size_t usedBytes() const { return used; }
-  /// The allocations, for the machine that runs kernels.
+  /// The allocations, in the form that the PTX interpreter uses.
   const emulator::GlobalMemory &global() const { return known; }
 
 private:

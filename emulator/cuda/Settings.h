@@ -25,8 +25,8 @@ struct Chip {
   const char *name;
   int major, minor;
   int multiprocessors;
-  /// Limits in bytes. That of a block holds for kernels that ask for more than
-  /// the default.
+  /// Sizes of shared memory in bytes. `sharedPerBlock` is the limit for kernels
+  /// that ask for more than the default.
   int sharedPerMultiprocessor, sharedPerBlock;
   int64_t l2Bytes, memoryBytes;
   int clock, memoryClock; ///< Clock rates of processors and memory, in kHz.
@@ -55,11 +55,12 @@ struct Settings {
   uint64_t seed = 0;
   emulator::Options machine;
   int queues = 8; ///< Number of hardware queues for the GPU's streams.
-  /// The file to which counts are written. Empty if none are.
+  /// The file to which the numbers of driver calls and launches are written;
+  /// empty if they are not written.
   std::string counts;
 
-  /// Faults for tests.
-  /// Bytes of GPU memory that are free. -1 if it is the memory of the chip.
+  /// The fields from here on describe faults for tests. `freeBytes` is how many
+  /// bytes of GPU memory are free; -1 means all of the GPU's memory.
   int64_t freeBytes = -1;
   /// Index of the launch at which the GPU fails; -1 if it does not.
   int64_t faultAt = -1;
@@ -74,8 +75,7 @@ struct Settings {
   /// Reads the settings from the environment. If a variable has a wrong value,
   /// throws an error message as a std::string.
   static Settings fromEnvironment();
-  /// Returns the options of the emulated machine for the launch with this
-  /// number.
+  /// Returns the options of the PTX interpreter for the launch with this index.
   emulator::Options machineOf(int64_t launch) const {
     emulator::Options options = machine;
     if (order == Order::Seed)

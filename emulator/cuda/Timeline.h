@@ -34,11 +34,11 @@ struct StreamData {
 /// The data of a CUevent.
 struct EventData {
   Clock point; ///< The recorded point. Empty if the event was never recorded.
-  /// Whether the event was recorded last during a capture.
+  /// Whether the latest cuEventRecord of the event was captured into a graph.
   bool isCaptured = false;
   bool isTimed = false;
-  /// The number of graphs that had been launched when the event was recorded
-  /// last.
+  /// The number of graph launches before the event was recorded last. It tells
+  /// whether a wait for the event also waits for the last graph.
   int64_t graphs = 0;
   /// The time at which the stream reached the event, in milliseconds. It is set
   /// when the stream reaches the event.
@@ -65,11 +65,14 @@ public:
   void finish(const EventData &event) { finish(event.point); }
   void finish();
   bool isDone(const Clock &point) const;
-  /// Whether all commands before the point are done. If they are, commands that
-  /// the host submits later come after the point.
+  /// Whether all commands before `point` are done. If they are, commands that
+  /// the host submits later are ordered after `point` for the detection of
+  /// races.
   bool query(const Clock &point);
 
-  /// Executes commands for which other processes may wait, as far as possible.
+  /// Executes commands that communicate with other processes, and the commands
+  /// before them, because those processes may wait. Stops at commands that are
+  /// not ready.
   void advanceExchanges();
   /// Drops all commands that have not run, after a fault.
   void abandon();
@@ -80,7 +83,7 @@ public:
 
 private:
   void finish(const Clock &point);
-  /// Executes commands until the point is reached.
+  /// Executes commands until all commands before `point` are done.
   void reach(const Clock &point);
   /// Whether the stream's next command waits for no other stream.
   bool isFree(const StreamData &stream) const;

@@ -226,8 +226,9 @@ void Exchange::takeMessage(Peer &peer, uint32_t kind, const char *first,
   if (kind == Posted)
     ++peer.posted;
   else if (kind == MadeIn || kind == MadeOut)
-    // The peer's receiving end and this rank's sending end form one connection,
-    // and so do the other two ends.
+    // Two connections join this rank and the peer, one for each direction. The
+    // peer's receiving end (MadeIn) belongs to the connection on which this
+    // rank sends.
     peer.isMadeThere[kind == MadeIn] = true;
   else
     peer.messages.push_back({kind, {first, first + bytes}});

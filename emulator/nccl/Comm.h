@@ -98,8 +98,9 @@ public:
   /// them at the first collective, unless an environment variable says
   /// otherwise.
   std::atomic<bool> ringIsMade;
-  /// The number of batches that have begun to run, on all communicators of this
-  /// process.
+  /// The number of batches of NCCL calls that have begun to run, on all
+  /// communicators of this process. HEDDLE_EMULATE_FAULT names the batch to
+  /// break by this number.
   static std::atomic<int64_t> begun;
 
 private:

@@ -31,13 +31,14 @@ enum AccessFlags { SpaceMask = 7, IsNarrowAddress = 8 };
 /// these addresses are on the host.
 struct Access {
   uint64_t addresses[warpSize];
-  /// The addresses on the host. If `isDense` in global memory, only that of
-  /// lane 0 is set.
+  /// The addresses on the host. If `isDense` is set and the access is in global
+  /// memory, only the address of lane 0 is valid, because the others follow it.
   char *host[warpSize];
   /// Whether all lanes take part and access consecutive memory.
   bool isDense = false;
 
-  /// Computes the addresses from operand `row` of `op`.
+  /// Computes the addresses from the register of `op` with index `row`, which
+  /// holds one address for each lane.
   Access(const Warp &warp, const Op &op, int row);
   /// Checks that each lane of the warp's mask may access `bytes` bytes at its
   /// address, and finds these bytes on the host. Does not record accesses of
@@ -45,9 +46,9 @@ struct Access {
   void resolve(Warp &warp, Space space, int64_t bytes);
   /// Does the same as `resolve`, but always fills `host` for all lanes.
   void resolveAll(Warp &warp, Space space, int64_t bytes);
-  /// These functions record an access of shared memory in its shadow, with
-  /// `bytes` bytes for each lane. All lanes read the bytes, or one lane
-  /// accesses them atomically, or one lane writes `values` to them.
+  /// Record an access of shared memory for the detection of races, with `bytes`
+  /// bytes for each lane. noteRead: all lanes read. noteAtomic: one lane
+  /// accesses the bytes atomically. noteWrite: one lane writes `values`.
   void noteRead(Warp &warp, int64_t bytes) const;
   void noteAtomic(Warp &warp, int lane, int64_t bytes) const;
   void noteWrite(Warp &warp, int lane, int64_t bytes, const char *values) const;
@@ -90,9 +91,9 @@ Space takeSpace(Decode &d);
 /// The flags for an address operand of `bits` bits.
 uint32_t addressFlags(Decode &d, Space space, int bits);
 
-/// Returns how many distinct aligned blocks of `part` bytes the lanes of `mask`
-/// access. A lane's access is aligned and has at most 16 bytes, so it lies in
-/// one sector of 32 bytes.
+/// Returns how many distinct aligned blocks of `bytes` bytes the lanes of
+/// `mask` access, for the counters of memory traffic. A lane's access is
+/// aligned and has at most 16 bytes, so it lies in one sector of 32 bytes.
 uint64_t countParts(const uint64_t *addresses, uint32_t mask, int64_t bytes);
 /// Passes over the 32 banks of shared memory for one request: the actual
 /// number, and the number without bank conflicts.
@@ -108,8 +109,8 @@ AccessSite accessBy(const Warp &warp, AccessKind kind);
 /// thread of the cluster has stored to the same bytes and no proxy fence
 /// followed the store.
 void checkStoresFenced(Warp &warp, uint64_t first, uint64_t end, int lane);
-/// Records which bytes of global memory the lanes access, if the launch asks
-/// for that.
+/// Records which bytes of global memory the lanes access, for the detection of
+/// races. Does nothing if the launch does not record accesses.
 void noteAccess(Warp &warp, const Access &access, int64_t bytes,
                 AccessKind kind);
 /// Called when the block reads bytes that other blocks may have written as a

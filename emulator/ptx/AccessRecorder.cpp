@@ -16,7 +16,8 @@
 
 namespace heddle::emulator {
 
-/// Ranges with equal keys may be merged if they overlap or touch.
+/// The properties of a range of accesses that matter for races. Ranges with
+/// equal keys may be merged if they overlap or touch.
 static auto keyOf(const RangeAccess &range) {
   return std::tie(range.by.op, range.by.arrivals, range.by.waits,
                   range.seesCluster);
@@ -122,9 +123,9 @@ static bool areCompatible(AccessKind a, AccessKind b) {
 }
 
 namespace {
-/// Remembers two of the ranges that were added. `best` is the range that ends
-/// last. `second` ends last among the ranges whose cluster is not that of
-/// `best`.
+/// Of the ranges that were added, remembers the two that can overlap a later
+/// range of another cluster. `best` is the range that ends last. `second` ends
+/// last among the ranges whose cluster is not that of `best`.
 struct Furthest {
   const RangeAccess *best = nullptr, *second = nullptr;
 
@@ -230,8 +231,8 @@ static void sortByAddress(std::vector<RangeAccess> &ranges) {
 std::optional<RacePair> findChangedConstant(std::vector<RangeAccess> &ranges,
                                             const std::vector<Op> &ops) {
   sortByAddress(ranges);
-  // Among the ranges up to here, the range that was read and ends last, and the
-  // range that was written and ends last.
+  // Among the ranges that the loop has visited: the range that was read as a
+  // constant and ends last, and the range that was written and ends last.
   const RangeAccess *read = nullptr, *written = nullptr;
   auto meets = [](const RangeAccess *one, const RangeAccess &range) {
     return one && one->end > range.first;

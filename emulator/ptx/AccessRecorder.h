@@ -25,8 +25,9 @@ inline bool writes(AccessKind kind) {
   return kind == AccessKind::Write || kind == AccessKind::Atomic;
 }
 
-/// The instruction of an access. Also how often its warp had arrived at the
-/// cluster's barrier before the access, and how often it had waited there.
+/// The instruction of an access, and how often the warp had arrived at the
+/// cluster's barrier and waited at the barrier before the access. These counts
+/// tell whether the barrier orders two accesses.
 struct AccessSite {
   int32_t op = 0;
   AccessKind kind = AccessKind::Read;
@@ -66,13 +67,14 @@ public:
     flush(run);
     run = {first, end, block, cluster, by, seesCluster};
   }
-  /// Ends race detection for this block: its later accesses count in no race.
+  /// Ends race detection for this block: its later accesses are not compared
+  /// with those of other blocks, because their order is no longer known.
   void endRaces();
-  /// Lets later accesses of this block count in no race with blocks of the same
-  /// cluster.
+  /// Ends race detection within the cluster for this block: its later accesses
+  /// are not compared with those of blocks of the same cluster.
   void endClusterRaces();
-  /// Returns all ranges. Those that may race with other blocks are in
-  /// `raceable`, and the rest is in `others`.
+  /// Returns all ranges: in `raceable` those for which races are detected, and
+  /// in `others` those after `endRaces`.
   void finish(std::vector<RangeAccess> &raceable,
               std::vector<RangeAccess> &others);
 
@@ -104,9 +106,10 @@ private:
 std::optional<std::pair<RangeAccess, RangeAccess>>
 findRace(std::vector<RangeAccess> &ranges);
 
-/// Finds two overlapping ranges, of which one is written, and the other is read
-/// by an instruction with `readsConstants`. Returns nullopt if there are none.
-/// Sorts `ranges`.
+/// Finds a range that is read by an instruction with `readsConstants`
+/// (ld.global.nc, which promises that the launch does not change the bytes) and
+/// overlaps a range that is written. Returns nullopt if there is none. Sorts
+/// `ranges`.
 std::optional<std::pair<RangeAccess, RangeAccess>>
 findChangedConstant(std::vector<RangeAccess> &ranges,
                     const std::vector<Op> &ops);

@@ -47,7 +47,8 @@ float perturb(double exact, double relative, double absolute, double by) {
 /// Two units in the last place of an f32 (ulp), relative to its value.
 constexpr double twoUlp = 0x1p-23;
 
-// The functions, with error bounds from the PTX ISA.
+// The approximate functions of PTX, such as ex2.approx, with the error bounds
+// from the PTX ISA.
 struct Exponential {
   static constexpr uint64_t number = 0;
   static float run(float x, double by) {
@@ -113,8 +114,8 @@ template <class F, bool Flushes> void function(Warp &warp, const Op &op) {
            [&](int i) { return approximate<F, Flushes>(a[i], seed); });
 }
 
-/// The same functions on 16-bit floats. No error is added, because rounding to
-/// 16 bits would hide it.
+/// The approximate functions, such as ex2.approx, on 16-bit floats. No error is
+/// added, because rounding to 16 bits would hide it.
 template <class F, class Format, int lanes>
 void narrowFunction(Warp &warp, const Op &op) {
   const uint16_t *a = warp.row<uint16_t>(op, 1);

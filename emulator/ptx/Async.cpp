@@ -25,7 +25,8 @@ enum CopyFlags {
   CountsNoArrival = 1024
 };
 
-/// The offsets of target and source are packed into `imm`, 32 bits each.
+/// The constant offsets in the address operands of the copy's target and
+/// source. Both are packed into `imm`, 32 bits each.
 int64_t targetOffset(const Op &op) { return op.imm >> 32; }
 int64_t sourceOffset(const Op &op) { return static_cast<int32_t>(op.imm); }
 
@@ -63,7 +64,8 @@ void copy(Warp &warp, const Op &op) {
     if (!wrong.empty())
       warp.fail(wrong, uint32_t(1) << lane);
   });
-  // Lanes that only write zeros need no source address.
+  // Do not resolve the source addresses of lanes whose source size is 0. These
+  // lanes only write zeros.
   uint32_t mask = warp.mask;
   const char *sources[warpSize] = {};
   warp.mask &= reading;
@@ -82,8 +84,8 @@ void copy(Warp &warp, const Op &op) {
   });
 }
 
-/// Returns the time of the warp at which a copy counts as done. If a
-/// cp.async.mbarrier.arrive waits for the copy, this is the time of that
+/// Returns the time in the warp's vector clock at which a copy counts as done.
+/// If a cp.async.mbarrier.arrive waits for the copy, this is the time of that
 /// instruction. Otherwise it is the current time.
 uint32_t timeOf(const Warp &warp, const AsyncCopy &copy) {
   for (const AsyncArrival &arrival : warp.cluster->arrivals)
@@ -146,7 +148,7 @@ void waitAll(Warp &warp, const Op &op) {
 }
 
 /// cp.async.mbarrier.arrive: arrives at the mbarrier when the copies that the
-/// thread has issued so far have completed. The only operand row is the
+/// thread has issued so far have completed. The only operand is the mbarrier's
 /// address.
 void arriveAfterCopies(Warp &warp, const Op &op) {
   Access at(warp, op, 0);
@@ -154,8 +156,9 @@ void arriveAfterCopies(Warp &warp, const Op &op) {
   Cluster &cluster = *warp.cluster;
   VectorClock known = cluster.shared.knownBy(warp.inCluster);
   uint32_t time = cluster.shared.now(warp.inCluster);
-  // The arrival orders only what the warp did before it, so begin a new time of
-  // the warp here.
+  // The arrival orders only what the warp did before it. Advance the warp's
+  // vector clock here, so that later accesses have a later time than the
+  // arrival.
   cluster.shared.joinLanes(warp.inCluster);
   forLanes(warp.mask, [&](int lane) {
     int64_t offset = at.offset(warp, lane);

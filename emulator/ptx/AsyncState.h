@@ -32,10 +32,13 @@ struct Mbarrier {
   /// expected.
   int64_t bytes = 0;
   uint64_t phase = 0;
-  /// Whether other blocks of the cluster have arrived at the mbarrier.
+  /// Whether other blocks of the cluster have arrived at the mbarrier. After a
+  /// wait for it, accesses of global memory take no part in the detection of
+  /// races within the cluster.
   bool isTold = false;
-  /// What the warps knew that have arrived in the current phase (`next`), and
-  /// in the previous one (`done`).
+  /// Vector clocks for the detection of races: `next` joins the clocks of the
+  /// warps that have arrived in the current phase, `done` those of the previous
+  /// phase.
   VectorClock next, done;
 };
 
@@ -47,8 +50,9 @@ using Reduction = void (*)(char *to, const char *from, int64_t bytes);
 /// tensor.
 struct Chunk {
   int64_t shared = 0; ///< Offset in shared memory.
-  /// The host address of the bytes on the other side of the copy. That side is
-  /// global memory, or the shared memory from which the bytes are copied.
+  /// The host address of the copy's other end. It is in global memory or, for a
+  /// copy between blocks of a cluster, in the shared memory of the source
+  /// block.
   char *other = nullptr;
   int32_t bytes = 16, first = 0, last = 16;
 };
@@ -84,14 +88,15 @@ struct AsyncArrival {
   /// The thread, given by the index of its warp in the cluster and its lane.
   int warp = 0, lane = 0;
   uint64_t last = 0; ///< Number of the last copy that the thread had issued.
-  /// What the thread knew when it issued the instruction for the arrival.
+  /// The thread's vector clock when it issued the instruction for the arrival.
+  /// It says which accesses the arrival orders.
   VectorClock known;
   uint32_t time = 0; ///< The warp's time when the instruction was issued.
   int32_t op = 0;
 };
 
-/// The bulk stores that a warp has issued: those of the open group, and the
-/// closed groups, oldest first.
+/// The bulk stores that a warp has issued: `open` has those after the last
+/// cp.async.bulk.commit_group, `groups` the committed groups, oldest first.
 struct BulkStores {
   std::vector<BulkStore> open;
   std::vector<std::vector<BulkStore>> groups;

@@ -120,7 +120,8 @@ template <class T, class F> T update(char *address, T a, T b) {
   }
 }
 
-/// Combines an array of elements of type T.
+/// Implements a reduction of a bulk copy: combines each element at `to` with
+/// the element at `from` by the operation F.
 template <class T, class F>
 void reduceAll(char *to, const char *from, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += sizeof(T)) {
@@ -130,7 +131,8 @@ void reduceAll(char *to, const char *from, int64_t bytes) {
   }
 }
 
-/// The rows of the op: [result], address, a, [b].
+/// Executes an atomic operation. The registers of `op` are, in order, the
+/// result (not for red), the address, the operand a, and for cas the operand b.
 template <class T, class F> void atomic(Warp &warp, const Op &op) {
   Access access(warp, op, op.results);
   access.resolveAll(warp, static_cast<Space>(op.flags & SpaceMask), sizeof(T));

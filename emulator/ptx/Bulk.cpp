@@ -24,9 +24,9 @@ namespace heddle::emulator {
 namespace {
 constexpr int64_t chunkBytes = 16;
 
-/// Values of Op::flags. The rows of the op are: address in shared memory;
-/// global address, tensor map, or source in shared memory; [mbarrier]; [size]
-/// or coordinates; [mask of blocks].
+/// Values of Op::flags. The op's registers are the address in shared memory;
+/// the global address, tensor map, or source in shared memory; [mbarrier];
+/// [size] or coordinates; [mask of blocks of a multicast].
 enum BulkFlags {
   NarrowShared = 1,
   NarrowBarrier = 2,
@@ -43,7 +43,7 @@ enum BulkFlags {
 constexpr uint32_t fieldMask = 15;
 constexpr int offsetBits = 20;
 
-/// Returns one of the offsets of the three addresses, which `imm` contains.
+/// Returns the constant offset of an address operand. `imm` has all three.
 int64_t offsetOf(const Op &op, int index) {
   return op.imm >> (offsetBits * index) & ((int64_t(1) << offsetBits) - 1);
 }
@@ -193,7 +193,7 @@ TensorMap readMap(Warp &warp, uint64_t address, int lane) {
 /// The chunks and the size of a copy that one lane issues.
 struct Transfer {
   std::vector<Chunk> chunks;
-  /// The size, and the offset of the bytes that are in shared memory.
+  /// The size of the copy, and the offset in shared memory of its bytes.
   int64_t bytes = 0, shared = 0;
   bool fillsNaN = false;
   Reduction reduction = nullptr;
@@ -388,8 +388,8 @@ void writeStore(const BulkStore &made) {
   }
 }
 
-/// Closes a group of stores. As for cp.async, the warp keeps one list of
-/// groups.
+/// Closes a group of bulk stores. The emulator keeps one list of groups for a
+/// warp, although in PTX each thread has its own list.
 void commit(Warp &warp, const Op &) {
   warp.stores.groups.push_back(std::move(warp.stores.open));
   warp.stores.open.clear();
@@ -413,8 +413,8 @@ void wait(Warp &warp, const Op &op) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// Decodes an address, and packs its constant offset into `offsets`. Returns
-/// whether the address is in a register of 32 bits.
+/// Decodes an address operand, and packs its constant offset into `offsets` at
+/// index `slot`. Returns whether the address is in a register of 32 bits.
 bool takeAddress(Decode &d, size_t index, int slot, int64_t &offsets) {
   int bits = d.address(index);
   if (d.op.imm < 0 || d.op.imm >> offsetBits)
@@ -474,7 +474,8 @@ uint32_t takeOperation(Decode &d, bool hasType, bool toShared) {
 /// Consumes the modifier for a cache policy. Returns 1 if there is one, else 0.
 size_t takeCachePolicy(Decode &d) { return d.take("L2::cache_hint") ? 1 : 0; }
 
-/// Decodes a copy to shared memory: of any block if `ofCluster`, else its own.
+/// Decodes a copy to shared memory. With `ofCluster` the target may be in any
+/// block of the cluster, otherwise it is in the executing block.
 void decodeLoad(Decode &d, int rank, bool ofCluster, bool reduces) {
   bool isFromShared = ofCluster && !rank && d.take("shared::cta");
   if ((!isFromShared && !d.take("global")) ||

@@ -117,8 +117,9 @@ void Cluster::run(const Program &program) {
       return;
     if (events != before)
       polls = 0;
-    // Let warps that test a barrier repeatedly have some turns before copies
-    // complete.
+    // Warps may test an mbarrier repeatedly instead of waiting. Let them
+    // continue twice before a copy completes, so that they see an mbarrier that
+    // is not ready.
     if (moved || (polls++ < 2 && wakePolling()) || landCopy())
       continue;
     if (polls > mostPolls || !wakePolling())

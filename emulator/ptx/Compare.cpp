@@ -198,8 +198,8 @@ Handlers compareHandlers(Decode &d, Type type, int comparison, bool flushes,
   return result;
 }
 
-/// Decodes what follows the results of setp or set: decodes the operands, and
-/// returns the handlers for setp and set.
+/// Decodes the operands of setp or set, which follow the results, and returns
+/// the handlers for setp and set.
 Handlers decodeComparison(Decode &d, Type type, int comparison, bool flushes,
                           bool isUnsigned, int combination) {
   d.expectOperands(combination ? 4 : 3);

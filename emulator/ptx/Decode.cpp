@@ -18,8 +18,8 @@
 
 namespace heddle::emulator {
 
-/// Decodes a function. Operands are the indices of registers, until
-/// `assignRows` replaces these by rows.
+/// Decodes a function. Operands are the indices of PTX registers, until
+/// `assignRows` replaces them by offsets in a warp's memory for registers.
 class FunctionDecoder {
 public:
   FunctionDecoder(const Syntax &syntax, const Function &function,

@@ -43,8 +43,8 @@ public:
 
   size_t numOperands() const { return source.operands.size(); }
   const Operand &operand(size_t index) const;
-  /// Adds operand `index` of the instruction to the op: `result` adds a row
-  /// that the op writes, `use` a row that the op reads.
+  /// Adds operand `index` of the instruction to the op: `result` as a register
+  /// that the op writes, `use` as a register that the op reads.
   void result(size_t index, Type type) { result(operand(index), type); }
   void use(size_t index, Type type) { use(operand(index), type); }
   void result(const Operand &operand, Type type);
@@ -53,15 +53,17 @@ public:
   /// Returns the width of the register in bits.
   int resultAnyWidth(const Operand &operand, Type type);
   int useAnyWidth(const Operand &operand, Type type);
-  /// Decodes operand `index`, which is an address. Adds its row to the op, and
-  /// puts its constant offset into `imm`. Returns the width of the row in bits.
+  /// Decodes operand `index`, which is an address. Adds its register to the op,
+  /// and puts its constant offset into `imm`. Returns the width of the register
+  /// in bits.
   int address(size_t index);
-  /// Gives a register a row that it shares with no other register.
+  /// Keeps a register in memory that no other register reuses. Registers whose
+  /// lifetimes do not overlap otherwise share memory.
   void pin(const Operand &operand);
   /// Fails unless the module's target is one of `targets`.
   void requireTarget(std::initializer_list<std::string_view> targets);
-  /// Adds the carry of extended arithmetic as a result, which the PTX does not
-  /// name.
+  /// Adds the carry flag as a result, for instructions such as add.cc. It is an
+  /// implicit register, which the PTX text does not name.
   void resultCarry();
   void useCarry();
   /// Returns the value of operand `index`. Fails unless the operand is a
@@ -118,7 +120,7 @@ struct Opcode {
 };
 
 /// Tables of opcodes, one for each group of instructions. The last entry of a
-/// table has no name.
+/// table has a null name, which marks the end.
 extern const Opcode integerOpcodes[], bitOpcodes[], floatOpcodes[],
     approximateOpcodes[], compareOpcodes[], moveOpcodes[], convertOpcodes[],
     memoryOpcodes[], atomicOpcodes[], asyncOpcodes[], mbarrierOpcodes[],

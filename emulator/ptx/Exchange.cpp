@@ -16,9 +16,11 @@
 namespace heddle::emulator {
 
 namespace {
-/// Makes the lanes of a mask meet. Called by instructions that have a mask
-/// operand, and that exactly the lanes of this mask must execute together.
-/// Returns false if other paths of the warp have to run first.
+/// Makes sure that the lanes in an instruction's mask operand execute the
+/// instruction together. Returns false if some of these lanes are on another
+/// divergent path; that path then runs first, and the instruction is executed
+/// again. Fails if the mask is not exactly the set of lanes that execute the
+/// instruction.
 bool meet(Warp &warp, const uint32_t *masks) {
   uint32_t wanted = masks[__builtin_ctz(warp.mask)];
   forLanes(warp.mask, [&](int lane) {
@@ -39,8 +41,8 @@ bool meet(Warp &warp, const uint32_t *masks) {
 
 enum ShuffleMode { Up, Down, Butterfly, Index };
 
-/// The rows of the op: result, [predicate], value, lane, clamp and segments,
-/// mask.
+/// Executes shfl. The op's operands are: result, [predicate], value, source
+/// lane, clamp and segment mask, member mask.
 void shuffle(Warp &warp, const Op &op) {
   int first = op.results;
   if (!meet(warp, warp.row<uint32_t>(op, first + 3)))
@@ -61,7 +63,8 @@ void shuffle(Warp &warp, const Op &op) {
     valid |= uint32_t(isInside) << lane;
     if (!isInside)
       from = lane;
-    // If the lane is inactive, its value is undefined: return a NaN.
+    // PTX leaves the value of an inactive source lane undefined, so return a
+    // NaN.
     bool isHere = warp.mask >> from & 1;
     values[lane] = isHere ? value[from] : ~uint32_t(0);
   });

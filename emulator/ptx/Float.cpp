@@ -58,7 +58,9 @@ struct SquareRoot {
   static double run(double a) { return __builtin_sqrt(a); }
 };
 
-/// An operation with its modes, as a function of values.
+/// Function object that applies the operation F to values. The bits of `modes`
+/// say whether `.ftz` flushes its operands and result, and whether `.sat`
+/// clamps the result.
 template <class F, int modes> struct With {
   template <class T, class... Rest> T operator()(T a, Rest... rest) const {
     return output<modes>(F::run(input<modes>(a), input<modes>(rest)...));
@@ -129,8 +131,8 @@ template <class F, int operands> void decodeArithmetic(Decode &d) {
   }
 }
 
-/// Decodes an instruction that must state a rounding mode, unless it is
-/// approximate.
+/// Decodes an instruction whose modifiers must state either a rounding mode or
+/// that the result is approximate.
 template <class F, int operands> void decodeExact(Decode &d) {
   for (const std::string &modifier : d.source.modifiers)
     if (modifier == "approx" || modifier == "full")

@@ -17,8 +17,10 @@
 
 namespace heddle::emulator {
 
-/// Called by instructions that need all 32 lanes. Returns false if other paths
-/// of the warp have to run first.
+/// Makes sure that all 32 lanes execute the current instruction together.
+/// Returns false if some lanes are on another divergent path; that path then
+/// runs first, and the instruction is executed again. Fails if some lanes have
+/// exited or do not execute the instruction.
 inline bool meetAll(Warp &warp) {
   if (!warp.converge(allLanes))
     return false;
@@ -30,8 +32,8 @@ inline bool meetAll(Warp &warp) {
   return true;
 }
 
-/// Types of matrix elements. Each says how many elements a register has, and
-/// how to read one as a float.
+/// Types of matrix elements. Each type says how many elements a 32-bit register
+/// holds, and how to read one of them as a float.
 struct BFloat16Elements {
   static constexpr int count = 2;
   using Value = float;

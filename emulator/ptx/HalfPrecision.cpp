@@ -93,8 +93,8 @@ template <class Format, bool Negates> struct Sign {
   }
 };
 
-/// Applies F to each of the 16-bit floats in an operand. There are `lanes` of
-/// them.
+/// Applies F to each 16-bit float of an operand's register, which holds `lanes`
+/// of them (2 for f16x2).
 template <int lanes, int operands, class F>
 void narrow(Warp &warp, const Op &op) {
   const uint16_t *a = warp.row<uint16_t>(op, 1);
@@ -117,7 +117,8 @@ void narrow(Warp &warp, const Op &op) {
     });
 }
 
-/// Sets the operands of `type`, and the handler that applies F.
+/// Decodes operands of type `type`, and sets the handler of the op that applies
+/// F to them.
 template <int operands, class F> void set(Decode &d, Type type, int modes) {
   d.expectOperands(operands + 1);
   d.result(0, type);

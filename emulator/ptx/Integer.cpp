@@ -160,7 +160,8 @@ Type integerType(Decode &d) {
   return type;
 }
 
-/// Calls `f` with a value of the C++ type, which has at least 16 bits.
+/// Calls `f` with a value of the C++ integer type that represents `type`, a PTX
+/// type of at least 16 bits.
 template <class F> void withWord(Type type, F f) {
   withInteger(type, [&](auto value) {
     if constexpr (sizeof(value) > 1)
@@ -209,9 +210,9 @@ template <class F> void decodeTernary(Decode &d) {
 
 enum CarryFlags { CarryIn = 1, CarryOut = 2 };
 
-/// Computes a + b + carry, and a carry out. The rows of the op are result,
-/// [carry], a, b, [carry]. With `Subtracts` it computes a - b, and the carry is
-/// a borrow.
+/// Computes a + b + carry in, and the carry out. With `Subtracts`, computes a -
+/// b, and the carries are borrows. The op's operands are: result, [carry out],
+/// a, b, [carry in].
 template <class T, bool Subtracts>
 void addExtended(Warp &warp, const Op &op, const T *a, const T *b) {
   int last = op.results + op.operands - 1;
@@ -245,8 +246,9 @@ template <class T, bool High> void multiplyAddCarry(Warp &warp, const Op &op) {
   addExtended<T, false>(warp, op, product, warp.row<T>(op, first + 2));
 }
 
-/// Decodes the operands of an instruction with carries: first those in the PTX,
-/// then the carry, which the PTX does not name.
+/// Decodes the operands of an instruction that reads or writes the carry flag.
+/// The PTX does not name the flag, so it is added after the operands that the
+/// PTX names.
 Type carryOperands(Decode &d, bool carriesIn, int count) {
   bool carriesOut = d.take("cc");
   Type type = integerType(d);
@@ -292,7 +294,8 @@ void decodeMultiplyAddCarry(Decode &d, bool carriesIn) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// Whether the last modifier, which is the type, is a float type.
+/// Whether the instruction works on floats: the last modifier of its opcode is
+/// the type, such as the f32 of `add.rn.f32`.
 bool isFloatForm(const Decode &d) {
   return !d.source.modifiers.empty() &&
          parseType(d.source.modifiers.back()).isFloat();

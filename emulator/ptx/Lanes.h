@@ -31,9 +31,10 @@ template <class T> void store(T *to, const T *values, uint32_t mask) {
       to[lane] = values[lane];
 }
 
-/// Marks a loop over lanes whose iterations are independent. The compiler
-/// cannot see this by itself, because two rows may be the same. But if they are
-/// not the same, they are disjoint.
+/// Marks a loop over lanes as vectorizable. The compiler cannot prove that the
+/// iterations are independent, because an instruction's result may be the same
+/// register as an operand. This is safe, because an iteration accesses only its
+/// own lane, and different registers do not overlap.
 #ifdef __clang__
 #define HEDDLE_LANES _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -75,7 +76,8 @@ template <class F> void forLanes(uint32_t mask, F f) {
     f(__builtin_ctz(mask));
 }
 
-/// Handlers that apply F to the rows of one, two or three operands.
+/// Handlers of instructions with one, two or three operands. They apply F to
+/// the values of each lane.
 template <class R, class A, class F> void unary(Warp &warp, const Op &op) {
   const A *a = warp.row<A>(op, 1);
   eachLane(warp, warp.row<R>(op, 0), [&](int i) { return F()(a[i]); });

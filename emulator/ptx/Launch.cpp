@@ -22,7 +22,8 @@
 namespace heddle::emulator {
 
 namespace {
-/// Fills a row with the same value in all lanes.
+/// Writes the value `bits` to all lanes of a register of `width` bits. `row` is
+/// the register's memory.
 void fillRow(char *row, int width, uint64_t bits) {
   if (width == 1) {
     auto mask = static_cast<uint32_t>(bits);
@@ -124,15 +125,15 @@ private:
   void startBlock(Block &block, int64_t cluster);
   void startWarp(Warp &warp);
   void drawOrder();
-  /// Returns the coordinates of the block or thread with the index `index` in a
-  /// grid of size `of`. The coordinate x varies fastest.
+  /// Returns the coordinates of the block or thread with the linear index
+  /// `index` in a grid of size `of`. The coordinate x varies fastest.
   static Dim3 coordinatesOf(int64_t index, const Dim3 &of) {
     return {index % of.x, index / of.x % of.y, index / (of.x * of.y)};
   }
   void noteRace(std::vector<RangeAccess> &ranges);
   void noteChangedConstant(std::vector<RangeAccess> &ranges);
-  /// Reports the overlap of two ranges as an error of the block that accessed
-  /// the first range.
+  /// Reports two accesses that overlap, such as those of a race, as an error of
+  /// the block that made the first one.
   void noteMeeting(const RangeAccess &first, const RangeAccess &second,
                    const std::string &what, const std::string &verb);
   void note(int64_t turn, const Warp &warp, const Fault &fault);
@@ -151,14 +152,15 @@ private:
   std::atomic<int64_t> firstFault;
   std::mutex mutex;
   std::string message;
-  /// Whether accesses of global memory are recorded.
+  /// Whether accesses of global memory are recorded, to detect races between
+  /// blocks or to report the accessed ranges.
   bool recordsAccesses = false;
   Counters total;
 };
 } // namespace
 
-/// Gives the worker's warps memory for their registers, and fills the rows that
-/// never change.
+/// Allocates the registers of the worker's warps, and writes the constants of
+/// the kernel to theirs, which no instruction changes.
 void LaunchRunner::prepare(Worker &worker, std::vector<uint64_t> &registers) {
   Cluster &cluster = worker.cluster;
   worker.program = &program;
@@ -285,8 +287,8 @@ void LaunchRunner::startWarp(Warp &warp) {
     for (int lane = 0; lane < warpSize; ++lane)
       reinterpret_cast<uint32_t *>(to)[lane] = value(lane);
   }
-  // Fill rows that the kernel may read before it writes them with the same NaN
-  // in every run.
+  // Fill registers that the kernel may read before it writes them with a NaN,
+  // so that such a read gives the same result in every run.
   for (uint32_t row : program.unwritten)
     std::memset(warp.registers + row, 0xff, 64);
 }
@@ -409,8 +411,9 @@ void LaunchRunner::noteMeeting(const RangeAccess &first,
             setup.memory.describe(std::max(first.first, second.first));
 }
 
-/// Reports bytes that a block writes and that some ld.global.nc reads. The
-/// instruction promises that no block writes these bytes during the launch.
+/// Reports bytes that a block writes although an ld.global.nc of the launch
+/// reads them. This instruction promises that its bytes are constant during the
+/// launch.
 void LaunchRunner::noteChangedConstant(std::vector<RangeAccess> &ranges) {
   if (auto found = findChangedConstant(ranges, program.ops))
     noteMeeting(found->first, found->second, "", "reads as a constant");

@@ -74,7 +74,7 @@ static std::map<std::string, uint64_t> placeVariables(ModuleImage &image) {
     if (variable.alignment > most)
       throw PtxError(variable.line,
                      "an alignment of " + std::to_string(variable.alignment));
-    // Allocate some extra bytes, so that the start can be aligned.
+    // Allocate extra bytes, so that the variable's first byte can be aligned.
     std::vector<uint64_t> memory((variable.bytes + most) / 8 + 1);
     auto start = reinterpret_cast<uint64_t>(memory.data());
     start = (start + most - 1) / most * most;
@@ -151,16 +151,16 @@ Limits Limits::of(std::string_view chip) {
   return limits;
 }
 
-/// Returns the largest number of threads of a block that the PTX states, or 0
-/// if it states none.
+/// Returns the largest number of threads in a block that the PTX's .reqntid or
+/// .maxntid states, or 0 if it has neither.
 static int64_t statedThreads(const Program &program) {
   const int64_t *sizes =
       program.requiredThreads[0] ? program.requiredThreads : program.maxThreads;
   return sizes[0] * sizes[1] * sizes[2];
 }
 
-/// Returns the number of registers of a thread with which `minBlocks` blocks,
-/// at least one, fit on a multiprocessor.
+/// Returns the largest number of registers for each thread at which `minBlocks`
+/// blocks, at least one, fit on a multiprocessor.
 static int64_t fittingRegisters(const Program &program, const Limits &limits,
                                 int64_t minBlocks) {
   int64_t most = limits.registers, threads = statedThreads(program);
@@ -172,9 +172,9 @@ static int64_t fittingRegisters(const Program &program, const Limits &limits,
   return most;
 }
 
-/// Returns the registers that a thread has at its start, if the PTX states them
-/// as ptxas reads it. It states them by .maxnreg, or by the threads of a block
-/// together with .minnctapersm. Otherwise returns 0.
+/// Returns the number of registers that a thread has when the kernel starts. As
+/// for ptxas, .maxnreg states the number, or else .minnctapersm together with
+/// the threads of a block. Returns 0 if the PTX has neither.
 static int64_t entryRegisters(const Program &program, const Limits &limits) {
   if (program.maxRegisters && program.maxRegisters <= limits.registers)
     return program.maxRegisters;
@@ -183,8 +183,8 @@ static int64_t entryRegisters(const Program &program, const Limits &limits) {
   return fittingRegisters(program, limits, program.minBlocks) / 8 * 8;
 }
 
-/// Returns the number of registers of a thread. It is the number of registers
-/// that are live at once, but at most the number that the PTX allows, because a
+/// Returns the number of registers that a thread uses. This is the number that
+/// are live at once, but at most the number that the PTX allows, because a
 /// compiler would spill the rest. Kernels that execute setmaxnreg start with
 /// the number that the PTX states.
 static int64_t registersOf(const Program &program, const Limits &limits) {

@@ -104,7 +104,8 @@ void changeBytes(Warp &warp, Mbarrier &barrier, int64_t by, int lane) {
               uint32_t(1) << lane);
 }
 
-/// mbarrier.arrive. The rows of the op: state, address, [count or bytes].
+/// Executes mbarrier.arrive. The op's operands are: resulting state, address,
+/// [count or bytes].
 void arrive(Warp &warp, const Op &op) {
   Access at = resolveBarrier(warp, op, 1);
   const uint32_t *given = op.operands > 1 ? warp.row<uint32_t>(op, 2) : nullptr;
@@ -134,7 +135,7 @@ void arrive(Warp &warp, const Op &op) {
   });
 }
 
-/// expect_tx and complete_tx. The rows of the op: address, bytes.
+/// Executes expect_tx and complete_tx. The op's operands are: address, bytes.
 void countBytes(Warp &warp, const Op &op) {
   Access at = resolveBarrier(warp, op, 0);
   const uint32_t *bytes = warp.row<uint32_t>(op, 1);
@@ -147,8 +148,8 @@ void countBytes(Warp &warp, const Op &op) {
   });
 }
 
-/// test_wait and try_wait. The rows of the op: predicate, address, state or
-/// parity.
+/// Executes test_wait and try_wait. The op's operands are: resulting predicate,
+/// address, state or parity.
 void wait(Warp &warp, const Op &op) {
   Access at = resolveBarrier(warp, op, 1);
   auto isDone = [&](int lane) {
@@ -170,9 +171,10 @@ void wait(Warp &warp, const Op &op) {
   forLanes(warp.mask,
            [&](int lane) { done |= uint32_t(isDone(lane)) << lane; });
   if (done != warp.mask) {
-    // The answer is false for some lanes. The warp continues with this answer
-    // after other warps have run. So does try_wait, which may suspend the
-    // thread for a limited time only.
+    // The phase is not complete for some lanes, so their result is false. The
+    // warp continues with this result, but only after other warps have run.
+    // This holds for try_wait as well, because it may suspend a thread only for
+    // a limited time.
     int missing = __builtin_ctz(warp.mask & ~done);
     warp.awaits = Warp::AnMbarrier;
     warp.awaited = static_cast<int64_t>(at.addresses[missing]);
@@ -185,9 +187,10 @@ void wait(Warp &warp, const Op &op) {
   forLanes(done, [&](int lane) {
     const Mbarrier &barrier =
         find(warp, static_cast<int64_t>(at.addresses[lane]), lane);
-    // If other blocks have arrived, end race detection for later accesses of
-    // this block within its cluster. The detector does not know what the other
-    // blocks did in global memory before they arrived.
+    // If other blocks have arrived at this mbarrier, end the detection of races
+    // between this block and the blocks of its cluster. Such an arrival orders
+    // the other block's accesses of global memory, but the detector does not
+    // know which.
     if (barrier.isTold && warp.block->touched)
       warp.block->touched->endClusterRaces();
     warp.cluster->shared.acquire(warp.inCluster, barrier.done);

@@ -99,8 +99,9 @@ void loadParameter(Warp &warp, const Op &op) {
 //===----------------------------------------------------------------------===//
 
 /// Consumes modifiers for caching and ordering, of which only `nc` has an
-/// effect in the emulator. Returns whether the access is meant to be seen by
-/// other threads. Such an access does not race with accesses of these threads.
+/// effect in the emulator. Returns whether the instruction is an access, such
+/// as `volatile` or `acquire`, that synchronizes with other threads. Such an
+/// access does not race with theirs.
 bool takeHints(Decode &d) {
   int order =
       d.takeOneOf({"weak", "volatile", "relaxed", "acquire", "release"});

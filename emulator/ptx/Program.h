@@ -29,14 +29,15 @@ constexpr int32_t noPc = -1;
 /// A decoded instruction.
 struct Op {
   Handler run = nullptr;
-  /// The rows of the results, followed by the rows of the operands.
+  /// Offsets of the op's registers (rows) in the memory that holds a warp's
+  /// registers: first those of the results, then those of the operands.
   const uint32_t *rows = nullptr;
-  /// A constant of the op: the offset of an address, a branch target, or a
-  /// number.
+  /// A constant whose meaning the handler decides: the offset of an address, a
+  /// branch target, or a number.
   int64_t imm = 0;
   uint32_t guard = noRow;
-  /// For a branch by an index: the index in Program::targets of its list of
-  /// targets. Otherwise -1.
+  /// For brx.idx, which branches to an entry of a list of labels: the index of
+  /// its list in Program::targets. Otherwise -1.
   int32_t targets = -1;
   int32_t reconverge = noPc; ///< For a branch: the op where its paths converge.
   /// Flags for the handler `run`, which gives each bit its meaning.
@@ -46,8 +47,8 @@ struct Op {
   bool guardNegated = false;
   /// Whether the op ends a basic block, because it is a branch or an exit.
   bool endsBlock = false;
-  /// Whether the op is a load that promises that the launch does not change the
-  /// memory (ld.global.nc).
+  /// Whether the op is an ld.global.nc, which promises that the launch does not
+  /// change the loaded bytes.
   bool readsConstants = false;
   Class kind = Class::Integer;
 };
@@ -58,7 +59,8 @@ struct OpLocation {
   std::string opcode;
 };
 
-/// A row whose value does not change in a block, or in a launch.
+/// A register that the machine fills before a kernel runs: a constant, or a
+/// special register such as %tid.x.
 struct FixedRow {
   uint32_t row = 0;
   int width = 32;
@@ -69,8 +71,8 @@ struct FixedRow {
 /// The offset of the first variable in shared memory. The system reserves the
 /// bytes before it, so address 0 is never a variable.
 constexpr int64_t sharedBase = 1024;
-/// A shared address names a block of the cluster in its bits from here on: the
-/// block's rank plus one, or 0 for the executing block.
+/// A shared address holds, from this bit on, which block of the cluster it
+/// refers to: the block's rank plus one, or 0 for the executing block.
 constexpr int clusterRankShift = 24;
 /// The first generic address of shared memory, and that of local memory.
 constexpr uint64_t sharedWindow = uint64_t(1) << 56;
@@ -89,18 +91,18 @@ struct Program {
   std::string name;
   std::vector<Op> ops;
   std::vector<OpLocation> locations;
-  /// For all ops, where the registers that they write and read begin in a
-  /// warp's memory for registers. The field `rows` of each op points into this
-  /// vector.
+  /// The operands of all ops, as offsets of registers in the memory that holds
+  /// a warp's registers. The field `rows` of each op points into this vector.
   std::vector<uint32_t> rows;
   std::vector<FixedRow> fixed;
-  /// Offsets, in a warp's memory for registers, of pieces of 64 bytes that the
-  /// kernel may read before it writes them.
+  /// Offsets, in the memory that holds a warp's registers, of the 64-byte
+  /// blocks that the kernel may read before it writes them. A launch fills them
+  /// with NaN.
   std::vector<uint32_t> unwritten;
-  /// Offsets of registers whose bytes in a warp's memory for registers are used
-  /// for no other register. A warpgroup's matrix product (wgmma) writes such
-  /// registers when it completes, and checks that nothing else has changed them
-  /// since the product was issued.
+  /// Offsets of the wgmma operands in registers, which share their memory with
+  /// no other register. The accumulators are written when the product
+  /// completes. The emulator checks that nothing else has changed them in the
+  /// meantime.
   std::vector<uint32_t> pinned;
   int64_t registerBytes = 0; ///< Bytes of a warp's registers.
   /// The largest number of 32-bit registers that are live at once.
@@ -116,7 +118,8 @@ struct Program {
   /// to hold.
   int64_t minBlocks = 0;
   bool changesRegisters = false; ///< Whether the kernel has setmaxnreg.
-  /// Whether the kernel has cp.async.bulk of global memory.
+  /// Whether the kernel has cp.async.bulk of global memory. Then the stores to
+  /// global memory are recorded, to find missing proxy fences.
   bool copiesBulk = false;
   /// The number of blocks of a cluster in each dimension. 0 if each launch
   /// states it.
@@ -124,7 +127,8 @@ struct Program {
   /// The largest number of blocks of a cluster. 0 if it is the chip's limit.
   int64_t maxClusterRank = 0;
   bool isExplicitCluster = false; ///< Whether each launch must state a cluster.
-  /// The lists of target ops of branches that choose their target by an index.
+  /// The lists of branch targets, as indices of ops, from which a brx.idx
+  /// chooses.
   std::vector<std::vector<int32_t>> targets;
 };
 
@@ -133,16 +137,17 @@ struct Program {
 Program decode(const Syntax &syntax, const Function &function,
                const std::map<std::string, uint64_t> &globals);
 
-/// Sets the field `reconverge` of every branch.
+/// Sets the op at which divergent lanes converge (`Op::reconverge`) for every
+/// branch.
 void findReconvergence(Program &program);
 
-/// Assigns rows to the registers, whose widths in bits are `widths`. Registers
-/// that are never live at the same time share a row.
+/// Assigns memory to the PTX registers, whose widths in bits are `widths`.
+/// Registers that are never live at the same time share memory.
 void assignRows(Program &program, const std::vector<int> &widths);
 
-/// The basic blocks of a kernel. `starts` has the index of the first op of each
-/// block, in order. `successors` has for each block the blocks that may follow.
-/// A successor that equals the number of blocks means the exit.
+/// The basic blocks of a kernel. `starts` has the index of each block's first
+/// op, in order. `successors` lists, for each block, the blocks that may run
+/// next. The number of blocks, as a successor, means the exit.
 struct Blocks {
   explicit Blocks(const Program &program);
 

@@ -21,9 +21,9 @@ namespace {
 enum RegisterFlags { Increases = 1 };
 constexpr int warpsOfGroup = 4;
 
-/// Fails if a warp of the warpgroup may not have executed the last setmaxnreg
-/// yet. After a setmaxnreg the warps must have met, for example at a barrier,
-/// before the next one.
+/// Fails if a warp of the warpgroup may not have executed the previous
+/// setmaxnreg yet. The four warps must synchronize between two setmaxnreg, for
+/// example at a barrier.
 void checkMeeting(Warp &warp) {
   if (!warp.registerChanges)
     return;

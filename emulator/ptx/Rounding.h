@@ -70,7 +70,6 @@ template <int Mantissa> struct Narrow {
 using Half = Narrow<10>;
 using BFloat16 = Narrow<7>;
 
-/// Rounds to an integer by the mode.
 inline double roundInteger(double value, Rounding mode) {
   switch (mode) {
   case Rounding::Nearest:
@@ -139,7 +138,8 @@ template <> inline float widenNarrow<BFloat16>(uint16_t bits) {
 
 template <> inline float widenNarrow<Half>(uint16_t bits) {
   uint32_t sign = uint32_t(bits & 0x8000) << 16, size = bits & 0x7fff;
-  // If the bits of an f16 are shifted to the places of an f32's bits, its value
+  // An f16's exponent has a smaller bias than an f32's. So if the f16's bits
+  // are shifted to the positions of the f32's exponent and mantissa, the value
   // is too small by the factor 2^112. Infinities and NaNs also need all bits of
   // the exponent set.
   float scaled = floatOf(size << 13) * 0x1p112f;

@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Assigns rows to registers. PTX has a register for every value. Registers that
-// are not live at the same time share a row, so that a warp's registers stay in
-// the host's cache.
+// Assigns the registers of PTX to rows, where a row is memory for the 32 lanes
+// of one register. PTX has a register for every value. Registers that are not
+// live at the same time share a row, so that a warp's registers stay in the
+// host's cache.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,8 +35,9 @@ struct Interval {
 
 using Bits = std::vector<uint64_t>;
 
-/// For a basic block: the rows that it reads before it writes them, the rows
-/// that it writes, and the rows that are live at its beginning.
+/// The use of rows (32-lane registers) in a basic block: rows that it reads
+/// before it writes them, rows that it writes, and rows that are live at its
+/// beginning.
 struct BlockUse {
   Bits reads, writes, liveIn;
 };
@@ -82,8 +84,8 @@ private:
       if (op.guard != noRow)
         read(op.guard);
       for (int j = 0; j < op.results; ++j) {
-        // An op with a guard does not overwrite the row completely, because
-        // lanes whose predicate is false keep the old value.
+        // The result of an op with a guard predicate counts as read too,
+        // because lanes whose predicate is false keep the old value.
         if (op.guard != noRow)
           read(op.rows[j]);
         set(use.writes, op.rows[j]);
@@ -135,14 +137,15 @@ private:
   std::vector<BlockUse> uses;
 };
 
-/// Allocates rows of one size. When the interval of a register has ended, its
-/// row is reused.
+/// Allocates rows (memory for the 32 lanes of a register) of one size. When a
+/// register's live interval has ended, its row is reused.
 class RowAllocator {
 public:
   uint32_t allocate(const Interval &interval, uint32_t granules,
                     uint32_t &end) {
-    // A row may be reused only if the intervals do not touch, because an op may
-    // write a result before it has read all lanes of its operands.
+    // Reuse a row only if the old register's live interval ends in an earlier
+    // op. Within one op sharing would be wrong, because the op may write a
+    // result before it has read all lanes of its operands.
     if (!busy.empty() && busy.top().first < interval.first) {
       uint32_t offset = busy.top().second;
       busy.pop();
@@ -160,8 +163,8 @@ private:
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> busy;
 };
 
-/// Returns the largest number of 32-bit registers that are live at once. A chip
-/// needs at least that many registers.
+/// Returns the largest number of 32-bit registers that are live at once, which
+/// is the least that a thread needs on a chip.
 int64_t pressure(const std::vector<Interval> &intervals,
                  const std::vector<int> &widths,
                  const std::vector<bool> &isFixed, size_t numOps) {
@@ -209,10 +212,9 @@ void assignRows(Program &program, const std::vector<int> &widths) {
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     return intervals[a].first < intervals[b].first;
   });
-  // Only registers of equal width share a row. On divergent paths, lanes use a
-  // row for different registers at the same time. This works only if both
-  // registers have each lane at the same bytes. Predicates have one bit for
-  // each lane.
+  // Only registers of equal width share a row. On divergent paths, different
+  // lanes use the row for different registers at the same time. This works only
+  // if a lane has the same bytes of the row in either register.
   std::map<int, RowAllocator> byWidth;
   for (uint32_t row : order) {
     uint32_t granules = granulesOf(widths[row]);

@@ -17,8 +17,8 @@
 
 namespace heddle::emulator {
 
-/// The least number of blocks between the first and the last block of which a
-/// sample consists.
+/// The least number of randomly chosen blocks in a sample, besides the first
+/// and the last block of the launch.
 static constexpr int64_t leastBetween = 30;
 
 static uint64_t instructionsOf(const Counters &counters) {

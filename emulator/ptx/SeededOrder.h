@@ -22,8 +22,8 @@ namespace heddle::emulator {
 class RandomNumbers {
 public:
   RandomNumbers() = default;
-  /// Creates the generator of one of the independent streams of random numbers
-  /// for `seed`. `part` is the index of the stream.
+  /// Creates a generator of random numbers. Generators with the same `seed` but
+  /// different `part` yield independent streams.
   RandomNumbers(uint64_t seed, uint64_t part)
       : state(RandomNumbers(seed).next() + RandomNumbers(~part).next()) {}
 

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements the shadow memory. Every access is compared with the last accesses
-// to the same bytes, by the vector clocks of warps.
+// Implements the race detector. It compares every access with the last accesses
+// to the same bytes, which shadow memory records. The vector clocks of the
+// warps say which accesses are ordered.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +23,9 @@ void SharedMemory::reset(int64_t ofBlock, int blocks, int warps,
   // memory show in the results.
   bytes.assign(size, static_cast<char>(0xff));
   isShadowed = shadowed;
-  // Times continue from one cluster to the next, so that the shadows need not
-  // be reset.
+  // The warps' clocks do not restart at 0 for the next cluster. So accesses of
+  // the previous cluster in the shadow memory are older than `start` and need
+  // not be erased.
   uint32_t latest = start;
   for (uint32_t time : clocks)
     latest = std::max(latest, time);
@@ -39,8 +41,8 @@ void SharedMemory::reset(int64_t ofBlock, int blocks, int warps,
     latest = 0;
   }
   start = latest + 2;
-  // Each warp knows what other warps did before this cluster, but not that they
-  // have started this cluster.
+  // By its vector clock, each warp knows all accesses of the previous cluster,
+  // but none of this cluster, not even that other warps have started.
   clocks.assign(size_t(numClocks()) * numClocks(), start - 1);
   fences.fill(clocks);
   for (int warp = 0; warp <= numWarps; ++warp)
@@ -117,8 +119,8 @@ std::string SharedMemory::readShadow(Shadow &shadow, int64_t at, int thread) {
     return race("read", thread, "a write", shadow.writer, at);
   if (!isBefore(shadow.atomicThread, shadow.atomicTime, thread))
     return race("read", thread, "an atomic operation", shadow.atomicThread, at);
-  // If the last reader is not ordered before this read, the shadow keeps that
-  // reader, and only records that there are other readers.
+  // The shadow has room for one reader. If the recorded read is not ordered
+  // before this one, keep it, and only record that there are other readers.
   bool isKept = shadow.readTime >= start && shadow.reader != thread &&
                 !isBefore(shadow.reader, shadow.readTime, thread);
   if (isKept) {
@@ -213,8 +215,9 @@ std::string SharedMemory::beginCopy(int64_t offset, int64_t size, int thread) {
   return each(offset, size, [&](Shadow &shadow, int64_t at, int64_t) {
     std::string wrong = writeShadow(shadow, at, thread, /*isSame=*/false);
     shadow.isPending = true;
-    // Reads of the copied bytes by asynchronous operations need no proxy fence
-    // here, because compilers that are tested on GPUs emit none after cp.async.
+    // Mark the bytes as not written by a store, so that a later asynchronous
+    // read of them needs no proxy fence. Compilers that are tested on GPUs emit
+    // no such fence after cp.async.
     shadow.isGeneric = false;
     return wrong;
   });

@@ -20,15 +20,18 @@
 
 namespace heddle::emulator {
 
-/// The state space whose writes a proxy fence covers.
+/// The state space whose writes a proxy fence makes visible to asynchronous
+/// copies.
 enum class FenceOf { Shared, Global };
 
-/// What a warp knows, or what a barrier passes on. `clocks` is a vector clock:
-/// for each warp, the latest time of it that is ordered before. `fences` has
-/// for each warp the time up to which its writes have passed a proxy fence.
+/// A vector clock: the accesses of other warps that are ordered before a point
+/// of a warp. `clocks` has for each warp the latest such time. `fences` has for
+/// each warp the time up to which its writes have passed a proxy fence. A
+/// barrier merges the clocks of the warps that arrive, for those that wait.
 struct VectorClock {
   std::vector<uint32_t> clocks;
-  /// One vector of times for each value of FenceOf.
+  /// One vector of times for shared and one for global memory, indexed by
+  /// FenceOf.
   std::array<std::vector<uint32_t>, 2> fences;
 
   /// Sets each time to the later one of this clock's time and the time in
@@ -38,9 +41,10 @@ struct VectorClock {
 
 /// The shared memory of all blocks of a cluster, in one array. With full
 /// checks, every byte has a shadow: the warps that last wrote and read it, and
-/// the times at which they did. A warp's time advances at its barriers. A warp
-/// knows another warp's time through a barrier that both have passed. Warps and
-/// threads are numbered through all blocks of the cluster.
+/// the times at which they did. A warp's time advances at its barriers. An
+/// access is ordered before another warp's access if a barrier has passed its
+/// time on to that warp. Warps and threads are numbered through all blocks of
+/// the cluster.
 class SharedMemory {
 public:
   /// Starts a new cluster. Each of its blocks has `bytesOfBlock` bytes of
@@ -50,8 +54,8 @@ public:
 
   char *data() { return bytes.data(); }
 
-  /// These functions record an access of a thread, and return an error message,
-  /// or "" if there is no error.
+  /// `read`, `write` and `atomic` record an access of a thread, and return an
+  /// error message, or "" if there is no race.
   std::string read(int64_t offset, int64_t size, int thread);
   /// Two threads may write the same bytes at the same time if they write the
   /// same `values`.
@@ -59,8 +63,8 @@ public:
                     const char *values = nullptr);
   /// Atomic operations do not race with each other.
   std::string atomic(int64_t offset, int64_t size, int thread);
-  /// Issues an asynchronous copy to the bytes. Until a thread waits for the
-  /// copy, no thread may access them.
+  /// Issues an asynchronous copy that writes the bytes. Until a thread waits
+  /// for the copy, no thread may access the bytes.
   std::string beginCopy(int64_t offset, int64_t size, int thread);
   void endCopy(int64_t offset, int64_t size, int thread, uint32_t time);
 
@@ -69,12 +73,13 @@ public:
   /// must have passed a proxy fence.
   std::string beginRead(int64_t offset, int64_t size, int thread);
   void endRead(int64_t offset, int64_t size, int thread);
-  /// Completes a bulk copy. Threads that the copy's mbarrier notifies may then
-  /// read the bytes, and write the copy's source.
+  /// Completes a bulk copy. A thread that the copy's mbarrier notifies may then
+  /// read the copied bytes, and overwrite the source of the copy.
   void landCopy(int64_t offset, int64_t size);
   void landRead(int64_t offset, int64_t size);
-  /// Does the same as beginCopy for a copy that combines its elements with
-  /// those in memory. Such copies do not race with each other.
+  /// Does the same as beginCopy for a bulk copy that adds its elements, or
+  /// combines them by another reduction, with those in memory. Such copies do
+  /// not race with each other.
   std::string beginReduction(int64_t offset, int64_t size, int thread);
   void landReduction(int64_t offset, int64_t size);
   /// These functions check that a thread may initialize, use and invalidate an
@@ -84,22 +89,23 @@ public:
                          const VectorClock &knownInits);
   std::string endBarrier(int64_t offset, int thread);
 
-  /// Adds what a warp knows to `to`, which is what a barrier passes on to the
-  /// warps that wait for it.
+  /// Merges a warp's vector clock into `to`, the clock of a barrier, which
+  /// passes it on to the warps that wait there.
   void release(int warp, VectorClock &to);
-  /// Adds to `to` that the bulk copies which have completed are visible.
+  /// Merges the clock of the completed bulk copies into `to`, the clock of an
+  /// mbarrier. So whoever waits there may read what they copied.
   void releaseCopies(VectorClock &to) { release(numWarps, to); }
-  /// Returns what a warp knows, its own accesses included.
+  /// Returns a warp's vector clock, its own accesses included.
   VectorClock knownBy(int warp);
-  /// Adds to `to` only that the warp has started, and nothing else that the
-  /// warp knows.
+  /// Adds to `to` only that the warp has started. A relaxed arrival at the
+  /// cluster's barrier calls this, because it orders no memory accesses.
   void releaseStart(int warp, VectorClock &to);
   void acquire(int warp, const VectorClock &from);
   /// Executes a proxy fence of a warp. Asynchronous operations may then read
-  /// the writes that the warp knows of.
+  /// all writes that are ordered before the fence.
   void fenceProxy(int warp, FenceOf memory);
-  /// Whether the warp `warp` knows that the writes of the warp `of` up to
-  /// `time` have passed a proxy fence.
+  /// Whether the writes of warp `of` up to `time` have passed a proxy fence
+  /// that is ordered before the current point of warp `warp`.
   bool isFenced(int warp, int of, uint32_t time, FenceOf memory) {
     return time <= fence(memory, warp, of);
   }
@@ -113,15 +119,15 @@ public:
       ++clock(warp, warp);
   }
 
-  /// `now` returns the time of a warp. `knows` returns whether `warp` knows
-  /// that `of` has reached `time`.
+  /// `now` returns the current time of a warp. `knows` returns whether the time
+  /// `time` of warp `of` is ordered before the current point of `warp`.
   uint32_t now(int warp) { return isShadowed ? clock(warp, warp) : 0; }
   bool knows(int warp, int of, uint32_t time) {
     return !isShadowed || time <= clock(warp, of);
   }
 
-  /// Records that a thread accesses the shared memory of `block`, which is not
-  /// the thread's own block.
+  /// Records that a thread accesses the shared memory of `block`, another block
+  /// of its cluster. Fails if that block may not have started.
   std::string touchOther(int block, int thread);
   /// Called at the end of a block. Fails if another block may still access the
   /// memory of this block.
@@ -131,8 +137,8 @@ public:
   std::string describeByte(int64_t offset) const;
 
 private:
-  /// The shadow of a byte or of a word of four bytes. Times are those of the
-  /// accessing warp; 0 means never.
+  /// What is recorded about the accesses of a byte, or of a word of four bytes.
+  /// Times are those of the accessing warp's clock; 0 means never.
   struct Shadow {
     uint32_t writeTime = 0, readTime = 0, atomicTime = 0;
     uint16_t writer = 0, reader = 0, atomicThread = 0;
@@ -144,28 +150,30 @@ private:
     bool isBarrier = false; ///< Whether the bytes belong to an mbarrier.
     /// Whether threads other than `reader` have read the bytes too.
     bool hasOthers = false;
-    /// For the shadow of a word: whether its bytes have shadows of their own.
+    /// For a word: whether its bytes have shadows of their own, because they
+    /// were accessed separately. Then the word's shadow is not used.
     bool isSplit = false;
   };
   static constexpr int64_t wordBytes = 4;
 
-  /// Calls f(shadow, offset, bytes) for each word of a range, or for the bytes
-  /// of a word that is split. Stops when f returns an error, and returns that
-  /// error.
+  /// Calls f(shadow, offset, bytes) for each word of a range, or for each byte
+  /// of a word whose bytes have shadows of their own. Stops when f returns an
+  /// error, and returns that error.
   template <class F> std::string each(int64_t offset, int64_t size, F f);
   std::string readShadow(Shadow &shadow, int64_t at, int thread);
   /// Returns the reason why no thread may read the bytes, or "" if they may be
   /// read.
   std::string checkContents(const Shadow &shadow, int64_t at) const;
-  /// Returns an error message if a write to the bytes has not passed a proxy
-  /// fence that `thread` knows of. Otherwise returns "".
+  /// Returns an error message if the last write to the bytes has not passed a
+  /// proxy fence that is ordered before the current point of `thread`.
+  /// Otherwise returns "".
   std::string checkFenced(const Shadow &shadow, int64_t at, int thread);
   std::string writeShadow(Shadow &shadow, int64_t at, int thread, bool isSame);
 
   static constexpr int64_t barrierBytes = 8;
 
-  /// The number of clocks in a vector clock. Each warp has one, and the clock
-  /// with the index `numWarps` is that of bulk copies.
+  /// The number of times in a vector clock: one for each warp, and a last one,
+  /// with the index `numWarps`, for bulk copies.
   int numClocks() const { return numWarps + 1; }
   uint32_t &clock(int warp, int of) { return clocks[warp * numClocks() + of]; }
   uint32_t &fence(FenceOf memory, int warp, int of) {
@@ -187,14 +195,17 @@ private:
 
   std::vector<char> bytes;
   std::vector<Shadow> words, parts; ///< Shadows of words, and of single bytes.
-  /// For each pair of warps, the latest time of the second warp that the first
-  /// warp knows.
+  /// The vector clocks of all warps, one after the other: for each pair of
+  /// warps, the latest time of the second warp that is ordered before the
+  /// current point of the first.
   std::vector<uint32_t> clocks;
-  /// For each entry of `clocks`, the time up to which writes have passed a
-  /// proxy fence. Indexed by FenceOf.
+  /// For each entry of `clocks`, the time up to which the second warp's writes
+  /// have passed a proxy fence that the first warp knows of. Indexed by
+  /// FenceOf.
   std::array<std::vector<uint32_t>, 2> fences;
-  /// For each warp and each other block, the time of the warp's last access to
-  /// the block's memory.
+  /// For each pair of a warp and another block, the time of the warp's last
+  /// access to the block's memory. The other block must not end before this
+  /// access.
   std::vector<uint32_t> touches;
   int numWarps = 0, warpsOfBlock = 0;
   int64_t bytesOfBlock = 0;

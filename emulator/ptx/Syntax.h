@@ -51,9 +51,9 @@ Type parseType(std::string_view name);
 /// A number, as it is written in the PTX.
 struct Literal {
   bool isFloat = false;
-  /// Whether it is written as the bits of an f32, such as 0f3F800000.
+  /// Whether the number is written as the bits of an f32, such as 0f3F800000.
   bool isSingle = false;
-  /// An integer, or for a float the bits of its value as an f64.
+  /// The value: an integer, or the bits of the float as an f64.
   uint64_t bits = 0;
 };
 
@@ -65,7 +65,8 @@ struct Operand {
   std::string name;
   Literal literal; ///< The value of an immediate, or the offset of an address.
   bool negated = false; ///< Whether the operand is a negated predicate: !p.
-  /// For an address: whether `name` is a register.
+  /// For an address: whether its base `name` is a register instead of a
+  /// variable.
   bool isRegisterBase = false;
   /// The elements, if the operand is a vector, or the coordinates, if it is a
   /// tensor address.

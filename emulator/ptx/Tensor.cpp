@@ -28,8 +28,9 @@ namespace {
 
 enum MatrixFlags { Transposed = 256 };
 
-/// Returns the addresses of the rows of a tile, which eight of the lanes have.
-/// The addresses of the other lanes are ignored.
+/// Returns the addresses of the rows of `tiles` tiles. Lane 8 i + j has the
+/// address of row j of tile i; the addresses of the remaining lanes are
+/// ignored.
 Access rowsOfTiles(Warp &warp, const Op &op, int tiles, int row) {
   warp.mask = tiles == 4 ? allLanes : (uint32_t(1) << (8 * tiles)) - 1;
   Access access(warp, op, row);
@@ -72,7 +73,9 @@ void loadMatrix(Warp &warp, const Op &op) {
           reinterpret_cast<const __m128i *>(access.host[8 * tile + i]));
     if (op.flags & Transposed)
       transpose(rows);
-    // A row is distributed over four lanes, which have two elements each.
+    // The 16 bytes of a row are the registers of four adjacent lanes, which
+    // hold two elements each. So the eight rows in order are the register of
+    // all lanes.
     std::memcpy(warp.row<uint32_t>(op, tile), rows, sizeof(rows));
   }
 }
@@ -130,8 +133,9 @@ void decodeMatrix(Decode &d, bool isLoad) {
 
 enum MmaFlags { HalfSums = 1, Saturates = 2 };
 
-/// Unpacks the sums of C into rows. The registers hold f32, s32, or pairs of
-/// f16. In each lane, registers r and r + 1 hold adjacent columns.
+/// Copies the sums of C from registers, which hold f32, s32 or pairs of f16, to
+/// `sums`, a matrix with eight columns. In each lane, the registers r and r + 1
+/// hold adjacent columns.
 template <class Sum>
 void loadSums(Warp &warp, const Op &op, int first, Sum (*sums)[8]) {
   for (int half = 0; half < 2; ++half) {

@@ -32,7 +32,7 @@ struct Fault {
 };
 
 /// A path: lanes of a warp that have diverged from the others. They run until
-/// they reach the lanes of another path.
+/// `reconverge`, the op at which they join the other lanes again.
 struct Path {
   int32_t pc, reconverge;
   uint32_t mask;
@@ -73,8 +73,8 @@ struct Warp {
   int64_t barrier = 0, barrierThreads = 0;
   /// Whether the warp arrives at the barrier without waiting (bar.arrive).
   bool countsOnly = false;
-  /// The bar.red instruction at which the warp waits, which gets the votes of
-  /// all threads. Null if there is none.
+  /// The bar.red at which the warp waits: a barrier that also combines a
+  /// predicate ("vote") of all threads. Null if the warp waits at none.
   const Op *reduction = nullptr;
   uint32_t votes = 0;
   std::vector<Path> paths;
@@ -89,27 +89,29 @@ struct Warp {
   /// What the warp waits for, if its state is `Waiting`.
   Awaits awaits = AnMbarrier;
   int64_t awaited = -1; ///< Offset of the mbarrier that the warp waits for.
-  /// The value of the cluster's `events` when the warp began to wait.
+  /// The value of the cluster's `events` when the warp began to wait. The warp
+  /// tries its instruction again when this counter has changed.
   uint64_t seen = 0;
-  /// Whether the warp only tests an mbarrier, and continues whatever the answer
-  /// is.
+  /// Whether the warp waits at test_wait or try_wait of an mbarrier. It then
+  /// continues after other warps have run, even if the answer is false.
   bool polls = false;
-  /// How often the warp has arrived at the cluster's barrier, and how often it
-  /// has waited there.
+  /// How often the warp has arrived at the barrier of the cluster
+  /// (barrier.cluster), and how often it has waited there.
   uint32_t clusterArrivals = 0, clusterWaits = 0;
   VectorClock fenced; ///< What the warp knew at its last fence for the cluster.
-  /// `fencedInits` is what the warp knew at its last fence.mbarrier_init, which
-  /// orders only the initialization of mbarriers. `knownInits` says which
-  /// initializations by other warps the warp knows of through the cluster's
+  /// `fencedInits` is the warp's vector clock at its last fence.mbarrier_init,
+  /// which orders only initializations of mbarriers. `knownInits` says which
+  /// initializations by other warps are ordered before by the cluster's
   /// barrier.
   VectorClock fencedInits, knownInits;
   /// `maxRegisters` is the number of registers of a thread after setmaxnreg, or
-  /// 0 if unknown. `registerChanges` is how often setmaxnreg was executed, and
-  /// `registerTime` is the warp's time at the last one.
+  /// 0 if unknown. `registerChanges` counts the setmaxnreg that the warp has
+  /// executed, and `registerTime` is the warp's clock at the last one.
   int64_t maxRegisters = 0;
   uint32_t registerChanges = 0, registerTime = 0;
-  /// Hash of what all four warps of a warpgroup must do alike. Their hashes
-  /// must be equal.
+  /// Hash of the wgmma and setmaxnreg instructions that the warp has executed,
+  /// and of their operands. All four warps of a warpgroup must execute the
+  /// same, so their hashes are compared at the end of the block.
   uint64_t trace = 0;
   Block *block = nullptr;
   Cluster *cluster = nullptr;
@@ -118,7 +120,7 @@ struct Warp {
   template <class T> T *row(const Op &op, int index) const {
     return reinterpret_cast<T *>(registers + op.rows[index]);
   }
-  /// The row of a predicate, which has one bit for each lane.
+  /// The register of a predicate operand, which has one bit for each lane.
   uint32_t &predicate(const Op &op, int index) const {
     return *row<uint32_t>(op, index);
   }
@@ -135,20 +137,19 @@ struct Warp {
   /// converge at `meet`, unless that is noPc.
   void branchTo(const std::map<int32_t, uint32_t> &lanesTo, int32_t meet);
   void exitLanes();
-  /// Called for an instruction that needs the lanes `wanted` together. If some
-  /// of them are on other paths, returns false. The other paths then run first,
-  /// and the instruction is executed again.
+  /// Called for an instruction that the lanes `wanted` must execute together.
+  /// Returns false if some of them are on another divergent path. That path
+  /// then runs first, and the instruction is executed again.
   bool converge(uint32_t wanted);
-  /// Lets the instruction be executed again after the next event of the
-  /// cluster. If lanes on another path can run until then, they do, the current
-  /// path is pushed on `paths`, and the result is true.
+  /// Makes the warp execute the current instruction again after the next event
+  /// of the cluster. If lanes on another path can run until then, switches to
+  /// that path, pushes the current one on `paths`, and returns true.
   bool retryLater();
   [[noreturn]] void fail(std::string message, uint32_t lanes) const {
     throw Fault{std::move(message), lanes};
   }
 
-  /// Adds a value to a hash. All warps of a warpgroup must do the same things,
-  /// so their hashes are compared.
+  /// Adds an instruction or an operand to the hash `trace`.
   void mixTrace(uint64_t value) {
     trace = (trace ^ value) * 0x9e3779b97f4a7c15u;
   }
@@ -157,14 +158,16 @@ private:
   void resumePath();
   bool letSiblingRun();
 
-  /// `rotations` is how often the warp has switched between waiting paths since
-  /// the last event of the cluster. `rotatedAt` is the value of the cluster's
-  /// `events` at that time.
+  /// `rotations` counts how often the warp has switched between waiting paths
+  /// since the last event of the cluster. After too many switches the warp
+  /// waits instead of switching forever. `rotatedAt` is the value of the
+  /// cluster's `events` at the last switch.
   uint64_t rotations = 0;
   uint64_t rotatedAt = 0;
 };
 
-/// How a barrier combines the votes of all threads. The value is in Op::imm.
+/// How bar.red combines the predicates ("votes") of all threads. The value is
+/// in Op::imm.
 enum Voting { CountVotes, AllVote, AnyVotes };
 
 /// The state of one of a block's 16 barriers.
@@ -192,8 +195,8 @@ struct Block {
   /// Records accesses of global memory. Null if they are not recorded.
   std::unique_ptr<AccessRecorder> touched;
 
-  /// Lets a warp arrive at the barrier that it names. If it is the last one,
-  /// all waiting warps are released.
+  /// Lets a warp arrive at the barrier `warp.barrier`. If it is the last to
+  /// arrive, all waiting warps are released.
   void arrive(Warp &warp);
   /// Called when the last warp has ended. Fails if an asynchronous operation on
   /// the block's memory is still in flight.
@@ -229,11 +232,13 @@ struct Cluster {
   std::vector<BulkCopy> copies; ///< The bulk copies in flight, oldest first.
   /// The arrivals that wait for cp.async copies, oldest first.
   std::vector<AsyncArrival> arrivals;
-  /// What warps knew when they arrived at the cluster's barrier: one entry for
-  /// the current phase of the barrier, and one for the previous phase.
+  /// The merged vector clocks of the warps that have arrived at the cluster's
+  /// barrier, for the current and for the previous phase. Warps that wait there
+  /// receive them.
   VectorClock known[2];
-  /// For the current and the previous phase, which initializations of mbarriers
-  /// the warps knew of when they arrived at the cluster's barrier.
+  /// For the current and the previous phase of the cluster's barrier: the
+  /// initializations of mbarriers that fence.mbarrier_init has ordered before
+  /// the arrivals.
   VectorClock inits[2];
   /// The latest phase of the cluster's barrier at which a warp has arrived.
   uint32_t phase = 0;
@@ -241,9 +246,10 @@ struct Cluster {
   uint64_t clock = 0;  ///< The value of %clock64.
   std::optional<RandomNumbers> draw; ///< Chooses the order in which warps run.
 
-  /// Completes the phase of an mbarrier if nothing is pending.
+  /// Completes the phase of an mbarrier if no arrivals or bytes are pending.
   void checkPhase(Mbarrier &barrier);
-  /// The block that owns a byte of the cluster's shared memory.
+  /// Returns the block in whose shared memory the byte `offset` of the cluster
+  /// is.
   Block &blockOf(int64_t offset) { return blocks[offset / sharedStride]; }
 
 private:
@@ -262,7 +268,8 @@ private:
   [[noreturn]] void failDeadlock(const Program &program);
 };
 
-/// The state of a host thread that runs clusters. Workers share none of it.
+/// The state of a host thread that runs clusters. No two host threads share
+/// such state.
 struct Worker {
   const Program *program = nullptr;
   const Launch *launch = nullptr;
@@ -271,8 +278,8 @@ struct Worker {
   const Options *options = nullptr;
   Counters counters;
   std::vector<uint64_t> executed; ///< How often each op was executed.
-  /// For each op, the allocation that it accessed last. This is a cache for
-  /// `GlobalMemory::find`.
+  /// For each op, the allocation that it accessed last. The next access is
+  /// usually to the same one, so this avoids calls of `GlobalMemory::find`.
   std::vector<const GlobalMemory::Allocation *> lastAllocation;
   Cluster cluster;
 };

@@ -23,8 +23,8 @@ namespace {
 constexpr int rowsOfWarp = 16, chunkBytes = 16, depthBytes = 32;
 constexpr int mostColumns = 256, mostDepth = 32;
 
-/// Values of Op::flags. The lowest 9 bits are the number of columns, and the
-/// bits above these are the following flags.
+/// Bits of Op::flags for wgmma. The lowest 9 bits (ColumnMask) are the number
+/// of columns N, and the bits from KindShift on are a Kind.
 enum ProductFlags {
   ColumnMask = 0x1ff,
   TransposedA = 1 << 9,
@@ -38,7 +38,8 @@ enum ProductFlags {
   KindShift = 17
 };
 enum Kind { KindBFloat16, KindHalf, KindTf32, KindBytes };
-/// Values of Op::imm for 8-bit integers: which of the operands are signed.
+/// Bits of Op::imm for products of 8-bit integers, which say which operands are
+/// signed.
 enum Signs { SignedA = 1, SignedB = 2 };
 
 /// The bits of a matrix descriptor that may be set: start, leading and stride
@@ -58,9 +59,10 @@ struct Matrix {
     width = widths[bits >> 62];
   }
 
-  /// Returns the address of a chunk of 16 bytes. `chunk` is its index along one
-  /// dimension, and `at` its position along the other dimension. Chunks are
-  /// along K unless the matrix is transposed.
+  /// Returns the address of a chunk of 16 bytes of a matrix. The chunks divide
+  /// the contiguous dimension, which is K unless the matrix is transposed.
+  /// `chunk` is the index along this dimension, and `at` the index along the
+  /// other one.
   int64_t address(bool isTransposed, int64_t at, int64_t chunk) const {
     int64_t group = at / 8, row = at % 8;
     if (width) {
@@ -89,8 +91,8 @@ int elementBytes(const Op &op) {
   return kind == KindTf32 ? 4 : kind == KindBytes ? 1 : 2;
 }
 
-/// Calls f(offset, at, chunk) for all chunks that the warp reads of an operand.
-/// These are the chunks of `rows` rows of A, or columns of B, from `first` on.
+/// Calls f(offset, at, chunk) for all 16-byte chunks of an operand that the
+/// warp reads: those of `rows` rows of A, or columns of B, from `first` on.
 template <class F>
 void forChunks(const Op &op, uint64_t bits, bool isTransposed, int first,
                int rows, F f) {
@@ -107,8 +109,8 @@ void forChunks(const Op &op, uint64_t bits, bool isTransposed, int first,
         chunk - firstChunk);
 }
 
-/// Calls f for the chunks of both operands, as far as these are in shared
-/// memory. The argument of f is the offset in the block's shared memory.
+/// Calls f for the 16-byte chunks of those operands that are in shared memory.
+/// The argument of f is the offset in the block's shared memory.
 template <class F>
 void forOperands(const Warp &warp, const WarpProduct &made, F f) {
   const Op &op = *made.op;
@@ -205,7 +207,8 @@ void writeSum(Warp &warp, const Op &op, AccumulatorElement at, T value) {
   std::memcpy(&wordOf(warp, op, at.index, at.lane), &value, sizeof(value));
 }
 
-/// Adds products in the order of k, as for mma.sync. The products are exact.
+/// Adds products in the order of k, as the emulated mma.sync does. The products
+/// are exact.
 template <class A, class B, class T>
 void compute(Warp &warp, const WarpProduct &made) {
   static thread_local Operands<T> operands;
@@ -268,8 +271,8 @@ Row &registerRow(Warp &warp, uint32_t row) {
   return *reinterpret_cast<Row *>(warp.registers + row);
 }
 
-/// Returns the value that accumulators have while a product is in flight, which
-/// is NaN.
+/// Returns the value that accumulators have while a product is in flight: NaN
+/// in all lanes.
 Row unknownRow() {
   Row row;
   row.fill(~uint32_t(0));
@@ -319,8 +322,8 @@ void beginReads(Warp &warp, const WarpProduct &made) {
   });
 }
 
-/// Issues a product. The rows of the op: D, D as an operand, A (registers or a
-/// descriptor), B, and whether to add to D.
+/// Issues a product. The op's operands are: D as the result, D as an operand, A
+/// (registers or a descriptor), B, and whether to add to D.
 void issue(Warp &warp, const Op &op) {
   if (!meetAll(warp))
     return;
@@ -380,8 +383,8 @@ void commit(Warp &warp, const Op &) {
   warp.products.open.clear();
 }
 
-/// Writes the sums to the registers, except registers that a product in flight
-/// changes.
+/// Writes the sums of completed products to their accumulator registers.
+/// Registers that a product in flight still changes stay NaN.
 void giveSums(Warp &warp) {
   Products &products = warp.products;
   auto isUsed = [&](uint32_t row) {
@@ -432,7 +435,8 @@ void wait(Warp &warp, const Op &op) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// Consumes the types and the shape of the product, and sets the flags.
+/// Parses the opcode's modifiers for the types and the shape of the product,
+/// and sets Op::flags.
 bool takeForm(Decode &d, bool &halfSums) {
   std::string shape = d.takePrefix("m64n");
   size_t k = shape.find('k');

@@ -193,8 +193,8 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
                            : clock.start(stream, seconds);
       bool isFile = from.memory == plan::MemoryKind::File ||
                     to.memory == plan::MemoryKind::File;
-      // On a CPU, the cores themselves execute all copies except whole copies
-      // from and to files, at the time when the copies are submitted.
+      // On a CPU, the cores execute most copies at once, so that kernels wait
+      // for them. Only contiguous copies from and to files run beside kernels.
       if (isCpu() && (isRows || !isFile))
         clock.wait(plan::Stream::Compute, stream, ends[i]);
     };
@@ -229,8 +229,8 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
         },
         [&](const plan::command::Record &) { ends[i] = clock.endOf(stream); },
         [&](const plan::command::Wait &wait) {
-          // On a CPU, the cores are occupied when any stream other than Copy
-          // waits.
+          // On a CPU, the cores execute the work of all streams but Copy, so
+          // that kernels wait, too, if one of these streams waits.
           bool holdsUp = isCpu() && stream != plan::Stream::Copy;
           clock.wait(holdsUp ? plan::Stream::Compute : stream,
                      commands.at(wait.command).stream, ends.at(wait.command));

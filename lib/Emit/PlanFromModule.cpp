@@ -32,8 +32,8 @@ std::string stringOr(DictionaryAttr values, StringRef key,
   return (value ? value.getValue() : otherwise).str();
 }
 
-/// How a rank's part is placed in the tensor of type `whole`. If the sharding
-/// does not split the tensor, returns the default placement.
+/// Returns which part of a tensor of type `whole` each rank holds. If the
+/// sharding does not split the tensor, returns the default placement.
 plan::Placement placementOf(Type whole, dist::TensorShardingAttr sharding) {
   plan::Placement placement;
   if (!sharding || llvm::all_of(sharding.getDims().getAsRange<ArrayAttr>(),
@@ -371,8 +371,9 @@ private:
                                cast<IntegerAttr>(owner.getValue()).getInt()});
   }
 
-  /// Checks that the runtime can fill an input that has this port, or can read
-  /// an output that has it.
+  /// Checks that the runtime can fill `buffer` if it is a program's input, and
+  /// that the runtime reads it if it is an output. The buffer's port says which
+  /// input or output it is.
   static LogicalResult verifyPort(planir::SequenceOp sequence,
                                   planir::BufferOp buffer) {
     nn::PortAttr port = buffer.getPort();
@@ -438,8 +439,9 @@ private:
     return success();
   }
 
-  /// How a rank's part of a port's tensor is placed in the whole tensor. The
-  /// sequence has the port's sharding as an attribute, under the port's key.
+  /// Returns which part of a program's input or output each rank holds.
+  /// `buffer` is this input or output. The sequence has its sharding as an
+  /// attribute, under the key of the buffer's port.
   plan::Placement portPlacement(planir::SequenceOp sequence,
                                 planir::BufferOp buffer) {
     auto shardings = sequence.getPortsAttr();
@@ -467,7 +469,8 @@ private:
   /// Finds equal kernels: the key is a kernel's symbol and the index of its
   /// object, the value is the index of the kernel in the plan.
   llvm::DenseMap<std::pair<Attribute, int64_t>, int64_t> byCode;
-  /// For each name of a kernel, how many kernels have it.
+  /// For each kernel name, how many kernels have it. The number is appended to
+  /// the name of the next such kernel, so that names differ.
   llvm::StringMap<int64_t> names;
   llvm::StringMap<int64_t> objects; ///< The index of each object, by its code.
   llvm::StringSet<> counted;

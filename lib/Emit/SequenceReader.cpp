@@ -110,7 +110,8 @@ plan::Command SequenceReader::message(MessageOp op) {
   return result;
 }
 
-/// The module path in a location; "" if it has none.
+/// Returns the path of the model's layer, such as `h.3`, that a location names;
+/// "" if the location names none.
 static std::string pathOf(Location loc) {
   std::string path;
   loc->walk([&](Location inner) {
@@ -141,8 +142,8 @@ plan::Command SequenceReader::call(planir::CallOp op) {
   return command;
 }
 
-/// Translates a region, such as the body of a loop, to a sequence of its own.
-/// It shares the frame of the outer sequence and gets the arguments of the
+/// Translates a region, such as the body of a loop, to a separate sequence. The
+/// new sequence uses the frame (the buffers' memory) and the arguments of the
 /// outer sequence.
 int64_t SequenceReader::readBody(Block &block, const plan::Sequence &outer,
                                  StringRef suffix) {

@@ -51,13 +51,14 @@ struct AttentionShape {
   int64_t batch, length, heads, kvHeads, headDim;
   double scale, softcap; ///< If `softcap` is 0, scores are not capped.
   bool causal;
-  /// The number of positions that a query sees; 0: all up to its own.
+  /// The largest number of keys that a query sees, the last of which is at the
+  /// query's own position; 0: no limit.
   int64_t window;
   llvm::ArrayRef<int64_t> lengths; ///< Lengths of rows; empty: all are full.
   HeadView q, k, v;
-  /// The number of tokens of the whole sequence, of which this tensor may be a
-  /// shard. The positions in the whole sequence of the shard's first query and
-  /// first key.
+  /// `wholeLength` is the number of tokens of the whole sequence, of which this
+  /// tensor may be a shard. `firstQuery` and `firstKey` are the positions in
+  /// the whole sequence at which the shard's queries and keys begin.
   int64_t wholeLength, firstQuery = 0, firstKey = 0;
   /// Dropout's mask over [B, heads, T, T], where T is the length of the whole
   /// sequence; nullopt without dropout.

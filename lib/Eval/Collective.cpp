@@ -28,7 +28,8 @@ bool Collective::operator==(const Collective &other) const {
          alike(concat, other.concat);
 }
 
-/// The segments of a row. If the layout has no segments, the whole row is one.
+/// Returns the lengths of the segments of a row. Each segment is split evenly
+/// among the ranks. If the layout has no segments, the whole row is one.
 static std::vector<int64_t> segmentsOf(const PartLayout &layout,
                                        int64_t count) {
   if (layout.segments.empty())

@@ -69,9 +69,9 @@ static bool readInputs(const std::string &path, TensorMap &inputs,
   return true;
 }
 
-/// Checks that each input tensor is an input of some program; otherwise reports
-/// an error and returns false. A program that does not exist is reported only
-/// when it is to run.
+/// Checks that each tensor of the input file is an input of some program;
+/// otherwise reports an error and returns false. If a program does not exist,
+/// checks nothing, since running that program reports the error.
 static bool requireTaken(const EvalOptions &options,
                          const std::vector<ProgramName> &programs,
                          const Interpreter &interpreter, const TensorMap &given,
@@ -95,7 +95,8 @@ static bool requireTaken(const EvalOptions &options,
   return true;
 }
 
-/// The name of a port without a name of its own: the name of the port's role.
+/// The name of an input or output of a program that has only a role, such as
+/// the learning rate: the name of the role.
 static std::string keyOf(nn::PortRole role) {
   return stringifyPortRole(role).str();
 }
@@ -104,8 +105,9 @@ static Tensor rank0(double value) {
   return Tensor(ElementKind::F64, {}, std::vector<double>{value});
 }
 
-/// Adds the inputs that follow from the strategy and the number of the step
-/// (from 1).
+/// Adds the inputs that the user need not give, such as the learning rate and
+/// the state of the random generator. `step` counts all steps and `update`
+/// those that update parameters, both from 1 on.
 static void addDerivedInputs(const dist::Strategy &strategy, uint64_t seed,
                              int64_t step, int64_t update, TensorMap &inputs) {
   std::string wrong;

@@ -307,8 +307,8 @@ bool Interpreter::loadParameters(const std::string &directory,
 
 /// The initial value of a state if no weights are loaded.
 static Tensor firstValue(const StateInfo &info, uint64_t seed) {
-  // The initial value of a packed weight is the float weight that is packed
-  // later. The only states of integers are caches with int8 codes.
+  // The state of a packed weight gets floats, since the weight is packed later.
+  // Other states of integers are caches with int8 codes.
   bool isOfIntegers = info.packed.empty() && !isFloat(info.kind);
   Tensor value(isOfIntegers ? info.kind : ElementKind::F64, info.wholeShape());
   std::vector<float> floats =

@@ -66,7 +66,8 @@ struct PackedWeight {
     auto high = static_cast<uint32_t>(words.ints()[word]) << above;
     return static_cast<int32_t>(high) >> (32 - bits);
   }
-  /// The index of a group's scale.
+  /// Returns the index of the scale that output `o` has in a quantization group
+  /// of inputs. Zero points have the same index.
   int64_t groupIndex(int64_t group, int64_t o) const {
     constexpr int64_t width = nn::PackedLinearOp::panelWidth;
     return (o / width * groups + group) * width + o % width;
@@ -79,7 +80,8 @@ struct PackedWeight {
 };
 
 /// Rounds a row of activations to int8 codes, and multiplies the codes by their
-/// scales again. There is one scale for each block of a group. A scale is
+/// scales again. Each quantization group of the weight is divided into blocks
+/// of `block` inputs, and the inputs of a block share a scale. A scale is
 /// rounded to f32 before it is used, because it decides which code is nearest
 /// to a value.
 void roundRow(std::vector<double> &x, int64_t groups, int64_t block) {

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reference evaluations of cross-entropy and its gradient, of sums and weights
-// of losses, and of the choice of a row.
+// of losses, and of nn.take_row, which selects one token of each sequence.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +31,8 @@ double logSumExp(llvm::ArrayRef<double> scores) {
   return scores.empty() ? largest : largest + std::log(sum);
 }
 
-/// The summand of this shard in the mean of the logits of all `vocab` columns.
+/// Returns the mean of a row's logits, for label smoothing. If `scores` is a
+/// shard of the `vocab` logits, returns the shard's summand of the mean.
 double share(llvm::ArrayRef<double> scores, int64_t vocab) {
   return std::accumulate(scores.begin(), scores.end(), 0.0) / double(vocab);
 }

@@ -58,7 +58,8 @@ static Collective describe(Operation *op) {
         what.kind = CollectiveKind::AllToAll;
         int64_t split = exchange.getSplitDim(),
                 concat = exchange.getConcatDim();
-        // Only the last dimension, which holds features, can have segments.
+        // Only the last dimension can have segments, for example the features
+        // of q, k and v, which are split among ranks separately.
         int64_t last = cast<ShapedType>(in).getRank() - 1;
         what.layout =
             layoutOf(in, split, split == last ? segments : ArrayRef<int64_t>());
@@ -153,9 +154,9 @@ LogicalResult ModelInterpreter::runSlice(dist::SliceOp slice,
   return success();
 }
 
-/// The rows of a flat state that dist.fetch_rows reads. An id that is not a row
-/// of the table gives NaN. If the state is a shard, a row of another shard
-/// gives zeros.
+/// Returns the rows of a table that dist.fetch_rows reads from `flat`, an
+/// offloaded bucket. An id that is not a row of the table gives NaN. If `first`
+/// is given, the table is a shard, and ids of other shards give zeros.
 static Tensor rowsOf(dist::FetchRowsOp fetch, const Tensor &flat,
                      const Tensor &ids, const Tensor *first) {
   Tensor chosen(fetch.getOutput().getType());

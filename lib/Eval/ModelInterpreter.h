@@ -44,8 +44,9 @@ private:
   using Tensors = llvm::SmallVector<Tensor>;
   using Environment = llvm::DenseMap<mlir::Value, Tensor>;
 
-  /// A step program. Before the phase `train` it is a function from which the
-  /// step is built later.
+  /// A program that runs one step, for example of training. Before the phase
+  /// `train` it is only the model's function, from which that phase builds the
+  /// step.
   struct Program {
     mlir::FunctionOpInterface function;
     mlir::ArrayAttr inputs, outputs;

@@ -80,8 +80,9 @@ LogicalResult evalAdvancePower(nn::AdvancePowerOp op, const Inputs &in,
 }
 
 /// The operand of `op` is a range of a flat tensor that is divided into
-/// segments. Calls `body` for each element of the operand that is in a segment,
-/// with the index of the element and the index of the segment.
+/// segments, one for each tensor of a bucket. Calls `body` for each element of
+/// the operand that is in a segment, with the index of the element and the
+/// index of the segment.
 template <typename OpT>
 void forSegments(OpT op, const Inputs &in,
                  llvm::function_ref<void(int64_t, int64_t)> body) {

@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Executes command sequences: launches kernels, copies bytes, and waits for
-// tokens. With --poison it also fills buffers with NaN when their lifetime
-// ends.
+// streams and collectives. With --poison it also fills buffers with NaN when
+// their lifetime ends.
 //
 //===----------------------------------------------------------------------===//
 
@@ -149,8 +149,9 @@ void PlanInterpreter::findLifetimes(planir::SequenceOp sequence) {
     if (buffer.getPort() || buffer.getLast() >= commands.size())
       continue;
     lifetimes[commands[buffer.getFirst()]].begin.push_back(buffer);
-    // A buffer with `settled` is not filled with NaN when its lifetime ends,
-    // because a store may read it until the next run.
+    // A buffer with the attribute `settled` is not filled with NaN when its
+    // lifetime ends, because a store of its bytes may run until the next run of
+    // the program waits for the store.
     if (!buffer.getSettled())
       lifetimes[commands[buffer.getLast()]].end.push_back(buffer);
   }
@@ -393,9 +394,9 @@ LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
         return success();
       })
       .Case([&](planir::SettleOp settle) {
-        // With --poison, a wait of the stream `copy` executes the work at once,
-        // too: buffers whose lifetime has ended are filled immediately, so the
-        // work must be done before.
+        // With --poison, the queued copies are executed even if only the stream
+        // `copy` waits for them. Otherwise buffers whose lifetime ends would be
+        // filled with NaN before the copies read them.
         if (settle.getStream() == planir::Stream::Compute || options.poison)
           return finishDeferred(carried[settle.getNumber()]);
         return success();

@@ -59,7 +59,7 @@ private:
   bool mapStates();
   bool mapMemory();
   /// The type and address of a state. The state has memory of its own, or lies
-  /// in a flat tensor.
+  /// in the flat tensor of a bucket.
   std::pair<mlir::Type, char *> stateMemory(llvm::StringRef name) const;
   planir::SequenceOp findProgram(const ProgramName &name);
 
@@ -73,7 +73,8 @@ private:
                                 const Environment &values);
   mlir::LogicalResult runLoop(planir::LoopOp loop, char *frame,
                               Environment &values);
-  /// Executes commands that compute an address, and copies.
+  /// Executes commands that compute an address, and commands that copy or fill
+  /// bytes.
   mlir::LogicalResult runAddressing(mlir::Operation *op, char *frame,
                                     Environment &values);
   mlir::LogicalResult runCall(planir::CallOp call, char *frame,
@@ -96,7 +97,7 @@ private:
   /// is in. `frame` is the beginning in the device's memory.
   char *frameOf(planir::BufferOp buffer, char *frame) const;
   char *deviceArena() const { return arena[plan::MemoryKind::Device].get(); }
-  /// The address of a state or a flat tensor.
+  /// The address of a state, or of a bucket's flat tensor.
   template <typename StateOp> char *inPersistent(StateOp state) const {
     return persistent[planir::memoryOf(state.getMemory())].get() +
            state.getOffset();
@@ -105,8 +106,8 @@ private:
   /// Executes `work`, or queues it for `finishDeferred` if `stream` is `copy`
   /// or `host`.
   mlir::LogicalResult runOn(planir::Stream stream, std::function<void()> work);
-  /// Executes queued work of the streams `copy` and `host`, until `count`
-  /// pieces of work have been executed since the program began.
+  /// Executes queued work items of the streams `copy` and `host`, until `count`
+  /// items have been executed since the program began.
   mlir::LogicalResult
   finishDeferred(int64_t count = std::numeric_limits<int64_t>::max()) const;
 
@@ -133,10 +134,11 @@ private:
   plan::PerMemory<std::shared_ptr<char>> persistent, arena;
   /// The queued work of the streams `copy` and `host`.
   mutable std::deque<std::function<void()>> deferred;
-  /// How many pieces of work were taken from the queue and executed.
+  /// How many work items were taken from the queue and executed.
   mutable int64_t numDeferred = 0;
-  /// For each record with `carried` of the program's last run: how many pieces
-  /// of work were queued before it.
+  /// The points that plan.record has marked with `carried` in the program's
+  /// last run, by their numbers: how many work items were queued before the
+  /// point. A plan.settle in the next run waits for these items.
   std::map<int64_t, int64_t> carried;
   planir::SequenceOp lastRun;
   bool hasFailed = false; ///< Whether any work has failed.

@@ -39,8 +39,8 @@ std::optional<Tensor> partOfInput(const Tensor &value,
   return value.reshaped({parts, wanted}).slice(part, 1).reshaped(shape);
 }
 
-/// The entry of a port in the attribute `ports` of a program; null if ranks do
-/// not split the port's tensor.
+/// Returns the entry in `ports` that says how ranks split the program's input
+/// or output `name`; null if ranks do not split it.
 static DictionaryAttr splitOf(DictionaryAttr ports, llvm::StringRef name) {
   return ports ? ports.getAs<DictionaryAttr>(name) : DictionaryAttr();
 }

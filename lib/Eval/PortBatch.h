@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Converts between whole tensors and parts. `heddle eval` reads and writes
-// whole tensors. A rank gets and returns a part of them in each run.
+// Converts between whole tensors, which `heddle eval` reads and writes, and the
+// parts of these tensors that one rank gets and returns in one run.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,29 +19,31 @@ namespace heddle::eval {
 /// The rows of `first`, followed by those of `second`.
 Tensor concatenate(const Tensor &first, const Tensor &second);
 
-/// The part of `value` that a port of shape `shape` gets in run `part` of
-/// `parts` runs. If `value` has as many elements as the port, the port gets all
-/// of them in every run. If it has `parts` times as many, the port gets one of
-/// `parts` equal ranges. Returns nullopt if `value` has any other number of
+/// Returns what run `part` of `parts` runs gets of the input `value`. `shape`
+/// is the shape of the program's input. If `value` has as many elements as this
+/// shape, every run gets all of them. If it has `parts` times as many, each run
+/// gets one of `parts` equal ranges. Returns nullopt for any other number of
 /// elements.
 std::optional<Tensor> partOfInput(const Tensor &value,
                                   llvm::ArrayRef<int64_t> shape, int64_t part,
                                   int64_t parts);
 
-/// The type of the whole tensor of a port, according to the program's attribute
-/// `ports`.
+/// The type of the whole tensor of the program's input or output `name`,
+/// according to the program's attribute `ports`. It is `type` if ranks do not
+/// split the tensor.
 mlir::ShapedType wholeType(mlir::DictionaryAttr ports, llvm::StringRef name,
                            mlir::ShapedType type);
 
 /// The number of runs into which the batch in `inputs` must be split, because
-/// the port takes only a part of it in one run. Returns nullopt if the port
-/// does not belong to the batch, or is not in `inputs`.
+/// the program's input `port` takes only a part of it in one run. Returns
+/// nullopt if this input does not belong to the batch, or is not in `inputs`.
 std::optional<int64_t> partsOf(nn::PortAttr port, mlir::Type type,
                                mlir::DictionaryAttr ports,
                                const TensorMap &inputs);
 
-/// How the parts of the ranks are placed in a tensor of type `whole`: according
-/// to the sharding, and to the segments of the last dimension if there are any.
+/// Returns which part of a tensor of type `whole` each rank holds, according to
+/// the sharding. `segments` are ranges of the last dimension that are split
+/// separately, such as q, k and v; null if there are none.
 plan::Placement placementOf(mlir::ShapedType whole,
                             dist::TensorShardingAttr sharding,
                             mlir::DenseI64ArrayAttr segments);
@@ -59,7 +61,7 @@ mlir::FailureOr<Tensor> inputOf(mlir::Operation *at, llvm::StringRef name,
 void addOutput(const std::string &name, const Tensor &value,
                TensorMap &outputs);
 
-/// An output of a program: its port and its value.
+/// An output of a program: its description (port) and its value.
 struct PortValue {
   nn::PortAttr port;
   Tensor value;

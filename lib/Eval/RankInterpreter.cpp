@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The common part of the interpreters of tensors and of bytes.
+// What ModelInterpreter, which computes with tensors, and PlanInterpreter,
+// which computes with bytes in memory, have in common.
 //
 //===----------------------------------------------------------------------===//
 

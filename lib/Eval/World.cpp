@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs the ranks' threads in turns, and executes collectives and messages when
-// all members have reached them.
+// Runs the ranks' threads in turns. Executes a collective or a message when all
+// ranks that take part in it have reached it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -42,8 +42,8 @@ static void addRefused(std::vector<DsKey> &keys, const std::string &section,
 static void addCompression(std::vector<DsKey> &keys) {
   constexpr const char *why = "compression while training is not supported";
   keys.push_back({"compression_training", DsObject, R::Section});
-  // DeepSpeed also accepts the shared parameters of weights outside of the
-  // section.
+  // DeepSpeed accepts the object `shared_parameters` in the section of each
+  // technique, and also directly in `compression_training`.
   for (const char *kind :
        {"", ".weight_quantization", ".activation_quantization",
         ".sparse_pruning", ".row_pruning", ".head_pruning",

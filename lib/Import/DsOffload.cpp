@@ -112,10 +112,11 @@ static bool isOnFile(plan::FileRole role, const Settings &values) {
          MemoryKind::File;
 }
 
-/// Returns the directory for offload files of `roles` that an `nvme_path`
-/// gives. `given` has the directories from a stronger source (a flag). A path
-/// that would be parsed as a list of directories for roles is an error if the
-/// path is needed; otherwise "" is returned for it.
+/// Returns the directory that an `nvme_path` gives for offload files. `roles`
+/// says what these files hold, such as parameters or gradients. `given` has the
+/// directories from a stronger source (a flag). Reports an error if --swap-dir
+/// would read the path as a list of directories by role and the path is needed.
+/// If it is not needed, returns "" for such a path.
 static std::string directoryFor(const std::vector<plan::FileRole> &roles,
                                 const io::JsonValue &path,
                                 const io::OffloadDirectories &given,
@@ -147,8 +148,9 @@ static std::string directoryFor(const std::vector<plan::FileRole> &roles,
 }
 
 /// If the file has one `nvme_path`, it is for all offload files. If it has two,
-/// the path of the parameters is for parameters only. A path is used only for
-/// roles to which no stronger source gives a directory.
+/// the path in `offload_param` is only for parameters, and the other one for
+/// all other files. If a flag gives directories, paths are used only for the
+/// files to which the flag gives none.
 void config::mergeSwapPaths(const io::JsonValue &root, Merger &merger) {
   using plan::FileRole;
   const io::JsonValue *first = swapPathAt(root, "offload_optimizer", merger);

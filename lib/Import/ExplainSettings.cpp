@@ -246,8 +246,8 @@ const char *config::whyNoSchedule(const Settings &values) {
 }
 
 std::string config::warnOfMode(const ResolvedSettings &settings) {
-  // Flags that have no effect, by the reason. A flag can give several settings,
-  // each with its own reason.
+  // Maps a reason to the flags that have no effect for this reason. A flag that
+  // gives several settings is listed once.
   std::map<std::string, std::string> idle;
   std::set<std::string> named;
   for (const SettingField &field : settingFields()) {

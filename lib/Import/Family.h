@@ -50,17 +50,17 @@ struct UnknownKey {
 
 struct Family;
 
-/// Adds each key of `config` with its verdict to the rows of `spec`. Throws
-/// H0391 for a rejected key. Also throws it for a key that looks like a
-/// misspelling of another key which is missing. Other unknown keys are added to
-/// `unknown`.
+/// Gives each key of `config` a verdict, such as applied or ignored, and adds
+/// it to the rows of `spec`, which `--explain-config` prints. Throws H0391 for
+/// a rejected key, and for a key that looks like a misspelling of a missing
+/// key. Other unknown keys are added to `unknown`.
 void judgeConfigKeys(const io::JsonValue &config, const Family &family,
                      ModelSpec &spec, std::vector<UnknownKey> &unknown);
 
 /// Whether a key that is in no table is known to have no effect. Throws H0391
-/// for a key that would change results in an unsupported way. Also throws it
-/// for a key that looks like a misspelling of one in `known`, if `object` lacks
-/// this one. `what` names the object in messages.
+/// for a key that would change results in an unsupported way. Also throws H0391
+/// for a key that looks like a misspelling of a key in `known` that `object`
+/// lacks. `what` names the object in messages.
 bool isHarmless(const io::JsonMember &member, const io::JsonValue &object,
                 const std::vector<std::string> &known, const std::string &what);
 
@@ -86,8 +86,8 @@ public:
   static constexpr int64_t maxWidth = 1 << 20, maxRows = 1 << 28,
                            maxLayers = 10000;
 
-  /// `unknown` collects the unknown keys of objects within the file that are
-  /// read later.
+  /// `unknown` collects unknown keys of nested objects. These are found only
+  /// when the objects are read.
   Config(const io::JsonValue &json, const Family &family,
          std::vector<UnknownKey> &unknown)
       : json(json), family(family), unknown(unknown) {}
@@ -164,9 +164,9 @@ struct Weight {
   std::vector<int64_t> segments = {};
   /// Whether the matrix is stored as [out, in] instead of [in, out].
   bool outIn = false;
-  /// The tensors of the weight files from which the parameter is made, with
-  /// names without the family's prefix. If absent, it is the tensor with the
-  /// parameter's name.
+  /// The tensors of the weight files from which the parameter is made. Their
+  /// names here lack the family's prefix. If absent, the source is the tensor
+  /// with the parameter's name.
   std::optional<weights::Source> source = {};
 };
 
@@ -201,8 +201,8 @@ struct Family {
   const char *prefix; ///< Hugging Face's prefix of all names, except the
                       ///< head's.
   std::vector<ConfigKey> keys;
-  /// Patterns of tensors in the weight files that are no parameters, each with
-  /// the reason.
+  /// Name patterns of tensors that weight files contain but that are no
+  /// parameters, each with the reason.
   std::vector<std::pair<const char *, const char *>> ignored;
   std::shared_ptr<const FamilyModel> (*read)(const Config &config);
   /// The name of the head's weight. Parameters whose names begin like this

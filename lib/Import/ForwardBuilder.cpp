@@ -352,8 +352,8 @@ Value ForwardBuilder::map(
 
 Tensor ForwardBuilder::scale(Tensor x, double factor, const std::string &path) {
   Value input = use(x);
-  // The factor becomes a tensor, so that passes that lower the model's
-  // precision also round it.
+  // The scale factor is a tensor instead of a constant in nn.map, so that
+  // passes that lower the model's precision round the factor, too.
   Value number = builder.create<nn::FillOp>(at(path), floats({}),
                                             builder.getF64FloatAttr(factor),
                                             /*shardings=*/ArrayAttr());
@@ -408,8 +408,9 @@ ForwardBuilder::Random ForwardBuilder::random(const std::string &path) {
   Value microBatch = input(nn::PortRole::MicroBatch, builder.getIndexType());
   if (!layer)
     return {rng, indexConstant(0, path), microBatch};
-  // `use` and `addArgument` add arguments to the layer's function in the order
-  // of their calls. Therefore this order must not change.
+  // Each of these three calls may add an argument to the layer's function. Keep
+  // their order: it decides the order of the function's arguments, and thus the
+  // IR that users and tests see.
   rng = use(rng);
   if (!layer->index)
     layer->index = layer->function.getBody().addArgument(

@@ -99,9 +99,10 @@ private:
   nn::FuncOp beginFunction(llvm::StringRef name, llvm::StringRef path,
                            llvm::ArrayRef<mlir::Type> arguments);
   void endFunction(nn::FuncOp function, config::Tensor result);
-  /// Returns `value` for use at the current insertion point. Within a layer's
-  /// function, a value of the forward function is passed as an argument, which
-  /// is returned instead.
+  /// Returns `value` in a form that operations at the current insertion point
+  /// may use. Within a layer's function, a value of the forward function must
+  /// be passed as an argument. This function then adds the argument and returns
+  /// it.
   mlir::Value use(mlir::Value value);
   mlir::Value use(config::Tensor tensor);
   /// Returns the parameter at a path; null if the model has none there.
@@ -122,9 +123,10 @@ private:
       llvm::function_ref<mlir::Value(nn::Scalars &, mlir::ValueRange)> body);
   config::Tensor linear(config::Tensor x, mlir::Value weight, mlir::Value bias,
                         bool outIn, const std::string &path);
-  /// Returns `x` as the operand of a product with `weight`. If the weight's
-  /// inputs are in another order, the features of `x` are reordered. Products
-  /// whose weights have equal orders share the reordered value.
+  /// Returns `x` as the operand of a product with `weight`. The rows of a GPTQ
+  /// weight with desc_act are sorted by quantization group, so the features of
+  /// `x` are permuted in the same way. Products whose weights have equal
+  /// permutations share the permuted value.
   config::Tensor inOrderOf(const config::ParameterSpec &weight,
                            config::Tensor x);
   mlir::RankedTensorType typeOf(const config::ParameterSpec &parameter);

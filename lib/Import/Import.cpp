@@ -33,9 +33,9 @@ void heddle::emitUserDiagnostic(MLIRContext &context,
     error.attachNote() << "help: " << diagnostic.help;
 }
 
-/// The number of segments that a row of tokens may have. It is the number of
-/// rows of the embedding table that is indexed by segments; 0 if there is no
-/// such table.
+/// The number of token types (segments, as in BERT) that a row of tokens may
+/// have. It is the number of rows of the embedding table for token types; 0 if
+/// there is no such table.
 static int64_t segmentsOf(nn::ModelOp model) {
   for (auto function : model.getOps<nn::FuncOp>()) {
     if (!function.getInputs())

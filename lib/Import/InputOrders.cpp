@@ -24,12 +24,12 @@ static constexpr const char *weightEnd = ".weight", *orderEnd = ".order";
 
 namespace {
 
-/// The weights of one matrix product, one for each layer. The inputs of a
-/// quantized weight may be in another order than the features. Tensors of the
-/// weight files (g_idx) give this order; a weight that consists of several
-/// matrices has several, which must all give the same order. For each weight
-/// with one order, `tensors` has the names of these tensors and `orders` the
-/// order.
+/// The weights of one matrix product, one for each layer. The files may store
+/// the inputs of a quantized weight in another order than the features of its
+/// activations, and give this order in a tensor g_idx. A weight that is made of
+/// several matrices, for example q, k and v, has one g_idx for each matrix.
+/// `orders` has the order of each weight whose g_idx tensors are equal, and
+/// `tensors` has the names of these tensors.
 struct Product {
   std::vector<ParameterSpec *> weights;
   std::vector<std::set<std::string>> tensors;
@@ -121,8 +121,8 @@ Orders::at(const std::string &tensor) {
   return entry->second;
 }
 
-/// Adds a weight to its product. If all matrices of the weight have the same
-/// input order, also adds this order.
+/// Adds the weight of one layer to `product`. If all matrices of the weight
+/// have the same input order, also adds this order.
 static void addWeight(ParameterSpec &parameter, Orders &orders,
                       Product &product) {
   product.weights.push_back(&parameter);
@@ -158,9 +158,9 @@ void config::orderInputs(const io::WeightSet &weights, ModelSpec &spec) {
   std::vector<ParameterSpec> added;
   std::vector<const Product *> ordered;
   for (Product *product : inTurn) {
-    // All layers run the same code. If the weights of some layers are not
-    // quantized, or have no common input order, the weights of all layers are
-    // therefore dequantized.
+    // All layers run the same code, so a product is either quantized in every
+    // layer or in none. Dequantize the weights of all layers if one of them is
+    // not quantized, or has matrices with different input orders.
     if (product->orders.size() < product->weights.size()) {
       for (ParameterSpec *weight : product->weights) {
         weight->isCoded = false;

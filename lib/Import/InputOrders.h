@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Handles weights that GPTQ quantized with desc_act. The inputs of one of their
-// quantization groups are not adjacent.
+// Handles weights that GPTQ quantized with desc_act. The inputs of a
+// quantization group are not adjacent in such a weight, but kernels need
+// adjacent inputs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,12 +19,14 @@
 namespace heddle::config {
 
 /// Sorts the inputs of quantized matrices by quantization group, if the files
-/// have them in another order (GPTQ with desc_act). The activations that such a
-/// matrix multiplies must then be reordered in the same way: a new parameter
-/// holds the order. Products whose orders are equal in every layer share this
-/// parameter, for example q, k and v. Afterwards `spec.codes` says that inputs
-/// are in order. A product is dequantized if it is not quantized in every
-/// layer, or if its groups have different numbers of inputs. Throws H0377.
+/// have them in another order (GPTQ with desc_act). The activations that are
+/// multiplied by a sorted matrix must be permuted in the same way. A new
+/// parameter holds this permutation. Products whose permutations are equal in
+/// every layer, for example q, k and v, share the parameter.
+///
+/// Sets `spec.codes->inOrder`, which allows the weights to stay quantized.
+/// Dequantizes the weights of a product if some layer's weight is not
+/// quantized, or if its groups have different numbers of inputs. Throws H0377.
 void orderInputs(const io::WeightSet &weights, ModelSpec &spec);
 
 } // namespace heddle::config

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reads a model directory. Chooses the family by the `model_type` of
-// config.json, makes the list of parameters from the family's table, and opens
+// config.json, lists the parameters by the family's table of weights, and opens
 // the weight files.
 //
 //===----------------------------------------------------------------------===//
@@ -182,8 +182,8 @@ static std::string reasonOf(const std::vector<Dim> &shape) {
   return text + "]";
 }
 
-/// Makes the parameter that a row of the family's table describes. A `*` in its
-/// name is replaced by the layer's index.
+/// Makes the parameter that a row of the family's table of weights describes. A
+/// `*` in its name is replaced by the layer's index.
 static ParameterSpec parameterFrom(const Weight &weight, int64_t layer) {
   auto ofLayer = [&](std::string name) {
     size_t star = name.find('*');
@@ -207,8 +207,9 @@ static ParameterSpec parameterFrom(const Weight &weight, int64_t layer) {
   return parameter;
 }
 
-/// Adds all parameters of the family's table, without the tensors that fill
-/// them. Rows whose name contains `*` are repeated for each layer.
+/// Adds all parameters in the family's table of weights. Does not yet look for
+/// their tensors in the weight files. Rows whose name contains `*` are repeated
+/// for each layer.
 static void addParameters(const std::vector<Weight> &table, int64_t layers,
                           ModelSpec &spec) {
   for (size_t begin = 0; begin < table.size();) {

@@ -57,8 +57,8 @@ public:
 
   /// The ids of the tokens.
   virtual Tensor ids() = 0;
-  /// The segment of each token: the index, from 0 on, of its text within the
-  /// row.
+  /// The token type of each token (segment, as in BERT): the index, from 0 on,
+  /// of the sentence to which the token belongs within its row.
   virtual Tensor segments() = 0;
   /// The number of tokens of each row. The positions after these tokens are
   /// padding.
@@ -72,7 +72,8 @@ public:
                            std::optional<int64_t> padding = {}) = 0;
   virtual Tensor linear(Tensor x, const std::string &path) = 0;
   virtual Tensor layerNorm(Tensor x, double eps, const std::string &path) = 0;
-  /// An RMS norm. It multiplies by the parameter at `path` plus `offset`.
+  /// An RMS norm. The normalized values are multiplied by w + `offset`, where w
+  /// is the parameter at `path`.
   virtual Tensor rmsNorm(Tensor x, double eps, const std::string &path,
                          double offset = 0) = 0;
   /// An RMS norm of each head separately. The heads are side by side in `x`,

@@ -23,8 +23,9 @@ namespace {
 /// `rope_parameters`.
 class RotaryReader {
 public:
-  /// `object` is the object to read, and `config` the whole file. `known` is a
-  /// key of the object that the family has read already.
+  /// `object` is the value of `rope_scaling`, and `config` the whole file.
+  /// `known` is a key of `object` that the family has read already, so that it
+  /// is not reported as unknown.
   RotaryReader(const io::JsonValue &object, const io::JsonValue &config,
                const Dim &positions, const char *known, Rotary &rotary,
                std::vector<UnknownKey> &unknown)
@@ -58,8 +59,9 @@ private:
     rotary.factor = number("factor");
   }
 
-  // Reads the scaling of LLaMA 3.1. It divides frequencies by a factor, but
-  // keeps high frequencies, which rotate often within the original length.
+  // Reads the scaling of LLaMA 3.1. It divides frequencies by a factor, except
+  // high ones: those with many rotations within the context length that the
+  // model was first trained for.
   void readLlama3() {
     rotary.ramp = Rotary::Ramp::Rates;
     rotary.factor = number("factor");
@@ -80,7 +82,7 @@ private:
     rotary.factor = number("factor", double(positions) / original);
     double pairs = double(rotary.dims);
     // Returns the index of the pair of features that rotates `turns` times
-    // within the original length.
+    // within the context length that the model was first trained for.
     auto pairOf = [&](double turns) {
       return pairs * std::log(original / (turns * 2 * M_PI)) /
              (2 * std::log(rotary.theta));
@@ -107,8 +109,9 @@ private:
     rotary.magnitude = number("attention_factor", rotary.magnitude);
   }
 
-  /// Returns the number of positions that the model was first trained for. Some
-  /// files have it outside of the object.
+  /// Returns the context length that the model was first trained for. Some
+  /// files give it at the top level of config.json instead of in
+  /// `rope_scaling`.
   double originalPositions(std::optional<double> fallback = {}) {
     const char *key = "original_max_position_embeddings";
     const io::JsonValue *outer = config.findNonNull(key);

@@ -140,7 +140,8 @@ void config::checkKept(const ResolvedSettings &settings,
     auto matches = [&](const std::string &name) {
       return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
     };
-    // An invalid pattern is reported later, by the code that quantizes weights.
+    // Skip patterns with a missing `]`: the code that quantizes weights reports
+    // them later, as invalid.
     size_t open = pattern.find('[');
     bool isWhole = open == std::string::npos ||
                    pattern.find(']', open) != std::string::npos;
@@ -165,8 +166,9 @@ static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
   Settings &values = settings.values;
   if (!spec.codes || settings.origins.count("quantize"))
     return;
-  // For 4-bit weights, the setting --quantize-group 0 means groups of 64
-  // inputs, so that it cannot express one group for all inputs.
+  // For int4, --quantize-group 0 is replaced by 64. Therefore the settings
+  // cannot express 4-bit weights with a single group for all inputs, and such
+  // weights are dequantized.
   bool canStay =
       spec.codes->inOrder && (spec.codes->group > 0 || spec.codes->bits == 8);
   if (!canStay)

@@ -244,8 +244,8 @@ io::ValueRange config::swapBlockRange() {
       });
 }
 
-/// Returns the kind of memory that a word of ds_config.json means, or "" if it
-/// means none.
+/// Returns the kind of memory that a device name in ds_config.json means, such
+/// as `nvme`. Returns "" for an unknown name.
 static std::string kindOfDsWord(const std::string &word) {
   return word == "nvme"   ? wordOf(MemoryKind::File)
          : word == "cpu"  ? wordOf(MemoryKind::Host)

@@ -46,7 +46,8 @@ void mergeBudgets(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
 /// The range of memory budgets: sizes in the form that `mergeBudgets` reads.
 io::ValueRange budgetsRange();
-/// The range of sizes of a read or write request to an offload file.
+/// The range of --swap-block-size: how many bytes one request reads from or
+/// writes to an offload file.
 io::ValueRange swapBlockRange();
 /// Reads the placements of states in kinds of memory, for example
 /// `optimizer=file,gradients=host`.
@@ -127,9 +128,10 @@ std::vector<DsKey> scheduleKeys();
 // Values of two sources (SettingsMerge.cpp)
 //===----------------------------------------------------------------------===//
 
-/// Combines the directories of offload files from two sources. Each role has
-/// the directory of the stronger source if this gives one, else that of the
-/// weaker source.
+/// Combines the directories of offload files from two sources. There may be a
+/// directory for each kind of offloaded state, such as `optimizer`. The
+/// stronger source's directory is used if it has one for the kind, else the
+/// weaker source's.
 SettingValue combineDirectories(const SettingValue &stronger,
                                 const SettingValue &weaker);
 

@@ -47,9 +47,9 @@ static const char *typeOfFlag(const SettingField &field) {
 
 SettingField &SettingField::flag(const char *names, const char *group,
                                  const char *help, const char *shown) {
-  // Some flags take any text except "": those whose range has no description,
-  // and those with words that are known but not supported. Such a word gets its
-  // own error when the value is read.
+  // The flag accepts any text except "" if its range has no description. It
+  // also does if the setting has words that are known but not supported:
+  // reading such a word later gives a better error than "out of range".
   bool isText = range.describe().empty() || refused;
   flags.push_back({names, group, help, shown,
                    isText ? io::range::text() : range, typeOfFlag(*this),
@@ -237,8 +237,8 @@ static std::string rowOfReference(const SettingField &field) {
   for (const DsKey &key : field.keys)
     if (key.rule == DsRule::Applied)
       keys.push_back(key.path);
-  // The setting for the schedule has many keys, its parameters, which a page of
-  // its own lists.
+  // The learning-rate schedule has a key for each of its parameters. These are
+  // too many for the table, so another page lists them.
   if (keys.size() > 8)
     keys = {keys.front().substr(0, keys.front().rfind('.')) + ".*"};
   std::string values = field.range.describe();

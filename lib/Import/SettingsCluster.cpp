@@ -21,9 +21,9 @@ using namespace heddle::config;
 
 namespace {
 
-/// Reads a cluster file, and adds a row to the explanation for each value. If a
-/// value is invalid, the others are still read, so that all errors are reported
-/// at once.
+/// Reads a cluster file, and adds a row to the table of --explain-config for
+/// each value. If a value is invalid, the others are still read, so that all
+/// errors are reported at once.
 class ClusterReader {
 public:
   ClusterReader(Cluster &cluster, std::vector<Diagnostic> &problems)

@@ -40,8 +40,8 @@ void config::settleRate(ResolvedSettings &settings, const ModelSpec &spec) {
   settings.setOrigin(
       "lr",
       {Origin::Kind::Derived, "the Trainer's default for loaded weights", {}});
-  // If the schedule was made from flags, its warmup ends at the learning rate,
-  // which has changed.
+  // A learning-rate schedule that was made from flags warms up to the learning
+  // rate. That rate has just changed, so change the end of the warmup, too.
   auto schedule = settings.origins.find("scheduler");
   if (schedule == settings.origins.end() ||
       schedule->second.kind != Origin::Kind::Flag)

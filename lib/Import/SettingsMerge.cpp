@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Implements the Merger: takes each setting from the strongest source that
-// gives it, replaces "auto", and writes into the explanation's rows what
-// happened to each value.
+// gives it, and replaces "auto". For each value in a file, it notes in the
+// table of --explain-config whether the value was used.
 //
 //===----------------------------------------------------------------------===//
 
@@ -160,7 +160,8 @@ void Merger::notePlaces(const io::JsonMember &member) {
   const std::string &path = member.value.path();
   places.emplace_back(member.keyLocation(), path);
   places.emplace_back(member.value.location(), path);
-  // All elements of a list share a single row of the explanation.
+  // The table of --explain-config has one row for a whole list, so an error in
+  // an element is shown in the list's row.
   if (member.value.isArray())
     for (const io::JsonValue &element : member.value.elements())
       places.emplace_back(element.location(), path);
@@ -187,8 +188,8 @@ void Merger::finishRows() {
     std::string why = link.isAuto ? "auto: " + source
                       : isDerived ? "computed " + source
                                   : source + " wins";
-    // The path is cut before an index, since the elements of a list share the
-    // list's row.
+    // A list has one row in the table of --explain-config. Cut the index of an
+    // element off the path, so that this row is found.
     mark(link.path.substr(0, link.path.find('[')),
          link.isAuto ? "applied" : "overridden", why);
   }

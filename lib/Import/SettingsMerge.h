@@ -54,7 +54,8 @@ public:
   /// Gives `key` a value. If a stronger source has given a value already, the
   /// setting keeps it; values of some settings can be combined, and then the
   /// new value only completes it. Records H0108 or H0114 for an invalid word.
-  /// For a value in a file, `origin.text` is the path of its row.
+  /// For a value in a file, `origin.text` is its path in the file, such as
+  /// `optimizer.type`.
   void give(const std::string &key, const SettingValue &value, Origin origin);
   /// Completes the value of a setting by the value of a weaker source. Does
   /// nothing if the setting's values cannot be combined.
@@ -79,15 +80,17 @@ public:
   /// batch is resolved, and `fillOpen` after it.
   void fillMicroBatch();
   void fillOpen();
-  /// Changes the verdict of the explanation's row for the value at `path`.
+  /// Sets the verdict (such as `overridden`) that --explain-config prints for
+  /// the value at `path` of the file.
   void mark(const std::string &path, const std::string &verdict,
             const std::string &why);
   /// Remembers the positions of a key and its value in the file.
   void notePlaces(const io::JsonMember &member);
-  /// Writes into the rows of the file which values were overridden or filled
-  /// in.
+  /// Sets the verdicts that --explain-config prints for values that another
+  /// source overrode, and for "auto" values, which were replaced.
   void finishRows();
-  /// Writes into the rows of the file which values were rejected with an error.
+  /// Sets the verdicts that --explain-config prints for values that were
+  /// rejected with an error.
   void markRefused();
   /// Returns the text of a flag, or nothing if the flag was not given.
   std::optional<std::string> flag(const std::string &name) const;
@@ -100,18 +103,19 @@ public:
   bool isBatchUnsure = false;
 
 private:
-  /// Gives a setting that the file leaves open ("auto") the default of Hugging
-  /// Face's Trainer, if this has one.
+  /// If the file leaves a setting open ("auto"), and Hugging Face's Trainer has
+  /// a default for it, gives the setting that default.
   void fillWithTrainers(const SettingField &field);
 
-  /// A row of the file in the explanation, and the setting that its value
+  /// The path of a value in the file, and the key of the setting that the value
   /// gives.
   struct Link {
     std::string path, key;
     bool isAuto;
   };
   std::vector<Link> links;
-  /// Positions in the file of keys and values, each with the path of its row.
+  /// Line and column of each key and value in the file, with the value's path.
+  /// An error is matched by its position with the value that caused it.
   std::vector<std::pair<SourceLocation, std::string>> places;
 };
 

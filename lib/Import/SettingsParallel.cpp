@@ -27,8 +27,8 @@ public:
   void checkTokens() const;
 
 private:
-  /// Resets a setting of the pipeline to its default, and says so in the
-  /// explanation.
+  /// Resets a setting of the pipeline to its default, and says so in the table
+  /// of --explain-config.
   void drop(const char *key);
 
   ResolvedSettings &settings;

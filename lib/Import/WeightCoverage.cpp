@@ -116,15 +116,16 @@ static std::string ignoreReason(const std::string &name, const Family &family,
     if (matchesPattern(name, pattern))
       return reason;
   // Weight files may contain the head even if the model uses the embedding as
-  // its head. An independent head would be a parameter, and would not get here.
+  // its head. If the values of the two differed, the head would be a parameter
+  // already (see `hasOtherHead`), so a head that gets here may be ignored.
   if (name == family.head && spec.model && spec.model->tied)
     return "tie_word_embeddings: the head is " + spec.parameters.front().name;
   return "";
 }
 
 /// Whether the tensor is the bias of a product with quantized weights. GPTQ
-/// tools write a bias for each product, filled with zeros if the model has
-/// none, so that it may be ignored.
+/// tools write a bias for each product. It is filled with zeros if the model
+/// has none, so it may then be ignored.
 static bool isBiasOfCodes(const io::TensorInfo &info,
                           const io::WeightSet &weights) {
   const std::string end = ".bias";

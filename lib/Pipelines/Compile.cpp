@@ -73,9 +73,9 @@ static plan::PerMemory<int64_t> bytesOf(planir::ProgramOp program) {
   return bytes;
 }
 
-/// Returns the least bytes of each kind of memory that every rank must have, as
-/// far as they are known. For each kind it is the need of the pipeline stage
-/// that needs most.
+/// Returns how many bytes of each kind of memory a rank needs at least: the
+/// maximum over the pipeline stages. Before the memory phase only the states
+/// are counted.
 static plan::PerMemory<int64_t> leastBytes(ModuleOp module) {
   plan::PerMemory<int64_t> most;
   for (Operation *root : rootsOf(module)) {
@@ -105,10 +105,11 @@ static LogicalResult verifyAllPorts(ModuleOp module) {
 LogicalResult heddle::takeIn(ModuleOp module, Phase phase) {
   PassManager pm(module.getContext(), ModuleOp::getOperationName());
   pm.addPass(createImportEraseDead());
-  // A dump must still have the properties that earlier phases established.
-  // After the pipe phase these are properties of the models of stages. After
-  // the memory phase they are properties of plans. A plan contains its compiled
-  // code, so it can be verified after any later phase.
+  // The user may have edited the dump, so verify everything that earlier phases
+  // established. From the pipe phase on there is one model for each stage, to
+  // which only the verifiers of the pipe phase and later ones apply. After the
+  // memory phase there are only plans. A plan contains its compiled code, so
+  // all verifiers from the phase kernels on apply to it.
   bool isPlan = phase >= Phase::Memory;
   Phase first = isPlan                 ? Phase::Kernels
                 : phase >= Phase::Pipe ? Phase::Pipe

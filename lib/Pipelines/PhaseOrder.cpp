@@ -25,7 +25,8 @@ static Phase before(Phase phase) {
   return static_cast<Phase>(static_cast<int>(phase) - 1);
 }
 
-/// The flags of heddle-opt that lead from a dump to the end of a phase.
+/// Returns the flags of heddle-opt that run the phases after `done`, up to and
+/// including `last`. An error message suggests them.
 static std::string pipelinesBetween(Phase done, Phase last) {
   std::string flags;
   for (Phase phase : allPhases())

@@ -40,8 +40,8 @@ static void buildModel(OpPassManager &pm, const CompileOptions &) {
 }
 
 static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
-  // This pass must not see steps, because this pass builds the programs of
-  // single layers from `eval`, which has to be a function.
+  // The pass `train-split-layers` runs before `train-build-steps`, because it
+  // takes the program `eval` apart while that is still a function.
   if (options.splitLayers != LayerPrograms::None) {
     TrainSplitLayersOptions split;
     split.sequential = options.splitLayers == LayerPrograms::Sequential;
@@ -50,12 +50,12 @@ static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
   // This pass runs before `train-differentiate`, which makes no gradients for
   // parameters that are not trainable.
   pm.addNestedPass<nn::ModelOp>(createTrainFreezeParameters());
-  // This pass runs before `train-differentiate`, which works on the body of the
-  // loop over micro-batches.
+  // This pass makes the loop over micro-batches. It runs before
+  // `train-differentiate`, which works on the body of that loop.
   pm.addNestedPass<nn::ModelOp>(createTrainBuildSteps());
-  // This pass needs the calls in the steps. It runs before
-  // `train-differentiate`, which reads at each call which activations are
-  // saved.
+  // This pass needs the training step of `train-build-steps`, because it sets
+  // at each call of a layer which activations are saved. It runs before
+  // `train-differentiate`, which reads this.
   pm.addNestedPass<nn::ModelOp>(createTrainRecompute());
   // This pass needs the loop of `train-build-steps` and the policies of
   // `train-recompute`.
@@ -67,11 +67,11 @@ static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
 static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   // This pass needs the local shapes of spmd, because each rank packs its own
   // shard. It runs before kernels are formed, because a product with a packed
-  // weight is another operation, with another generator.
+  // weight is another operation, for which another code generator is used.
   pm.addPass(createFusePackWeights());
   OpPassManager &models = pm.nest<nn::ModelOp>();
-  // The next three passes split one operation into two that need a launch
-  // each, so they must not see kernels.
+  // Each of the next three passes splits one operation into two that must be in
+  // different kernels, so they run before kernels are formed.
   models.addPass(createFuseSplitAttention());
   models.addPass(createFuseSplitNorms());
   models.addPass(createFuseSplitSums());
@@ -100,17 +100,18 @@ static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   // micro-batch's gradients at the additions that this pass separates from the
   // products.
   models.addPass(createShardSeparateSums());
-  // This pass runs before `shard-partition-states`, because ZeRO splits over
-  // replicas what tensor parallelism has left whole.
+  // This pass runs before `shard-partition-states`, because ZeRO then splits
+  // over replicas what tensor parallelism leaves on each tensor rank.
   models.addPass(createShardSplitParameters({options.shardingReasons}));
   // This pass runs before the sharding plan is made, which derives the
   // shardings of values from the storage of states.
   models.addPass(createShardPartitionStates({options.shardingReasons}));
-  // This pass needs the buckets of `shard-partition-states`, because whole
-  // buckets are offloaded.
+  // This pass needs the buckets of `shard-partition-states`, because all states
+  // of a bucket are offloaded together.
   models.addPass(createShardPlaceStates());
-  // This pass needs the buckets, because a bucket is reduced later if all of
-  // its members are. No later pass changes the storage of states.
+  // This pass needs the buckets: it delays the reduction of a bucket over
+  // tensor ranks to the end of the step if this is possible for all gradients
+  // in the bucket. No later pass changes the storage of states.
   models.addPass(createShardDeferGradientReduction({options.shardingReasons}));
   // This pass needs the final storage of all states. It makes the sharding
   // plan.
@@ -132,36 +133,38 @@ static void buildPipe(OpPassManager &pm, const CompileOptions &) {
 }
 
 static void buildSpmd(OpPassManager &pm, const CompileOptions &) {
-  // This pass needs shardings, which say that all tensor ranks hold a value. It
-  // must not see local shapes.
+  // This pass needs shardings, by which it finds activations that all tensor
+  // ranks hold. It runs before `spmd-localize`, which replaces shardings by
+  // local shapes.
   pm.addPass(createSpmdPartitionActivations());
   // This pass needs the reshards of `spmd-partition-activations`, because this
   // pass turns all reshards into collectives, and removes the shardings.
   pm.addNestedPass<nn::ModelOp>(createSpmdLocalize());
-  // This pass needs local shapes, because a chunk has a number of the rank's
-  // own tokens. It must not see pending collectives, because this pass moves
-  // the collectives for a chunk into the chunk.
+  // This pass needs local shapes, because it divides the tokens of a single
+  // rank into chunks. It runs before `spmd-overlap` separates the starts of
+  // collectives from their waits, because it moves whole collectives into the
+  // chunks.
   pm.addNestedPass<nn::ModelOp>(createSpmdChunkTokens());
-  // This pass needs chunks, whose products it tiles. It must not see pending
-  // all-gathers or fetches of whole parameters, because this pass replaces
-  // these by all-gathers or fetches of row tiles.
+  // This pass needs chunks, whose products it tiles. It runs before all-gathers
+  // and fetches of parameters are started early, because it replaces those of
+  // whole parameters by all-gathers and fetches of row tiles.
   pm.addPass(createSpmdTileProducts());
-  // This pass needs all collectives, those of row tiles too, and moves their
-  // starts and waits apart.
+  // This pass needs all collectives, those of row tiles too. It starts them
+  // early and waits for them late, so that they overlap with computation.
   pm.addNestedPass<nn::ModelOp>(createSpmdOverlap());
   // This pass needs the waits of `spmd-overlap`, because an update follows the
   // reduction of its gradients. It runs before `spmd-stream-states`, whose
   // tiles are transferred in the order of the updates.
   pm.addNestedPass<nn::ModelOp>(createSpmdAdvanceUpdates());
-  // This pass must not see fetches of gradients, because this pass removes the
-  // zeros that the first micro-batch would fetch.
+  // This pass runs before `spmd-stream-gradients` adds fetches of gradients,
+  // because it removes the zeros that the first micro-batch would fetch.
   pm.addNestedPass<nn::ModelOp>(createSpmdStartGradients());
-  // This pass needs the final places of all-gathers and updates, because a
-  // fetch starts one layer before the first of them that reads the parameter.
+  // This pass needs the final positions of all-gathers and updates, because a
+  // parameter is fetched one layer before the first of them that reads it.
   pm.addNestedPass<nn::ModelOp>(createSpmdFetchParameters());
   // This pass needs the waits of `spmd-overlap`, after which reduced gradients
-  // are stored. It runs before `spmd-stream-states`, which tiles the sums of
-  // squares that this pass makes of the gradient norm.
+  // are stored. It runs before `spmd-stream-states`, because it computes the
+  // gradient norm from sums of squares, which `spmd-stream-states` tiles.
   pm.addNestedPass<nn::ModelOp>(createSpmdStreamGradients());
   // This pass needs the final order of updates, because the host computes the
   // first ones. It runs before `spmd-stream-states`, which moves all others

@@ -15,9 +15,10 @@
 namespace heddle {
 
 /// Prints a line for each plan, with parameters, kernels and memory. After a
-/// dry run it also prints how many bytes each owner (parameters, gradients,
-/// activations and so on) has. Warns if a plan needs more memory than this
-/// machine has, unless a cluster file describes the machines that run the plan.
+/// dry run it also prints how many bytes the parameters, the gradients, the
+/// activations and other uses of memory need. Warns if a plan needs more memory
+/// than this machine has, unless a cluster file describes the machines that run
+/// the plan.
 void summarize(llvm::ArrayRef<emit::Code> codes, const CompileOptions &options);
 
 } // namespace heddle

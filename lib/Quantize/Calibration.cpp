@@ -50,8 +50,8 @@ const LoadedProgram *Calibration::find(const std::string &name) {
   return nullptr;
 }
 
-/// Fills the program's inputs for run `run`: the hidden states, and inputs of
-/// the batch such as positions.
+/// Fills the program's inputs with the batch of rows that has the index `run`:
+/// the hidden states before the layer, and other inputs such as positions.
 void Calibration::fillInputs(const LoadedProgram &program, int64_t run) {
   rt::Session &session = job.session();
   if (const rt::Value *port = program.input(PortRole::Hidden)) {

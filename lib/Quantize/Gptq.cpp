@@ -8,9 +8,9 @@
 // corrections from the Cholesky factor of the inverse of the moments H. Here
 // they are computed from H itself, without an inverse, which gives the same
 // numbers (Chee et al. 2023, "QuIP", theorem 6). Let H = (U + 1) D (U + 1)^T,
-// where U is strictly upper triangular and D diagonal. Before input k is
-// rounded, the errors w[i] - q[i] of all inputs i that were rounded before,
-// times U[i][k], are added to it.
+// where U is strictly upper triangular and D diagonal. Let w[i] be the weights
+// of input i, and q[i] their rounded values. Before w[k] is rounded, (w[i] -
+// q[i]) U[i][k] is added to it for each input i that was rounded before.
 //
 //===----------------------------------------------------------------------===//
 
@@ -299,9 +299,9 @@ RoundedMatrix quantize::roundWithGptq(const CodeShape &shape,
 // Errors
 //===----------------------------------------------------------------------===//
 
-/// The sum of m^T H m over the outputs of a tile, where H are the moments, and
-/// m is the column of an output. `columns` has the `tile` columns, as
-/// [inputs][tile].
+/// Returns the sum of m^T H m over the columns m of a matrix, where H are the
+/// moments. The matrix is `columns`, as [inputs][tile]. It has one column for
+/// each output of a tile.
 static double momentOf(const std::vector<double> &columns,
                        const Moments &moments, int64_t inputs) {
   double sum = 0;

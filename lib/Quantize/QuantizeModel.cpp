@@ -254,9 +254,10 @@ void Quantizer::code(const std::string &name, const Moments *moments) {
       name, outIn ? transposed(values, shape.inputs, shape.outputs) : values);
 }
 
-/// Quantizes the weights of all layers' matrix products, in the order of layers
-/// and stages: the calibration computes the inputs of a stage from the weights
-/// that were quantized before.
+/// Quantizes the weights of all layers' matrix products in the order in which
+/// the model computes them, because the calibration computes the inputs of a
+/// product from the weights that were quantized before. A stage of a layer has
+/// the products that are quantized together.
 void Quantizer::codeLayers() {
   for (int64_t layer = 0; layer < calibration->layers(); ++layer) {
     for (int64_t stage = 0; stage < calibration->stages(); ++stage) {

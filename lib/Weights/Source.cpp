@@ -56,7 +56,8 @@ std::string textOf(const std::vector<int64_t> &shape) {
   return text + "]";
 }
 
-/// A loop over elements of a tensor. The stride is in elements.
+/// One loop of a loop nest that visits elements of a tensor. The stride is in
+/// elements.
 struct Step {
   int64_t extent, stride;
 };

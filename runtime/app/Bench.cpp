@@ -34,8 +34,8 @@ static void fillTokens(const TrainSteps &steps, int64_t step) {
   });
 }
 
-/// Measures training steps. If the host submits steps ahead, the time of a step
-/// is counted from the end of the step before it.
+/// Measures training steps. The host may submit a step before the previous one
+/// has ended. In this case the step's time begins when the previous step ends.
 namespace {
 class StepClock {
 public:

@@ -30,9 +30,10 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Tokens between two measurements of the memory's read rate.
+/// The number of tokens after which the memory's read rate is measured again.
 static constexpr int64_t tokensPerRead = 4;
-/// Repetitions of each launch; the table has the shortest time.
+/// The number of times each kernel is launched. The printed table has the
+/// shortest time.
 static constexpr int64_t kernelRuns = 20;
 
 namespace {
@@ -49,8 +50,8 @@ struct BenchBatch {
   int64_t ofGroup(int64_t group, int64_t groups) const {
     return (count - group + groups - 1) / groups;
   }
-  /// Returns a feed (tokens to compute in one run) for a sequence, with token
-  /// ids that every vocabulary has.
+  /// Returns a feed, which is the tokens that one run computes for a sequence.
+  /// Its token ids are ones that every vocabulary has.
   Feed feed(int64_t seq, int64_t position, int64_t tokens,
             const EngineLimits &limits) const;
 };
@@ -62,18 +63,20 @@ public:
       : job(job), engine(engine), batch(batch),
         logits(batch.count * engine.limits().vocab) {}
 
-  /// Computes the prompts; the groups of ranks run in parallel, each with one
-  /// of its prompts at a time. Each group runs at least `atLeast` prompts,
-  /// repeating some if it has fewer.
+  /// Computes the prompts. Each group of ranks (a replica of the model)
+  /// computes its prompts one after the other, in parallel with other groups. A
+  /// group with fewer than `atLeast` prompts repeats some.
   void runPrompts(int64_t atLeast);
   void runTokens();
   void printKernels();
-  /// Returns the bytes that this rank must read and write to generate one token
-  /// of each sequence: each used weight once, and the cache.
+  /// Returns the bytes of memory that this rank must read and write to generate
+  /// one token of each sequence: the weights, each once, and the key-value
+  /// cache.
   double bytesOfRun() const;
 
   std::vector<double> promptSeconds, tokenSeconds, processorSeconds;
-  /// The memory's read rates as measured on this rank, in bytes per second.
+  /// Read rates of memory, measured on this rank between tokens, in bytes per
+  /// second.
   std::vector<double> readRates;
 
 private:
@@ -82,7 +85,7 @@ private:
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
   void prompt(int64_t seq);
-  /// Number of sequences of this rank's group.
+  /// Number of sequences that this rank's group computes.
   int64_t own() const {
     return batch.ofGroup(engine.group(), engine.limits().groups);
   }
@@ -231,16 +234,16 @@ void DecodeBench::printKernels(const LoadedProgram &program) {
   kernels.print();
 }
 
-/// Times each launch of the first group's decode program, and of the program
-/// for a prompt's last chunk, by running the launches again. A program keeps
-/// its inputs until another one runs.
+/// Measures the kernels of two programs on the first group of ranks: the decode
+/// program, and the prefill program for a prompt's last chunk. Each program is
+/// only run again, because it keeps its inputs until another one runs.
 void DecodeBench::printKernels() {
   printKernels(
       engine.decodeProgram(batch.ofGroup(/*group=*/0, engine.limits().groups)));
   prompt(0);
   int64_t rest = (batch.context - 1) % engine.limits().maxChunk + 1;
-  // A short last chunk is computed by the decode program instead, one token per
-  // row.
+  // The engine computes a last chunk of so few tokens by the decode program,
+  // with one token in each row, so there is no prefill program to measure.
   if (rest > 1 + engine.limits().maxGuesses)
     printKernels(*engine.prefillPrograms(rest).back());
 }
@@ -277,9 +280,9 @@ struct ChosenTokens {
   double seconds = 0;
   int64_t tokens = 0, guesses = 0, right = 0;
   double perSecond() const { return double(tokens) / seconds; }
-  /// The mean number of drafted tokens that are accepted for a sequence in a
-  /// run. Each run yields one token in addition, which the target model
-  /// chooses.
+  /// The mean number of drafted tokens that the target model accepts in a run,
+  /// for each sequence. Each run also yields one token that the target model
+  /// chooses itself, so `tokens - right` is the number of runs.
   double rightPerStep() const {
     return tokens > right ? double(right) / double(tokens - right) : 0;
   }
@@ -312,9 +315,10 @@ static ChosenTokens chooseTokens(Scheduler &scheduler, StartedSequences &begun,
           after.rightGuesses - before.rightGuesses};
 }
 
-/// Generates greedily, with the draft model or without it. Rank 0 decides what
-/// all ranks compute. The other ranks return no counts. The prompts are not
-/// computed again, since an earlier run has left them in the cache.
+/// Generates greedily, with the draft model or without it. Rank 0 runs the
+/// scheduler, which tells the other ranks what to compute. So only rank 0
+/// returns counts. The prompts are not computed again, since an earlier run has
+/// left them in the key-value cache.
 static ChosenTokens chooseTokens(Job &job, CompiledEngine &engine,
                                  Engine *draft, const BenchBatch &batch) {
   if (!job.isFirst()) {
@@ -338,12 +342,13 @@ struct DecodeFigures {
   BenchBatch batch;
   int64_t ranks, groups, threads;
   std::string program = {};
-  /// In one decode run: the kernel launches, and the submissions to the device.
+  /// The numbers of kernel launches and of submissions to the device (such as
+  /// CUDA graphs) in a run of the decode program.
   int64_t launches = 0, submissions = 0;
   double bytes = 0, readRate = 0, processor = 0;
   double first = 0, median = 0, shortest = 0, longest = 0;
-  /// Figures of generation with the draft and without it; none if there is no
-  /// draft.
+  /// Results of generation with the draft model and without it, or nothing if
+  /// the binary has no draft model.
   std::optional<std::pair<ChosenTokens, ChosenTokens>> withAndWithout = {};
 
   double perSecond() const { return double(batch.count) / median; }
@@ -351,8 +356,8 @@ struct DecodeFigures {
   double prefillPerSecond() const {
     return double(std::min(batch.count, groups) * batch.context) / first;
   }
-  /// Whether some bytes came from the CPU's caches: they were read faster than
-  /// memory allows.
+  /// Whether the bytes of a run were read faster than the measured read rate of
+  /// memory. Then some of them came from the CPU's caches.
   bool isInCache() const { return bytes / median > readRate; }
   void printJson() const;
   void print() const;

@@ -34,7 +34,8 @@ struct CommandLine {
   InfoOptions info;
   CheckOptions check;
   int joinSeconds = Launch().joinSeconds;
-  /// Ignored: the launcher's environment variables say it too.
+  /// The value of --local_rank, which is ignored: the launcher's environment
+  /// variables say the same.
   int localRank = 0;
   std::function<int(Ranks &)> action;
 
@@ -158,9 +159,9 @@ void CommandLine::addMask(CLI::App &verb, MaskOptions &mask) {
 }
 
 /// Throws unless exactly one of --data and --inputs is given. Throws also if
-/// masking flags are given with --inputs, because the file of --inputs already
-/// has the labels. If `validates`, masking flags are allowed, because they
-/// apply to the validation.
+/// masking flags are given with --inputs, because that file already has the
+/// labels. `validates` allows masking flags in any case, because they apply to
+/// the validation data.
 void requireBatches(bool hasData, const std::string &inputs,
                     const MaskOptions &mask, bool validates = false) {
   bool masks = mask.probability || mask.token;

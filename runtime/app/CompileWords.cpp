@@ -101,8 +101,8 @@ static constexpr const char *driverVerbs[] = {
     "run",     "quantize", "emulate", "checkpoint"};
 
 namespace {
-/// The flag of a verb whose value the user probably meant by a word without a
-/// flag.
+/// The most important flag of a verb. If the user gives a word without a flag,
+/// the advice is to write this flag before the word.
 struct MainFlag {
   const char *verb;
   const char *flag;

@@ -152,8 +152,8 @@ void CompiledEncoder::computeOwn(const std::vector<const EncoderText *> &texts,
   const int64_t count = int64_t(texts.size());
   const LoadedProgram &one = choose(1, int64_t(tokens), /*logits=*/false);
   const LoadedProgram &all = choose(count, tokensOf(one), /*logits=*/false);
-  // Rows and tokens of padding cost as much as real ones. So a run for each
-  // text, with little padding, may cost less than one run for all texts.
+  // Padding costs as much as real tokens. So if the texts differ in length or
+  // do not fill the batch, a run for each text may cost less than one for all.
   const bool isApart = double(count) * costs.at(one.program().name) <
                        costs.at(all.program().name);
   const LoadedProgram &program = isApart ? one : all;
@@ -187,8 +187,8 @@ void CompiledEncoder::score(const EncoderText &text, float *embedding,
 void CompiledEncoder::run(const std::vector<const EncoderText *> &texts,
                           float *embeddings) {
   if (job.ranks().size() > 1) {
-    // Send for each text the number of its tokens, the number of tokens that
-    // are not pooled, and the tokens.
+    // The message to the other ranks has, for each text, the number of tokens,
+    // the number of tokens that are not pooled, and the tokens.
     Tokens told;
     for (const EncoderText *text : texts) {
       told.push_back(int32_t(text->tokens.size()));

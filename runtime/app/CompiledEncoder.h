@@ -48,7 +48,7 @@ private:
   const LoadedProgram &choose(int64_t rows, int64_t tokens, bool logits) const;
   void runOn(const LoadedProgram &program,
              const std::vector<const EncoderText *> &texts);
-  /// Writes the embeddings of the texts of this rank's group.
+  /// Computes the embeddings of the texts that belong to this rank's group.
   void computeOwn(const std::vector<const EncoderText *> &texts,
                   float *embeddings);
   /// Pools the hidden states of a row of the batch into a vector.
@@ -59,12 +59,12 @@ private:
   const Pooling pooling;
   EncoderLimits most;
   int64_t ownGroup = 0;
-  /// The number of runs. Other ranks report it as the step of this rank if this
-  /// rank dies.
+  /// The number of program runs so far. If this rank dies, the other ranks'
+  /// error message gives this number as its step.
   int64_t numRuns = 0;
   /// The programs `encode`, sorted by tokens, then by rows.
   std::vector<const LoadedProgram *> programs;
-  /// Estimated cost of each program, by name.
+  /// Estimated cost of a run of each program. The key is the program's name.
   std::map<std::string, double> costs;
   std::vector<float> hidden;
 };

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Fills the inputs of prefill and decode programs with the tokens of feeds,
-// runs the programs, and gathers logits on rank 0. Rank 0 also tells the other
-// ranks what to run.
+// Fills the inputs of prefill and decode programs with tokens, runs the
+// programs, and gathers logits on rank 0. Rank 0 also tells the other ranks
+// which tokens of which sequences to run.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +29,8 @@ using plan::PortRole;
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// Returns an input that every stage has: the lengths of rows, or the positions
-/// of tokens.
+/// Returns the input with the role `role`. Called for the lengths of rows and
+/// the positions of tokens, which the programs of all pipeline stages have.
 static const Value &inputOf(const LoadedProgram &program, PortRole role) {
   const Value *input = program.input(role);
   if (!input)
@@ -135,9 +135,10 @@ CompiledEngine::prefillPrograms(int64_t tokens) const {
 // Inputs and outputs
 //===----------------------------------------------------------------------===//
 
-/// Writes the inputs of a program from one feed per row. A row's length is the
-/// number of tokens in its feed; rows without a feed have length 0, and tokens
-/// after the length are ignored.
+/// Writes the inputs of a program. Each row of the batch gets the tokens of one
+/// feed (a sequence's tokens for this run). A row's length is the number of its
+/// tokens; rows without a feed have length 0, and tokens after the length are
+/// ignored.
 void CompiledEngine::fill(const LoadedProgram &program,
                           const std::vector<const Feed *> &feeds) {
   auto isThere = [&](int64_t row, int64_t token) {
@@ -193,10 +194,10 @@ void CompiledEngine::takeLogits(const LoadedProgram &program, int64_t row,
 // Running feeds
 //===----------------------------------------------------------------------===//
 
-/// Returns a feed with one token of `feed`, so that the decode program computes
-/// several tokens of one sequence in several rows. Each row attends to the
-/// tokens of the rows before it, because in every layer all rows write to the
-/// cache before any row reads it.
+/// Returns a feed that has only one token of `feed`. The decode program takes
+/// one token per row, so several tokens of a sequence need several rows. A row
+/// attends to the tokens of the rows before it, because in every layer all rows
+/// write to the key-value cache before any row reads it.
 static Feed rowOf(const Feed &feed, size_t token) {
   return {feed.sequence,
           {feed.tokens[token]},
@@ -288,11 +289,12 @@ CompiledEngine::withDraft(Job &job, Job &draft) {
   return {std::move(model), std::move(guesses)};
 }
 
-/// The first byte of a message with feeds says whose engine runs them: the
-/// model's or the draft model's.
+/// The first byte of rank 0's message to other ranks. It says which model runs
+/// the tokens in the message: the model itself, or its draft model.
 static constexpr char forModel = '+', forDraft = '?';
 
-/// Serializes feeds for the ranks of the job.
+/// Serializes the tokens to run as a message to the other ranks. `whose` is the
+/// message's first byte.
 static std::string pack(char whose, const std::vector<Feed> &feeds) {
   std::string text(1, whose);
   auto add = [&](const void *data, size_t bytes) {

@@ -19,17 +19,19 @@
 
 namespace heddle::rt {
 
-/// Computes feeds: the tokens of one sequence that one run computes, such as a
-/// chunk of its prompt. A chunk runs with the prefill programs that PromptCuts
-/// chooses for its length; single tokens of many sequences run with the
-/// smallest decode program that has enough rows. Each replica along the mesh
-/// axis `data` (a group of ranks) has all weights, and computes its own feeds.
+/// Computes feeds. A feed is the tokens of one sequence that one run computes,
+/// such as a chunk of its prompt. A chunk runs with prefill programs, which
+/// PromptCuts chooses for the chunk's length. Single tokens of many sequences
+/// run with the smallest decode program that has enough rows. Each group of
+/// ranks is a replica along the mesh axis `data`, has all weights, and computes
+/// the feeds of its own sequences.
 class CompiledEngine : public Engine {
 public:
   /// Throws H0191 when the plan has no key-value cache.
   explicit CompiledEngine(Job &job);
-  /// Creates the engine of a model and the one of its draft model. Ranks other
-  /// than 0 follow the first, which runs both.
+  /// Creates the engines of a model and of its draft model. Other ranks than
+  /// rank 0 call `follow` of the first engine only, which runs either model as
+  /// rank 0 says.
   static std::pair<std::unique_ptr<CompiledEngine>,
                    std::unique_ptr<CompiledEngine>>
   withDraft(Job &job, Job &draft);
@@ -39,9 +41,9 @@ public:
   void follow() override;
   void finish() override;
 
-  /// Does the work of `run` on one rank, which already has the feeds. The
-  /// logits of a feed are only written on those ranks of its group that run the
-  /// last pipeline stage.
+  /// Does the work of `run` on one rank, which already has the feeds. Writes
+  /// the logits only on the ranks of a feed's group that run the last pipeline
+  /// stage.
   void compute(const std::vector<Feed> &feeds, float *logits);
   /// Returns the smallest program that decodes `texts` sequences together.
   const LoadedProgram &decodeProgram(int64_t texts) const;
@@ -56,11 +58,11 @@ public:
   /// Collective.
   void gatherLogits(const std::vector<Feed> &feeds, float *logits);
   /// Writes the logits of all tokens of a feed, [tokens][vocab], on the ranks
-  /// where `compute` would write them. The feed has at most `scoreTokens()`
-  /// tokens. All ranks of the feed's group call it.
+  /// that run the last pipeline stage. The feed has at most `scoreTokens()`
+  /// tokens. All ranks of its group call this function.
   void score(const Feed &feed, float *logits);
-  /// Returns the tokens that the program `score` takes. Throws H0191 if there
-  /// is none.
+  /// Returns the number of tokens in a run of the program `score`. Throws H0191
+  /// if the binary has no such program.
   int64_t scoreTokens() const;
 
 private:
@@ -74,15 +76,16 @@ private:
   /// they are wanted.
   void prefill(const Feed &feed, float *logits);
   void findSpeakers();
-  /// Copies a row of a program's logits if this rank has them.
+  /// Copies the logits that a program has computed for a row. Does nothing on
+  /// ranks without logits.
   void takeLogits(const LoadedProgram &program, int64_t row, float *logits);
 
   Job &job;
   /// The draft model's engine, which `follow` runs too.
   CompiledEngine *draft = nullptr;
   bool isDraft = false;
-  /// The number of runs. Other ranks report it as the step of this rank if this
-  /// rank dies.
+  /// The number of program runs so far. If this rank dies, the other ranks'
+  /// error message gives this number as its step.
   int64_t numRuns = 0;
   EngineLimits most;
   int64_t ownGroup = 0;

@@ -24,7 +24,8 @@ using namespace heddle::rt;
 // Values of --data
 //===----------------------------------------------------------------------===//
 
-/// Parses a text that is a number as a whole.
+/// Parses a number. Returns nothing if `text` has other characters before or
+/// after the number.
 static std::optional<double> parseNumber(const std::string &text) {
   double value = 0;
   const char *end = text.data() + text.size();
@@ -109,8 +110,8 @@ int64_t DataFeed::rowsFrom(const Source &source, int64_t origin) const {
   return tokens / (shape.seq * whole) * whole;
 }
 
-/// Starts to read a file in the pass `pass`. If all rows of that pass were
-/// read, starts with the first row of the next pass.
+/// Sets the pass (epoch) of a file in which this run starts. If all rows of
+/// `pass` were read, this is the next pass, from its first row on.
 void DataFeed::begin(Source &source, Pass pass) const {
   int64_t rest = source.file.size() - 1 - pass.origin;
   bool fits = rest > 0 && pass.permuted <= rest / shape.seq;
@@ -119,8 +120,8 @@ void DataFeed::begin(Source &source, Pass pass) const {
   source.pass = pass;
 }
 
-/// Returns the pass that a file is in when this feed has read `rows` rows of
-/// the file. Its field `next` is the row that comes next.
+/// Returns the pass over a file (epoch) in which this feed is after it has read
+/// `rows` rows of the file. The result's `next` is the row to read next.
 DataFeed::Pass DataFeed::passAfter(const Source &source, int64_t rows) const {
   Pass pass = source.pass;
   if (rows < pass.end - pass.next) {
@@ -132,7 +133,8 @@ DataFeed::Pass DataFeed::passAfter(const Source &source, int64_t rows) const {
           rows % source.passRows, source.passRows};
 }
 
-/// Returns the first token of a row of a file.
+/// Returns the index of the first token of the file's row that this feed reads
+/// after `row` earlier rows of the file.
 int64_t DataFeed::tokenOf(int64_t index, int64_t row) const {
   Pass pass = passAfter(sources[index], row);
   int64_t place = pass.next;
@@ -145,10 +147,11 @@ int64_t DataFeed::tokenOf(int64_t index, int64_t row) const {
 // The mixture
 //===----------------------------------------------------------------------===//
 
-/// Chooses the file of the mixture's next row by weighted round-robin: each row
-/// adds a file's weight to its credit, the file with most credit is chosen (the
-/// first among equals), and the sum of all weights is subtracted from its
-/// credit. So the rows from each file stay within a few rows of its share.
+/// Chooses the file of the next row by weighted round-robin. First each file's
+/// weight is added to its credit. Then the file with the most credit is chosen,
+/// the first among equals, and its credit is reduced by the sum of all weights.
+/// So the number of rows from each file stays close to its weight's fraction of
+/// all rows.
 int64_t DataFeed::chooseSource() {
   size_t best = 0;
   for (size_t i = 0; i < sources.size(); ++i) {
@@ -160,8 +163,8 @@ int64_t DataFeed::chooseSource() {
   return best;
 }
 
-/// Advances `taken` and `credit` of all files to row `row` of the mixture;
-/// starts over if they are already beyond that row.
+/// Advances the files' counters `taken` and `credit` to row `row` of the
+/// mixture. Starts from row 0 again if the counters are already past that row.
 void DataFeed::advance(int64_t row) {
   if (row < at) {
     for (Source &source : sources) {
@@ -174,7 +177,7 @@ void DataFeed::advance(int64_t row) {
     ++sources[chooseSource()].taken;
 }
 
-/// Plans the rows of the batch that starts at `first`.
+/// Chooses the file of each row in the batch whose first row is `first`.
 void DataFeed::plan(int64_t first) {
   if (first == plannedFirst)
     return;

@@ -16,12 +16,15 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Tokens of a block, which fit into a core's cache. The hash depends on it.
+/// Number of tokens in a block, the unit of the scan, which fits into a core's
+/// cache. A file's hash is computed from those of its blocks, so it depends on
+/// this number.
 static constexpr int64_t blockTokens = int64_t(1) << 18;
 
 namespace {
 
-/// Scans blocks rank, rank + ranks, ... of a file.
+/// The work of one rank: it checks the tokens of the blocks rank, rank + ranks,
+/// ... of a file, and computes their hashes.
 struct ScanWork {
   ScanWork(const io::TokenFile &file, int64_t tokens, const Ranks &ranks)
       : file(file), tokens(tokens), rank(ranks.rank()), ranks(ranks.size()),
@@ -56,7 +59,8 @@ void ScanWork::run() {
   }
 }
 
-/// Serializes this rank's result: the first bad token, then the hashes.
+/// Serializes this rank's result for rank 0: the first token outside of the
+/// vocabulary, then the hashes of its blocks.
 static std::string describe(const ScanWork &work) {
   std::string text = std::to_string(work.bad.load());
   for (uint64_t hash : work.hashes)

@@ -55,10 +55,10 @@ size_t heddle::rt::chooseTarget(const std::vector<Binary> &targets,
   std::optional<GpuHere> gpu;
   if (targets.size() > 1 && options.kind != cpu)
     gpu = findGpu(localRank);
-  // Returns how good a target is for this machine. The newest code that the GPU
-  // can run is best, and the CPU's code is next. Code for other GPUs comes
-  // last. If nothing else is there, the device reports why that code cannot
-  // run.
+  // Returns how good a target is for this machine; the best one runs. The
+  // newest code that the GPU can run is best, and the CPU's code is next. Code
+  // that the GPU cannot run comes last. It is chosen only if the binary has no
+  // other code, and then opening the device fails with the reason.
   auto worth = [&](const plan::Plan &plan) {
     if (!options.kind.empty() && options.kind != plan::nameOf(plan.device))
       return -1;
@@ -108,8 +108,8 @@ void heddle::rt::warnOfIdleGpu(const std::vector<Binary> &targets,
   warn(reason);
 }
 
-/// Returns what computes matrix products on a GPU, as --gemm or else the plan
-/// says: `library` (cuBLASLt) or `generated` (kernels of the binary).
+/// Returns which kernels compute matrix products on a GPU: `library` (cuBLASLt)
+/// or `generated` (kernels of the binary). The flag --gemm overrides the plan.
 static std::string chooseGemm(const plan::Plan &plan,
                               const DeviceOptions &options) {
   if (options.gemm == "library" && plan.gemm == "generated")
@@ -135,7 +135,8 @@ OffloadOptions heddle::rt::chooseOffload(const plan::Plan &plan,
                                          const DeviceOptions &options) {
   OffloadOptions swap;
   for (const std::string *text : {&plan.swapDir, &options.swapDirectories})
-    // The text is valid, since the command line has checked the flag.
+    // `parse` accepts the text, since the compiler and the command line have
+    // checked it.
     if (auto named = io::OffloadDirectories::parse(*text))
       swap.directories.take(*named);
   swap.checks = options.checksSwap;
@@ -173,7 +174,8 @@ void heddle::rt::warnOfOffloadInMemory(const plan::Plan &plan,
   }
 }
 
-/// Identifies this rank's GPU among those of all machines; "" without one.
+/// Returns an identifier of this rank's GPU that is unique among all machines,
+/// or "" if the device is no GPU.
 static std::string gpuOn(const std::string &machine, const Device &device) {
   std::string serial = device.serial();
   return serial.empty() ? "" : machine + " " + serial;

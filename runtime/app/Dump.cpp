@@ -18,7 +18,8 @@ using namespace heddle::rt;
 
 namespace {
 
-/// Collects the values of all stages, and this rank's shards of them.
+/// Collects the tensors of a dump from all pipeline stages, and for each tensor
+/// the shard that this rank stores.
 struct DumpWriter {
   DumpWriter(Session &session, const LoadedProgram &program)
       : session(session), program(program) {}
@@ -34,7 +35,8 @@ struct DumpWriter {
   std::vector<io::SharedTensor> tensors;
   SharedStates gradients{session};
   std::set<std::string> known;
-  /// A deque, since tensors point to its elements.
+  /// Which elements of each tensor this rank stores. A deque does not move its
+  /// elements, to which `tensors` points.
   std::deque<RankShard> parts;
 };
 
@@ -49,7 +51,8 @@ static void mergeBatch(std::vector<int64_t> &shape) {
   }
 }
 
-/// Adds a tensor, once for all stages that have one of this name.
+/// Adds a tensor to the dump, unless another pipeline stage has already added
+/// one with this name.
 void DumpWriter::add(const std::string &name, plan::DType type,
                      const std::vector<int64_t> &shape,
                      const plan::Placement &placement, const Value *value) {

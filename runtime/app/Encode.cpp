@@ -46,8 +46,9 @@ static std::vector<EncoderText> readTexts(const EncodeOptions &options,
                                  "give the texts as tokens: --ids 1,2,3",
                                  sentence.lowersCase);
   else if (std::any_of(texts.begin(), texts.end(), isCut))
-    // A text of token ids is truncated. The special tokens at its end must
-    // stay, so the tokenizer is needed to recognize them.
+    // A text that is given as token ids is too long and will be truncated.
+    // Truncation must keep the special tokens at its end, and only the
+    // tokenizer can tell which these are.
     tokenizer = findTokenizer(plan, options.job);
   const TextPreparer preparer(tokenizer.get(), sentence.rules);
   for (const std::string &text : options.texts)

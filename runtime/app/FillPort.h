@@ -13,9 +13,10 @@
 
 namespace heddle::rt {
 
-/// Fills the input with this role, if the program has one, with `valueAt(row,
-/// column)`. The input is a tensor [rows, columns] of 32-bit elements, or has
-/// fewer dimensions.
+/// Fills the program's input with the given role (what the input is for, such
+/// as positions). Element (row, column) becomes `valueAt(row, column)`. The
+/// input has 32-bit elements and at most two dimensions. Does nothing if the
+/// program has no such input.
 template <typename Function>
 void fillPort(Session &session, const LoadedProgram &program,
               plan::PortRole role, Function valueAt) {

@@ -17,8 +17,9 @@
 
 namespace heddle::rt {
 
-/// Returns the prefix of a state's tensors in a checkpoint, such as `exp_avg.`.
-/// In the plan the state's name has `exp_avg` as its suffix.
+/// Returns the prefix of an optimizer state's tensors in a checkpoint, such as
+/// `exp_avg.`, which the parameter's name follows. In the plan, `exp_avg` is a
+/// suffix of the state's name.
 std::string checkpointPrefix(const plan::State &state);
 
 /// Returns the parameters that were frozen in the run that wrote the

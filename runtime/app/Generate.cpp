@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// `generate` continues one prompt. `chat` answers messages from stdin:
-// Conversation turns them into tokens with ChatTemplate::encodeChat.
+// Implements two verbs. `generate` continues one prompt. `chat` answers
+// messages from stdin, and formats the conversation by the model's chat
+// template.
 //
 //===----------------------------------------------------------------------===//
 
@@ -82,15 +83,15 @@ namespace {
 /// A model that generates, with the tokens that end its output.
 class TextModel {
 public:
-  /// If `asksMakers`, sampling parameters that no flag sets come from the
-  /// model's generation_config.json, else they have Heddle's defaults.
+  /// `asksMakers` chooses the default of sampling parameters that no flag sets:
+  /// if true, the values in the model's generation_config.json, else Heddle's.
   TextModel(const GenerateOptions &options, Ranks &ranks, bool asksMakers)
       : job(options.job, ranks), options(options), ranks(ranks),
         asksMakers(asksMakers) {}
 
-  /// Loads the weights after `open` and `prepare` have succeeded on all ranks.
-  /// `open` opens the tokenizer, whose end-of-text token then ends the output.
-  /// It returns null if there is no tokenizer.
+  /// Calls `open` and `prepare`, and loads the weights after these have
+  /// succeeded on all ranks. `open` returns the tokenizer, or null. If there is
+  /// a tokenizer, its end-of-text token ends the output.
   void load(const std::function<const io::Tokenizer *()> &open,
             const std::function<void()> &prepare) {
     draft = job.openDraft(options.job);
@@ -111,14 +112,15 @@ public:
 
   struct Outcome {
     int64_t made = 0;
-    /// Seconds until the first token, and for the tokens after it.
+    /// Seconds until the first token, and seconds for all later tokens.
     double first = 0, rest = 0;
     int64_t signal = 0;  ///< The signal that ended generation, or 0.
     bool isFull = false; ///< The context was full.
   };
   /// Throws H0132 when a prompt leaves no room for a token.
   void checkLength(const std::vector<int32_t> &prompt) const;
-  /// Whether there is room for a typical answer.
+  /// Whether the context has room for an answer of typical length after the
+  /// prompt.
   bool hasRoom(const std::vector<int32_t> &prompt) const {
     std::optional<int64_t> most = generator->maxTokens();
     return !most ||
@@ -189,7 +191,8 @@ static void warnOfFullContext(int64_t made, int64_t asked, int64_t room) {
   warn(full);
 }
 
-/// Returns the tokenizer if prompt or output needs one.
+/// Returns the tokenizer for output that may have text but does not need it. If
+/// the tokenizer cannot be read, warns and returns null.
 static std::unique_ptr<io::Tokenizer>
 tokenizerForText(const Job &job, const JobOptions &options) {
   try {
@@ -216,7 +219,8 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
                                  "1,2,3, without --stop");
     else if (options.json)
       tokenizer = tokenizerForText(model.job, options.job);
-    // If the prompt is token ids, the tokenizer is optional.
+    // A prompt of token ids is continued as given: return no tokenizer, so that
+    // its end-of-text token does not end the output.
     return options.promptIds.empty() ? tokenizer.get() : nullptr;
   };
   model.load(open, [&] {
@@ -289,7 +293,8 @@ public:
   std::vector<int32_t> tokens() const {
     return chat.encodeChat(messages, tokenizer);
   }
-  /// Drops the first question and its answer, unless they are the last ones.
+  /// Drops the oldest question and its answer to free room in the context.
+  /// Returns false if they are the only ones.
   bool forget() {
     if (messages.size() < first + 3)
       return false;

@@ -32,7 +32,7 @@ using namespace heddle;
 using namespace heddle::rt;
 using nlohmann::ordered_json;
 
-/// Counts the kernels that are products cuBLASLt may compute.
+/// Counts the kernels for matrix products that cuBLASLt may compute instead.
 static int64_t countProducts(const plan::Plan &plan) {
   return std::count_if(
       plan.kernels.begin(), plan.kernels.end(),
@@ -100,7 +100,8 @@ static std::string offloadLine(const ordered_json &swap) {
          std::to_string(swap["requests"].get<int64_t>()) + " at a time";
 }
 
-/// Describes how a binary that trains can generate; empty if it cannot.
+/// Describes how many sequences a training binary can generate together, and at
+/// which cost. Returns an empty string if it cannot generate.
 static std::string describeTexts(const plan::Plan &plan) {
   const plan::Serving &serving = plan.serving;
   if (serving.pages > 0)
@@ -116,8 +117,9 @@ static std::string describeTexts(const plan::Plan &plan) {
   return "each token computes " + std::to_string(plan.seq) + " tokens: " + why;
 }
 
-/// Describes settings that only training binaries have (batch, accumulation),
-/// or only serving ones (cache, requests).
+/// Describes the settings that depend on what a binary is for: those of
+/// training (such as batch and accumulation), or those of serving (such as the
+/// key-value cache).
 static ordered_json describePurpose(const plan::Plan &plan) {
   if (!isForServing(plan))
     return {{"batch", plan.batch},
@@ -142,7 +144,8 @@ static ordered_json describePurpose(const plan::Plan &plan) {
             {"arena", memory.arena}}}};
 }
 
-/// Bits, group size, and whether there are zero points.
+/// Format of a quantized weight: bits, group size, and whether there are zero
+/// points.
 using CodeForm = std::tuple<int64_t, int64_t, bool>;
 
 /// Counts quantized weights by format.
@@ -353,7 +356,7 @@ int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
   if (ranks.rank() != 0)
     return 0;
   std::vector<Binary> targets = readTargets(options.job.binary);
-  // The target that would run on this machine.
+  // The index of the target (CPU or GPU code) that would run on this machine.
   size_t here = chooseTarget(targets, {}, /*localRank=*/0);
   plan::Plan &chosen = targets[here].plan;
   plan::setThreads(chosen, chooseThreads(chosen, /*requested=*/0, /*ranks=*/1));

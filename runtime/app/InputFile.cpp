@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Checks the tensors of `--inputs` against the plan's ports, fills in defaults,
-// and counts labels.
+// Checks the tensors of `--inputs` against the inputs of the program, supplies
+// defaults for missing tensors, and counts labels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,8 @@ using plan::PortRole;
 /// Hugging Face's name for the mask of tokens that are not padding.
 static const std::string maskName = "attention_mask";
 
-/// Returns the batch inputs that stages declare, each once.
+/// Returns the inputs that are read from the batch, such as tokens and labels.
+/// An input of several pipeline stages is returned once.
 static std::vector<plan::Port> portsOf(const plan::Plan &plan,
                                        plan::ProgramKind kind) {
   std::vector<plan::Port> ports;
@@ -70,7 +71,7 @@ static const io::TensorInfo *findInput(const io::WeightSet &file,
   return info || other.empty() ? info : file.find(other);
 }
 
-/// Whether the port has default values if the file lacks its tensor.
+/// Whether the input has default values if the file lacks its tensor.
 static bool hasUsual(PortRole role) {
   return role == PortRole::Segments || role == PortRole::Lengths ||
          role == PortRole::Positions || role == PortRole::LabelWeights;

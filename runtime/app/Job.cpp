@@ -111,7 +111,8 @@ const LoadedProgram &Job::program(plan::ProgramKind kind) const {
 
 void heddle::rt::failNoProgram(const plan::Plan &plan, plan::ProgramKind kind) {
   std::string held;
-  // A kind of program may exist in several sizes.
+  // A plan may have several programs of a kind, which differ in size. Name each
+  // kind only once.
   std::set<plan::ProgramKind> named;
   for (const plan::Program &program : plan.programs)
     if (named.insert(program.kind).second)

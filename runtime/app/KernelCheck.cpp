@@ -29,9 +29,11 @@ using Result = plan::PlainKernel::Result;
 /// Byte pattern that is a NaN in every float type.
 constexpr unsigned char poison = 0xff;
 
-/// Returns a launch of fewer blocks than `launch`, by which a reference kernel
-/// computes only the first and last elements of a tensor. Each thread sums
-/// `terms` terms. The blocks together sum about `most` terms.
+/// Returns a launch with fewer blocks than `launch`, which saves time: the
+/// reference kernel then computes only the first and last elements of a tensor.
+/// A thread computes a sum of `terms` terms, such as the products of a matrix
+/// product. The number of blocks is chosen so that all blocks together sum
+/// about `most` terms.
 plan::GridLaunch partOf(plan::GridLaunch launch, int64_t terms, int64_t most) {
   constexpr int64_t least = 16;
   auto &[columns, rows, layers] = launch.grid;
@@ -40,8 +42,9 @@ plan::GridLaunch partOf(plan::GridLaunch launch, int64_t terms, int64_t most) {
   return launch;
 }
 
-/// Name of the unoptimized reference kernel compiled from kernel body `text`,
-/// or of its variant that computes only the first and last elements.
+/// Name of the unoptimized reference kernel for the kernel body with the index
+/// `text`, or of its variant that computes only the first and last elements of
+/// the result.
 std::string plainName(int64_t text, bool isPart) {
   return std::to_string(text) + (isPart ? "_part" : "");
 }
@@ -177,9 +180,9 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
   CheckedKernel checked;
   checked.name = kernel.name;
   checked.seconds = mine.run(fast->find(kernel.name), kernel.name);
-  // A kernel with an integer result is compared as a whole: elements that the
-  // reference kernel did not compute could not be recognized, since integers
-  // have no NaN.
+  // If a result has integers, run the reference kernel for all elements.
+  // Elements that the reference kernel leaves out are marked by NaN, which
+  // integers do not have.
   auto isInteger = [](const Result &result) {
     return result.type == plan::DType::I32;
   };
@@ -201,16 +204,17 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
     };
     Comparison found = compareWithPlain();
     if (isPart && found.compared == 0) {
-      // This result is a sum over all elements, but the reference kernel has
-      // computed only some of them. Run the reference kernel for all elements.
+      // The reference kernel has computed no element of this result: it is a
+      // sum over all elements, of which the kernel has computed only some. Run
+      // the variant of the reference kernel that computes all elements.
       isPart = false;
       runPlain();
       found = compareWithPlain();
     }
     checked.elements += found.elements;
     checked.compared += found.compared;
-    // If the tolerance is 0 (equality is required), any error counts as
-    // infinite.
+    // The error relative to the tolerance. If the tolerance is 0 (equality is
+    // required), any error gives infinity.
     double share = found.error == 0 ? 0 : found.error / result.tolerance;
     if (share > worst) {
       worst = share;

@@ -35,15 +35,17 @@ struct CheckedKernel {
 /// were compiled from the same bodies without optimizations ("simple kernels").
 class KernelChecker {
 public:
-  /// Loads the plan's kernels `kernels` from `image`, and the simple kernels.
-  /// If a launch of a simple kernel would sum more than `mostTerms` terms, only
-  /// the first and last elements of its tensor are computed; 0: no limit.
+  /// Loads the plan's kernels `kernels` from `image`, and their reference
+  /// kernels, which were compiled without optimizations. A reference kernel may
+  /// be slow: if its launch would sum more than `mostTerms` terms, such as the
+  /// products of a matrix product, it computes only the first and last elements
+  /// of its result. 0 means no limit.
   KernelChecker(Device &device, const std::vector<char> &image,
                 const std::vector<plan::Kernel> &kernels,
                 int64_t mostTerms = 0);
 
-  /// Runs a kernel and the simple kernel of the same body, and compares their
-  /// results. Throws errors of the device.
+  /// Runs a kernel and its unoptimized reference kernel on the same random
+  /// data, and compares their results. Throws errors of the device.
   CheckedKernel check(const plan::Kernel &kernel);
 
 private:

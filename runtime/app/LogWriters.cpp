@@ -16,8 +16,8 @@ using namespace heddle::rt;
 
 namespace {
 
-/// A column of the CSV log: its name, and the event and JSON key from which its
-/// value comes.
+/// A column of the CSV log: its name, and where its value comes from, which is
+/// a key in the JSON object of an event.
 struct Column {
   const char *name, *event, *key;
 };

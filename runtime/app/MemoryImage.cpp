@@ -78,7 +78,7 @@ static bool readFully(int file, char *target, int64_t bytes, int64_t offset) {
   return true;
 }
 
-/// Calls `f` with each number below `count`, on all threads.
+/// Calls `f` for each index from 0 to `count - 1`, on all threads in parallel.
 static void forEach(ThreadPool &threads, int64_t count,
                     const std::function<void(int64_t)> &f) {
   struct Work {
@@ -128,8 +128,8 @@ std::vector<uint64_t> MemoryImage::checksums() const {
   return sums;
 }
 
-/// Returns the text that follows the checksums `sums` at the end of the file. A
-/// reader knows its length, because it only depends on the key.
+/// Returns the text at the end of the file, after the checksums `sums`. Its
+/// length depends only on the key, so a reader can find where it begins.
 std::string MemoryImage::footerOf(const std::vector<uint64_t> &sums) const {
   return io::hexDigest(
              io::hashBytes(sums.data(), sums.size() * sizeof(uint64_t))) +
@@ -142,8 +142,8 @@ void MemoryImage::write(const std::string &path, mode_t mode) const {
   io::OutputFile file(path, mode);
   std::vector<char> zeros(hugePage);
   for (const Block &block : blocks) {
-    // Write whole huge pages at a time, so that the file system can allocate
-    // huge pages.
+    // Write zeros into the gap before the block instead of leaving a hole, so
+    // that the file system can allocate whole huge pages.
     if (block.file > file.size())
       file.write(zeros.data(), block.file - file.size());
     file.write(block.memory, block.bytes);
@@ -213,7 +213,8 @@ static int64_t hugeBytes(uintptr_t begin, int64_t bytes) {
     std::string first;
     int64_t kilobytes = 0;
     words >> first;
-    // A line with an address range, as 7f00-7f40, starts a mapping.
+    // In /proc/self/smaps, the lines of each mapping begin with a line that has
+    // its address range, such as 7f00-7f40.
     if (first.back() != ':') {
       uintptr_t at = std::stoull(first, nullptr, 16);
       isHere = at >= begin && at < begin + bytes;
@@ -247,8 +248,8 @@ bool MemoryImage::isHuge() const {
   return huge >= int64_t(touched.size()) * hugePage / 10 * 9;
 }
 
-/// Only whole pages of a range are mapped. Reads the bytes of each range that
-/// are before and after its whole pages.
+/// Reads the bytes of each range that `map` leaves out: only whole pages are
+/// mapped, but a range may begin or end within a page.
 void MemoryImage::readAround(int file, const std::string &path) const {
   for (const StoredPart &part : parts) {
     Pages pages = pagesOf(part);
@@ -262,8 +263,8 @@ void MemoryImage::readAround(int file, const std::string &path) const {
   }
 }
 
-/// Reads the bytes that `way` does not map, and compares all blocks with their
-/// checksums.
+/// Reads the bytes that are not mapped: all if `way` is Read, or else those
+/// outside of whole pages. Then compares the checksums of all blocks.
 void MemoryImage::fill(int file, const std::string &path, LoadWay way,
                        const std::vector<uint64_t> &sums) const {
   if (way == LoadWay::Map)
@@ -300,7 +301,8 @@ std::optional<LoadWay> MemoryImage::load(const std::string &path, LoadWay way) {
       memset(device.map(part.begin), 0, part.bytes);
     throw;
   }
-  // Mark the file as used: makeRoom removes the oldest.
+  // Set the file's time, which says when it was last used. When a cache
+  // directory is full, makeRoom removes the files with the oldest time.
   futimens(file, nullptr);
   return isMapped ? LoadWay::Map : LoadWay::Read;
 }

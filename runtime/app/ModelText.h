@@ -48,8 +48,9 @@ std::unique_ptr<io::Tokenizer> requireTokenizer(const plan::Plan &plan,
 /// Defaults of generation for a model.
 struct TextDefaults {
   std::vector<int64_t> ends; ///< Tokens that end a sequence.
-  /// Greedy, with the files' repetition penalty; or with `samples`, the files'
-  /// sampling parameters.
+  /// Sampling parameters. If `samples` is set, they are those of the model's
+  /// generation_config.json. Otherwise generation is greedy, with that file's
+  /// repetition penalty.
   SamplingOptions sampling;
   bool samples = false;
 };

@@ -16,7 +16,9 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Keys of config.json that change values but no shape of a weight.
+/// Keys of config.json that change a model's results but not the shapes of its
+/// weights. So only a comparison of config.json can detect that they differ
+/// from the compiled model.
 static constexpr const char *keys[] = {
     "model_type",
     "n_head",

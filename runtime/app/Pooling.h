@@ -33,7 +33,8 @@ enum class PoolingMode {
 /// order in which vectors of several modes are concatenated.
 extern const std::vector<std::pair<std::string, PoolingMode>> poolingModes;
 
-/// An operation on a vector after pooling.
+/// An operation on the embedding after pooling, such as a dense layer or a
+/// normalization.
 struct VectorStep {
   std::string name;    ///< The step's name in messages.
   int64_t inputs = 0;  ///< Elements that it takes; 0: any number.
@@ -55,8 +56,9 @@ struct Pooling {
   bool poolsPrompt = true; ///< Tokens of the prompt are pooled too.
   std::vector<VectorStep> steps;
 
-  /// Returns the elements of the embedding for hidden states of `width`. Throws
-  /// H0378 when a step takes another number.
+  /// Returns the number of elements in the embedding of a model whose hidden
+  /// states have `width` elements. Throws H0378 when a step in `steps` expects
+  /// another number of elements than the step before it yields.
   int64_t widthOf(int64_t width) const;
   /// Pools hidden states [tokens][width], without the first `unpooled` tokens.
   void apply(const float *hidden, int64_t tokens, int64_t unpooled,

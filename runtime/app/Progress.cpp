@@ -44,8 +44,8 @@ Progress::~Progress() {
     print("\n");
 }
 
-/// Formats the values that bar and plain line share: ` loss 2.1034  lr 3.00e-04
-/// ...`.
+/// Formats the values that both the progress bar and the plain line show, such
+/// as "loss 2.1034  lr 3.00e-04".
 static std::string describe(const StepReport &report) {
   std::array<char, 160> text;
   int used =

@@ -30,8 +30,8 @@ void checkPrompt(const std::vector<int32_t> &tokens, int64_t vocab,
 /// `maxContext` tokens.
 void checkRoom(const std::vector<int32_t> &prompt, int64_t maxContext);
 
-/// Throws H0132 if a sequence is longer than `maxContext` tokens. For sequences
-/// that are embedded or scored, so that no room for new tokens is needed.
+/// Throws H0132 if a sequence is longer than `maxContext` tokens. Called for
+/// sequences that are embedded or scored; they need no room for new tokens.
 /// `shorter` tells the user what to do.
 void checkPromptLength(const std::vector<int32_t> &tokens, int64_t maxContext,
                        const std::string &shorter = "give a shorter prompt");

@@ -110,8 +110,9 @@ struct Line {
 struct Ranks::Plan {
   Plan(const plan::Plan &plan, Transport &transport, bool spareCore)
       : source(plan),
-        // On GPUs `library` means NCCL; what NCCL does not run, the host runs
-        // with its own algorithms.
+        // Use the MPI library only on CPUs. On GPUs `library` means NCCL, and
+        // the host runs the collectives that NCCL cannot run with its own
+        // algorithms.
         collectives(transport, plan.collectives == "library" &&
                                    plan.device == plan::DeviceKind::Cpu),
         executor(collectives, transport, spareCore) {}
@@ -123,10 +124,12 @@ struct Ranks::Plan {
   Executor executor;
   std::map<Axes, Communicator> groups;
   std::map<std::string, int> channels;
-  /// A deque, since calls point to its elements.
+  /// A deque, which does not move its elements: the `call` of an Operation
+  /// points to its `shape`.
   std::deque<Operation> operations;
   std::deque<Line> lines;
-  /// Null: the host runs all communication.
+  /// Communication between devices by their own library. Null if the host runs
+  /// all communication.
   std::unique_ptr<DeviceExchange> devices;
 };
 
@@ -229,7 +232,8 @@ void Ranks::prepare(const plan::Plan &plan, bool spareCore) {
 }
 
 void Ranks::addGroups(const plan::Plan &plan) {
-  // Use the whole plan, so that all ranks create the same groups.
+  // Visit the commands of all pipeline stages, not only of this rank's stage,
+  // because every rank has to create the same communicators in the same order.
   std::set<Axes> groups;
   visitCommands(plan, [&](const plan::Command &command) {
     command.visit(
@@ -347,7 +351,8 @@ void Ranks::start(int64_t collective) {
     return joined->devices->start(operation.onDevices);
   operation.memory->load(operation.buffers.source,
                          operation.buffers.sourceBytes);
-  // If the executor has no thread, the collective runs to its end here.
+  // Report what this rank waits for: if the executor has no thread, `start`
+  // runs the collective to its end.
   Waiting here(*this, operation.text);
   operation.ticket = joined->executor.start(operation.call);
 }

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Chooses the types of saved tensors by the loaded files, and converts tensors
-// block by block. If that rounds a tensor, its exact values are saved too.
+// Chooses the element types of saved tensors, by default those of the files
+// from which they were loaded. Converts tensors block by block. If the
+// conversion rounds a tensor, its exact values are saved too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,8 +54,9 @@ std::string SavedTypes::typeOf(const io::SharedTensor &tensor) const {
   return type.empty() ? tensor.dtype : type;
 }
 
-/// Returns a type that represents the tensor's values exactly. A weight that is
-/// not trained still has the file's values, so the file's type suffices.
+/// Returns a type that represents the tensor's current values exactly. Training
+/// changes a weight to the full precision of its state. A weight that is not
+/// trained has exactly the file's values, so the file's type suffices.
 std::string SavedTypes::typeOfValues(const io::SharedTensor &tensor,
                                      bool isTrained) const {
   std::string type = typeInFiles(files, tensor.name);
@@ -135,7 +137,8 @@ void Converter::finish() const {
   warn(problem);
 }
 
-/// Returns the tensor in another type.
+/// Returns a tensor like `tensor` whose elements are converted to `dtype` when
+/// it is written.
 static io::SharedTensor convert(const io::SharedTensor &tensor,
                                 const std::string &dtype) {
   io::SharedTensor result = tensor;

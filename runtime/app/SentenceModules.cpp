@@ -45,7 +45,8 @@ static PoolingMode modeNamed(const io::JsonValue &name) {
          "pooling by " + name.asString() + " is not supported, only " + known);
 }
 
-/// Reads the modes from the flags `pooling_mode_*` of versions before 6.
+/// Reads the pooling modes from flags `pooling_mode_*`, which versions of
+/// sentence-transformers before 6 wrote.
 static std::vector<PoolingMode> modesOfFlags(const io::JsonValue &config) {
   const std::string prefix = "pooling_mode_";
   for (const io::JsonMember &member : config.members()) {
@@ -95,7 +96,9 @@ static double softplus(double x) {
   return x > 20 ? x : std::log1p(std::exp(x)); // Above PyTorch's threshold.
 }
 
-/// PyTorch's activations without arguments, by the end of their class names.
+/// The activation functions of PyTorch that need no argument. The key is the
+/// last component of the class name, such as Tanh in
+/// torch.nn.modules.activation.Tanh.
 static constexpr std::pair<const char *, double (*)(double)> activations[] = {
     {"Identity", [](double x) { return x; }},
     {"Tanh", [](double x) { return std::tanh(x); }},
@@ -123,7 +126,8 @@ static double (*activationOf(const io::JsonValue &config))(double) {
                      " is not supported, only those of torch.nn: " + known);
 }
 
-/// Throws H0398 unless the module maps the vector of a text to a vector.
+/// Throws H0398 unless the module reads and writes the embedding of a text,
+/// instead of, for example, the hidden states of its tokens.
 static void requireOfVector(const io::JsonValue &config) {
   for (const char *key : {"module_input_name", "module_output_name"})
     if (const io::JsonValue *name = config.findNonNull(key))
@@ -160,7 +164,8 @@ static std::vector<float> readTensor(const io::WeightSet &weights,
 
 namespace {
 
-/// Multiplies with a matrix, which the file has as [outputs, inputs].
+/// Multiplies vectors by a matrix, which is stored as [outputs, inputs] in the
+/// file.
 class Matrix {
 public:
   Matrix(const io::WeightSet &weights, const std::string &name, int64_t inputs,
@@ -245,7 +250,8 @@ static VectorStep readLayerNorm(const std::string &folder) {
 }
 
 static VectorStep readNormalize(const std::string &folder) {
-  // Older versions save no configuration of this module.
+  // Older versions of sentence-transformers save no config.json for the
+  // Normalize module.
   if (io::pathExists(folder + "/config.json"))
     requireOfVector(
         io::parseJsonFile(folder + "/config.json", io::modelJsonCodes));

@@ -43,7 +43,8 @@ static int64_t lengthOf(const JsonValue &value, const char *key) {
   return int64_t(std::min(tokens, 1e15));
 }
 
-/// Returns `key` of the object that `config` has under one of `names`, or null.
+/// Returns the value of `key` in an object of `config`, whose name is the first
+/// one of `names` that has such a value. Returns null if there is none.
 static const JsonValue *findIn(const JsonValue &config,
                                std::initializer_list<const char *> names,
                                const char *key) {
@@ -54,9 +55,10 @@ static const JsonValue *findIn(const JsonValue &config,
   return nullptr;
 }
 
-/// Reads the length to which texts are truncated. A length in
-/// sentence_bert_config.json is used as it is; the tokenizer's is limited by
-/// the model's positions.
+/// Reads the number of tokens to which texts are truncated. A number in
+/// sentence_bert_config.json is used as it is. Otherwise, the number in
+/// tokenizer_config.json is used, but at most the number of the model's
+/// positions.
 static void readLength(const std::optional<JsonValue> &config,
                        const std::optional<JsonValue> &tokenizer,
                        int64_t positions, SentenceText &text) {

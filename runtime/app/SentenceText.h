@@ -17,8 +17,8 @@
 
 namespace heddle::rt {
 
-/// Whether sentence-transformers saved the model in a directory: modules.json
-/// exists.
+/// Whether the model in a directory was saved by sentence-transformers, which
+/// writes modules.json.
 bool isSentenceModel(const std::string &directory);
 /// Reads the configuration of the Transformer module:
 /// sentence_bert_config.json, or the file under one of its former names.
@@ -31,11 +31,12 @@ struct SentenceText {
   std::string cutBy; ///< What limits the length of texts, for messages.
 };
 
-/// Reads the preparation from sentence_bert_config.json,
-/// config_sentence_transformers.json and tokenizer_config.json; none for a
-/// model of another program. `positions` is the model's limit of tokens. Throws
-/// H0375 for impossible values, and H0168 if there is no prompt with the name
-/// `prompt`, which replaces the default one.
+/// Reads from sentence_bert_config.json, config_sentence_transformers.json and
+/// tokenizer_config.json how to prepare texts. Returns the defaults for a model
+/// that another program saved. `positions` is the largest number of tokens that
+/// the model takes. `prompt` names the prompt to use instead of the default
+/// one. Throws H0375 for impossible values, and H0168 if there is no prompt
+/// with this name.
 SentenceText readSentenceText(const std::string &directory, int64_t positions,
                               const std::string &prompt);
 

@@ -80,8 +80,9 @@ static ServiceOptions serviceOf(const ServeOptions &options,
 
 namespace {
 
-/// Tells clients that a rank is lost. The process then ends, even while its
-/// engine computes.
+/// Tells clients of the error with which this process ends, such as a lost
+/// rank. The heartbeat's thread calls `say`, because this rank's engine may be
+/// computing at that time.
 class LastWord {
 public:
   void set(Service *newService) {

@@ -57,9 +57,9 @@ double ServedEvaluation::rowLoss(int64_t row) {
   return sum;
 }
 
-/// Group i (a replica of the model) evaluates every n-th row from row i on, of
-/// n groups. The rows' losses are added in the order of rows, so that the
-/// result is bit-identical for any number of groups.
+/// With n groups of ranks, each a replica of the model, group i evaluates the
+/// rows i, i + n, i + 2 n, ... The rows' losses are added in the order of rows,
+/// so that the result is bit-identical for any number of groups.
 double ServedEvaluation::meanLoss() {
   const int64_t groups = engine.limits().groups;
   std::string own;

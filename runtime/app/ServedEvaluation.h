@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// `eval` for binaries that serve: measures the loss with quantized weights and
-// cache.
+// `eval` for binaries that serve: measures the loss with the same quantized
+// weights and key-value cache that generation uses.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,12 +18,14 @@
 
 namespace heddle::rt {
 
-/// Computes the loss of a token file with the programs that serve, so that
-/// quantized weights and cache count. A row has plan.seq tokens.
+/// Computes the loss of a token file with the compiled programs of a serving
+/// binary, so that the loss includes the errors of quantized weights and of a
+/// quantized key-value cache. A row has plan.seq tokens.
 class ServedEvaluation {
 public:
-  /// `rows` is the number of rows, 0: all. Throws H0191 when the plan does not
-  /// serve, and the errors of Masking::of.
+  /// `rows` is the number of rows to evaluate; 0 means all rows of the file.
+  /// Throws H0191 when the binary does not serve, and the errors of
+  /// Masking::of.
   ServedEvaluation(Job &job, const std::string &file, int64_t rows,
                    const MaskOptions &mask);
   /// Returns the mean of -log p over the labels, on every rank.
@@ -31,8 +33,9 @@ public:
   int64_t tokens() const { return rows * job.plan().seq; }
 
 private:
-  /// Returns the sum of the losses of a row's labels. Each group of ranks may
-  /// pass a different row; a group without a row gets 0. Collective.
+  /// Returns the sum of the losses of a row's labels. Each group of ranks (a
+  /// replica of the model) may pass a different row; if `row` is after the last
+  /// row, the result is 0. Collective.
   double rowLoss(int64_t row);
 
   Job &job;

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads states from tensors of weight files, with slices, strides and quantized
-// codes, and writes them as tensors of all ranks.
+// Reads states from tensors of weight files; a state may be a slice of tensors,
+// strided, or made from quantized weights. Describes states as tensors to save,
+// to which all ranks write.
 //
 //===----------------------------------------------------------------------===//
 
@@ -97,7 +98,8 @@ void SourceReader::requireConvertible(const std::string &type) const {
     io::WeightSet::requireConvertible(*tensor.info, type);
 }
 
-/// Copies elements with a distance of `stride` elements.
+/// Copies `count` elements of `width` bytes; in `from` they are `stride`
+/// elements apart.
 static void gather(const uint8_t *from, int64_t width, int64_t stride,
                    int64_t count, uint8_t *to) {
   for (int64_t i = 0; i < count; ++i)
@@ -124,8 +126,9 @@ int64_t SourceReader::read(int64_t first, int64_t count,
       int64_t element = run.state + done;
       char *here = static_cast<char *>(target) + (element - first) * to;
       io::convertElements(source, dtype, here, type, part);
-      // Drop the pages that were read from memory. Strided elements share their
-      // pages with elements that are read later, so keep the pages of these.
+      // Release the memory of the file's mapped pages that were read. Do not
+      // release them for strided elements, because the same pages also hold
+      // elements that are read later.
       if (run.stride == 1)
         weights.forget(*tensor.info, (run.tensor + done) * from, part * from);
       int64_t found = io::firstNonFinite(here, type, part);
@@ -157,8 +160,9 @@ std::vector<SourceReader::CodedOutput> SourceReader::codedOutputs() const {
     numElements += count;
   }
   const int64_t inputs = first.coded->inputs, outputs = numElements / inputs;
-  // An output is a row of a transposed matrix [outputs, inputs], and a column
-  // of a matrix [inputs, outputs].
+  // Length of a row of the stored matrix. A transposed matrix is [outputs,
+  // inputs], where an output is a row. Otherwise, the matrix is [inputs,
+  // outputs], where an output is a column.
   const int64_t line = first.isTransposed ? inputs : outputs;
   std::vector<CodedOutput> found(outputs);
   bool fits = true;
@@ -259,8 +263,9 @@ void SourceReader::failNonFinite(const std::string &type,
 
 namespace {
 
-/// Passes the elements of one tensor to `sink`. Strided elements are collected,
-/// so that `sink` gets few large chunks.
+/// Passes the elements of one tensor to `sink`, a function that writes bytes to
+/// a file. Single elements are first collected and sorted, so that `sink` gets
+/// a few large chunks.
 class TensorWriter {
 public:
   TensorWriter(int64_t width, const io::SharedTensor::Sink &sink)
@@ -326,10 +331,10 @@ void heddle::rt::forEachPiece(
   flush();
 }
 
-/// Calls `visit(runs, elements)` for each chunk of this rank's shard of a
-/// value. `elements` points to the chunk's elements, only during the call.
-/// `runs` lists where the elements belong in the whole value. Its local offsets
-/// count from `elements`.
+/// Calls `visit(runs, elements)` for each chunk of the shard of a value that
+/// this rank stores. `elements` points to the chunk's elements, and is only
+/// valid during the call. `runs` lists where these elements belong in the
+/// unsharded value, with local offsets relative to `elements`.
 template <typename F>
 static void viewRuns(Session &session, const Value &value,
                      const RankShard &part, F visit) {
@@ -366,8 +371,8 @@ heddle::rt::shareTensor(Session &session, const std::string &name,
   return tensor;
 }
 
-/// Writes those elements of a file's tensor that are in this rank's shard of a
-/// state.
+/// Writes the elements of the file's tensor `tensor` that come from this rank's
+/// shard of a state.
 static void writeTensor(Session &session, const Value &value,
                         const RankShard &part,
                         const std::vector<plan::WeightSlice> &pieces,
@@ -410,7 +415,8 @@ void SharedStates::add(const std::string &prefix, const std::string &name,
     }
     if (!value || !part->isFirstReplica())
       continue;
-    // Other states may contribute to the same tensor.
+    // Several states may be slices of one tensor. So call the functions that
+    // write the other states' elements too.
     auto &write = tensors[entry->second].pieces;
     write = [&session = session, value, part, pieces, others = write,
              tensor = piece.tensor](const io::SharedTensor::Sink &sink) {

@@ -135,7 +135,8 @@ void BatchInputs::read(DataFeed &feed, int64_t first, const Masking *masking,
       fillPlain(port);
       continue;
     }
-    // The label of a masked token is the token at the same position.
+    // With masking, the label is the input token at the same position, not the
+    // next token as in causal models. So read the inputs for the labels too.
     feed.read(first, port.runs, masking ? DataFeed::What::Inputs : *what,
               at<int32_t>(port));
     if (masking)
@@ -175,7 +176,8 @@ static std::vector<const Value *> resultsOf(const LoadedProgram &program) {
   return results;
 }
 
-/// Returns the limit of the gradient norm, infinite if none is clipped.
+/// Returns the norm to which gradients are clipped; the largest float if they
+/// are not clipped.
 static float limitOf(const plan::Optimizer &optimizer) {
   return optimizer.gradientClipping > 0 ? float(optimizer.gradientClipping)
                                         : std::numeric_limits<float>::max();
@@ -226,15 +228,16 @@ void TrainSteps::submit(int64_t index, bool hasLabels, LaunchTime *times) {
   following = index + 1;
 }
 
-/// Limit of skipped steps in a row.
+/// Limit of successive steps that are skipped because they were not finite.
 constexpr int64_t mostNonfinite = 10;
 
 bool TrainSteps::maySkip() const {
   return skipsNonfinite && nonfinite && nonfiniteInRow <= mostNonfinite;
 }
 
-/// Drops the pending steps after a step that was not finite, and resets the
-/// state `nonfinite`, so that steps update again.
+/// Drops the pending steps after a step that was not finite. The device has
+/// skipped their updates, because the step set the state `nonfinite`. Resets it
+/// to 0, so that later steps update again.
 void TrainSteps::forgetPending() {
   for (; !submitted.empty(); submitted.pop_front())
     skipped -= submitted.front().isSkipped ? 1 : 0;
@@ -290,10 +293,9 @@ void TrainSteps::requireFinite(const StepResult &result) const {
   });
 }
 
-/// Returns the shape of the batches into which the feed divides the data.
-/// `part` is the shape of the program's batch. If the plan's batch is a
-/// multiple of the program's batch, the result has the rows of the plan's
-/// batch, else the rows of `part`.
+/// Returns the shape of the batch in which the steps of an evaluation are
+/// counted. This is the plan's training batch if it is a multiple of `part`,
+/// the batch of one run of the program; else `part`.
 static BatchShape wholeBatch(const plan::Plan &plan, BatchShape part) {
   if (plan.batch > 0 && plan.batch % part.rows == 0)
     part.rows = plan.batch;
@@ -332,16 +334,18 @@ Evaluation::Evaluation(Job &job, std::unique_ptr<InputFile> file, int64_t steps)
     failNoLabel(*given);
 }
 
-/// Chooses how many rows are evaluated. A program that does not count labels
-/// needs full batches.
+/// Chooses how many of `count` rows are evaluated. A program without the output
+/// LossWeight cannot leave out the padding of a short batch, so it evaluates
+/// whole batches only.
 void Evaluation::takeRows(int64_t count) {
   requireOutput(program, plan::PortRole::Loss);
   bool counts = program.output(plan::PortRole::LossWeight);
   rows = counts ? count : std::max<int64_t>(1, count / part.rows) * part.rows;
 }
 
-/// Counts the masked tokens of all rows. Positions count from the beginning of
-/// the file, so that all evaluations mask the same tokens.
+/// Counts the masked tokens of all rows. The random choice depends on the
+/// token's position in the file, so that every evaluation masks the same
+/// tokens.
 int64_t Evaluation::countMasked() {
   std::vector<int32_t> tokens(part.seq);
   int64_t count = 0;

@@ -89,8 +89,8 @@ struct Event {
   }
   /// Event.file_version.
   static std::string version() { return bytes(3, "brain.Event:2"); }
-  /// Event.session_log with SessionLog.status = START: events of other files
-  /// from this step on are void.
+  /// An event at which a run starts (SessionLog.status = START). TensorBoard
+  /// then ignores events of other files in the directory from this step on.
   static std::string start() { return bytes(7, tag(1, Varint) + varint(1)); }
   /// Summary.value with Value.tag and Value.simple_value.
   static std::string scalar(const std::string &name, float value) {

@@ -21,9 +21,10 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Returns the position of the first token to which the next token attends.
-/// While the sequence fits into the context, it is 0. Afterwards it advances by
-/// half a context at a time, because each change makes the cache invalid.
+/// Returns the position of the first token to which the next token attends: 0
+/// while the sequence fits into the context. In a longer sequence it advances
+/// only by half a context at a time, because each advance changes all
+/// positions, so that the key-value cache must be computed again.
 static int64_t firstSeen(int64_t tokens, int64_t context) {
   if (tokens <= context)
     return 0;
@@ -73,8 +74,8 @@ public:
     return agree(job.ranks(),
                  speaks ? choose(sampler, logits, tokens) : noChoice);
   }
-  /// A sequence has no limit in a binary that trains: there it continues with
-  /// the last half of the context.
+  /// Returns no limit for a binary that trains: when a sequence exceeds the
+  /// context, only the last half of the context is used to continue.
   std::optional<int64_t> maxTokens() const override {
     if (job.plan().findProgram(plan::ProgramKind::Train))
       return std::nullopt;
@@ -88,9 +89,9 @@ private:
     auto end = tokens.begin() + std::min(tokens.size() - 1, known.size());
     size_t first = std::mismatch(tokens.begin(), end, known.begin()).first -
                    tokens.begin();
-    // With an attention window, later positions reuse the pages of earlier
-    // ones. If a page that the next token reads was reused, compute all tokens
-    // again.
+    // With a sliding attention window, the pages of tokens outside of it are
+    // reused for later tokens. If a page that the next token needs was reused,
+    // compute all tokens again.
     plan::CachePages sizes = engine.limits().cachePages();
     int64_t most =
         sizes.mostOf(engine.limits().maxContext, engine.limits().maxChunk);
@@ -120,8 +121,9 @@ private:
   std::vector<int32_t> known;
 };
 
-/// Generates with a draft model. A run may yield several tokens, so they are
-/// buffered. Rank 0 decides what all ranks compute.
+/// Generates with a draft model. Rank 0 runs the scheduler and tells the other
+/// ranks what to compute. A run may yield several tokens, so rank 0 buffers
+/// those that `next` has not returned yet.
 class DraftedGenerator : public TextGenerator, SequenceListener {
 public:
   DraftedGenerator(Job &job, Job &draft, const SamplingOptions &sampling)

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Generates one sequence token by token, for the verbs `generate` and `chat`,
-// with the programs that serve or with `generate`.
+// Generates one sequence token by token, for the verbs `generate` and `chat`.
+// Uses the programs of a serving binary, or the program `generate` of a
+// training binary.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +24,7 @@ class TextGenerator {
 public:
   virtual ~TextGenerator() = default;
   /// Returns the token that follows `tokens`. This is fast if `tokens` begins
-  /// like the argument of the last call, whose keys and values are in the
+  /// with the tokens of the last call, because their keys and values are in the
   /// cache.
   virtual int32_t next(const std::vector<int32_t> &tokens) = 0;
   /// Limit of tokens in a sequence; nothing: no limit.
@@ -32,9 +33,9 @@ public:
   virtual const SchedulerCounts *drafted() const { return nullptr; }
 };
 
-/// Creates a generator with the programs of the binary: those that serve, or
-/// `generate`. `draft`, which may be null, is the draft model for the programs
-/// that serve.
+/// Creates a generator, which runs the programs of a serving binary if there
+/// are any, or else the program `generate`. `draft` is the draft model, or
+/// null; only serving programs use one.
 std::unique_ptr<TextGenerator> makeGenerator(Job &job, Job *draft,
                                              const SamplingOptions &sampling);
 

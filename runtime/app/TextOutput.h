@@ -16,7 +16,7 @@
 
 namespace heddle::rt {
 
-/// Where generated tokens go, and what ends them.
+/// How generated tokens are printed, and which strings end generation.
 struct TextSinks {
   bool prints = true; ///< Print on stdout as they are generated.
   bool asIds = false; ///< Print ids separated by blanks.

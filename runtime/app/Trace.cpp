@@ -18,8 +18,9 @@ using namespace heddle::rt;
 /// Limit of traced steps: viewers cannot handle a long run.
 static constexpr size_t maxSteps = 8;
 
-/// Describes a command that other commands wait for: a collective as
-/// `all_reduce data,seq for optimizer`, a recorded event by its stream.
+/// Describes a command for which others wait, in the name of a wait: a
+/// collective as `all_reduce data,seq for optimizer`, an event as the name of
+/// its stream.
 static std::string describe(const plan::Command &command) {
   const auto *start = command.as<plan::command::Collective>();
   if (!start)
@@ -78,9 +79,10 @@ static nlohmann::json argumentsOf(const plan::Plan &plan,
   return arguments;
 }
 
-/// Returns the trace's track for a command: 3 for kernels on the host's cores,
-/// 2 for asynchronous copies to files, 1 for other asynchronous copies, 0 for
-/// the rest. Commands of different tracks may overlap.
+/// Returns the track of the timeline on which a command is drawn: 3 for kernels
+/// on the host's cores, 2 for asynchronous copies to files, 1 for other
+/// asynchronous copies, 0 for the rest. They are separate because these
+/// commands may overlap in time.
 static int64_t lineOf(const plan::Command &command) {
   if (command.stream == plan::Stream::Host)
     return 3;
@@ -96,7 +98,8 @@ Trace::Trace(const std::string &name, const LoadedProgram &program,
     : path(io::fileOfRank(name, rank)), program(program), rank(rank) {
   if (path.empty())
     return;
-  // An existing file stays until the complete trace replaces it.
+  // Check now that the file can be written. The trace replaces an existing file
+  // only at the end, when it is complete.
   io::requireWritableOutput(path);
   steps.reserve(maxSteps);
   times.resize(maxSteps * program.commands().size());

@@ -31,11 +31,13 @@ public:
   /// Begins a step. Returns the array into which the step's launches write
   /// their times; null if the step is not traced.
   LaunchTime *beginStep();
-  /// Ends the step that `beginStep` began. `step` is its number in the trace.
+  /// Ends the step that `beginStep` began. `step` is the step number that the
+  /// trace shows.
   void endStep(int64_t step);
-  /// Writes the file; returns its path, or "" without a trace. The arguments of
-  /// an event are step, rank, stage and command, and for commands of a pipeline
-  /// fragment its kind, chunk and micro-batch.
+  /// Writes the file; returns its path, or "" if the trace is disabled. Each
+  /// event has the step, rank, stage and command as arguments. Commands of a
+  /// pipeline schedule also have the kind of pass (such as forward), the model
+  /// chunk and the micro-batch.
   std::string write(const plan::Plan &plan);
 
 private:
@@ -46,8 +48,8 @@ private:
   std::vector<LaunchTime> times; ///< Times of all launches, step by step.
 };
 
-/// Names an entry in traces and tables: its kernel, `copy`, `fill`, `all_reduce
-/// data for NAME`, `send F` and so on.
+/// Returns the name of a launch in traces and tables: a kernel's name, `copy`,
+/// `fill`, `all_reduce data for NAME`, `send F` and so on.
 std::string launchName(const plan::Plan &plan, const LaunchInfo &info);
 
 } // namespace heddle::rt

@@ -77,11 +77,13 @@ private:
   Hyperparameters hyper;
   /// Hyperparameters that differ from the resumed run.
   std::vector<std::string> changes;
-  /// The state at the start of the run, and the best validation.
+  /// The checkpoint state with which the run starts. It also has the best
+  /// validation so far.
   io::CheckpointState state;
   std::string savedOptimizer; ///< Optimizer of the resumed checkpoint.
   SavedTypes types;           ///< Types of saved weights.
-  /// The directory whose tokenizer checkpoints get.
+  /// The directory of the loaded model. Its tokenizer is copied into
+  /// checkpoints.
   std::string modelDirectory;
   std::unique_ptr<Evaluation> validation;
   std::unique_ptr<io::DirectoryLock> saves; ///< Held by rank 0 only.
@@ -91,13 +93,14 @@ private:
   JobRate rate;
   bool isPeakLow = false; ///< A step was faster than the measured peak.
   int64_t signal = 0;     ///< Signal that some rank received.
-  /// The number of steps that were submitted: the pending steps, and the
-  /// finished ones, including steps before a resume.
+  /// The number of submitted steps, including pending steps and the steps
+  /// before a resume.
   int64_t done = 0;
   int64_t savedStep = -1;
   bool isSound = true;   ///< The states are those after `done` steps.
   bool isEnough = false; ///< --stop-when-no-better has ended the run.
-  /// An error of this rank that the others do not know yet.
+  /// An error that only this rank knows, such as a failed write to a log. It is
+  /// thrown on all ranks at the next `together`.
   std::exception_ptr failure;
   Clock::time_point begin;
   std::deque<Clock::time_point> starts; ///< When each pending step began.
@@ -128,7 +131,7 @@ Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
       job.isFirst() ? options.progress : "none", state.step, options.steps);
 }
 
-/// Throws if an output is also an input.
+/// Throws if a file that this run writes is also one that it reads.
 void Training::requireOwnFiles() {
   std::vector<io::NamedFile> inputs = {
       {"--inputs", options.inputs},
@@ -198,8 +201,8 @@ void Training::resumeOrLoad() {
   state.planHash = job.plan().hash;
 }
 
-/// Chooses the types of saved weights: those of the loaded files unless a flag
-/// overrides them.
+/// Chooses the element types of saved weights: those of the loaded files,
+/// unless --save-dtype is given.
 void Training::chooseTypes() {
   if (options.save.empty())
     return;
@@ -219,8 +222,8 @@ static std::string runsOn(const Device &device) {
                                 : device.model();
 }
 
-/// Applies the hyperparameters that this run's flags set, and those that the
-/// resumed run's flags set. Records which values changed.
+/// Applies the hyperparameters that flags set, in this run or in the resumed
+/// run. Records which values differ from the resumed run's.
 void Training::tellHyperparameters() {
   ranks.together(
       [&] { state.told = hyper.tell(options.hyper.values(), state.told); });
@@ -439,8 +442,8 @@ void Training::saveBeforeEnd() {
 }
 
 /// Measures the peak FLOP rate again, because a step was faster than the
-/// measured peak. At the first measurement other programs must have used the
-/// cores.
+/// measured peak. Other programs probably used the cores during the first
+/// measurement.
 void Training::measureAgain() {
   isPeakLow = false;
   rate.keepBest(measureJobRate(job, steps->program()));
@@ -449,8 +452,8 @@ void Training::measureAgain() {
 }
 
 void Training::afterStep() {
-  // One collective tells all ranks which signal some rank has received, and
-  // whether some rank's peak is too low.
+  // Tell all ranks in one collective which signal a rank has received, and
+  // whether a rank's measured peak is too low. The lowest bit is the latter.
   int64_t asked = ranks.maximum(2 * stopSignal() + (isPeakLow ? 1 : 0));
   signal = asked / 2;
   if (asked % 2 != 0)

@@ -122,7 +122,9 @@ static std::string describe(const std::string &file, int64_t tokens,
          (digest.empty() ? "" : ", xxh3 " + digest) + ")";
 }
 
-/// Describes why a run cannot continue in its data; "" if it can.
+/// Describes how the given data differs from the data of the saved run, so that
+/// the run cannot continue at the saved position. Returns "" if it does not
+/// differ.
 static std::string differenceOf(const io::DataState &saved,
                                 const io::DataState &given) {
   if (saved.sources.size() != given.sources.size())
@@ -145,7 +147,9 @@ static std::string differenceOf(const io::DataState &saved,
   return "";
 }
 
-/// Throws unless the run can continue at the next token.
+/// Throws H0368 if this run cannot continue at the next token because its data
+/// differs from that of the saved run. The user may allow other data by
+/// --data-position keep.
 void TrainData::requireSame(const io::DataState &saved) const {
   io::DataState given = source->state(0);
   std::string difference = differenceOf(saved, given);
@@ -190,8 +194,8 @@ void TrainData::resume(const io::CheckpointState &state, uint64_t newSeed) {
   if (given) // The rows of --inputs depend only on the step number.
     return;
   begin(newSeed);
-  // After a signal the check of tokens is incomplete, so the data's hash is
-  // unknown.
+  // If a signal ended the check of tokens early, the data has no hash to
+  // compare with that of the checkpoint.
   if (options.dataPosition == "start" || !isWhole)
     return;
   job.ranks().together([&] {

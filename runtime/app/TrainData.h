@@ -34,11 +34,12 @@ public:
   /// position is unknown, or the data is not what the checkpoint's run read.
   void resume(const io::CheckpointState &state, uint64_t seed);
 
-  /// Fills this rank's inputs of step `step`, counted from 0. Returns whether
-  /// the loss counts any label of the batch, on any rank. The host knows that
-  /// without asking the device.
+  /// Fills this rank's inputs for step `step`, counted from 0. Returns whether
+  /// the loss counts any label in the whole batch, also on other ranks. Every
+  /// rank computes this on the host.
   bool read(const BatchInputs &inputs, int64_t step);
-  /// Returns the position after `steps` steps, including those before a resume.
+  /// Returns the position in the data after `steps` steps, including the steps
+  /// before a resume.
   io::DataState stateAfter(int64_t steps);
   /// Remarks for the user, one line each.
   const std::vector<std::string> &remarks() const { return lines; }
@@ -60,11 +61,11 @@ private:
   bool isWhole = true; ///< False if a signal ended the check of tokens early.
 };
 
-/// Scans the first `tokens` tokens of a file, divided over all ranks and
+/// Checks the first `tokens` tokens of a file, divided over all ranks and
 /// threads. Throws H0346 on all ranks for the first token outside the
-/// vocabulary. Returns a hash in hexadecimal that does not depend on the
-/// division (XXH3 over the XXH3 of every 262144 tokens); "" if a stop signal
-/// ended the scan early.
+/// vocabulary. Returns a hash of the tokens in hexadecimal, or "" if a stop
+/// signal ended the scan early. The hash is XXH3 over the XXH3 of each block of
+/// 262144 tokens, so that it does not depend on how the blocks are divided.
 std::string scanTokens(Job &job, const io::TokenFile &file, int64_t tokens);
 
 } // namespace heddle::rt

@@ -19,8 +19,10 @@
 
 namespace heddle::rt {
 
-/// Runs the program `generate` of a binary that trains. Its "pages" hold token
-/// ids, and every new token computes the whole context again.
+/// Runs the program `generate` of a training binary, which has no key-value
+/// cache: every new token computes the whole context again. To fit the
+/// interface Engine, this class has pages that hold token ids instead of keys
+/// and values.
 class UncachedEngine : public Engine {
 public:
   /// Throws H0191 when the plan has no program `generate`.
@@ -40,8 +42,8 @@ private:
   BatchInputs inputs;
   const Value *output; ///< Null on pipeline stages without the logits.
   EngineLimits most;
-  /// The number of runs. Other ranks report it as the step of this rank if this
-  /// rank dies.
+  /// The number of program runs so far. If this rank dies, the other ranks'
+  /// error message gives this number as its step.
   int64_t numRuns = 0;
   std::vector<int32_t> cache; ///< The "cache": token ids, [pages][pageTokens].
   std::vector<float> values;

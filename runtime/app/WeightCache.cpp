@@ -28,8 +28,8 @@ using namespace heddle::rt;
 using plan::State;
 using plan::StateRole;
 
-/// The most bytes that all cached weights in a directory may have. If a quarter
-/// of the disk is less, that is the limit.
+/// Limit of the bytes of all cached weights in a directory. The limit is lower
+/// if a quarter of the disk's space is less.
 static constexpr int64_t mostBytes = int64_t(64) << 30;
 
 /// Weights of fewer bytes are not cached, since they are converted quickly.
@@ -51,7 +51,7 @@ bool heddle::rt::isOfWeights(const State &state) {
 /// Returns the memory ranges of the states that are computed from weights.
 /// Adjacent states form one range, which includes the bytes between them. The
 /// result is empty if the binary trains, or if the host cannot access the
-/// states.
+/// states' memory.
 static std::vector<ImagePart> partsOf(Job &job) {
   const plan::Plan &plan = job.plan();
   if (!isForServing(plan))
@@ -100,8 +100,9 @@ static std::string describe(const std::string &file) {
 
 static std::string keyOf(Job &job, const io::WeightSet *weights) {
   const plan::Plan &plan = job.plan();
-  // Ranks that hold the same weights (one in each replica) share a cache file.
-  // So the key contains the first of these ranks instead of this rank.
+  // One rank of each replica holds the same weights, and these ranks share a
+  // cache file. So the key has the number of the first of these ranks instead
+  // of this rank's.
   int64_t first =
       plan.mesh.member(job.ranks().rank(), plan::groupAxes(plan), 0);
   std::string text =
@@ -121,8 +122,8 @@ static std::string placeBeside(const io::WeightSet *weights) {
          "weights";
 }
 
-/// Whether the weights are readable by everybody, so that a file beside them
-/// reveals nothing new.
+/// Whether all users may read the weight files, so that all may also read a
+/// cache file next to them.
 static bool canEverybodyRead(const io::WeightSet *weights) {
   constexpr mode_t readable = S_IRUSR | S_IRGRP | S_IROTH;
   return weights &&

@@ -22,13 +22,13 @@ namespace heddle::rt {
 /// loaded.
 bool isOfWeights(const plan::State &state);
 
-/// Saves the states that a rank of a serving binary computes from weights in a
-/// file, byte for byte as they are in memory. The file is in
-/// io::cacheDirectory() by default, in the directory that --weights-cache
-/// names, or with `--weights-cache beside` in .heddle/weights beside the
-/// weights. The total size of a directory is limited. The file name is a hash
-/// of everything that the states depend on: plan, rank, code of the runtime,
-/// and the weights' headers, sizes and times.
+/// Caches the states that a rank of a serving binary computes from weights, in
+/// a file with the same bytes as in memory. The directory is
+/// io::cacheDirectory() by default; --weights-cache may name another one, or
+/// choose .heddle/weights next to the weights with `beside`. The total size of
+/// the files in it is limited. The file name is a hash of all that the states
+/// depend on: plan, rank, code of the runtime, and headers, sizes and times of
+/// the weight files.
 class WeightCache {
 public:
   /// `weights` are the source of the states; null if a seed generates them.
@@ -38,7 +38,8 @@ public:
   /// Loads the states from the cache; returns false if they are not there.
   /// Warns if the file is damaged.
   bool load();
-  /// Whether a lower rank stores the same states in the same file. Collective.
+  /// Whether a lower rank stores the same states in the same file, so that this
+  /// rank need not store them. Collective.
   bool isKeptByAnother() const;
   /// Stores the states in the first directory where that succeeds; warns if
   /// none does.

@@ -45,19 +45,20 @@ static bool isParameter(const State &state) {
 
 namespace {
 
-/// Fills a buffer with this rank's elements of a state. The values come from
-/// tensors of files, or are initial values.
+/// Fills a buffer with those elements of a state that this rank stores. They
+/// are read from tensors of files, or are initial values.
 struct FillWork {
   std::vector<ElementRange> runs;
   int64_t count = 0; ///< Elements of all ranges.
   char *target = nullptr;
   std::string type;
-  /// Reads the values; null: they are initial values.
+  /// The reader of the files' tensors; null if the elements are initial values.
   const SourceReader *source = nullptr;
-  /// Receives the index, in the whole state, of the first element that is not
-  /// finite; only used if `source` is not null.
+  /// Receives the index (in the unsharded state) of the first element that is
+  /// not finite. Only used if `source` is not null.
   std::atomic<int64_t> *bad = nullptr;
-  /// The state whose initial value is computed if `source` is null.
+  /// The state that says which initial values to compute. Only used if `source`
+  /// is null.
   const State *first = nullptr;
   uint64_t seed = 0;
 
@@ -98,7 +99,7 @@ void FillWork::fillRandom(ElementRange run) const {
   }
 }
 
-/// Fills one thread's share of the elements.
+/// Fills the elements that belong to one of `threads` threads.
 static void fillShare(const void *context, int64_t thread, int64_t threads) {
   const auto &work = *static_cast<const FillWork *>(context);
   int64_t share = (work.count + threads - 1) / threads;
@@ -151,7 +152,8 @@ static UploadRing makeRing(Job &job) {
   return UploadRing(job.session().runsOn(), most);
 }
 
-/// Reads a state from tensors of `weights`, whose names start with `prefix`.
+/// Reads a state from its tensors in `weights`. `prefix`, such as `exp_avg.`,
+/// is put before the tensors' names.
 static void readState(Job &job, UploadRing &ring, size_t index,
                       const io::WeightSet &weights,
                       const std::string &prefix = "") {
@@ -170,8 +172,9 @@ static void readState(Job &job, UploadRing &ring, size_t index,
     reader.failNonFinite(type, bad);
 }
 
-/// Sets a state's initial value. `source` is the state itself or, if that is a
-/// copy, its parameter, whose name determines the random values.
+/// Sets a state's initial value. `source` is the parameter of which the state
+/// is a copy, or the state itself if it is no copy. Its name determines the
+/// random values, so that a copy gets the same values as its parameter.
 static void initialize(Job &job, UploadRing &ring, size_t index,
                        const State &source) {
   const State &state = job.plan().states[index];
@@ -186,7 +189,8 @@ static void initialize(Job &job, UploadRing &ring, size_t index,
   fillState(job, ring, index, std::move(work));
 }
 
-/// Returns the parameter of which a state is a copy; a parameter itself.
+/// Returns the parameter of which a state is a copy, or the state itself if it
+/// is a parameter.
 static const State &parameterOf(const plan::Plan &plan, const State &state) {
   if (const State *found = findParameter(plan, state))
     return *found;
@@ -201,18 +205,19 @@ static const State &parameterOf(const plan::Plan &plan, const State &state) {
 
 namespace {
 
-/// Computes parameters and derived states one after the other. A quantized
-/// weight has two states: first its packed words, then its scales. The weight
-/// is kept in memory until both of its states are computed.
+/// Computes parameters, and the states that are derived from them, one after
+/// the other. A quantized weight has two states: first its packed words, then
+/// its scales. The float weight is kept in memory until both states are
+/// computed.
 class WeightMaker {
 public:
-  /// Reads from `weights`, or if it is null computes initial values.
+  /// Reads from `weights`; if it is null, computes initial values instead.
   WeightMaker(Job &job, UploadRing &ring, const io::WeightSet *weights)
       : job(job), ring(ring), weights(weights) {}
 
   void make(size_t index);
-  /// Names of weights that are quantized in the files in a format other than
-  /// the plan's, so that they were rounded twice.
+  /// Names of weights that the files quantize in another format than the plan,
+  /// so that loading has rounded them a second time.
   const std::set<std::string> &roundedAgain() const { return rounded; }
 
 private:
@@ -228,11 +233,11 @@ private:
   Job &job;
   UploadRing &ring;
   const io::WeightSet *weights;
-  /// This rank's shard of the weight that is quantized.
+  /// The float values of this rank's shard of the weight that is quantized.
   std::vector<float> weight;
-  /// The scales and zero points of `weight` if they are not computed from this
-  /// rank's shard; else empty. They are set if the files quantize the weight in
-  /// the plan's format, or if inputs that share a scale are split over ranks.
+  /// The scales and zero points of `weight`; empty if they are computed from
+  /// `weight`. They are given if the files quantize the weight in the plan's
+  /// format, or if inputs that share a scale are on several ranks.
   GroupScales given;
   std::string name;
   std::vector<ElementRange> runs;
@@ -241,8 +246,8 @@ private:
 
 } // namespace
 
-/// Reads elements of the weight that a packed state is computed from; generates
-/// initial values if `reader` is null.
+/// Reads elements of the float weight from which a quantized state is computed.
+/// Generates initial values if `reader` is null.
 void WeightMaker::fill(const State &state, const SourceReader *reader,
                        const std::vector<ElementRange> &wanted,
                        std::vector<float> &values) {
@@ -266,8 +271,8 @@ void WeightMaker::fill(const State &state, const SourceReader *reader,
     reader->failNonFinite(work.type, bad);
 }
 
-/// Returns the scales and zero points of a weight whose inputs are split over
-/// ranks although all inputs share a scale. They are computed from the whole
+/// Computes the scales and zero points of a weight of which all inputs share a
+/// scale, but are sharded over ranks. They are computed from the unsharded
 /// weight, so that they do not depend on the mesh.
 GroupScales WeightMaker::wholeScales(const State &state,
                                      const SourceReader *reader,
@@ -291,7 +296,8 @@ GroupScales WeightMaker::wholeScales(const State &state,
   return codes;
 }
 
-/// Reads this rank's shard of the weight that a packed state is computed from.
+/// Reads this rank's shard of the float weight from which a quantized state is
+/// computed.
 void WeightMaker::readWeight(size_t index) {
   const State &state = job.plan().states[index];
   const plan::PackedWeight &packed = state.packed.at(0);
@@ -347,8 +353,8 @@ void WeightMaker::pack(size_t index) {
 }
 
 /// Computes a state that is a parameter, or a copy of a parameter in another
-/// type: converts the files' values to the state's type. The copy is not made
-/// from this rank's shard of the parameter, because the copy may be sharded
+/// type. Both are converted from the files' values. A copy is not converted
+/// from this rank's shard of the parameter, because the two may be sharded
 /// differently.
 void WeightMaker::cast(size_t index) {
   if (weights)
@@ -361,9 +367,9 @@ void WeightMaker::make(size_t index) {
   job.plan().states[index].packed.empty() ? cast(index) : pack(index);
 }
 
-/// Warns that weights that are quantized in the files were rounded again. Does
-/// not warn for the weights of compilation, since the user asked the compiler
-/// to quantize them.
+/// Warns that the files' quantized weights were rounded again to the plan's
+/// format. Does not warn if they are the weights with which the binary was
+/// compiled: in this case the user has asked the compiler for that format.
 static void warnOfRounding(Job &job, const std::set<std::string> &names,
                            const io::WeightSet &weights) {
   if (names.empty() || !job.isFirst() ||
@@ -380,8 +386,8 @@ static void warnOfRounding(Job &job, const std::set<std::string> &names,
   warn(rounded);
 }
 
-/// Computes parameters and derived states from `weights`, or if null from
-/// initial values.
+/// Computes parameters and the states derived from them, such as quantized
+/// weights. Reads `weights`; if it is null, uses initial values.
 static void makeStates(Job &job, UploadRing &ring,
                        const io::WeightSet *weights) {
   const plan::Plan &plan = job.plan();
@@ -472,9 +478,9 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
 // Checkpoints
 //===----------------------------------------------------------------------===//
 
-/// Sets a state that is a power of Adam's beta to its value after `updates`
-/// updates of the parameters. Checkpoints of older versions do not have the
-/// state.
+/// Sets a state that holds a power of Adam's beta (for the bias correction) to
+/// its value after `updates` updates. Called for checkpoints of older versions,
+/// which lack this state.
 static void raisePower(Job &job, size_t index, int64_t updates) {
   const State &state = job.plan().states[index];
   double power = std::pow(state.init.value, double(updates));
@@ -545,7 +551,8 @@ heddle::rt::describeCheckpoint(Session &session,
   io::CheckpointContents contents;
   contents.config = plan.modelConfig;
   contents.state = state;
-  // If several stages hold a state, the first one saves it.
+  // If several pipeline stages hold a state, such as tied embeddings, the first
+  // of these stages saves it.
   SharedStates model(session), optimizer(session);
   std::set<std::string> trained;
   for (size_t number = 0; number < plan.stages.size(); ++number) {

@@ -37,7 +37,7 @@ public:
   void allToAll();
   void rotate();
 
-  /// The collectives by the MPI library, with sums in fp32.
+  /// Versions of the collectives that call the MPI library. They sum in fp32.
   void libraryAllGather();
   void libraryReduceScatter();
   void libraryAllReduce();
@@ -45,43 +45,45 @@ public:
   bool useLibrary() const { return library; }
 
 private:
-  /// The position in the group that is k after (or before) this rank's,
-  /// cyclically.
+  /// Return the index of the rank that is k after (or before) this rank in the
+  /// group, modulo the group's size.
   int after(int k) const { return (self + k) % n; }
   int before(int k) const { return (self + n - k) % n; }
 
   void exchange(int to, const void *data, int64_t bytes, int from, void *into,
                 int64_t intoBytes);
-  /// A range of elements, counted from the beginning of each rank's part of the
-  /// buffer. A collective runs chunk by chunk, because the staging buffer only
-  /// holds one chunk.
+  /// A range of elements in each rank's slice of the buffer, counted from the
+  /// slice's beginning. A collective processes one chunk after the other,
+  /// because the staging buffer only holds one chunk of each rank.
   struct Chunk {
     int64_t first, count;
   };
   /// Calls function(chunk) for all chunks.
   template <typename Function> void forEachChunk(Function function) const;
-  /// Returns how many elements of a chunk `rank`'s part of an all-reduce has.
-  /// The last ranks' parts may be shorter than the chunk.
+  /// Returns how many elements of a chunk are in the slice of `rank` in an
+  /// all-reduce. The slices of the last ranks may be shorter than others.
   int64_t countOf(Chunk chunk, int rank) const {
     int64_t left = plan::partElements(shape, rank) - chunk.first;
     return std::clamp<int64_t>(left, 0, chunk.count);
   }
   /// Calls `function(offset, chunkOffset, count)` for each contiguous range of
-  /// a chunk of part `part`. The range has `count` elements, at `offset` in the
-  /// buffer with all parts and at `chunkOffset` in the chunk.
+  /// a chunk of the slice that belongs to rank `part`. The range has `count`
+  /// elements, at `offset` in the buffer with the slices of all ranks, and at
+  /// `chunkOffset` in the chunk.
   template <typename Function>
   void forEachRun(const PartLayout &layout, int part, Chunk chunk,
                   Function function) const;
-  /// takePart copies a chunk of part `part` out of `whole`, the buffer with all
-  /// parts. putPart copies such a chunk into `whole`.
+  /// takePart copies a chunk of the slice of rank `part` out of `whole`, the
+  /// buffer with the slices of all ranks. putPart copies such a chunk into
+  /// `whole`.
   void takePart(const PartLayout &layout, int part, Chunk chunk,
                 const void *whole, DType wholeType, void *to,
                 DType toType) const;
   void putPart(const PartLayout &layout, int part, Chunk chunk,
                const void *from, DType fromType, void *whole,
                DType wholeType) const;
-  /// Returns the index of the first element of part `part` in a buffer in which
-  /// the ranks' parts follow one another.
+  /// Returns the index of the first element of the slice of rank `part`, in a
+  /// buffer in which the ranks' slices follow one another.
   int64_t begin(int part) const {
     return std::min(part * plan::partElements(shape, 0), shape.count);
   }
@@ -92,12 +94,12 @@ private:
     return static_cast<uint8_t *>(base) + element * plan::byteSize(type);
   }
   void gatherPieces();
-  /// Returns the staging buffer that holds the values received from rank
-  /// before(k) until they are added to the sum.
+  /// Returns the staging buffer for the values that are received from rank
+  /// before(k), until addAll adds them to the sum.
   uint8_t *slot(int k) const { return receiveStaging + (k - 1) * slotBytes; }
-  /// Adds the chunks of all ranks in the order of ranks. `sum` holds this
-  /// rank's chunk at first and the sum at the end. The other ranks' chunks are
-  /// in the buffers that `slot` returns.
+  /// Adds a chunk of all ranks in the order of ranks. At first `sum` is this
+  /// rank's chunk, and at the end it is the sum. The chunks of the other ranks
+  /// are in the buffers that `slot` returns.
   void addAll(float *sum, int64_t count) const;
 
   Collectives &owner;
@@ -305,7 +307,7 @@ void CollectiveRun::allReduce() {
 }
 
 /// The all-gather at the end of an all-reduce. Unlike in other all-gathers, the
-/// ranks' parts may differ in size.
+/// slices that the ranks contribute may differ in size.
 void CollectiveRun::gatherPieces() {
   bool converts = shape.type != shape.wire;
   int64_t width = plan::byteSize(shape.wire);
@@ -465,7 +467,8 @@ void Collectives::run(const CollectiveCall &call) {
   }
 }
 
-/// Returns the tag of a channel; checks that it is in range.
+/// Returns the message tag of a channel. Fails if the plan has more channels
+/// than there are tags for channels.
 static int checkedTag(int channel) {
   if (channel < 0 || channel >= numChannels)
     fail("H0922", "a plan's channel " + std::to_string(channel) +

@@ -22,8 +22,9 @@ using namespace heddle::rt;
 
 namespace {
 
-/// The communicators that all ranks of the plan need together. Every rank
-/// computes the same list, so that all create the communicators in one order.
+/// The groups of ranks for which the plan needs a communicator, on any rank.
+/// Every rank computes the same sets and creates the communicators in the same
+/// order.
 struct Needs {
   std::set<std::vector<int>> groups;
   /// The groups that run an all-to-all or a rotate. In such a group every rank
@@ -68,7 +69,8 @@ static Needs needsOf(const plan::Plan &plan) {
   return needs;
 }
 
-/// Returns the indices 0 to `size - 1` without `position`, in order.
+/// Returns the positions of the other ranks in a group of `size` ranks: 0 to
+/// `size - 1` without `position`, in order.
 static std::vector<int> others(int position, size_t size) {
   std::vector<int> all(size);
   std::iota(all.begin(), all.end(), 0);
@@ -80,8 +82,8 @@ DeviceExchange::DeviceExchange(const plan::Plan &plan, Device &device,
                                DeviceLink &link, io::Peers &ranks)
     : device(device), link(link), self(ranks.rank()) {
   Needs needs = needsOf(plan);
-  // All ranks create communicators in one order, so that none waits for another
-  // in a cycle.
+  // Ranks wait for each other to create a communicator. If they did so in
+  // different orders, they might wait in a cycle.
   std::vector<std::vector<int>> all;
   for (const std::vector<int> &group : needs.groups)
     if (group.size() > 1)

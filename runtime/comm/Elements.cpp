@@ -20,7 +20,8 @@ using namespace heddle;
 using namespace heddle::rt;
 using plan::DType;
 
-/// Calls `function` with the traits of a float type.
+/// Calls `function` with the C++ type that implements the conversions of the
+/// float type `type`.
 template <typename Function> static void visit(DType type, Function function) {
   switch (type) {
   case DType::F32:

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Exchange of texts, and of memory of several ranks with rank 0, on a
-// Transport.
+// Exchanges text messages between all ranks, and gathers memory of other ranks
+// on rank 0, over any Transport.
 //
 //===----------------------------------------------------------------------===//
 

@@ -61,7 +61,8 @@ void Executor::work() {
     startedOne.wait(lock, [&] { return stopping || started > finished; });
     if (started == finished)
       return;
-    // After an error the ranks are no longer in step, so nothing more can run.
+    // After an error the ranks may be at different collectives, so further
+    // collectives would exchange wrong data. Skip them.
     if (!error) {
       CollectiveCall call = calls[finished % capacity];
       lock.unlock();

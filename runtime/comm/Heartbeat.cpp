@@ -30,10 +30,12 @@ using namespace heddle::rt;
 
 /// Milliseconds between two checks of the heartbeat's thread.
 static constexpr int tickTime = 100;
-/// A check that comes more than this many milliseconds after the one before is
-/// late: this process was not scheduled.
+/// If two checks are more than this many milliseconds apart, the operating
+/// system has not scheduled this process in between. That time must not count
+/// as silence of other ranks.
 static constexpr int64_t gapTime = 5 * tickTime;
-/// Milliseconds between beats. A changed activity is sent at the next check.
+/// Milliseconds between two messages ("beats") of a rank. If its activity has
+/// changed, the next check sends it without waiting so long.
 static constexpr int64_t beatTime = 500;
 static constexpr int64_t silenceTime = 6000;
 static constexpr int connectTime = 20000;
@@ -254,7 +256,8 @@ void Heartbeat::Star::work() {
     entries.back() = {wakeup.get(), POLLIN, 0};
     poll(entries.data(), entries.size(), tickTime);
     int64_t now = nowMilliseconds();
-    // First process what arrived while this process did not run.
+    // Process received messages before the check for silence (`tick`): they may
+    // have arrived while this process was not scheduled.
     for (size_t i = 0; i < connections.size() && !raised && !stopping; ++i) {
       Connection &connection = connections[i];
       if (entries[i].revents == 0 || read(connection))
@@ -294,7 +297,8 @@ void Heartbeat::Star::tick(int64_t elapsed) {
   }
 }
 
-/// Reads what has arrived; returns false when the connection has ended.
+/// Reads the messages that have arrived. Returns false if the peer has closed
+/// the connection.
 bool Heartbeat::Star::read(Connection &connection) {
   while (true) {
     auto *into = reinterpret_cast<char *>(&connection.partial);
@@ -343,8 +347,8 @@ void Heartbeat::Star::broadcast(const Message &message,
 void Heartbeat::Star::raise(const char *code, const Connection &from,
                             const Message &lastOfRank) {
   Message message = lastOfRank;
-  // The lost rank's last beat may be some steps old. Ranks run in step, so the
-  // lost rank is at least where this one is.
+  // The step in the lost rank's last beat may be out of date. Ranks run their
+  // steps together, so the lost rank has reached at least this rank's step.
   int64_t step = -1;
   char text[ActivitySlot::maxText + 1];
   activity.get(step, text);

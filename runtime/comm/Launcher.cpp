@@ -66,7 +66,8 @@ static void readRank(const Environment &environment, Launch &launch,
   launch.size = environment.number(size, 1, mostRanks);
   launch.rank = environment.number(rank, 0, launch.size - 1);
   launch.localRank = environment.number(localRank, 0, launch.size - 1, 0);
-  // A step of srun may have fewer tasks than its job.
+  // Under Slurm, `localSize` is a setting of the whole job, but a step of srun
+  // may run fewer tasks.
   launch.localSize =
       std::min(environment.number(localSize, 1, mostRanks, 1), launch.size);
 }
@@ -138,7 +139,8 @@ rt::detectLaunch(const std::function<const char *(const char *)> &variable) {
     readMaster(environment, launch);
   } else if (environment.has("SLURM_STEP_ID") &&
              environment.has("SLURM_PROCID")) {
-    // The shell of an sbatch script has a rank but is no step of srun.
+    // Require SLURM_STEP_ID: the shell of an sbatch script also has a
+    // SLURM_PROCID, but is not started by srun and so is no rank of a job.
     readSlurm(environment, launch);
   }
   if (launch.size == 1 && launch.kind == Launch::Kind::Tcp)

@@ -16,7 +16,8 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Returns an object of the pool, or a new one.
+/// Returns an unused object from `free`, or a new one if there is none. `all`
+/// owns the objects.
 template <typename T>
 static T *take(std::vector<T *> &free, std::vector<std::unique_ptr<T>> &all) {
   if (free.empty()) {

@@ -134,11 +134,11 @@ bool MpiTransport::test(Request &request) {
   return done;
 }
 
-/// Polls, but leaves the core to others, since ranks may share cores. After a
-/// long wait, as of the ranks of an idle server, it also sleeps: a small
-/// fraction of the time it has waited, so that a message is not delayed much.
-/// MPI moves large messages only during calls of MPI_Test, so there are many
-/// calls between two sleeps.
+/// Polls with MPI_Test. Between two polls it yields the core, since ranks may
+/// share cores. After a long wait, for example in an idle server, it also
+/// sleeps. A sleep lasts a small fraction of the time waited so far, so that it
+/// delays a message only a little. MPI moves large messages only during calls
+/// of MPI_Test. Therefore the function polls many times between two sleeps.
 void MpiTransport::wait(Request &request) {
   using namespace std::chrono;
   constexpr int politeTests = 100, testsBetweenSleeps = 100;

@@ -29,8 +29,8 @@ World::World(Launch launch, std::unique_ptr<Transport> transport)
     : started(std::move(launch)), link(std::move(transport)) {}
 
 void World::checkPlan(const std::string &hash, const plan::Mesh &mesh) {
-  // The text has two lines: the hash, which is compared, and the host, for the
-  // error message.
+  // Each rank sends a string with two lines: the hash of its plan, which is
+  // compared, and its host name, which the error message names.
   std::vector<std::string> lines =
       exchangeTexts(*link, hash + "\n" + hostName());
   auto hashOf = [&](int rank) {
@@ -75,8 +75,8 @@ void World::startHeartbeat() {
 }
 
 void World::finish() {
-  // Wait for all ranks before the goodbye: until then any of them may still
-  // fail.
+  // Wait until every rank has called `finish`. Until then a rank may fail, and
+  // the heartbeat must still be able to report its death.
   exchangeTexts(*link, "");
   if (heartbeat)
     heartbeat->goodbye();

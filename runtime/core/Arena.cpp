@@ -57,8 +57,8 @@ Arena::Arena(int64_t bytes, const std::string &owner, bool guarded, bool inFile)
   uintptr_t low = reinterpret_cast<uintptr_t>(base);
   uintptr_t first = (low + guard + align - 1) / align * align;
 
-  // More was mapped than needed, to align the region. Unmap what is not the
-  // region or its guard pages.
+  // The mapping is longer than needed, so that the region can be aligned inside
+  // it. Unmap the bytes before and after the region and its guard pages.
   mapping = reinterpret_cast<void *>(first - guard);
   mappingBytes = bytes + 2 * guard;
   if (first - guard > low)
@@ -132,7 +132,8 @@ bool Arena::mapFile(int64_t offset, int64_t count, int descriptor,
                       MAP_PRIVATE | MAP_FIXED, descriptor, fileOffset);
   if (mapped == MAP_FAILED)
     return false;
-  // The mapping of the file uses huge pages if the file's own pages are huge.
+  // Ask for huge pages. The system uses them here only if the file is cached in
+  // huge pages, as on tmpfs mounted with `huge=`.
   madvise(mapped, count, MADV_HUGEPAGE);
   files.try_emplace(start + offset, mapped, count, path);
   return true;

@@ -129,7 +129,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Send, channel, data)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Receive, channel, data)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Flush, channel, left)
 
-// Writes `carried` only if it is set, which is rare.
+// Leaves out `carried` when it is -1, to keep the JSON short. Only few events
+// are awaited by the next run of the program, and only they have a value in
+// `carried`.
 static void to_json(json &target, const Record &record) {
   target = json::object();
   if (record.carried >= 0)
@@ -144,7 +146,8 @@ static void to_json(json &target, const CopyRows &copy) {
             {"source", copy.source},
             {"ids", copy.ids},
             {"rowBytes", copy.rowBytes}};
-  // Write `first` only for a part of a table; most tables are whole.
+  // Leave out `first` if the source is a whole table, as it is in most copies.
+  // It is set if the source is a shard of a table.
   if (copy.first)
     target["first"] = *copy.first;
 }
@@ -192,8 +195,8 @@ static void from_json(const json &source, Command &command) {
     source.at("stream").get_to(command.stream);
 }
 
-/// The macro above defines `to_json` only for this file. Other files use this
-/// function.
+/// Written by hand instead of by an NLOHMANN macro: the macro would define the
+/// function only for this file, and other files call this one.
 void to_json(json &target, const Sequence &sequence) {
   target = {{"name", sequence.name},
             {"frameBytes", sequence.frameBytes},

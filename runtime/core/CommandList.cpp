@@ -59,7 +59,8 @@ private:
     plan::MemoryKind memory = plan::MemoryKind::Device;
     int64_t offset = 0;
   };
-  /// The arguments and indices with which a sequence runs.
+  /// The values that one execution of a command sequence has for its arguments,
+  /// its frame, and the index of the loop around it.
   struct Context {
     std::vector<OperandOffset> args;
     std::vector<int64_t> scalars;
@@ -75,9 +76,10 @@ private:
     const plan::Sequence &sequence;
     const Context &context;
     size_t index;
-    /// For each command of the sequence: the number of the collective that it
-    /// starts, or of the event that it records; -1 for other commands. A wait
-    /// names a command and finds the number here.
+    /// For each command of the sequence: the handle of the collective that the
+    /// command starts, or of the event that it records; -1 for other commands.
+    /// A wait command refers to the command that it waits for, and takes the
+    /// handle from here.
     std::vector<int64_t> &tokens;
   };
 
@@ -114,9 +116,11 @@ private:
   const Participant &participant;
   CommandList &list;
   std::vector<KernelHandle> kernels;
-  /// For each launch, where its operands begin in the list's refs and scalars.
+  /// For each kernel launch: the index of its first operand in `list.refs`, and
+  /// of its first scalar in `list.scalars`.
   std::vector<std::pair<size_t, size_t>> starts;
-  /// The channels on which the list sends: each channel's name and number.
+  /// The channels to other ranks on which the command list sends. The key is
+  /// the name of the channel, and the value is its handle in `Communication`.
   std::map<std::string, int64_t> sending;
   LaunchInfo::Fragment running; ///< The pipeline fragment being resolved.
   /// Events that a run of the program records for the next run. The key is the
@@ -159,7 +163,8 @@ void Resolver::walk(int64_t number, const Context &context) {
   }
 }
 
-/// Resolves a sequence with the entry's operands as arguments.
+/// Resolves the commands of a called sequence. The operands of `entry`, the
+/// call, become the arguments of the sequence.
 void Resolver::enter(const plan::command::Entry &entry, const Context &context,
                      int64_t sequence) {
   Context inner;
@@ -261,8 +266,9 @@ int64_t Resolver::sum(int64_t constant, const std::vector<Term> &terms,
 void Resolver::add(const plan::command::Launch &launch, const Here &here) {
   if (launch.kernel < 0 || launch.kernel >= int64_t(kernels.size()))
     malformed("there is no kernel " + std::to_string(launch.kernel));
-  // A plan has scratch memory for the kernels of this stage. A kernel that only
-  // other stages launch may need more, which is an error here.
+  // The plan reserves scratch memory for the kernels that this pipeline stage
+  // launches. Kernels of other stages may need more. If this stage launches
+  // such a kernel, the plan is malformed.
   const plan::Kernel &kernel = plan.kernels[launch.kernel];
   if (kernel.scratchBytes > plan.memory.scratchBytesPerThread)
     malformed("kernel '" + kernel.name + "' has too little scratch memory");
@@ -353,8 +359,9 @@ void Resolver::add(const plan::command::Record &record, const Here &here) {
   setToken(here, event.number);
 }
 
-/// Appends a wait for the event with this number. If this run has not recorded
-/// the event so far, the wait is for the event of the previous run.
+/// Appends a wait for the event `settle.number`. If the current run of the
+/// program has not recorded this event yet, the stream waits for the record of
+/// the previous run.
 void Resolver::add(const plan::command::Settle &settle, const Here &here) {
   append(here.command, CommandList::WaitForEvent{here.command.stream,
                                                  carriedEvent(settle.number)});
@@ -486,8 +493,8 @@ void CommandList::capture(Device &device) {
       });
     groups.push_back(group);
   }
-  // Captured sends have been submitted, but have not run. Flush the channels,
-  // so that these sends do not count as under way.
+  // Capturing a graph calls `send`, but sends nothing yet. Flush the channels,
+  // so that no later flush counts these calls as sends that are in progress.
   for (int64_t channel : sending)
     if (communication->sendsFromDevices())
       communication->flush(channel, 0);

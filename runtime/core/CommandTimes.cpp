@@ -39,7 +39,8 @@ std::optional<Stream> CommandList::streamOf(size_t entry,
     return std::nullopt;
   if (std::holds_alternative<Start>(*action))
     return Stream::Communication;
-  // Messages are received on Compute, which waits for them.
+  // A device receives messages on the stream Compute, since kernels on this
+  // stream need their contents.
   if (std::holds_alternative<Receive>(*action))
     return Stream::Compute;
   return std::nullopt;

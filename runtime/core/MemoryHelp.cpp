@@ -18,7 +18,8 @@ using namespace heddle;
 
 namespace heddle::plan {
 
-/// The owners, sorted by falling size.
+/// The uses of memory, such as activations or optimizer states, largest first.
+/// An error about too little memory names the largest ones.
 static std::vector<Owner> sortedOwners(const Memory &memory) {
   std::vector<Owner> owners = memory.owners;
   std::stable_sort(
@@ -36,7 +37,8 @@ std::string largestOwners(const Memory &memory) {
   return text;
 }
 
-/// Flags that reduce the activations of a training step.
+/// Names the flags that make the saved activations of a training step smaller,
+/// for the help of an error about too little memory.
 static std::string smallerActivations(const Plan &plan) {
   std::string help = "a --seq below " + std::to_string(plan.seq);
   if (plan.microBatch > 1)

@@ -27,7 +27,9 @@ const Mesh::Axis *Mesh::factorOf(const Axis &whole) const {
   return axis == axes.end() ? nullptr : &*axis;
 }
 
-/// The name of the remainder of an axis that has a factor: `data/expert`.
+/// A mesh axis such as `data` can be factored into a smaller axis, such as
+/// `expert`, and the remaining ranks. Returns the name of the axis of the
+/// remaining ranks: `data/expert`.
 static std::string restName(const Mesh::Axis &whole, const Mesh::Axis &factor) {
   return whole.name + "/" + factor.name;
 }
@@ -137,8 +139,9 @@ Mesh Mesh::along(AxisRole role) const {
   return mesh;
 }
 
-/// Whether `axes` contain `axis`, but not an axis of which it is the factor or
-/// the remainder.
+/// For `axis`, one of `axes`: false if `axis` is a factor or the remainder of
+/// another axis in `axes`. The size of that axis then includes the size of
+/// `axis`, which must not be multiplied in again.
 bool Mesh::isCounted(const AxisNames &axes, const std::string &axis) const {
   const Axis *whole = axes.size() > 1 ? wholeOf(axis) : nullptr;
   return !whole || !contains(axes, whole->name);

@@ -51,8 +51,9 @@ void OffloadMemory::release(Address address) {
   try {
     await(started());
   } catch (const UserError &) {
-    // If a transfer has failed, its error was thrown to the caller that waited
-    // for it. No transfer is running any more.
+    // Ignore the error: it was thrown already where the caller waited for the
+    // failed transfer. After an error no transfer is running, so the files can
+    // be removed.
   }
   uintptr_t end = address.value();
   auto first = files.find(end), last = first;

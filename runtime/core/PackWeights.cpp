@@ -101,8 +101,8 @@ GroupScales heddle::rt::scalesOfShard(const GroupScales &codes,
     for (int64_t at = 0; at < run.count;) {
       int64_t local = run.local + at;
       int64_t input = inputOf(packed, local), output = outputOf(packed, local);
-      // A group's scale is taken when its first input is reached. The other
-      // inputs of the group are skipped.
+      // All inputs of a quantization group have the same scale. Copy it at the
+      // first input of the group, and skip the other inputs.
       if (int64_t past = input % length) {
         at += packed.transposed ? length - past
                                 : (length - past) * packed.outputs() - output;
@@ -148,7 +148,8 @@ public:
     });
   }
 
-  /// Writes the scales or zero points of the panel.
+  /// Writes the scales, or the zero points, of all quantization groups of the
+  /// panel. A panel is the 32 outputs that the layout keeps together.
   void writeGroups(uint16_t *to) const {
     forEachGroup([&](int64_t o, int64_t begin, GroupScale code) {
       float value =
@@ -167,7 +168,8 @@ private:
     return word;
   }
 
-  /// Writes the bits of value `i` of output `o`, which must be zero before.
+  /// Writes the code of input `i` and output `o` of the panel into its bits of
+  /// a word. These bits must be 0 before.
   void setBits(char *to, int64_t o, int64_t i, uint32_t value) const {
     uint32_t mask = uint32_t((uint64_t(1) << packed.bits) - 1);
     char *at = to + (i / packed.perWord() * PackedWeight::panelWidth + o) *

@@ -174,7 +174,8 @@ void to_json(json &target, const Plan &plan) {
   target = {{"format", formatVersion}};
   visitFields(plan,
               [&](const char *key, const auto &field) { target[key] = field; });
-  // If `stages` is empty, the only stage is in the members that Plan inherits.
+  // Plan inherits from Stage. A plan without pipeline parallelism may have its
+  // only stage in the inherited members, and `stages` empty.
   if (plan.stages.empty())
     target["stages"] = json::array({static_cast<const Stage &>(plan)});
 }
@@ -209,9 +210,9 @@ int64_t mostGuesses(const Plan &plan) {
          1;
 }
 
-/// Whether ranks along `data` have different parts of the weights that programs
-/// compute with. If a parameter has a copy in the compute type, the copy
-/// counts.
+/// Whether the weights that programs compute with are sharded over the
+/// data-parallel ranks, as by ZeRO 3. Of a parameter with a copy in the compute
+/// type, kernels read the copy, so only the placement of the copy matters.
 static bool splitsWeights(const Plan &plan) {
   auto isData = [&](const std::string &axis) {
     return plan.mesh.roleOf(axis) == AxisRole::Data;
@@ -289,8 +290,8 @@ std::string computeHash(const Plan &plan) {
 std::string seal(Plan &plan) {
   std::string text = canonicalText(plan);
   plan.hash = hashBytes(text.data(), text.size());
-  // The JSON of a plan for a large mesh has many megabytes. Therefore it is
-  // written only once.
+  // The JSON of a plan for a large mesh has many megabytes, so it is generated
+  // only once: append the hash to the JSON from which the hash was computed.
   std::string rest =
       json({{"hash", plan.hash}, {"phases", plan.phases}}).dump();
   text.back() = ',';

@@ -21,16 +21,17 @@ using plan::Space;
 
 namespace {
 
-/// Walks the sequences of a program, each as often as it runs. For a state it
-/// counts the bytes that a command uses in each of its runs. If an offset grows
-/// with a loop, these are the bytes of the first iteration.
+/// Walks the command sequences of a program and counts kernel launches, FLOPs,
+/// and the bytes of states that kernels use. A launch in a loop counts once for
+/// each iteration, but the bytes of a state count only once.
 class NeedsCounter {
 public:
   explicit NeedsCounter(const plan::Plan &plan) : plan(plan) {
     needs.launches.resize(plan.kernels.size());
   }
 
-  /// For each argument of a sequence, the state's offset if it is a state.
+  /// For each argument of a command sequence: its offset in the memory of
+  /// states, or nullopt if the argument is not in a state.
   using Arguments = std::vector<std::optional<int64_t>>;
   void count(int64_t number, int64_t times, const Arguments &arguments,
              int depth = 0);
@@ -80,8 +81,8 @@ void NeedsCounter::countLaunch(const plan::command::Launch &launch,
       Use &use = used[*offset];
       use.bytes =
           std::max(use.bytes, std::min(kernel.bytes, double(ref.bytes)));
-      // Several kernels may use the cache. The largest window counts, because a
-      // kernel that only writes the cache has the window 0.
+      // If several kernels use this KV cache, take the largest attention
+      // window. A kernel that only writes the cache has the window 0.
       use.window = std::max(use.window, kernel.window);
     }
 }
@@ -118,8 +119,8 @@ void NeedsCounter::count(int64_t number, int64_t times,
 }
 
 ProgramNeeds NeedsCounter::finish() {
-  // The end of the bytes that were counted so far. Bytes before it do not count
-  // again: a bucket and its members share memory.
+  // The end of the bytes that were counted so far. Bytes before this offset are
+  // not counted again, because a bucket and the tensors in it share memory.
   double end = 0;
   std::map<int64_t, double> caches; // By window.
   for (auto [offset, use] : used) {
@@ -148,9 +149,10 @@ ProgramNeeds heddle::rt::needsOf(const plan::Plan &plan,
   return counter.finish();
 }
 
-/// How many FLOPs a product of large matrices computes in the time in which
-/// memory delivers one byte. The numbers were measured on one x86-64 machine of
-/// each kind, and on an H100.
+/// The FLOPs that a large matrix product performs in the time of reading one
+/// byte from memory. `costsOf` converts bytes to FLOPs by this ratio. The
+/// values were measured on an H100, and on one x86-64 machine for each set of
+/// CPU features.
 static double flopsPerByte(const plan::Plan &plan) {
   const bool isBf16 = plan.precision == "bf16";
   if (plan.device == plan::DeviceKind::Cuda)

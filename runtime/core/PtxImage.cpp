@@ -25,13 +25,15 @@ static std::string write(const json &value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-/// Whether the lists of a plain kernel have an entry for each of its launches.
+/// Whether `terms` has an entry for each launch of the kernel, as users of the
+/// parsed kernel assume.
 static bool isWhole(const plan::PlainKernel &kernel) {
   return kernel.terms.size() == kernel.launches.size();
 }
 
-/// The image is the JSON, a zero byte, the cubins one after the other, and the
-/// host's image.
+/// The image begins with JSON, which has the PTX and the sizes. A zero byte
+/// follows, then the cubins one after the other, and last the ELF object with
+/// the kernels for the host.
 std::string plan::writePtxImage(const PtxImage &image) {
   json sizes = json::array();
   std::string cubins;

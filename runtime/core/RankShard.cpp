@@ -105,15 +105,16 @@ void RankShard::append(ElementRange run,
 }
 
 std::vector<ElementRange> RankShard::runs() const {
-  // The rank has all indices of the dimensions from `inner` on. An index of the
-  // dimension before them therefore is a block of consecutive elements.
+  // The dimensions from `inner` on are not split: the rank has all of their
+  // indices. Therefore one index of the dimension `inner` - 1 selects a block
+  // of consecutive elements.
   size_t inner = dimensions.size();
   int64_t block = 1;
   while (inner > 0 && dimensions[inner - 1].runs.size() == 1 &&
          dimensions[inner - 1].local == dimensions[inner - 1].whole)
     block *= dimensions[--inner].whole;
-  // The ranges of the dimensions so far, as indices into an array of these
-  // dimensions only.
+  // The ranges that the rank stores if only the dimensions handled so far
+  // exist, as indices into a row-major array of these dimensions.
   std::vector<ElementRange> outer = {{0, 0, 1}};
   for (size_t i = 0; i < inner; ++i) {
     const Dimension &dimension = dimensions[i];

@@ -11,12 +11,13 @@
 using namespace heddle;
 
 void plan::setThreads(Plan &plan, int64_t threads) {
-  // On a GPU scratch memory belongs to the running launch, and its size does
-  // not depend on the number of threads.
+  // On a CPU, each thread has its own scratch memory, so its total size depends
+  // on the number of threads. On a GPU, the running kernel has all of it.
   if (plan.device != DeviceKind::Cpu || threads == plan.threads)
     return;
   Memory &memory = plan.memory;
-  // Scratch memory is at the end of the arena, after the frames.
+  // Scratch memory is the last range of the arena. Therefore the size of the
+  // arena follows from the number of threads, `users`.
   auto pagesFor = [&](int64_t users) {
     constexpr int64_t pageBytes = 4096;
     int64_t end = memory.scratchOffset + memory.scratchBytesPerThread * users;

@@ -133,8 +133,9 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
     plan::Port place;
     place.name = state.name;
     place.type = state.type;
-    // A packed weight is computed from this rank's shard of the weight, so the
-    // shape of that shard counts.
+    // A packed state is computed from this rank's shard of an unpacked weight.
+    // The elements to load are those of the weight, so use the shape of the
+    // weight and not that of the state.
     shards.emplace_back(state.placement,
                         state.packed.empty() ? state.shape
                                              : state.packed[0].shape,
@@ -151,9 +152,9 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
     programs.emplace_back(plan, program, machine);
 }
 
-/// Waits for the device, because submitted work still reads the tables of the
-/// programs. If this throws, nothing is running any more, and the error was
-/// reported before.
+/// Waits for the device, because submitted kernels still read the operand lists
+/// of the programs. If `synchronize` throws, no work is running any more. The
+/// destructor ignores the error, because an earlier call has already thrown it.
 Session::~Session() {
   try {
     device.synchronize();

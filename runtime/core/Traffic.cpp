@@ -43,7 +43,9 @@ plan::CollectiveShape heddle::rt::shapeOf(const plan::Collective &collective,
 
 namespace {
 
-/// Walks the sequences of a program, each as often as it runs.
+/// Walks the command sequences of a program and counts messages and copies. A
+/// sequence in a loop is walked once, and its bytes are multiplied by the
+/// number of iterations.
 class TrafficCounter {
 public:
   TrafficCounter(const plan::Plan &plan, int64_t rank)
@@ -91,11 +93,12 @@ private:
         done[stream] = std::max(done[stream], other.done[stream]);
     }
   };
-  /// For each record command, the point that it records. The key is the index
-  /// of the command in the sequence.
+  /// For each Record command, the point that it records. The key is the index
+  /// of the command in its command sequence.
   using Points = std::map<int64_t, Point>;
-  /// The points of records with `carried`, for which the next run waits. The
-  /// key is the number that the record has as `carried`.
+  /// The points of Record commands for which the next run of the program waits.
+  /// The key is the number in Record::carried, by which the next run names the
+  /// event.
   Points left;
   void order(const Command &command, int64_t number, Points &points);
   void await(const Point &point);
@@ -103,7 +106,8 @@ private:
   /// Asynchronous work that has begun, and for whose end no kernel has waited
   /// so far.
   struct Work {
-    /// The line of a copy; null for an update on the host's cores.
+    /// The line of the result to which a copy is added. Null if the work is an
+    /// optimizer update on the host's cores.
     MoveLine *line;
     int64_t amount; ///< The bytes of a copy, or the elements of an update.
     int64_t times;
@@ -118,11 +122,14 @@ private:
   /// On a CPU everything except copies from and to files is synchronous.
   bool isCpu() const { return plan.device == plan::DeviceKind::Cpu; }
 
-  /// How many launches that copies can overlap with were counted so far.
+  /// The number of kernel launches counted so far, without kernels that no copy
+  /// can overlap with. A copy overlaps with kernels if this number grows
+  /// between its begin and its end.
   int64_t launches = 0;
   std::array<std::deque<Work>, std::size(plan::streams)> open;
   Point begun; ///< For each stream, how much work has begun so far.
-  /// For each stream, the work for whose end it has waited.
+  /// For each stream, the work of all streams that is certainly done when the
+  /// stream runs its next command, because the stream has waited for it.
   std::array<Point, std::size(plan::streams)> known;
   std::map<MoveLine *, int64_t> underWay;
 };
@@ -157,8 +164,9 @@ void TrafficCounter::addCollective(const Command &command,
       plan::bytesSent(shape, plan.mesh.coordinate(rank, collective.axes)));
 }
 
-/// The kind of memory in which an operand is. Arguments of a sequence are
-/// always in the device's memory, because layers share sequences.
+/// The kind of memory in which an operand is. The arguments of a command
+/// sequence are always in the device's memory: all layers share one sequence,
+/// which cannot depend on where a layer's states are offloaded.
 static plan::MemoryKind memoryOf(const plan::Ref &ref) {
   return ref.space == plan::Space::Arg ? plan::MemoryKind::Device : ref.memory;
 }
@@ -250,18 +258,18 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   line.bytes += bytes;
   const auto *rows = command.as<plan::command::CopyRows>();
   line.bytesOfParts += rows && rows->first ? bytes : 0;
-  // Frames outside of the device's memory hold the operands of kernels on the
-  // host's cores.
+  // A buffer in a frame outside of the device's memory holds a tile of an
+  // offloaded state, which a kernel on the host's cores updates.
   auto isStateTile = [](const plan::Ref &ref) {
     return ref.space == plan::Space::Frame &&
            ref.memory != plan::MemoryKind::Device;
   };
   host.toHost += isStateTile(target) ? bytes : 0;
   host.toDevice += isStateTile(source) ? bytes : 0;
-  // The bytes are counted for the state that is copied from or to. If both ends
-  // are states, the state that is not on the device counts. If the end that is
-  // not on the device is a state tile in a frame, for kernels on the host's
-  // cores, the state on the device counts.
+  // Find the state to which the bytes of this copy are attributed. It is the
+  // state outside of the device's memory, if that end of the copy is a state.
+  // Otherwise that end may be a temporary buffer of a kernel on the host's
+  // cores; then it is the state on the device.
   bool leaves = from == plan::MemoryKind::Device;
   const plan::State *state = stateIn(plan, leaves ? target : source);
   if (!state)
@@ -269,9 +277,9 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   if (state)
     line.bytesOf[state->role] += bytes;
   else if (isStateTile(source))
-    // Neither end is a state: these are values that the host has updated, and
-    // that ranks all-gather next. Count them for the state that gets the
-    // result: the parameter, or its bf16 copy.
+    // Neither end is a state: the host has updated these values, and the ranks
+    // all-gather them next. Attribute the bytes to the state that receives the
+    // gathered values: the parameter, or its bf16 copy.
     line.bytesOf[plan.precision == "fp32" ? plan::StateRole::Parameter
                                           : plan::StateRole::Derived] += bytes;
 }
@@ -312,8 +320,8 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
       [](const auto &) {});
 }
 
-/// For a record, wait or settle command: notes for which work the command's
-/// stream has waited.
+/// Handles the commands Record, Wait and Settle: updates `known`, the work for
+/// which each stream has waited.
 void TrafficCounter::order(const Command &command, int64_t number,
                            Points &points) {
   Point &waitedFor = known[size_t(command.stream)];
@@ -329,8 +337,8 @@ void TrafficCounter::order(const Command &command, int64_t number,
     waitedFor.extend(left[settle->number]); // Nothing in the first run.
   else
     return;
-  // Kernels wait only if their own stream does. A wait of another stream does
-  // not delay them.
+  // Only a wait of the stream that runs kernels ends the overlap of a copy with
+  // kernels. While another stream waits, kernels continue.
   if (command.stream == plan::Stream::Compute ||
       (isCpu() && !plan::copiesBeside(command.stream)))
     await(waitedFor);

@@ -21,15 +21,17 @@ using plan::WeightSlice;
        "compile the binary again");
 }
 
-/// The consecutive elements of a slice from element `element` of the state on.
-/// The count is 0 if the slice does not contain that element.
+/// Returns the range of elements of a slice that begins at `element`, an index
+/// in the state, and is contiguous in the state. The count of the range is 0 if
+/// the slice does not contain that element.
 static WeightRange runFrom(const WeightSlice &piece, int64_t element) {
   WeightRange run{&piece, element, piece.first, 1, 0};
   int64_t rest = element - piece.state;
   if (rest < 0)
     return run;
-  // The remaining iterations of the innermost loop if its elements are
-  // consecutive in the state; otherwise 1.
+  // How many elements follow this one consecutively in the state, itself
+  // included: the remaining iterations of the innermost loop. It is 1 if the
+  // stride of that loop in the state is not 1.
   int64_t left = 1;
   for (const WeightSlice::Loop &loop : piece.loops) {
     int64_t index = rest / loop.state;

@@ -38,7 +38,8 @@ static std::vector<KeptFile> keptFiles(const std::string &directory) {
   std::error_code error;
   for (fs::directory_iterator it(directory, error), end; !error && it != end;
        it.increment(error)) {
-    // Other processes may remove files at the same time.
+    // Skip a file that another process has removed since the directory was
+    // read.
     std::error_code gone;
     KeptFile file = {it->last_write_time(gone), int64_t(it->file_size(gone)),
                      it->path()};

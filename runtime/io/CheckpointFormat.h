@@ -26,7 +26,8 @@ inline constexpr const char *stepPrefix = "step-";
 /// Prefix of directories that are being written or removed; they are never
 /// read.
 inline constexpr const char *temporaryPrefix = ".heddle-tmp-";
-/// Version 2 has fp32 masters, which a reader of version 1 would ignore.
+/// Versions of the manifest. A checkpoint with fp32 master weights has version
+/// 2, because programs that know only version 1 would ignore the masters.
 inline constexpr int manifestVersion = 1, manifestVersionWithMasters = 2;
 
 /// Whether the directory has a manifest, the file that is written last.

@@ -41,8 +41,8 @@ std::string io::resolveCheckpoint(const std::string &path) {
     return path;
   std::string latest = path + "/" + latestFile;
   std::error_code ignored;
-  // A run that was killed may have written its first checkpoint but not
-  // `latest`.
+  // If a run was killed after its first checkpoint and before it wrote
+  // `latest`, take the newest checkpoint in the directory.
   if (!pathExists(latest) && fs::is_directory(path, ignored))
     if (std::string newest = newestIn(path); !newest.empty())
       return path + "/" + newest;
@@ -171,8 +171,8 @@ static void requireWhole(
   });
 }
 
-/// Returns the directory that the model at `path` is in: that of a file of
-/// weights, or the one that the path leads to.
+/// Returns the directory of the model that `path` names: the parent directory
+/// if `path` is a file of weights, otherwise what `resolveModel` returns.
 static std::string directoryOfModel(const std::string &path) {
   std::error_code error;
   return fs::is_regular_file(path, error)
@@ -188,7 +188,8 @@ void io::requireConvertible(const std::string &path) {
                  [](const std::string &name) { return name != optimizerFile; });
 }
 
-/// Whether `name` is that of a file of weights or of their index.
+/// Whether a file of this name in a model directory is a weight file, or the
+/// index that says which weight file has a tensor.
 static bool isOfModel(const std::string &name) {
   return name.find('/') == std::string::npos &&
          (fs::path(name).extension() == ".safetensors" || name == indexFile);

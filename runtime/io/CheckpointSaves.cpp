@@ -74,7 +74,7 @@ static bool isAmong(const std::vector<SavedStep> &saved,
 //===----------------------------------------------------------------------===//
 
 /// Throws the error that a run cannot save into a directory because of
-/// `problem`. `edit` is the first remedy that the message names.
+/// `problem`. `edit` is the first advice in the message, for example "move it".
 [[noreturn]] static void refuse(const std::string &problem,
                                 const std::string &edit) {
   fail("H0155", "--save: " + problem,
@@ -162,7 +162,9 @@ void io::requireOwnSaves(const std::string &directory, const SaveStart &start) {
       continue;
     if (isCheckpoint(directory + "/" + name))
       newest = std::max(newest.value_or(0), *step);
-    // A signal may cause a checkpoint at any step.
+    // Refuse a file that has the name of any later step, even one at which no
+    // checkpoint is due: a signal makes the run save at the step where it
+    // arrives.
     else if (*step > begin && *step <= start.lastStep)
       fail("H0155",
            "--save: " + directory + "/" + name +

@@ -374,8 +374,9 @@ struct InputTokens {
 } // namespace
 
 /// Splits the tokens of each input into tokens for training and, at the end,
-/// tokens for validation. The numbers for validation are rounded so that their
-/// sum is `valFraction` of all tokens, rounded.
+/// tokens for validation. The number of validation tokens of each input is
+/// rounded up or down, such that all inputs together have `valFraction` of all
+/// tokens, rounded.
 static void divide(const PrepareOptions &options, const Tokenizer &tokenizer,
                    const TokenFile &all, const std::vector<InputTokens> &inputs,
                    PrepareResult &result) {

@@ -81,7 +81,8 @@ static Holder readHolder(int handle) {
 
 [[noreturn]] static void refuse(const std::string &directory,
                                 const std::string &path, const Holder &holder) {
-  // The lock file is empty for a moment after it was created.
+  // The holder is unknown if its process has just created the lock file and has
+  // not written its name yet.
   std::string who =
       holder.process
           ? "process " + std::to_string(holder.process) + " on " + holder.host

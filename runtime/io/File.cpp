@@ -87,7 +87,8 @@ static void refusePointer(const MappedFile &file) {
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string &path,
                                                    const std::string &code) {
-  // O_NONBLOCK, since opening a named pipe would wait for a writer.
+  // O_NONBLOCK is set, because otherwise opening a named pipe would wait for a
+  // writer. The check for a regular file below refuses the pipe.
   int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0)
     fail(code, "cannot open " + path + ": " + std::strerror(errno),

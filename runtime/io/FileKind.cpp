@@ -125,20 +125,21 @@ static std::string_view sampleOf(const MappedFile &file) {
 
 bool io::hasControlCharacters(const MappedFile &file) {
   std::string_view sample = sampleOf(file);
-  // Texts of terminals contain tab, line ends, form feed, backspace and escape.
+  // Backspace, tab, line ends, form feed and escape do not count, because text
+  // recorded from a terminal contains them.
   auto isControl = [](unsigned char byte) {
     return (byte < 0x20 && (byte < 0x08 || byte > 0x0D) && byte != 0x1B) ||
            byte == 0x7F;
   };
   int64_t controls = std::count_if(sample.begin(), sample.end(), isControl);
-  // A corpus may have a few stray control characters. Of random bytes, one in
-  // ten is a control character.
+  // Accept one control character in 1000 bytes, since a text corpus may have a
+  // few. Among random bytes one in ten is a control character.
   return controls * 1000 > int64_t(sample.size());
 }
 
 bool io::isText(const MappedFile &file) {
-  // A file of token ids that is this long has zeros or other control characters
-  // among its bytes.
+  // A file of this size without control characters is text: token ids of that
+  // many bytes would contain zeros or other control characters.
   constexpr int64_t longEnough = 4096;
   if (file.size() == 0 || hasControlCharacters(file))
     return false;
@@ -181,12 +182,12 @@ namespace {
 /// equal modulo 4 are counted together, because a token has 1, 2 or 4 words.
 struct WordCounts {
   WordCounts(const MappedFile &file, int64_t limit);
-  /// Whether all words with indices `place` modulo 4 are at most `limit`
+  /// Whether all words whose index modulo 4 is `place` are at most `limit`
   /// (allSmall), or are 0 (allZero).
   bool allSmall(int place) const { return small[place] == all[place]; }
   bool allZero(int place) const { return zero[place] == all[place]; }
-  /// Of the words whose indices modulo 4 are `one` or `other`, returns the
-  /// share that are at most `limit`.
+  /// Returns which share of the words whose index modulo 4 is `one` or `other`
+  /// is at most `limit`.
   double shareSmall(int one, int other) const {
     return double(small[one] + small[other]) / double(all[one] + all[other]);
   }
@@ -210,7 +211,8 @@ WordCounts::WordCounts(const MappedFile &file, int64_t limit) {
 
 NumberWidth io::widthOfNumbers(const MappedFile &file, int64_t vocab) {
   constexpr int64_t fewestWords = 16;
-  // No known vocabulary has 4 x 65536 tokens or more.
+  // The limit for the upper half of a token id. If the vocabulary is unknown,
+  // the limit is 3, because no known vocabulary has 4 x 65536 tokens or more.
   int64_t limit = vocab > 0 ? (vocab - 1) >> 16 : 3;
   if (file.size() < 2 * fewestWords)
     return {};

@@ -15,12 +15,12 @@ using namespace heddle;
 
 namespace {
 
-/// A flag of another tool (`theirs`) and Heddle's flag for it (`ours`). If
-/// verbs of Heddle have different flags for it, `ours` has all of them,
-/// separated by
-/// "|". The advice shows the flag followed by the user's value. There is no
-/// blank between them if `ours` ends in "=". If `ours` includes a value, the
-/// user's value is not shown.
+/// A flag of another tool (`theirs`) and Heddle's flag for it (`ours`). If the
+/// verbs of Heddle (compile, train, serve, ...) have different flags for the
+/// same purpose, `ours` lists these flags, separated by "|". The error message
+/// shows the flag of `ours` and then the user's value, with a blank in between
+/// unless `ours` ends in "=". If `ours` includes a value, the message does not
+/// show the user's value.
 struct ForeignFlag {
   const char *theirs;
   const char *ours;
@@ -261,7 +261,8 @@ constexpr ForeignFlag advices[] = {
     {"packing", "leave it out: rows are cut from one stream of tokens"},
 };
 
-/// Returns a flag as the tables write it.
+/// Returns the name of a flag in the spelling of the tables in this file: lower
+/// case, without leading dashes, and with "-" instead of "_".
 std::string normalized(const std::string &flag) {
   std::string name =
       flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));

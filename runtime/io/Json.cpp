@@ -253,7 +253,9 @@ public:
         offset += text[offset] == '\\' ? 2 : 1;
       ++offset;
     } else if (!isStructure(first)) {
-      // The parser takes a leading zero as a number of its own.
+      // A number cannot have a leading zero, so nlohmann's parser reads `012`
+      // as the two numbers 0 and 12. Do the same here: end this token after the
+      // zero.
       size_t digit = first == '-' ? offset : offset - 1;
       if (text.compare(digit, 1, "0") == 0 && digit + 1 < text.size() &&
           std::isdigit(static_cast<unsigned char>(text[digit + 1]))) {

@@ -56,8 +56,9 @@ OffloadFile::OffloadFile(const OffloadFolder &place, int64_t bytes,
 
 void OffloadFile::makeFile() {
   makeDirectories(path);
-  // A process may be killed while its file has a name. Only remove such files:
-  // directories like /tmp also contain other things.
+  // An offload file has a name until it is open, so a process that is killed in
+  // between leaves it in the directory. Remove only regular files with such
+  // names, since the directory may be /tmp, which has other files.
   sweepTemporaries(path, [&](const std::string &name) {
     std::error_code error;
     return isNameOfTemporary(name, namePrefix) &&
@@ -117,7 +118,8 @@ void OffloadFile::passByCache() {
   int flags = fcntl(handle, F_GETFL);
   if (fcntl(handle, F_SETFL, flags | O_DIRECT) != 0)
     return;
-  // Some file systems accept O_DIRECT and then refuse every request.
+  // Some file systems accept the flag O_DIRECT and then fail every read.
+  // Therefore try to read one page, and clear the flag if that fails.
   void *page = nullptr;
   if (posix_memalign(&page, pageBytes, pageBytes) != 0)
     return;
@@ -143,7 +145,8 @@ void OffloadFile::failRequest(bool isWrite, int64_t offset, int64_t count,
        "--resume");
 }
 
-/// Returns a checksum other than 0.
+/// Returns the checksum of a page. It is never 0, because 0 in `sums` means
+/// that the page was not written yet.
 static uint64_t sumOf(const char *page) {
   return hashBytes(page, OffloadFile::pageBytes) | 1;
 }

@@ -19,11 +19,12 @@
 using namespace heddle;
 using namespace heddle::io;
 
-/// Limits of transfers in the queue, and of transfers in progress.
+/// The maximum numbers of transfers that wait in the queue, and of transfers
+/// that are in progress at the same time.
 static constexpr int64_t mostWaiting = 1024, mostActive = 32;
 
-/// Limit of consecutive results of less than a page, as when the file was
-/// truncated.
+/// A request fails after more than this many consecutive results of less than a
+/// page, which the system returns for example if the file was truncated.
 static constexpr int64_t mostStalled = 16;
 
 OffloadStream::Detour::Detour(int64_t bytes) {
@@ -53,7 +54,7 @@ OffloadStream::~OffloadStream() {
 }
 
 //===----------------------------------------------------------------------===//
-// Called by users of the stream
+// Functions that users of the stream call (on their threads)
 //===----------------------------------------------------------------------===//
 
 OffloadPoint OffloadStream::start(const OffloadTransfer &transfer) {

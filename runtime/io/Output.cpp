@@ -47,7 +47,8 @@ void io::failToWrite(const std::string &path, int error) {
 // Targets of outputs
 //===----------------------------------------------------------------------===//
 
-/// Returns the number in a path like `/dev/fd/3`; -1 for other paths.
+/// Returns the file descriptor that a path like `/dev/fd/3` names; -1 for other
+/// paths.
 static int descriptorOf(const std::string &path) {
   const std::string folders[] = {"/dev/fd/", "/proc/self/fd/",
                                  "/proc/" + std::to_string(getpid()) + "/fd/"};
@@ -309,7 +310,8 @@ int io::openForLines(const std::string &path, bool append) {
   std::string target = followLinks(path);
   if (isDeviceAt(target, path))
     return openDevice(target, path);
-  // O_APPEND, since another rank may append a line when this one dies.
+  // O_APPEND is set, because another rank may append a line to this file when
+  // this rank dies.
   int handle = ::open(
       target.c_str(),
       O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
@@ -342,7 +344,8 @@ void io::writeText(const std::string &path, const std::string &text,
 void io::makeDirectories(const std::string &path) {
   std::error_code error;
   fs::create_directories(path, error);
-  // There may be a dangling symbolic link in place of the directory.
+  // Ignore EEXIST: a dangling symbolic link may be at the path. The check below
+  // then reports that the path is no directory.
   if (error && error.value() != EEXIST)
     failToWrite(path, error.value());
   if (!fs::is_directory(path, error))
@@ -424,7 +427,8 @@ void io::requireApart(const std::vector<NamedFile> &inputs,
     known.insert({identityOf(path), reason});
     for (const std::string &file : filesIn(path, isOfModel))
       known.insert({identityOf(file), reason});
-    // Files that a checkpoint has in addition to the model.
+    // A checkpoint also has files in its folder `heddle/`, which an output must
+    // not overwrite either.
     if (!pathExists(path + "/" + checkpoint::manifestFile))
       continue;
     for (const std::string &file : filesIn(

@@ -28,7 +28,8 @@ using namespace heddle::io;
 static void fillStandardDescriptors() {
   for (int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(number, F_GETFD) < 0)
-      // open returns the lowest free descriptor, which is `number`.
+      // open returns the lowest free descriptor. This is `number`, because all
+      // lower ones are open by now.
       (void)!open("/dev/null", number == STDERR_FILENO ? O_WRONLY : O_RDONLY);
 }
 
@@ -53,7 +54,8 @@ void io::flushStandardOutput() {
 
 static void removeAndEnd(int signal) {
   removeTemporaries();
-  // The default action is set again, and runs when the handler returns.
+  // The default action has been restored, by SA_RESETHAND or by the caller. It
+  // ends the process as soon as this handler returns.
   raise(signal);
 }
 

@@ -92,7 +92,8 @@ io::writeSafetensors(const std::string &path,
           out.digest()};
 }
 
-/// Writes this rank's ranges; the tensors begin at `begin`.
+/// Writes the byte ranges of the tensors that this rank has to write. The first
+/// tensor begins at offset `begin` of the file.
 static void writePieces(SharedFile &file, int64_t begin,
                         const std::vector<SharedTensor> &tensors) {
   for (const SharedTensor &tensor : tensors) {

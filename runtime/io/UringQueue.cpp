@@ -40,7 +40,8 @@ private:
 } // namespace
 
 void UringQueue::submit(const BlockRequest &request) {
-  // The ring has an entry for each request that may be in flight.
+  // The result is never null, because the ring has an entry for each request
+  // that may be in flight.
   io_uring_sqe *entry = io_uring_get_sqe(&ring);
   if (request.isWrite)
     io_uring_prep_write(entry, request.descriptor, request.memory,
@@ -57,7 +58,8 @@ BlockResult UringQueue::wait() {
     int status = io_uring_submit_and_wait(&ring, 1);
     if (status >= 0 && io_uring_peek_cqe(&ring, &done) == 0)
       break;
-    // What the kernel does not accept now is submitted again later.
+    // With these errors the kernel has not accepted some requests yet. The next
+    // iteration submits them again.
     if (status < 0 && status != -EINTR && status != -EAGAIN && status != -EBUSY)
       fail("H0461", std::string("io_uring failed: ") + std::strerror(-status),
            "set HEDDLE_SWAP_IO=threads to do without it");

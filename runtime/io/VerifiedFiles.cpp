@@ -18,8 +18,8 @@
 using namespace heddle;
 using namespace heddle::io;
 
-/// The most bytes of the list, enough for about 3,800 files. A longer list is
-/// cut in half.
+/// The most bytes of the file that lists verified files, enough for about 3,800
+/// of them. If the list is longer, its older half is dropped.
 static constexpr size_t mostBytes = size_t(64) << 10;
 
 /// A file counts as written a moment ago for this many seconds after the write.
@@ -27,8 +27,8 @@ static constexpr size_t mostBytes = size_t(64) << 10;
 /// leave the file's times unchanged.
 static constexpr double coarseSeconds = 0.1;
 
-/// Returns the path of the list, which has a line for each file; "" without a
-/// cache directory.
+/// Returns the path of the list of verified files, which has a line for each of
+/// them. Returns "" if there is no cache directory.
 static std::string listFile() {
   std::string directory = cacheDirectory();
   return directory.empty() ? "" : directory + "/verified";
@@ -90,7 +90,8 @@ void FileVersion::remember(const std::string &digest) const {
   if (list < 0)
     return;
   std::string line = lineFor(digest);
-  // An incomplete line matches no file.
+  // The result may be ignored: if only a part of the line is written, it
+  // matches no file, which is then verified again at the next start.
   [[maybe_unused]] ssize_t written = ::write(list, line.data(), line.size());
   ::close(list);
 }

@@ -72,7 +72,9 @@ double LearningRate::warmupFraction(int64_t iteration) const {
 }
 
 double LearningRate::warmup(int64_t update) const {
-  // DeepSpeed's counter starts at 0 and advances after an update.
+  // DeepSpeed sets the rate of iteration 0 after the first update, so update u
+  // uses the rate of iteration u - 2. The first update uses that of iteration
+  // 0, too.
   int64_t iteration = std::max<int64_t>(0, update - 2);
   double fraction = 1;
   if (iteration < warmupSteps)

@@ -24,8 +24,9 @@ CompletionLoop::CompletionLoop(Engine &engine, const Options &options,
 }
 
 /// `part` is the text that a token completes. Returns the number of characters
-/// in `part` that come from earlier tokens. Their bytes were held back because
-/// they looked like the beginning of a character, but are none.
+/// in `part` that come from earlier tokens. The bytes of these characters were
+/// held back, because they looked like the beginning of an incomplete UTF-8
+/// character.
 static int64_t charactersBefore(const io::Tokenizer &tokenizer, int32_t token,
                                 const std::string &part) {
   const std::string piece = tokenizer.pieceOf(token);

@@ -39,7 +39,8 @@ struct SequenceEvent {
 /// decoded by the tokenizer, up to a stop string.
 class CompletionLoop : private SequenceListener {
 public:
-  /// Receives the events of a run, on the thread of `run`.
+  /// Receives the events of one run of the engine. It is called on the thread
+  /// that has called `run`.
   using Deliver = std::function<void(std::vector<SequenceEvent>)>;
   struct Options {
     /// Null if the model has no tokenizer. Text is then token ids separated by

@@ -34,7 +34,8 @@ struct ActiveRequest {
   /// answer is streamed.
   std::vector<CompletionChoice> texts;
   std::vector<bool> hasBegun; ///< Whether a choice's first chunk was sent.
-  /// For each choice, the characters of the echoed prompt.
+  /// For each choice, the number of characters of the prompt that its answer
+  /// repeats (OpenAI's field `echo`).
   std::vector<int64_t> echoed;
   std::string path;
   Usage usage;

@@ -37,7 +37,8 @@ public:
     EncoderText text;
     Clock::time_point deadline;
   };
-  /// Receives the results of a run, on the thread of `run`.
+  /// Receives the results of one run of the encoder. It is called on the thread
+  /// that has called `run`.
   using Deliver = std::function<void(std::vector<EmbeddingEvent>)>;
   EmbeddingLoop(Encoder &encoder, Metrics &metrics, Deliver deliver)
       : encoder(encoder), metrics(metrics), deliver(std::move(deliver)) {}

@@ -81,8 +81,8 @@ void Metrics::update(const SchedulerCounts &newCounts, int64_t newWaiting,
   groups.front().running = newRunning;
 }
 
-/// Writes the figures of each group of ranks, with the group's number as a
-/// label if there are several.
+/// Writes the metrics of each data-parallel group of ranks. If there are
+/// several groups, the index of the group is a label.
 void Metrics::writeGroups(std::string &text) const {
   auto add = [&](const std::string &name, const std::string &label,
                  size_t group, int64_t value) {

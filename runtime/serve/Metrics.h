@@ -29,8 +29,8 @@ public:
   void firstToken(double seconds);
   void betweenTokens(double seconds);
   void update(const Scheduler &scheduler);
-  /// Like the other `update`, but for an encoder, which has no pages: the
-  /// numbers of texts that wait and of texts that are being computed.
+  /// Sets the metrics of a server of embeddings, which has no key-value cache.
+  /// `newWaiting` texts wait, and `newRunning` texts are being computed.
   void update(const SchedulerCounts &newCounts, int64_t newWaiting,
               int64_t newRunning);
   std::string text() const;
@@ -50,7 +50,8 @@ private:
   std::map<std::pair<std::string, int>, int64_t> requests;
   Histogram first, between;
   SchedulerCounts counts;
-  /// Running sequences and pages of a group of ranks.
+  /// The numbers of running sequences and of key-value cache pages of a
+  /// data-parallel group of ranks.
   struct Group {
     int64_t running = 0, owned = 0, kept = 0, pages = 0;
   };

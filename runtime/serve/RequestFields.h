@@ -44,7 +44,8 @@ public:
     const io::JsonValue *value = find(name);
     return value ? textOf(*value) : "";
   }
-  /// Reads a text, an array of tokens, or an array of at most `most` of these.
+  /// Reads a field that has one prompt, or an array of at most `most` prompts.
+  /// A prompt is a text or an array of token ids.
   std::vector<CompletionRequest::Prompt> prompts(const char *name,
                                                  size_t most) const;
 

@@ -57,7 +57,7 @@ public:
   /// Calls `takeRequests` and `turn` in a loop, until a signal has come
   /// (`stopSignal` is not 0) and no work is left (`isIdle`). Returns the
   /// signal. `takeRequests` must call `take` and begin the requests; `turn`
-  /// does a part of the work.
+  /// runs the model once, for example for one token of each sequence.
   int run(const std::function<int()> &stopSignal,
           const std::function<void()> &takeRequests,
           const std::function<bool()> &isIdle,

@@ -151,7 +151,8 @@ bool Scheduler::tryToBegin(Sequence &seq) {
     int64_t needed =
         pagesFor(seq, found.pages * limits.pageTokens) - found.pages;
     int64_t left = group.pool.available() - found.kept - needed;
-    // Every running sequence may soon need another page.
+    // Leave a page for each running sequence, since it may soon need another
+    // one.
     if (left < running)
       continue;
     // If a group already runs more sequences than others, a shared prefix is no
@@ -221,7 +222,8 @@ int64_t Scheduler::roomForGuesses(Sequence &seq) {
   int64_t wanted = std::min({seq.reach, seq.request.maxTokens - seq.made - 1,
                              mostTokens - tokens - 1});
   Group &group = *seq.group;
-  // Every running sequence may soon need another page.
+  // Leave a page for each running sequence, since it may need one for tokens
+  // that are not drafted.
   while (int64_t(seq.pages.size()) <
              limits.cachePages().pagesFor(tokens + wanted) &&
          group.pool.available() > int64_t(group.running.size()))
@@ -374,8 +376,8 @@ std::optional<FinishReason> Scheduler::addTokens(Sequence &seq,
   // The draft's cache is valid up to the accepted tokens.
   seq.drafted = std::min(seq.drafted, seq.computed);
   counted.rightGuesses += int64_t(right);
-  // Draft more after all were accepted, else fewer, as in Hugging Face's
-  // transformers.
+  // Draft more tokens next time if all drafted tokens were accepted, else
+  // fewer, as Hugging Face's transformers does.
   if (!guesses.empty())
     seq.reach = std::clamp<int64_t>(
         seq.reach + (right == guesses.size() ? 2 : -1), 1, limits.maxGuesses);

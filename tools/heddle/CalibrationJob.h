@@ -18,7 +18,8 @@
 
 namespace heddle::driver {
 
-/// The flags of `heddle quantize` about texts.
+/// The flags of `heddle quantize` that choose the text for calibration and the
+/// text for perplexities.
 struct CalibrationFlags {
   std::string file;     ///< Token file or text; "": no calibration.
   std::string evalFile; ///< Text for perplexities; "": rest of `file`.

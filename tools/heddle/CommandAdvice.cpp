@@ -175,8 +175,9 @@ static std::optional<io::Advice> adviseOnFlag(const CLI::App &verb,
                         (value.empty() ? "" : " " + io::shellWord(value))};
 }
 
-/// Advice on `-n` in `heddle run -n 2 ./job train`, which is the flag of other
-/// launchers for the number of ranks.
+/// Advises a user who wrote a flag such as `-n` in `heddle run -n 2 ./job
+/// train`. With other launchers, such as mpirun, this flag gives the number of
+/// ranks.
 static std::optional<io::Advice> adviseOnRanks(const CLI::App &verb,
                                                const std::string &word) {
   static const std::set<std::string> counts = {"-n",

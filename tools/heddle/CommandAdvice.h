@@ -22,9 +22,9 @@ bool isProgram(const std::string &path);
 /// prefix ./, since a shell would search it in PATH.
 std::string asCommand(const std::string &path);
 
-/// Advice on a word of the command line that `heddle` does not know. The word
-/// may be a verb or a flag of a compiled binary, another tool's name for a
-/// verb, or a model after a flag that takes no value.
+/// Returns advice on a word of the command line that `heddle` does not know.
+/// The word may be a verb or a flag of a compiled binary, another tool's name
+/// for a verb, or a model after a flag that takes no value.
 std::optional<io::Advice> adviseOnDriver(const CLI::App &verb,
                                          const std::string &word,
                                          const std::string &value);

@@ -37,7 +37,8 @@ struct CompileJob {
   std::string output, dumpPhases, stopAfter, startFrom;
   std::string cache;   ///< Directory of compiled kernels, or "".
   std::string cluster; ///< JSON, or "" for none.
-  /// Whether to print the sizes of the plan and write no binary.
+  /// Whether to print the number of parameters and kernels and the memory that
+  /// a rank needs, instead of writing a binary.
   bool dryRun = false;
   bool timing = false, verbose = false, shardingReasons = false;
   LayerPrograms splitLayers = LayerPrograms::None;

@@ -32,11 +32,12 @@ void printCluster(const plan::Plan &plan, const cost::Cluster &cluster);
 /// since the cluster file lacks their rate (see ClusterCost::isHostUnrated).
 std::string warnOfHostUpdates(const cost::Cluster &cluster);
 
-/// Returns the names of the mesh's axes over which the traffic of a line goes,
-/// for example `data` and `seq`.
+/// Returns the names of the mesh axes over which the collectives or messages of
+/// `line` communicate, for example `data` and `seq`.
 std::vector<std::string> axesOf(const rt::TrafficLine &line);
-/// Returns the seconds that the exchanges of a line of traffic take. Returns 0
-/// if the rate of their link is unknown.
+/// Returns the seconds that the collectives or messages of `line` take in one
+/// run of the program. Returns 0 if the cluster file lacks the rate of the link
+/// that they use.
 double secondsOf(const rt::TrafficLine &line, const cost::ClusterCost &cost);
 
 } // namespace heddle::driver

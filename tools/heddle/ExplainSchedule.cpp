@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Prints the schedule of a training step. The times of its fragments come from
-// a trace, from a cluster file, or from their numbers of operations. The
-// schedule is replayed with these times.
+// Prints the schedule of a training step. The times of its forward and backward
+// passes come from a trace, or are estimated with a cluster file or from the
+// numbers of floating-point operations. The schedule is replayed with these
+// times.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,8 +43,8 @@ static const plan::Program *trainingOf(const plan::Stage &stage) {
   return nullptr;
 }
 
-/// Returns a stage's line of the schedule, which lists its fragments. Returns
-/// nothing if the plan has no pipeline.
+/// Returns the forward and backward passes of a stage in the order of the
+/// schedule, with their times. Returns nothing if the plan has no pipeline.
 static std::optional<StageLine> lineOf(const plan::Plan &plan,
                                        const plan::Stage &stage,
                                        const cost::ClusterCost *cost) {
@@ -109,8 +110,8 @@ void StepSchedule::usePlan(const plan::Plan &plan,
   double transfers = table.makespan - replayLines(atOnce).makespan;
   for (const plan::Stage *stage : all)
     if (const plan::Program *program = trainingOf(*stage)) {
-      // After its fragments, a stage reduces the gradients of parameters that
-      // it shares with other stages. This exchange takes time.
+      // After its last backward pass, a stage reduces the gradients of
+      // parameters that it shares with other stages. This takes time.
       double exchange =
           cost->transferSeconds(stage->sequences.at(program->sequence));
       cost::SequenceTime time = cost->timeOf(*stage, program->sequence);
@@ -153,7 +154,8 @@ std::string StepSchedule::formatTime(double time) const {
   return from == "flops" ? formatFlops(time) : formatSeconds(time);
 }
 
-/// Prints a row for each stage: the times of its fragments and waits.
+/// Prints a row for each stage: the times of its forward and backward passes,
+/// and of its waits.
 void StepSchedule::printTimes() const {
   std::set<std::string> kinds;
   for (const StageLine &stage : stages)

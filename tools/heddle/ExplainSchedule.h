@@ -19,17 +19,18 @@ namespace heddle::driver {
 /// The timeline of a training step, with estimated or measured times.
 class StepSchedule {
 public:
-  /// Makes the timeline of a step. If `trace` is not "", the order and the
-  /// times of fragments come from the trace files of a run (see readTraces).
-  /// Otherwise the times come from `cost`, if this knows them from a cluster
-  /// file. If not, they are the numbers of floating-point operations of the
-  /// fragments.
+  /// Makes the timeline of a step from its forward and backward passes. If
+  /// `trace` is not "", their order and times come from the trace files of a
+  /// run (see readTraces). Otherwise `cost` estimates the times, unless it is
+  /// null or lacks rates. In that case the number of floating-point operations
+  /// of a pass is used as its time.
   StepSchedule(const plan::Plan &plan, const std::string &trace,
                const cost::ClusterCost *cost);
 
-  /// Adds `schedule`, `schedule_lines`, `bubble`, `idle`, `fragment_times`,
-  /// `times_from` (flops, cluster, trace); unless `times_from` is flops, also
-  /// `exposed`.
+  /// Adds the fields `schedule`, `schedule_lines`, `bubble`, `idle`,
+  /// `fragment_times` and `times_from` (`flops`, `cluster` or `trace`) to the
+  /// JSON output of `heddle explain`. If times are in seconds, also adds
+  /// `exposed`, the time of waits that no computation hides.
   void addTo(nlohmann::json &json) const;
   void print() const;
   /// Returns the seconds of a step if times come from a cluster file, otherwise
@@ -37,8 +38,8 @@ public:
   double stepSeconds() const { return step; }
 
 private:
-  /// The seconds of a step in which a stage computes nothing, divided by what
-  /// the stage waits for.
+  /// The seconds of a step in which a stage only waits: for collectives, for
+  /// messages of other stages, and for copies between kinds of memory.
   struct Exposed {
     double collectives = 0, transfers = 0, copies = 0;
   };

@@ -49,7 +49,8 @@ static int64_t callsOf(const plan::Plan &plan, size_t kernel) {
   return kernel < plan.kernelCalls.size() ? plan.kernelCalls[kernel] : 0;
 }
 
-/// Returns the lines of traffic that a rank sends in a step.
+/// Returns what a rank sends in a step. Each entry sums up the collectives or
+/// messages of one kind over the same axes.
 static std::vector<rt::TrafficLine> trafficOf(const plan::Plan &plan,
                                               int64_t rank) {
   const plan::Program *program = mainProgram(plan);
@@ -275,9 +276,9 @@ static void printMemory(const plan::Plan &plan) {
   printTable(rows);
 }
 
-/// Says which data the copies of a line contain, for example `optimizer`. If
-/// there are several kinds of data, gives the bytes of each: `optimizer 25.11
-/// MiB, saved 8.01 MiB`.
+/// Names the kinds of data that the copies in `line` transfer, for example
+/// `optimizer`. If there are several kinds, the result has the bytes of each:
+/// `optimizer 25.11 MiB, saved 8.01 MiB`.
 static std::string rolesOf(const rt::MoveLine &line) {
   std::string text;
   for (const auto &[role, bytes] : line.bytesOf) {
@@ -331,9 +332,8 @@ static void printMoves(const plan::Plan &plan) {
   std::cout << "updates on the host: " << host.elements << " elements, "
             << each(host.toHost) << " bytes there and " << each(host.toDevice)
             << " back for each";
-  // Offloaded gradients are in the host's memory before the update, which
-  // therefore does not copy them from the device. The bytes above do not
-  // include them.
+  // The printed bytes do not include offloaded gradients. They are in the
+  // host's memory before the update, so the update does not copy them.
   if (std::any_of(plan.states.begin(), plan.states.end(),
                   [](const plan::State &state) {
                     return state.role == plan::StateRole::Gradient &&
@@ -364,8 +364,8 @@ static const char *pluralOf(const plan::Command &command) {
                        [](const Flush &) { return "flushes"; });
 }
 
-/// Counts the commands of one stream in a sequence by kind, for example `12
-/// launches, 2 calls`.
+/// Counts the commands that a command sequence gives to `stream`. The result
+/// has a count for each kind of command: `12 launches, 2 calls`.
 static std::string countCommands(const plan::Sequence &sequence,
                                  plan::Stream stream) {
   std::map<size_t, std::pair<int64_t, const char *>> kinds;
@@ -436,8 +436,8 @@ struct ExplainFlags {
 
 } // namespace
 
-/// The binary's code and plan for the requested target. By default that is the
-/// first target, or the first GPU target if a flag needs GPU code.
+/// Returns the binary's code and plan for the requested target. The default is
+/// the first target, or the first GPU target if a flag needs GPU code.
 static rt::Binary readTarget(const ExplainFlags &flags) {
   std::vector<rt::Binary> targets = rt::readTargets(flags.path);
   std::string names;

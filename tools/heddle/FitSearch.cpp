@@ -86,8 +86,8 @@ void FitSearch::setLimits() {
 }
 
 /// Adds the memory of a rank to the totals in `mixture`. The total of each kind
-/// of memory is the maximum over ranks. `mixture.owners` lists what uses the
-/// bytes on one rank: the one that needs the most memory.
+/// of memory is the maximum over ranks. `mixture.owners` lists the data that
+/// use memory, such as parameters, on the rank that needs the most memory.
 static void addMemory(const plan::Memory &memory, Mixture &mixture) {
   if (memory.peakBytes() > mixture.bytes.total())
     mixture.owners = memory.owners;
@@ -125,10 +125,12 @@ bool FitSearch::mayBe(Wanted wanted, const Bytes &bytes) const {
              : !nearest || needOf(bytes) < needOf(nearest->bytes);
 }
 
-/// Compiles the configuration that `flags` describe. Returns nothing if it is
-/// impossible, or if it is not `wanted`. `ofModel` has the bytes of parameters,
-/// gradients and optimizer states as far as earlier compilations have found
-/// them (0: unknown). This function updates it.
+/// Compiles the configuration that `flags` describe. Returns nothing if the
+/// configuration is impossible or does not fit the memory. If `wanted` is
+/// Nearest, the configuration need not fit, but must be nearer to fitting than
+/// `nearest`. `ofModel` has the bytes of parameters, gradients and optimizer
+/// states as far as earlier compilations have found them (0: unknown). The
+/// function updates `ofModel`.
 std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
                                        Wanted wanted, Bytes &ofModel) {
   bool hasLimits = wanted == Wanted::Fitting;

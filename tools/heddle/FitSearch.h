@@ -91,7 +91,8 @@ public:
   };
   const Counts &counts() const { return *found; }
   bool isHostUnrated = false; ///< Some host updates have no time (ClusterCost).
-  /// An error that made configurations impossible, and how many of them.
+  /// An error for which configurations were impossible, and the number of these
+  /// configurations.
   struct Refusal {
     Diagnostic first;
     int64_t times = 0;
@@ -106,9 +107,9 @@ private:
     int64_t data;
   };
 
-  /// A choice of the memory for states. `places` has values of --place, of
-  /// which it is not known in advance which is fastest. `updates` has values of
-  /// --host-updates to try with each of them.
+  /// Kinds of memory to try for states. `places` has values of --place. All of
+  /// them are tried, since the fastest is not known in advance. Each is tried
+  /// with all values of --host-updates in `updates`.
   struct Placement {
     std::vector<std::string> places;
     std::vector<std::string> updates;
@@ -142,7 +143,9 @@ private:
   Room searchActivations(const config::Flags &flags, Bytes &ofModel);
   void refuse(const Diagnostic &error);
   enum class Wanted { Fitting, Nearest };
-  /// Whether a configuration may be wanted, if it needs at least `bytes`.
+  /// Whether a configuration that needs at least `bytes` may still fit the
+  /// limits. If `wanted` is Nearest: whether it may be nearer to fitting than
+  /// the present `nearest`.
   bool mayBe(Wanted wanted, const Bytes &bytes) const;
   std::optional<Mixture> plan(const config::Flags &flags, Wanted wanted,
                               Bytes &ofModel);
@@ -169,8 +172,8 @@ private:
   const config::ResolvedSettings &base;
   const config::Cluster &cluster;
   int64_t batch;
-  /// Configurations of which one becomes `nearest` if none fits. Each has the
-  /// bytes of its parameters, gradients and optimizer states that are known.
+  /// Candidates for `nearest`, in case no configuration fits. Each has the
+  /// known bytes of its parameters, gradients and optimizer states.
   std::vector<std::pair<config::Flags, Bytes>> least;
 
   /// Counts to which the searches of all meshes add.

@@ -76,9 +76,10 @@ static ordered_json bytesOf(const Mixture &mixture) {
   return bytes;
 }
 
-/// Returns the keys of transfer rates that the cluster file lacks, though
-/// configurations with estimated times use the memory. The size of this memory
-/// came from a budget.
+/// Returns the keys of transfer rates (`pcie`, `nvme`) that the cluster file
+/// lacks, though some configurations offload to the memory to which these rates
+/// belong. The estimated times of these configurations do not include the
+/// transfers.
 static std::vector<const char *> unratedMoves(const FitSearch &search,
                                               const config::Cluster &cluster) {
   bool isOnFile = false, isOnHost = false;

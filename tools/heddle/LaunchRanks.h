@@ -36,7 +36,7 @@ struct LaunchRequest {
 /// cannot be started.
 int launchRanks(const LaunchRequest &request);
 
-/// A shell command line that sets `variables` and execs `command` in
+/// Returns a shell command line that sets `variables` and execs `command` in
 /// `directory` on another machine. The shell reads names of signals from its
 /// standard input, and sends these signals to the command. At the end of the
 /// input it sends SIGTERM, unless it has sent a signal before.

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Replays the schedules of all pipeline stages, and draws each stage as a row of
-// text.
+// Replays the schedules of all pipeline stages, and draws each stage as a row
+// of text.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +16,8 @@
 
 using namespace heddle;
 
-/// Returns the times of the fragments of each chunk of layers. The time is 0
-/// for a kind of fragment that the stage does not have.
+/// Returns the times of the forward and backward passes of each chunk of
+/// layers. The time is 0 for a kind of pass that the stage does not have.
 static pipe::StageTimes timesOf(const driver::StageLine &stage,
                                 int64_t chunks) {
   using Kind = pipe::Action::Kind;
@@ -100,8 +100,9 @@ driver::Timetable driver::replayLines(const std::vector<StageLine> &stages) {
   return table;
 }
 
-/// Columns per unit of time: enough to show every fragment's name. If that
-/// chart is wider than `width`, at least one column for each fragment.
+/// Returns the columns per unit of time. They are enough for the name of every
+/// forward and backward pass, unless the chart would be wider than `width`.
+/// Then each pass has at least one column.
 static double scaleOf(const driver::Timetable &table, int64_t width) {
   double longest = 0, shortest = table.makespan;
   size_t letters = 0;
@@ -110,8 +111,8 @@ static double scaleOf(const driver::Timetable &table, int64_t width) {
       longest = std::max(longest, cell.end - cell.begin);
       letters = std::max(letters, cell.name.size());
     }
-  // Fragments that are much shorter than the longest one are ignored here. With
-  // columns for their names, the chart would be too wide.
+  // Ignore passes that are much shorter than the longest one. With columns for
+  // their names, the chart would be too wide.
   for (const auto &cells : table.stages)
     for (const driver::Timetable::Cell &cell : cells)
       if (cell.end - cell.begin >= longest / 6)

@@ -22,33 +22,36 @@
 
 namespace heddle::driver {
 
-/// An entry of a stage's schedule line: a fragment for one micro-batch.
+/// An entry of a stage's schedule: a forward or backward pass of one
+/// micro-batch.
 struct LineEntry {
   plan::Fragment fragment; ///< The fragment's kind and chunk.
   int64_t microBatch = 0;
 };
 
-/// Parses an entry of a schedule line, for example `F3/1`. Traces and schedules
-/// write entries in this form.
+/// Parses an entry of a schedule, for example `F3/1`: the forward pass of
+/// micro-batch 3 through chunk 1. Traces and schedules write entries in this
+/// form.
 std::optional<LineEntry> readEntry(const std::string &word);
 
-/// The order of a stage's fragments in a step, without the optimizer.
+/// The forward and backward passes of a stage in a step, in order. The
+/// optimizer is not included.
 struct StageLine {
   std::vector<LineEntry> line;
-  /// The time of each kind of fragment, in any unit. The key is the kind, for
-  /// example `F` or `B/1`.
+  /// The time of each kind of pass, in any unit. The key is the kind and the
+  /// chunk of layers, for example `F` or `B/1`.
   std::map<std::string, double> times;
-  /// The time that it takes to send the result of a fragment to another stage.
+  /// The time to send activations or their gradients to another stage.
   double transfer = 0;
-  /// The sum of the times of all fragments.
+  /// Returns the sum of the times of all passes in `line`.
   double seconds() const;
   /// Returns the line in the form in which schedules are written, for example
   /// `F0 F1 B0 B1`.
   std::string text() const;
 };
 
-/// The fragments of a step with their times. Each fragment begins as early as
-/// its inputs and its stage allow.
+/// The forward and backward passes of a step with their times. Each pass begins
+/// as soon as its inputs are there and its stage is idle.
 struct Timetable {
   struct Cell {
     std::string name; ///< The fragment's name in the schedule.
@@ -66,10 +69,10 @@ struct Timetable {
 /// is empty.
 Timetable replayLines(const std::vector<StageLine> &stages);
 
-/// Draws one row for each stage, at most `width` columns wide. A fragment is
-/// drawn as its name, followed by `-` while it runs. If there is no room for
-/// the name, its first letter is drawn. `.` means that the stage is idle. If
-/// the chart is too wide, its middle is left out.
+/// Draws one row for each stage, at most `width` columns wide. A forward or
+/// backward pass is drawn as its name, followed by `-` while it runs. If there
+/// is no room for the name, its first letter is drawn. `.` means that the stage
+/// is idle. If the chart is too wide, its middle is left out.
 std::vector<std::string> drawChart(const Timetable &table, int64_t width);
 
 } // namespace heddle::driver

@@ -116,9 +116,9 @@ static std::vector<Ladder> placed(const Settings &from, MemoryKind away) {
   return ladders;
 }
 
-/// Returns a ladder (a list of settings to try in order) for states in files.
-/// It moves them to the memory `to`, one kind after the other: first the states
-/// that are transferred most often.
+/// Returns a ladder (a list of settings to try in order) that moves offloaded
+/// states from files to the memory `to`. It moves one kind of states after the
+/// other: first those that are transferred most often.
 static Ladder broughtBack(const Settings &from, MemoryKind to) {
   Ladder ladder;
   Settings next = from;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Parses trace files. The time of each fragment is the median over ranks and
-// steps.
+// Parses trace files. The time of each kind of forward and backward pass is the
+// median over ranks and steps.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,8 @@ using nlohmann::json;
 
 namespace {
 
-/// A fragment that a rank ran in a step. Its times are in microseconds.
+/// A forward or backward pass that a rank ran in a step. Its times are in
+/// microseconds.
 struct Fragment {
   std::string word; ///< The fragment's name in the trace: `F3/1`.
   double begin = 0, end = 0;

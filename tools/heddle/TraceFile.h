@@ -19,8 +19,8 @@ namespace heddle::driver {
 /// The measured times of a pipeline stage. Each is a median over the stage's
 /// ranks and the recorded steps.
 struct MeasuredStage {
-  /// The order in which the stage ran its fragments, which is empty without a
-  /// pipeline. The times of each kind of fragment do not include waits for
+  /// The order in which the stage ran its forward and backward passes. It is
+  /// empty without a pipeline. The times of the passes do not include waits for
   /// other stages.
   StageLine line;
   /// The seconds of a step in which the stage only waits: for collectives, and

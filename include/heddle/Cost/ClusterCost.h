@@ -67,8 +67,8 @@ struct SequenceTime {
   /// The sum of the times of copies between kinds of memory.
   double copies = 0;
   double onHost = 0; ///< The sum of the times of kernels on the host's cores.
-  /// The time in which nothing is computed on the device, while copies run, or
-  /// kernels on the host for which these copies wait.
+  /// The time in which the device computes nothing, but a copy runs, or a
+  /// kernel on the host whose result is to be copied.
   double exposedCopies = 0;
   /// The sum of the times of copies from one kind of memory to another.
   std::map<std::pair<plan::MemoryKind, plan::MemoryKind>, double> links;
@@ -97,8 +97,9 @@ public:
   /// The slowest link between ranks along the axes. Null if the cluster does
   /// not give this link.
   const Link *linkOf(const std::vector<std::string> &axes) const;
-  /// The time of `calls` exchanges of a kind (`all_reduce`, `send`). `bytes` is
-  /// what a rank sends in all these exchanges. 0 if the link is not known.
+  /// The time of `calls` collectives or messages of one kind (`all_reduce`,
+  /// `send`). `bytes` is what a rank sends in all of them together. 0 if the
+  /// link is not known.
   double secondsOf(const std::vector<std::string> &axes,
                    const std::string &kind, int64_t calls, int64_t bytes) const;
   /// Whether the cluster has what `timeOf` needs: the speed of kernels and the
@@ -120,9 +121,9 @@ public:
   /// time of kernels on the host's cores.
   bool knowsHost() const { return cluster.hostMemoryPerSecond > 0; }
   /// The time of one run of a sequence, without waits for other pipeline
-  /// stages. Collectives run one after the other, and overlap with what is
-  /// computed. The same holds for the copies in each direction, and for the
-  /// kernels on the host's cores. Copies from and to files share the disk.
+  /// stages. Collectives run one after the other, at the same time as kernels.
+  /// Copies in one direction also run one after the other, as do kernels on the
+  /// host's cores. All copies from and to files share the disk.
   SequenceTime timeOf(const plan::Stage &stage, int64_t sequence) const;
   /// The longest time of a message that the sequence sends.
   double transferSeconds(const plan::Sequence &sequence) const;

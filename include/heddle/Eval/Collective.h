@@ -34,9 +34,9 @@ struct Collective {
   bool operator==(const Collective &other) const;
 };
 
-/// Returns, for a buffer of `count` elements, the indices of those elements
-/// that are in part `number` of `ranks` parts, in their order within the part.
-/// `plan::splits` must hold.
+/// Returns the indices of the elements that the rank `number` gets if a buffer
+/// of `count` elements is split among `ranks` ranks. `layout` must fit the
+/// buffer, as plan::splits checks.
 std::vector<int64_t> elementsOfPart(const plan::PartLayout &layout,
                                     int64_t count, int64_t ranks,
                                     int64_t number);

@@ -17,15 +17,17 @@
 
 namespace heddle::eval {
 
-/// Executes programs of the module and prints their outputs. Input tensors have
-/// the names of ports. In step N the tensor `NAME@N`, if it exists, is the
-/// input instead of `NAME`. Learning rate, bias corrections and the state of
-/// the random generator are computed from the module's strategy, unless they
-/// are given as inputs.
+/// Executes programs of the module and prints their outputs. The tensors of the
+/// input file have the names of the programs' inputs. In step N the tensor
+/// `NAME@N`, if it exists, is the input instead of `NAME`. Learning rate,
+/// weight decay, the threshold of gradient clipping and the state of the random
+/// generator are computed from the module's strategy and the seed, unless the
+/// file has them.
 ///
-/// The output file gets the outputs of the last step, `loss@1`, `loss@2` ... of
-/// all steps, and every state as `state.NAME`. Returns the exit status. Errors
-/// that the context's diagnostic handler has printed are not printed again.
+/// The output file gets the outputs of the last step, the scalar outputs of
+/// every step (`loss@1`, `loss@2`, ...), and every state as `state.NAME`.
+/// Returns the exit status. Errors that the context's diagnostic handler has
+/// printed are not printed again.
 int evalModule(mlir::ModuleOp module, const EvalOptions &options);
 
 } // namespace heddle::eval

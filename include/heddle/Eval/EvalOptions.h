@@ -19,7 +19,7 @@ namespace heddle::eval {
 struct EvalOptions {
   std::string file; ///< The file with the module, after any phase.
   /// A safetensors file with inputs. The names of its tensors are the names of
-  /// ports.
+  /// a program's inputs.
   std::string inputs;
   /// One or several programs, separated by commas. The first step runs the
   /// first program, and so on. Further steps run the last program again.

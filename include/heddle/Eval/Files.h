@@ -55,8 +55,9 @@ struct FileWeight {
 };
 
 /// Reads weights. `directory` has any value that `--weights` of a binary
-/// accepts. `orders` has the permutations of inputs that the weights must have;
-/// see plan::Weights::orders.
+/// accepts. A quantized weight in the files may have its input features in
+/// another order than the model (GPTQ's g_idx). `orders` says which order each
+/// weight must have; see plan::Weights::orders.
 bool readWeights(const std::string &directory,
                  const std::map<std::string, std::string> &orders,
                  std::vector<FileWeight> &weights, Diagnostic &error);

@@ -36,8 +36,9 @@ public:
   static std::unique_ptr<Interpreter> create(mlir::ModuleOp module,
                                              const InterpreterOptions &options);
 
-  /// Runs a program once. Inputs and outputs have the names of ports. An input
-  /// may have another shape than its port if the number of elements is equal.
+  /// Runs a program once. `inputs` and `outputs` have tensors by the names of
+  /// the program's inputs and outputs. An input may have another shape than the
+  /// program says if the number of elements is equal.
   ///
   /// If the program takes only a part of the batch that `inputs` holds, it runs
   /// once for each part. The loss is then the mean of the parts' losses.

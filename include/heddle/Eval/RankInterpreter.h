@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The interface of the two interpreters of a rank: ModelInterpreter for
-// tensors, PlanInterpreter for bytes. Interpreter runs one for each rank.
+// The interface of the two interpreters that execute programs on one rank.
+// ModelInterpreter computes with tensors, PlanInterpreter with bytes in memory.
+// Interpreter creates one of them for each rank.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +21,7 @@
 
 namespace heddle::eval {
 
-/// Tensors by the names of ports or states.
+/// Tensors by the names of states, or of a program's inputs or outputs.
 using TensorMap = std::map<std::string, Tensor>;
 
 struct InterpreterOptions {
@@ -69,9 +70,10 @@ struct StateInfo {
   }
 };
 
-/// The name of a program of a module. It is the kind of the program. If there
-/// are several programs of the kind, the size follows, as in `decode/8`; the
-/// kind alone then means the first of these programs.
+/// The name of a program of a module. It is the kind of the program, such as
+/// `decode`. If there are programs of several sizes, the size follows:
+/// `decode/8` is for up to 8 sequences. The kind alone then means the first of
+/// these programs.
 class ProgramName {
 public:
   ProgramName(nn::ProgramKind kind) : text(stringifyProgramKind(kind)) {}
@@ -137,8 +139,10 @@ protected:
   std::optional<int64_t>
   number(mlir::Operation *op,
          llvm::function_ref<int64_t(mlir::Value)> valueOf) const;
-  /// Calls `run` for each fragment of a stage's schedule line, with its region,
-  /// micro-batch and slot.
+  /// Calls `run` for each fragment (the forward or backward pass of a
+  /// micro-batch) in the order of the stage's pipeline schedule. `run` gets the
+  /// fragment's body, the index of the micro-batch, and that of its slot, the
+  /// buffers for the values of one micro-batch.
   mlir::LogicalResult runFragments(
       mlir::Operation *fragments,
       llvm::function_ref<mlir::LogicalResult(mlir::Block &, int64_t, int64_t)>

@@ -32,8 +32,8 @@ int64_t byteSize(ElementKind kind);
 llvm::StringRef safetensorsName(ElementKind kind);
 /// The kind with that name; none if the name is unknown.
 std::optional<ElementKind> parseElementKind(llvm::StringRef name);
-/// The kind of an MLIR element type. Returns nullopt for types that ports and
-/// states cannot have.
+/// The kind of an MLIR element type. Returns nullopt for types that states,
+/// inputs and outputs of programs cannot have.
 std::optional<ElementKind> kindOf(mlir::Type elementType);
 
 /// Rounds a value to the kind, to nearest with ties to even.

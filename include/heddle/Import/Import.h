@@ -28,8 +28,8 @@ mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context,
                                               const config::ModelSpec &spec,
                                               const dist::Strategy &strategy);
 
-/// Sets the strategy and the parameters' weights of a model whose forward
-/// function the user wrote.
+/// Completes a model whose forward function the user wrote in MLIR: sets the
+/// strategy attribute, and for each parameter where its weights come from.
 void completeForward(nn::ModelOp model, const config::ModelSpec &spec,
                      const dist::Strategy &strategy);
 

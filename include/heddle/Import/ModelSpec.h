@@ -24,7 +24,7 @@ namespace heddle::config {
 
 using plan::Init;
 
-/// A parameter and the tensors that fill it.
+/// A parameter, and the tensors of the weight files from which it is loaded.
 struct ParameterSpec {
   std::string name; ///< Hugging Face's name, without the base model's prefix.
   std::vector<int64_t> shape;
@@ -39,9 +39,8 @@ struct ParameterSpec {
   bool outIn = false; ///< The matrix is stored as [out, in].
   bool isOfLayer = false;
   bool isCoded = false; ///< It is quantized in the weight files.
-  /// The name of the parameter that gives the order of this weight's inputs,
-  /// for quantized weights whose inputs were sorted by group. "" if they were
-  /// not.
+  /// Only if the inputs of this quantized weight were sorted by group: the name
+  /// of the parameter that holds the permutation. Otherwise "".
   std::string order;
   bool isOrder = false; ///< This parameter is an order of inputs (integers).
 };
@@ -83,12 +82,13 @@ struct ModelSpec {
   uint64_t seed = 0;
   std::string directory;  ///< The absolute path of weights and tokenizer.
   std::string headerHash; ///< A hash of the weight files' headers.
-  /// How the weights in the files are quantized. Not set if they are not.
+  /// How the weights in the files are quantized; empty if they are not.
   std::optional<io::CodeFormat> codes;
-  /// The tensors of the weight files that give an order of inputs (g_idx). The
-  /// key is a tensor's name. The value is the name of another tensor with the
-  /// same order, or "" if the inputs are in order. The program reorders
-  /// activations on the assumption that these orders are equal.
+  /// The permutations of inputs (GPTQ's g_idx) that the program assumes, so
+  /// that the runtime can check the weight files. The key is the name of a
+  /// tensor that has a permutation. The value is the name of another tensor
+  /// that must have the same permutation, or "" if the permutation must be the
+  /// identity.
   std::map<std::string, std::string> orders;
   /// Weights that must be dequantized, because their quantization groups
   /// (g_idx) have different numbers of inputs.

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The table of all settings. Each row describes a setting; flags, keys of
-// ds_config.json and of strategies, help texts and range checks are derived
-// from the rows.
+// The table of all settings. Each row describes a setting. The flags, the keys
+// of ds_config.json and of strategy files, the help texts and the range checks
+// are derived from the rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -64,8 +64,8 @@ struct DsKey {
   unsigned types;
   DsRule rule;
   const char *why = "";
-  /// For the rule Neutral: the values that are accepted because they have no
-  /// effect, as a JSON list.
+  /// Only with DsRule::Neutral: the values that are accepted because they have
+  /// no effect, as a JSON list.
   const char *neutral = "[false, null]";
   DsReader read = nullptr; ///< Reads the key, if its rule is Applied.
   /// The key of a setting that replaces this section. If a flag or a strategy
@@ -116,8 +116,9 @@ const std::vector<SettingFlag> &settingFlags();
 struct SettingField : Setting {
   explicit SettingField(const Setting &setting) : Setting(setting) {}
 
-  /// The first and the last phase that read the setting. If a dump is edited
-  /// after the first of them has run, a change of the setting has no effect.
+  /// The first and the last phase of the compiler that read the setting. A dump
+  /// that was written after `firstPhase` depends on the setting already. If the
+  /// user compiles such a dump with another value, this is an error.
   std::string firstPhase, lastPhase;
   std::string meaning;
   /// Returns the reason why the setting has no effect with the given settings,

@@ -51,7 +51,8 @@ struct ExplainRow {
   std::string why;
 };
 
-/// The settings with their origins, and a verdict on each key of the files.
+/// The settings, where each comes from, and for each key of the settings files
+/// whether it was applied, overridden or rejected.
 struct ResolvedSettings {
   Settings values;
   /// The targets that --target names, since one binary can contain code for
@@ -128,7 +129,8 @@ struct ExplainStyle {
   bool all = false;  ///< Also prints settings without effect.
 };
 
-/// The table of `--explain-config`: all settings, then all keys of the files.
+/// Returns the table that `--explain-config` prints: all settings, then all
+/// keys of the settings files.
 std::string explainSettings(const ResolvedSettings &settings,
                             const ExplainStyle &style = {});
 

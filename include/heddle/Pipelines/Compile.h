@@ -57,7 +57,8 @@ struct CompileOptions {
   /// The number of the draft model's guesses that the first model verifies at
   /// once for a request.
   int64_t guesses = 0;
-  /// Pages of the key-value cache. 0 if the strategy's number is used.
+  /// The number of pages of the key-value cache. If it is 0, the number follows
+  /// from the strategy (`--kv-cache` or `--max-batch`).
   int64_t cachePages = 0;
   /// The targets of the binary. If there are several, the binary has code for
   /// each. If there is none, the strategy names the target.
@@ -82,10 +83,10 @@ struct CompileOptions {
   /// the binary would need is printed.
   bool dryRun = false;
   bool makesCode() const { return !plans && !dryRun; }
-  /// If set, the function is called twice: after the fuse phase with the result
-  /// of modelStateBytes, and after the memory phase with all bytes that a rank
-  /// needs of each kind of memory. If it returns false, `compile` fails without
-  /// an error message.
+  /// If set, the function is called twice with the bytes that a rank needs of
+  /// each kind of memory: after the fuse phase only for the model's states, and
+  /// after the memory phase for everything. If it returns false, `compile`
+  /// fails without an error message.
   std::function<bool(Phase phase, const plan::PerMemory<int64_t> &bytes)>
       goesOn;
 };

@@ -19,7 +19,9 @@ namespace heddle {
 enum class LayerPrograms {
   None,
   AtOnce, ///< One program returns the inputs of all products of a layer.
-  /// A program for each group of products with the same input, in order.
+  /// One program for each group of products with the same input, in the order
+  /// of computation. The weights of one group can then be quantized before the
+  /// inputs of the next group are computed.
   Sequential,
 };
 

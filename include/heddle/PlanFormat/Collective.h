@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One formula each for the staging memory of a collective and for the bytes
-// that a rank sends. The compiler plans memory with them, and the runtime
-// counts traffic with them. runtime/comm/Collectives.cpp has the algorithms.
+// Computes the staging memory of a collective and the bytes that a rank sends.
+// The compiler plans memory with these formulas, and the runtime counts traffic
+// with them. runtime/comm/Collectives.cpp has the algorithms.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,7 +53,8 @@ inline bool splits(const PartLayout &layout, int64_t count, int64_t ranks) {
 /// The sizes of a collective, equal on every rank of its group.
 struct CollectiveShape {
   CollectiveKind kind = CollectiveKind::AllReduce;
-  /// Type of the buffers: F32, BF16, F16; without sums also I32.
+  /// Type of the buffers: F32, BF16 or F16. Collectives that do not reduce can
+  /// also transfer I32.
   DType type = DType::F32;
   /// The type that is sent: a float type, or the same as `type`.
   DType wire = DType::F32;

@@ -38,8 +38,8 @@ enum class Space {
   /// The persistent region: the memory of states, which exists until the
   /// process ends.
   Persistent,
-  /// The running sequence's frame in the device's arena; for other kinds of
-  /// memory, the arena itself.
+  /// In device memory, the running sequence's frame, which is a range of the
+  /// arena. In other kinds of memory, the arena, which has no frames.
   Frame,
   Arg, ///< Argument number `index` of the running sequence.
 };
@@ -113,7 +113,7 @@ struct ScheduledFragment {
   int64_t microBatch = 0;
 };
 
-/// A number that is known when the plan is loaded, times a factor.
+/// An integer that the compiler does not know, times a factor.
 struct Term {
   enum class Kind {
     Arg, ///< Integer argument number `value` of the sequence.
@@ -206,8 +206,9 @@ struct CopyRows {
   static constexpr const char *name = "copy_rows";
   Ref target, source, ids;
   int64_t rowBytes = 0; ///< The number of bytes of a row, at least 1.
-  /// Only if `source` is a part of a table: the index of the first row of the
-  /// part in the table. An id outside of the part then gives a row of zeros.
+  /// Only if `source` is a shard of an embedding table: the index in the table
+  /// of the shard's first row. An id outside of the shard then gives a row of
+  /// zeros, so that a sum over the ranks gives the right row.
   std::optional<Scalar> first{};
 };
 

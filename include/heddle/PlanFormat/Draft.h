@@ -16,7 +16,8 @@
 
 namespace heddle::plan {
 
-/// The name of the draft's section for a section of the main model.
+/// Returns the name of the ELF section that is the draft model's counterpart of
+/// the main model's section `name`.
 inline std::string draftSectionName(const std::string &name) {
   return name + ".draft";
 }

@@ -4,8 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The kinds of fragments of a pipeline stage, for the pipe dialect and for
-// plans. This file includes no LLVM header, because the runtime includes it.
+// The kinds of fragments, for the pipe dialect and for plans. A fragment is one
+// kind of computation, such as the forward pass, for one chunk of layers of a
+// pipeline stage. This file includes no LLVM header, because the runtime
+// includes it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,8 +16,8 @@
 
 namespace heddle::plan {
 
-/// What a fragment of a pipeline stage computes. Command.h has the letters for
-/// the kinds, in this order.
+/// The kinds of computation that the schedule of a pipeline stage consists of.
+/// Command.h has the letters that schedules use for these kinds, in this order.
 enum class FragmentKind {
   Forward,
   Backward,       ///< The gradients of the input and of the weights.

@@ -41,7 +41,8 @@ enum class RateParameterKind {
   WarmupType, ///< "log" or "linear", stored as 0 or 1.
 };
 
-/// The parameters of the schedules, sorted by name: enumerator, name, kind.
+/// The parameters of the schedules, sorted by name. Each has an enumerator, a
+/// name, and the type of its values.
 #define HEDDLE_RATE_PARAMETERS(X)                                              \
   X(CosMinRatio, "cos_min_ratio", Number)                                      \
   X(CycleFirstStairCount, "cycle_first_stair_count", Integer)                  \

@@ -28,9 +28,9 @@ template <>
 inline constexpr std::array enumNames<MemoryKind> = {"device", "host", "pinned",
                                                      "file"};
 
-/// What an offload file holds. Each rank has one file for each role of which it
-/// keeps bytes in files. The rank's memory of the kind File consists of these
-/// files in this order.
+/// What an offload file holds. Each rank has one file for each of these kinds
+/// of data that it offloads to files. The rank's memory of the kind File
+/// consists of these files in this order.
 enum class FileRole { Optimizer, Parameters, Gradients, Activations };
 inline constexpr FileRole fileRoles[] = {
     FileRole::Optimizer, FileRole::Parameters, FileRole::Gradients,
@@ -40,8 +40,8 @@ inline constexpr std::array enumNames<FileRole> = {"optimizer", "parameters",
                                                    "gradients", "activations"};
 
 /// Size of the pinned ring buffer through which a GPU copies from or to files.
-/// There is one buffer for each direction. Copies of table rows from files use
-/// the buffer for copies to the GPU.
+/// There is one buffer for each direction. Rows of embedding tables that are
+/// copied from files go through the buffer for copies to the GPU.
 inline constexpr int64_t stagingRingBytes = int64_t(8) << 20;
 
 /// Streams. Work of one stream runs in the order of submission; between streams

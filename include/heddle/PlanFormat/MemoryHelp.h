@@ -17,11 +17,12 @@
 
 namespace heddle::plan {
 
-/// The two largest owners of memory: "activations 7.80 GiB, optimizer 1.20
-/// GiB".
+/// The two uses that need most memory, for an error message: "activations 7.80
+/// GiB, optimizer 1.20 GiB".
 std::string largestOwners(const Memory &memory);
 
-/// The flags of `compile` that would reduce the largest owner of memory.
+/// Advice for an error message: flags of `compile` that would reduce the use
+/// that needs most memory.
 std::string helpForMemory(const Plan &plan);
 
 /// RAM and swap space of this machine, in bytes.

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The plan: what the compiler hands to the runtime. It has every byte of
+// The plan: what the compiler hands to the runtime. It has the layout of all
 // memory, every command of every step program, and what is needed to read data,
 // weights and checkpoints. It is JSON in the binary's section `.heddle.plan`.
 // The section `.heddle.kernels` has the kernels: for a CPU the image of an ELF
@@ -129,8 +129,8 @@ struct Init {
   /// the number of updates so far.
   double value = 0;
   double stddev = 0; ///< Normal: the standard deviation.
-  /// The index of a row of the whole tensor that is filled with zeros; -1:
-  /// none.
+  /// The index, in the whole tensor, of a row that is filled with zeros, such
+  /// as the embedding of the padding token; -1: none.
   int64_t zeroRow = -1;
 };
 template <>
@@ -139,7 +139,7 @@ inline constexpr std::array enumNames<Init::Kind> = {"zeros", "constant",
 
 /// Which part of a whole tensor a rank holds.
 struct Placement {
-  /// The whole tensor's shape; empty: the rank's part is the whole.
+  /// The shape of the whole tensor; empty if the rank holds the whole tensor.
   std::vector<int64_t> whole;
   /// For each dimension the axes that split it. Each rank has ceil(size / n)
   /// indices of the dimension, where n is the number of ranks along the axes.
@@ -159,7 +159,8 @@ struct Placement {
   int64_t flatElements = 0;
 };
 
-/// The role of a state; as NN_StateRole.
+/// What a state is used for. The nn dialect has the same values in
+/// NN_StateRole.
 enum class StateRole {
   Parameter,
   Derived,
@@ -227,7 +228,8 @@ template <>
 inline constexpr std::array enumNames<ProgramKind> = {
     "train", "eval", "generate", "prefill", "score", "decode", "encode"};
 
-/// The meaning of a port; as NN_PortRole.
+/// What an input or output of a step program means to the runtime. The nn
+/// dialect has the same values in NN_PortRole.
 enum class PortRole {
   Ids,
   Labels,
@@ -424,7 +426,8 @@ struct Plan : Stage {
   /// checked.
   std::string kernelImageHash;
   Mesh mesh;
-  /// The algorithms of collectives: "fixed" or "library".
+  /// The algorithms of collectives: "fixed" (reductions add in a fixed order)
+  /// or "library" (those of MPI or NCCL).
   std::string collectives = "fixed";
   /// What computes matrix products: "auto", "library" or "generated".
   std::string gemm = "auto";

@@ -27,8 +27,8 @@ namespace heddle::plan {
 /// results. The simple version takes the kernel's arguments, then one buffer
 /// for each result, because it computes no result in place of an argument.
 struct PlainKernel {
-  /// A tensor of random numbers from `low` to `high`, or a scalar, which is
-  /// `low`.
+  /// How `check` fills an argument: a tensor gets random numbers from `low` to
+  /// `high`, and a scalar gets `low`.
   struct Argument {
     bool isScalar = false;
     DType type = DType::F32;
@@ -48,11 +48,12 @@ struct PlainKernel {
     double tolerance = 0;
   };
   std::string text; ///< The PTX of the simple version.
-  /// The launches of the simple version. `check` may launch fewer blocks of a
-  /// launch: they compute only the first and the last elements of its tensor.
+  /// The launches of the simple version. Each computes one tensor. To save
+  /// time, `check` may launch only the blocks that compute the first and the
+  /// last elements of that tensor.
   std::vector<GridLaunch> launches;
-  /// For each launch, how many terms a thread adds up. By these numbers `check`
-  /// decides how many blocks it launches.
+  /// For each launch, how many terms a thread adds up, as a measure of its
+  /// work. `check` launches fewer blocks if a thread has more work.
   std::vector<int64_t> terms;
   int64_t scratchBytes = 0;
   std::vector<Argument> arguments;

@@ -19,8 +19,8 @@
 
 namespace heddle::plan {
 
-/// Names of the inputs of a training step, of the role Value, for
-/// hyperparameters other than the learning rate.
+/// Names of the inputs through which a training step gets hyperparameters other
+/// than the learning rate. These inputs have the role PortRole::Value.
 inline constexpr char weightDecayPort[] = "weight_decay";
 inline constexpr char maxNormPort[] = "max_norm";
 inline bool isRunNumber(std::string_view name) {
@@ -32,9 +32,9 @@ inline bool isRunNumber(std::string_view name) {
 /// runtime resets it to 0.
 inline constexpr char nonfiniteState[] = "nonfinite";
 
-/// Names of owners in the memory report: of the scratch memory of a CPU's
-/// threads, and of the bytes of the arena that are unused when most of the
-/// arena is in use.
+/// Names of two uses of memory in the memory report. The first is the scratch
+/// memory of a CPU's threads. The second is the part of the arena that is
+/// unused at the time when most of the arena is in use.
 inline constexpr char scratchOwner[] = "scratch of threads";
 inline constexpr char unusedOwner[] = "not used at the peak";
 

@@ -23,8 +23,8 @@ namespace heddle::plan {
 struct WeightSlice {
   struct Loop {
     int64_t extent = 1;
-    /// The distance of two iterations in the state and in the tensor, in
-    /// elements.
+    /// How far one iteration of the loop advances in the state and in the
+    /// tensor, in elements.
     int64_t state = 0, tensor = 0;
   };
   std::string tensor;

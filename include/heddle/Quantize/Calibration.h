@@ -26,36 +26,38 @@ struct CalibrationText {
   int64_t rows = 0;
 };
 
-/// Runs a model layer by layer on a text, and measures the inputs of the
-/// layers' matrix products for GPTQ. The binary must have a program for each
-/// layer (the pass train-split-layers). A layer is computed in stages: one
-/// stage for each of its products, or one stage for all.
+/// Runs a model layer by layer on a text, and computes the second moments of
+/// the inputs of the layers' matrix products, which GPTQ needs. The binary must
+/// have a program for each layer (the pass train-split-layers). A layer is
+/// computed in stages. Depending on the binary, a stage is a group of products
+/// with the same input, such as q, k and v, or all products of the layer.
 ///
-/// The calibration of all layers costs two forward passes, plus the computation
-/// of the moments. With a stage for each product, every stage also computes
-/// again what precedes its product in the layer.
+/// The calibration of all layers costs two forward passes, and the computation
+/// of the moments. If a layer has several stages, each stage also recomputes
+/// the operations of the layer before its own products.
 class Calibration {
 public:
   /// Loads the binary with its weights. If `text` has rows, computes the part
   /// of the model before the first layer on them. Throws H0347 if the text has
-  /// fewer tokens than one run takes, and H0346 for tokens outside of the
-  /// vocabulary.
+  /// fewer tokens than one batch of the binary, and H0346 for tokens outside of
+  /// the vocabulary.
   Calibration(const std::string &binary, const CalibrationText &text);
 
   int64_t layers() const { return int64_t(layerPrograms.size()); }
-  /// The number of rows that are computed: the requested ones, rounded down to
-  /// complete runs.
+  /// The number of rows that are computed: the requested number, rounded down
+  /// to a multiple of the rows of the binary's batch.
   int64_t rows() const { return runs * rowsOfRun; }
-  /// The number of stages of the next layer. A stage is a set of products that
-  /// are quantized together: each product is a stage, or all of the layer are
-  /// one.
+  /// The number of stages of the next layer. The products of a stage are
+  /// quantized together, before the next stage is computed.
   int64_t stages();
   /// The second moments of the inputs of the products of a stage. The keys are
   /// the names of the products' weights.
   std::map<std::string, Moments> moments(int64_t stage);
   /// Computes the next layer, and continues with the layer after it.
   void advance();
-  /// Replaces a tensor of the weight files by values in the same layout.
+  /// Replaces the values of a tensor of the weight files in the loaded model,
+  /// so that later layers and `perplexity` use the rounded values. `values`
+  /// have the same layout as the tensor.
   void replace(const std::string &tensor, const std::vector<float> &values);
   /// The perplexity of a text with the current values of the tensors.
   double perplexity(const CalibrationText &text);

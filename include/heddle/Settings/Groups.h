@@ -23,8 +23,8 @@ inline int64_t groupsOf(const Settings &settings) {
   return settings.zero < 3 ? settings.data : 1;
 }
 
-/// The number of sequences that one group generates at a time. It is the
-/// group's share of --max-batch, rounded up.
+/// The number of sequences that one group generates at a time: --max-batch,
+/// divided by the number of groups and rounded up.
 inline int64_t textsOfGroup(const Settings &settings) {
   const int64_t groups = groupsOf(settings);
   return (settings.maxBatch + groups - 1) / groups;

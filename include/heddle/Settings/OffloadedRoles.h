@@ -23,7 +23,8 @@ struct OffloadedRole {
   MemoryKind Settings::*place;
 };
 
-/// The roles, in the order in which `fit` offloads them: the least traffic
+/// The roles, in the order in which `heddle fit` tries to offload them if the
+/// model does not fit into memory: the one that causes the least traffic comes
 /// first.
 inline constexpr OffloadedRole offloadedRoles[] = {
     {"optimizer", "place_optimizer", &Settings::placeOptimizer},

@@ -21,8 +21,8 @@ struct ParameterGroup {
   std::string pattern; ///< A regular expression, matched anywhere in a name.
   bool frozen = false;
   /// `lr` is a factor for the learning rate of the schedule. `weightDecay`
-  /// replaces the weight decay of the optimizer. Neither is changed without a
-  /// value.
+  /// replaces the weight decay of the optimizer. If one of them is empty, the
+  /// group keeps the optimizer's learning rate or weight decay.
   std::optional<double> lr, weightDecay;
 };
 

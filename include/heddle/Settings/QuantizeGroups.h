@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Finds a quantization group (a number of inputs that share a scale) that
-// divides a model's weights. Error messages about --quantize-group suggest it.
+// Finds a size of quantization groups (inputs that share a scale) that divides
+// the number of inputs of each quantized weight. Error messages about
+// --quantize-group suggest it.
 //
 //===----------------------------------------------------------------------===//
 

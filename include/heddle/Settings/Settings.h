@@ -26,7 +26,8 @@
 namespace heddle::config {
 
 /// The words by which users name the values of an enum, in the order of the
-/// values. If the word is "", the setting is not written.
+/// values. The word "" is for the value that a setting has if the user leaves
+/// it out, which has no name of its own.
 template <typename E> struct Words;
 
 enum class Precision { FP32, BF16 };
@@ -170,8 +171,8 @@ template <> struct Words<Scheduler> {
       "OneCycle", "LRRangeTest"};
 };
 
-/// What the labels of a batch are. With OfModel the model family or the module
-/// says it.
+/// What the labels of a batch are. OfModel means the objective of the model
+/// family, or of the user's module.
 enum class Objective { OfModel, Causal, MaskedToken };
 template <> struct Words<Objective> {
   static constexpr std::array all = {"", "causal", "mlm"};

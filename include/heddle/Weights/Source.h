@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Expressions over tensors of the weight files. A model family says with them
-// how each state is read (for example as a transposed slice of a fused tensor).
-// Every element of a state is one element of a tensor, so the same expression
-// serves for reading and for writing. Without LLVM headers: dialects and the
-// readers of files share it.
+// Expressions over tensors of the weight files. A model family describes by
+// such an expression how each state is read, for example as a transposed slice
+// of a fused tensor. Every element of a state is one element of a tensor, so
+// the same expression serves for reading and for writing. This header includes
+// no LLVM headers, because the dialects share it with the readers of weight
+// files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,9 +27,10 @@ struct Source {
   Kind kind = Kind::Tensor;
   std::string name; ///< Tensor: its name in the weight files.
   std::string type; ///< Tensor: its type, such as `F32`.
-  /// Tensor: its shape. Permute: for each new dimension the old one. Reshape:
-  /// the new shape. Slice: dimension, first index, size. Concat, Stack: the
-  /// dimension.
+  /// The integers of the expression. For a Tensor they are its shape, for
+  /// Permute the old dimension of each new dimension, for Reshape the new
+  /// shape, for Slice the dimension, the first index and the size, for Concat
+  /// and Stack the dimension.
   std::vector<int64_t> numbers;
   std::vector<Source> parts; ///< The operands.
 };
@@ -39,7 +41,8 @@ Source tensor(std::string name, std::vector<int64_t> shape,
 Source transpose(Source of);
 Source permute(std::vector<int64_t> order, Source of);
 Source reshape(std::vector<int64_t> shape, Source of);
-/// A slice of a tensor, or of a slice.
+/// Elements [first, first + size) of dimension `dim`. `of` must be a tensor or
+/// a slice of one.
 Source slice(int64_t dim, int64_t first, int64_t size, Source of);
 Source concat(int64_t dim, std::vector<Source> parts);
 /// Joins the operands along a new dimension.
@@ -52,23 +55,24 @@ void forEachTensor(Source &source, const std::function<void(Source &)> &visit);
 struct Layout {
   std::vector<int64_t> shape;
   std::vector<plan::WeightSlice> pieces;
-  /// For each piece the range of its tensor: first index and size in each
-  /// dimension.
+  /// For each strided copy in `pieces`, the range of the tensor that it reads:
+  /// first index and size in each dimension.
   std::vector<std::vector<std::pair<int64_t, int64_t>>> boxes;
 };
 
-/// Computes the layout of an expression. False, with `error`, when shapes do
-/// not fit.
+/// Computes the layout of an expression. Returns false and sets `error` if
+/// shapes do not fit.
 bool layoutOf(const Source &source, Layout &layout, std::string &error);
 
 /// Checks that the states of a model use each element of a tensor once.
 class Coverage {
 public:
-  /// Adds a state. False, with `error`, when an element of a tensor is in
-  /// another state too, or the tensor has another shape there.
+  /// Adds a state. Returns false and sets `error` if an element of a tensor
+  /// belongs to another state too, or if another state gives the tensor another
+  /// shape.
   bool add(const std::string &state, const Layout &layout, std::string &error);
-  /// False, with `error` and the state that reads it, when a tensor is not read
-  /// completely.
+  /// Whether every tensor that states read is read completely. If not, sets
+  /// `error`, and sets `state` to a state that reads the incomplete tensor.
   bool isWhole(std::string &state, std::string &error) const;
 
 private:

@@ -45,8 +45,9 @@ public:
   /// memory.
   void load(int tile, mlir::Value pointer, int64_t strideBytes);
   void store(int tile, mlir::Value pointer, int64_t strideBytes);
-  /// sum += left * right. Each element of `sum` adds the products of one pair
-  /// of bf16, or of one group of four bytes, for each column of `left`.
+  /// sum += left * right. The rows of `left` and the columns of `right` consist
+  /// of 32-bit groups: two bf16 or four bytes. Each element of `sum` adds the
+  /// products of all groups of its row and column.
   void multiplyAdd(int sum, int left, int right, Kind kind = Kind::Pairs);
 
 private:

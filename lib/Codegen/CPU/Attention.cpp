@@ -6,8 +6,8 @@
 //
 // The forward pass of nn.attention. For each query the code keeps m (the
 // largest score so far), l (the sum of probabilities) and O (the output before
-// division by l). For a block of queries, and one block of keys after the
-// other:
+// division by l). For a block of queries, the code loops over the blocks of
+// keys and computes for each of them:
 //
 //   S = K (scale log2(e) Q)^T       transposed scores, in units of log 2
 //   m' = max(m, column maxima of S), a = 2^(m - m')
@@ -112,8 +112,9 @@ void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
   if (spec.p > 0)
     prepareRandom(random);
 
-  // The unit of work is a block of queries of one head. A thread has adjacent
-  // units, and packs keys and values only if the head of keys changes.
+  // The unit of work is a block of queries of one head. A thread computes
+  // adjacent units. It packs keys and values only if the head of keys is not
+  // the one of its previous unit.
   int64_t blocks = blocking.queryBlocks;
   auto [begin, end] = share(thread, threads, spec.heads * blocks);
   Value none = b.constant(-1);
@@ -232,7 +233,9 @@ Value ForwardEmitter::exponentials(const Panel &scores, const KeyRange &keys,
       return kept.empty() ? powers[r]
                           : b.select(kept[r], powers[r], splat(0.0));
     };
-    // The pairs of rows overwrite rows of scores, which have been read already.
+    // Probabilities overwrite scores. With bf16 two rows become one row of
+    // pairs, so only rows of scores that have already been read are
+    // overwritten.
     Panel target = rowsFrom(scores, pairsOf(row));
     for (int64_t r = 0; r < blocking.keyUnit; r += blocking.pairs) {
       Value pointer = vectorAt(target, r / blocking.pairs, 0);

@@ -74,8 +74,10 @@ AttentionEmitter::PhiloxState AttentionEmitter::philox(Value block) {
   return state;
 }
 
-/// The indices by which dropout numbers the probabilities of the even (`parity`
-/// 0) or odd queries of a vector. `first` is the index for the first query.
+/// Dropout finds the random bits of a probability by the index of this
+/// probability (codegen::firstProbability). Returns the indices for one key and
+/// the even (`parity` 0) or odd queries of a vector. `first` is the index for
+/// the first query of the vector.
 Value AttentionEmitter::indexVector(Value first, int64_t parity) {
   SmallVector<int64_t> offsets;
   for (int64_t lane = parity; lane < blocking.lanes; lane += 2)
@@ -96,9 +98,9 @@ LoopBuilder::Values AttentionEmitter::keep(Value firstProbability, Value query,
       PhiloxState state = philox(b.create<arith::ShRUIOp>(index, two));
       return Values(std::begin(state.counter), std::end(state.counter));
     }
-    // A Philox block has four random words. The words of four adjacent keys
-    // then lie in two blocks, beginning at an offset that differs between
-    // queries.
+    // A Philox block has four random words. If the length of the sequence is no
+    // multiple of four, the words of four adjacent keys may lie in two blocks.
+    // The offset of the first word in its block differs between queries.
     Value block = b.create<arith::ShRUIOp>(index, two);
     PhiloxState states[2] = {
         philox(block), philox(b.add(block, wideConstant(b, wideType, 1)))};

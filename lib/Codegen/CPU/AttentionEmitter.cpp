@@ -15,14 +15,15 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// The number of rows of a tile that is `vectors` vectors wide: as many as fit
-/// in registers, and enough to hide the latency of multiply-add.
+/// Returns the number of rows of a tile of sums that is `vectors` vectors wide.
+/// All sums of the tile must fit in registers. There must also be enough
+/// independent sums to hide the latency of multiply-add.
 static int64_t tileRows(int64_t vectors, int64_t widest) {
   return 2 * vectors <= std::max<int64_t>(widest, 2) ? 12 : 6;
 }
 
-/// Splits `vectors` vectors into groups of at most `widest`, as equal as
-/// possible.
+/// Splits a row of `vectors` vectors into groups, which are the widths of
+/// tiles: at most `widest` vectors each, and as equal as possible.
 static SmallVector<ColumnGroup> columnGroups(int64_t vectors, int64_t widest) {
   int64_t count = llvm::divideCeil(vectors, widest);
   int64_t narrow = vectors / count, wideCount = vectors % count;
@@ -51,8 +52,9 @@ AttentionBlocking::AttentionBlocking(const AttentionSpec &spec,
   queryBlocks = llvm::divideCeil(spec.seq, queries());
   headGroups = columnGroups(headVectors, widest);
   queryGroups = columnGroups(queryVectors, widest);
-  // Ranges of keys must consist of whole tiles and, with dropout, of whole
-  // groups of four keys, which share a block of random bits.
+  // The length of a range of keys is a multiple of `keyUnit`. It must be a
+  // multiple of the rows of a tile. With dropout it must also be a multiple of
+  // four, because four adjacent keys share one block of random words.
   int64_t narrowest =
       std::min(headGroups.back().vectors, queryGroups.back().vectors);
   keyUnit = spec.p > 0 ? 12 : tileRows(narrowest, widest);
@@ -358,9 +360,9 @@ std::pair<Value, Value> AttentionEmitter::share(Value thread, Value threads,
       b.forLoop(zero, batch, 1, zero, [&](Value row, ValueRange sum) -> Values {
         return {b.add(sum[0], costOfRow(row))};
       })[0];
-  // How many items of work, counted from the first row of the batch, cost
-  // `wanted` together. These are all items of some first rows, and a part of
-  // the items of the next row.
+  // Returns how many units of work, counted from the first row of the batch,
+  // cost `wanted` together. The result counts all units of the rows that fit
+  // entirely, and some units of the next row.
   auto itemsOf = [&](Value wanted) {
     return b.forLoop(
         zero, batch, 1, {wanted, zero},

@@ -19,7 +19,8 @@
 
 namespace heddle::cpu {
 
-/// `count` adjacent groups of `vectors` vectors each, from vector `first` on.
+/// A range of columns that is cut into `count` tiles side by side, each
+/// `vectors` vectors wide. The range begins at vector `first` of a row.
 struct ColumnGroup {
   int64_t first, count, vectors;
 };
@@ -93,8 +94,9 @@ protected:
   mlir::Value rowPointer(const Heads &heads, mlir::Value batch,
                          mlir::Value head, mlir::Value row);
 
-  /// A matrix of words in scratch, natural or paired (see AttentionBlocking).
-  /// Word (i, j) is at i * row + j * column.
+  /// A matrix of 32-bit words in scratch memory. AttentionBlocking describes
+  /// the two layouts of words, natural and paired. Word (i, j) is at i * row +
+  /// j * column.
   struct Panel {
     mlir::Value pointer;
     int64_t row, column = 1;
@@ -108,26 +110,30 @@ protected:
   mlir::Value vectorAt(const Panel &panel, int64_t row, int64_t vector);
   mlir::Value loadVector(mlir::Value pointer);
   void storeVector(mlir::Value value, mlir::Value pointer);
-  /// Stores a vector of f32 as elements of a natural panel.
+  /// Stores a vector of f32 in a natural panel, where a 32-bit word has one f32
+  /// or two adjacent bf16 of a row.
   void storeNatural(mlir::Value value, const Panel &panel, int64_t row,
                     int64_t vector);
-  /// Rounds two vectors of f32, `even` and `odd` from adjacent rows, to bf16.
-  /// Stores them as one vector of words of a paired panel.
+  /// Rounds two vectors of f32 to bf16: `even` and `odd` from two adjacent
+  /// rows. Stores them in a paired panel, where a 32-bit word has the bf16
+  /// elements of both rows in one column.
   void storePaired(mlir::Value even, mlir::Value odd, mlir::Value pointer);
   mlir::Value loadSplat(mlir::Value pointer);
   mlir::Value splat(mlir::Value scalar, mlir::VectorType type);
   mlir::Value splat(double value);
 
   /// Copies `rows` rows of a head, `stride` elements apart, from `source` to
-  /// the natural panel `to`, and fills further rows of the panel, up to
-  /// `total`, with zeros.
+  /// the panel `to`, without changing the order of elements (natural panel).
+  /// Fills further rows of the panel, up to `total`, with zeros.
   void packRows(mlir::Value source, int64_t stride, mlir::Value rows,
                 mlir::Value total, const Panel &to);
   /// Loads or stores vector `vector` of a head's row at `row`, as f32.
   mlir::Value loadHead(mlir::Value row, int64_t vector);
   void storeHead(mlir::Value value, mlir::Value row, int64_t vector);
-  /// Converts `rows` rows of the natural panel `from` to the paired panel `to`.
-  /// Emits nothing with f32, because the two kinds of panels are then the same.
+  /// Converts `rows` rows of `from` to `to`. In `from` a 32-bit word holds two
+  /// adjacent bf16 of a row (natural panel); in `to` it holds one bf16 of each
+  /// of two adjacent rows (paired panel). With f32 both layouts are the same,
+  /// so nothing is emitted.
   void pairRows(const Panel &from, mlir::Value rows, const Panel &to);
   /// Transposes the natural panel of queries `from` and writes the result to
   /// `to`. With f32 its elements are multiplied by `factor`; with bf16
@@ -162,13 +168,15 @@ protected:
   /// The number of words that products of queries and keys sum over: the
   /// features of a head with padding.
   mlir::Value headDepth();
-  /// The number of rows of a paired panel for `count` rows of elements.
+  /// The number of rows of a paired panel that holds `count` rows of elements:
+  /// with bf16 two rows of elements become one row of pairs.
   mlir::Value pairsOf(mlir::Value count);
 
   /// A block of keys, from key `first` on, as a block of queries sees it. All
   /// of the queries see the keys [lead, full) of the block. Only some of the
   /// queries see keys in [0, lead) and [full, end), so these scores need a
-  /// mask. A null `lead` means 0: the mask has no window.
+  /// mask. A null `lead` means 0, because without a sliding window no key is
+  /// too old.
   struct KeyRange {
     mlir::Value first, lead, full, end;
   };
@@ -198,11 +206,12 @@ protected:
 
   /// Initializes `visible` and `lengths`.
   void prepareKeys(const AttentionKeys &keys);
-  /// Sets the row of the batch that `visible` describes.
+  /// Makes `visible` describe the keys of row `batch` of the batch.
   void beginRow(mlir::Value batch) { visible->beginRow(lengthOf(batch)); }
-  /// Each row of the batch has `itemsOfRow` items of work. Returns the begin
-  /// and the end of the items that thread `thread` computes. Threads get about
-  /// equal work even if rows differ in length.
+  /// Splits the work between threads. Each row of the batch has `itemsOfRow`
+  /// units of work, such as heads. Returns the begin and the end of the units
+  /// that thread `thread` computes. Threads get about equal work even if rows
+  /// differ in length.
   std::pair<mlir::Value, mlir::Value>
   share(mlir::Value thread, mlir::Value threads, int64_t itemsOfRow);
   /// The number of keys of the row, rounded up to a multiple of

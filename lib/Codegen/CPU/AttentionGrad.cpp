@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The gradient of nn.attention. For one head of keys and values, each block of
-// queries of the heads that read it, and each block of keys, with transposed
-// scores:
+// The gradient of nn.attention. The code loops over the heads of keys and
+// values, over the blocks of queries that read such a head, and over the blocks
+// of keys. For each pair of blocks it computes, with transposed scores:
 //
 //   P  = 2^(K (scale log2(e) Q)^T - lse log2(e))
 //   dP = V dO^T
@@ -35,8 +35,10 @@ struct GradScratch {
   GradScratch(const AttentionSpec &spec, const AttentionBlocking &blocking) {
     int64_t natural = blocking.naturalRow(), row = blocking.headRow();
     int64_t queryCount = blocking.queries();
-    // Returns the offset of a paired panel. With f32 this is the natural panel,
-    // as both have the same layout; otherwise new scratch is reserved.
+    // Returns the offset of a panel whose 32-bit words pair elements of two
+    // adjacent rows. With f32 a word is one element, so this panel is the one
+    // at `naturalOffset`, in the order of the tensor. With bf16 it needs its
+    // own scratch.
     auto take = [&](int64_t naturalOffset, int64_t words) {
       return blocking.pairs == 1 ? naturalOffset : plan.take(words / 2);
     };

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Panels of words in a thread's scratch memory, which attention's products
-// read: packing, pairing and transposing.
+// Copies the factors of attention's products to panels in a thread's scratch
+// memory. A panel is a matrix of 32-bit words: one f32 or two bf16. This file
+// packs, pairs and transposes such panels.
 //
 //===----------------------------------------------------------------------===//
 

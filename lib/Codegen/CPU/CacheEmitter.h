@@ -93,9 +93,9 @@ public:
   }
 
 protected:
-  /// Reads from the page table where page `number` of a row is: returns the
-  /// index of this page in the cache. The page holds the positions of the row
-  /// from `number` * N on.
+  /// Returns the index in the cache of the page with the index `number` in a
+  /// row's page table. This page holds the positions of the row from `number` *
+  /// pageTokens on.
   Value page(Value row, Value number) {
     return loadInt(pages, b.add(b.mul(row, rowPages), number));
   }

@@ -19,7 +19,8 @@ namespace {
 class CacheWriteEmitter : public CacheEmitter {
 public:
   using CacheEmitter::CacheEmitter;
-  /// Emits the writes of the thread's share of all heads of all tokens.
+  /// Emits the writes of this thread to the cache. The threads divide the heads
+  /// of all tokens evenly.
   void emit();
   void emitColumns(int64_t tensor, Value first, Value count, Value begin,
                    Value end);
@@ -100,9 +101,10 @@ void CacheWriteEmitter::emit() {
   });
 }
 
-/// Writes the heads in columns `begin` to `end` of operand number `tensor` of
-/// q, k and v. If one packed tensor holds q, k and v, its columns of q are
-/// skipped.
+/// Writes the heads in columns `begin` to `end` of one operand for `count`
+/// tokens from `first` on. `tensor` is the operand's index: q is 0, k is 1 and
+/// v is 2, or 0 for one packed tensor of all three. Columns of q are skipped,
+/// because the cache holds only keys and values.
 void CacheWriteEmitter::emitColumns(int64_t tensor, Value first, Value count,
                                     Value begin, Value end) {
   for (KeyOrValue which : {OfKey, OfValue}) {

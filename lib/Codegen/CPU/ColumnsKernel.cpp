@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Kernels of the generator `columns`: sums over rows, such as the gradients of
-// biases and of norms' weights. Threads share the columns. One thread computes
-// each sum, in the order of the rows, so the result does not depend on the
-// number of threads.
+// Emits kernels whose results are sums over rows, one for each column, such as
+// the gradients of biases and of norms' weights. Threads divide the columns.
+// One thread computes each sum, in the order of the rows, so the result does
+// not depend on the number of threads.
 
 #include "KernelEmitter.h"
 

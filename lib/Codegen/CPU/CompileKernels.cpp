@@ -20,8 +20,8 @@ namespace heddle {
 #include "include/heddle/Codegen/CPU/Passes.h.inc"
 } // namespace heddle
 
-/// The size of the header of a cached kernel: the scratch size, before the
-/// bytes of the object.
+/// A file in the cache of compiled kernels has a header of 8 bytes before the
+/// object code: the scratch bytes that each thread of the kernel needs.
 static constexpr size_t headerSize = 8;
 
 static FailureOr<std::string>

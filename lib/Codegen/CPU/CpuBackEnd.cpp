@@ -33,7 +33,8 @@ bool cpu::runsKernel(planir::KernelOp kernel) {
 
 namespace {
 
-/// Checks the objects of the kernels of models or plans (kernels-verify).
+/// For the pass kernels-verify: checks that each CPU kernel of a model or plan
+/// names an object that exists and has code for the target CPU.
 class Checker {
 public:
   LogicalResult checkAll(Operation *root) {
@@ -127,10 +128,10 @@ public:
     rules.joinsPackedProducts = true;
     rules.headsInPackedProducts = true;
     rules.columnsInRows = true;
-    // If a kernel computes the rows that its products read, such as a norm,
-    // every thread computes all of these rows. For more than 16 rows this takes
-    // longer than a separate kernel. 16 is also the number of requests that are
-    // usually decoded together.
+    // A kernel of products may also compute the rows that the products read,
+    // for example by a norm. Then every thread computes all of these rows. For
+    // more than 16 rows this takes longer than a separate kernel. 16 is also
+    // the number of requests that are usually decoded together.
     rules.rowsOfPrologues = 16;
     return rules;
   }

@@ -29,9 +29,9 @@ void require(CpuTarget &target, ArrayRef<StringLiteral> features) {
     target.required.push_back(feature.str());
 }
 
-/// Sets the fields that follow from the instruction sets. Code generation uses
-/// only these, even if the CPU of `native` has more, so that the list of
-/// features that a binary checks is short and exact.
+/// Sets the fields of `target` that depend on instruction sets. For `native`,
+/// code generation uses only these instruction sets even if the CPU has more.
+/// So the list of features that a binary checks is short and exact.
 void setLevels(CpuTarget &target, bool avx512, bool vnni, bool bf16, bool amx) {
   target.hasAvx512 = avx512;
   target.hasVnni = avx512 && vnni;

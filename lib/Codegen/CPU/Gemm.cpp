@@ -4,8 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The outer loops of a product: its distribution over threads, blocks of K,
-// resident and streamed panels.
+// Emits the outer loops of a matrix product: the distribution over threads, the
+// loop over blocks of K, and the loops over packed panels. The packed panels of
+// one operand stay in a cache (resident) while those of the other operand are
+// packed one by one (streamed).
 //
 //===----------------------------------------------------------------------===//
 
@@ -121,8 +123,8 @@ GemmEmitter::partition(Value thread, Value threads) {
   Value columnParts = b.div(threads, rowParts);
   Value rowPart = b.div(thread, columnParts);
   Value columnPart = b.sub(thread, b.mul(rowPart, columnParts));
-  // If there are more threads than pairs of parts, the last threads get an
-  // empty range of rows.
+  // The number of threads need not be a product of the numbers of parts. The
+  // threads that are left over get an empty range of rows.
   auto boundary = [&](int64_t count, Value part, Value parts) {
     return b.min(b.div(b.mul(part, count), parts), b.constant(count));
   };
@@ -134,8 +136,9 @@ GemmEmitter::partition(Value thread, Value threads) {
           range(blocking.panels, columnPart, columnParts)};
 }
 
-/// Computes a block: packs the micro-panels of the resident operand, then
-/// streams the micro-panels of the other one.
+/// Computes a block of C: packs the micro-panels of the operand that stays in a
+/// cache (resident), then packs and multiplies the micro-panels of the other
+/// operand one by one.
 void GemmEmitter::emitBlock(Range stream, Range resident, KRange k,
                             Value isFirstK, Value isLastK) {
   if (!residentOperand().direct)
@@ -148,9 +151,9 @@ void GemmEmitter::emitBlock(Range stream, Range resident, KRange k,
   });
 }
 
-/// Packs one streamed micro-panel and computes its tile with every resident
-/// one. Meanwhile it prefetches the cache lines of the next streamed
-/// micro-panel.
+/// Packs one micro-panel of the streamed operand and multiplies it by every
+/// micro-panel of the other operand, which are in a cache (resident). Meanwhile
+/// it prefetches the cache lines of the next streamed micro-panel.
 void GemmEmitter::emitStreamPanel(Value streamed, Range stream, Range resident,
                                   KRange k, Value isFirstK, Value isLastK) {
   MicroPanel moving = loadPanel(streamOperand(), streamed, k, streamBuffer);

@@ -6,9 +6,9 @@
 //
 // The AMX micro-kernel. It multiplies 32 rows of A by 32 columns of B: 2 x 2
 // tiles of sums, two tiles of A and two of B. One step takes 32 values of K.
-// The packed layout of B is the one that the dot product instruction vdpbf16ps
-// needs. A is either packed or read in its own layout. Packed A has, for one
-// step after the other, 32 rows of 64 bytes.
+// The packed layout of B is that for the instruction vdpbf16ps, a dot product
+// of bf16 pairs. A is either packed or read in its own layout. Packed A has 32
+// rows of 64 bytes for each step, and the steps are adjacent in memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,8 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// The number of values of K, and of words, in one step.
+/// The number of values of K in one step, and the number of 32-bit words, which
+/// are pairs of these bf16 values.
 static constexpr int64_t stepK = 32, stepWords = 16;
 /// The bytes of packed A in one step.
 static constexpr int64_t stepBytesA = 32 * AmxTiles::rowBytes;

@@ -17,15 +17,18 @@ using llvm::divideCeil;
 namespace heddle::cpu {
 
 namespace {
-/// The largest number of words of K in a block, so that the caches hold a
-/// micro-panel of each operand and the block of resident micro-panels.
+/// The largest length of a block of K, in 32-bit words (one f32 or two bf16).
+/// With this limit the caches hold a micro-panel of each operand and all packed
+/// micro-panels of the resident operand (see GemmBlocking.h).
 constexpr int64_t maxWordsPerBlock = 768;
-/// The largest number of words of K in a block with AMX, so that the
-/// first-level cache holds the panels of one micro-kernel.
+/// The largest length of a block of K on AMX, in words of two bf16. With this
+/// limit the first-level cache holds the panels that one micro-kernel reads.
 constexpr int64_t maxWordsPerBlockAmx = 256;
-/// The largest size in bytes of the packed block of the resident operand.
+/// The largest size in bytes of the packed micro-panels that stay in a cache
+/// while the other operand is streamed.
 constexpr int64_t maxResidentBytes = 1 << 20;
-/// The largest size in bytes of the partial sums of a block, if K is cut.
+/// If K has several blocks, partial sums of C are kept in memory from one block
+/// of K to the next. This is their largest size in bytes.
 constexpr int64_t maxPartialBytes = 1 << 20;
 
 /// The largest number of rows that counts as few. With more rows, packing B
@@ -38,10 +41,11 @@ int64_t mostFewRows(const GemmSpec &spec, const CpuTarget &target,
   return onTiles ? 6 : 8;
 }
 
-/// Whether micro-kernels can read A in its own layout: its words must be those
-/// that the micro-kernel needs, and the rows of a block must not conflict in
-/// cache sets. With AMX there must also be whole blocks of 32 rows and 32
-/// values of K, because tiles are always loaded completely.
+/// Whether micro-kernels can read A from the tensor itself instead of a packed
+/// copy. The tensor must hold f32 or, for dot products, whole pairs of bf16
+/// along K. The rows of a block must not conflict in cache sets. With AMX there
+/// must be whole blocks of 32 rows and 32 values of K, because tiles are always
+/// loaded completely.
 bool canReadDirectly(const GemmSpec &spec, bool dot, bool amx, int64_t mr) {
   constexpr int64_t l1WayBytes = 4096, maxLinesPerSet = 8;
   if (amx && (spec.m % 32 != 0 || spec.k % 32 != 0))
@@ -76,13 +80,14 @@ GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
   kBlocks =
       fewRows ? 1
               : divideCeil(words, amx ? maxWordsPerBlockAmx : maxWordsPerBlock);
-  // Blocks are multiples of the vector length, so that only the last one has a
-  // partial vector.
+  // Blocks of K are multiples of the vector length, so that only the last block
+  // ends with a partial vector.
   int64_t blockWords = alignTo(divideCeil(words, kBlocks), lanes);
   kBlock = blockWords * perWord();
   kBlocks = divideCeil(spec.k, kBlock);
 
-  // Packing writes whole vectors, so it may write one vector after the panel.
+  // Packing writes whole vectors and so may write up to one vector after the
+  // end of the panel. Reserve memory for this vector.
   panelBytesA = alignTo((blockWords * mr + lanes) * 4, 64);
   panelBytesB = blockWords * nr * 4;
   tileBytes = alignTo(mr * nr * 4, 64);

@@ -58,7 +58,7 @@ private:
 
 /// Emits a kernel of products with packed weights. The kernel may also compute
 /// the rows that the products read (prologue), and apply operations to the
-/// attention heads that they produce.
+/// attention heads in the products' results.
 mlir::LogicalResult
 emitPackedProducts(KernelEmitter &k, llvm::ArrayRef<codegen::Product> products);
 

@@ -4,11 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products with few rows of A. Packing B would be most of the work then, since
-// every element of B is used for few rows only. Instead, words of columns are
-// formed in registers, by interleaving two rows of B or by transposing squares.
-// The sum over K has the order of packed panels, so the results have the same
-// bits.
+// Emits products with few rows of A. Each element of B is used for few rows, so
+// packing B would take most of the time. Instead the code forms the words that
+// a packed panel would hold in registers, by interleaving two rows of B or by
+// transposing squares. The sum over K has the same order as with packed panels,
+// so the results have the same bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -85,7 +85,8 @@ void GemmEmitter::emitPanels(Value panel, int64_t count, MicroPanel panelA) {
   };
   if (init)
     forTiles([&](Value own, Value tile) { beginTile(rowBlock, own, tile); });
-  // The sums are ordered by row, and within a row by panel.
+  // Load the sums in the order that the functions below expect: by row, and
+  // within a row by panel.
   SmallVector<Value> places;
   LoopBuilder::Values sums;
   for (int64_t row = 0; row < spec.m; ++row)

@@ -94,9 +94,10 @@ Type IntegerActivations::integerType() const {
   return b.builder.getIntegerType(unpacker.elementBits);
 }
 
-/// Stores the integers of a vector in the order in which the weight unpacker
-/// produces the codes of a word. Fills the last word with zeros after the first
-/// `count` integers.
+/// Stores a vector of rounded activations in the order in which the weight
+/// unpacker produces the codes of a packed word, so that each activation meets
+/// its code. Only the first `count` activations exist; fills the last word with
+/// zeros.
 void IntegerActivations::storeIntegers(Value integers, Value to,
                                        int64_t count) {
   int64_t all = llvm::alignTo(count, unpacker.perWord);
@@ -114,8 +115,8 @@ void IntegerActivations::storeIntegers(Value integers, Value to,
   };
   if (unpacker.digits == 1)
     return store(integers, 0);
-  // The low digit is signed, so the high digit is the integer divided by
-  // 2^digitBits and rounded to nearest, not down.
+  // Split each integer into high * 2^digitBits + low. Because the low digit is
+  // signed, the high digit is the quotient rounded to nearest, not down.
   Value half = splat(integer(1 << (unpacker.digitBits - 1)), i32s);
   Value bits = splat(integer(unpacker.digitBits), i32s);
   Value above =
@@ -140,9 +141,10 @@ Value IntegerActivations::largestBits(Value from, int64_t length) {
                                        eachVector(length, zeros, body)[0]);
 }
 
-/// The scaling of a block by a power of two. `largest` has the f32 bits of the
-/// block's largest magnitude. For very small magnitudes the exponent
-/// `activationBits` is used instead, so that the scale is a normal f32.
+/// Returns the scaling of a block by a power of two. `largest` has the f32 bits
+/// of the block's largest magnitude. If the biased exponent of this magnitude
+/// is less than `activationBits`, the function uses `activationBits` as
+/// exponent, so that the scale is a normal f32.
 IntegerActivations::Scaling
 IntegerActivations::powerOfTwoScaling(Value largest) {
   Type f32 = b.builder.getF32Type();

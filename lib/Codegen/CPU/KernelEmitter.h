@@ -108,10 +108,11 @@ mlir::LogicalResult emitGemmKernel(KernelEmitter &k);
 mlir::LogicalResult emitAttentionKernel(KernelEmitter &k);
 /// nn.cache_write, in place.
 mlir::LogicalResult emitCacheKernel(KernelEmitter &k);
-/// Emits the cache writes of some heads, for a kernel that computes products
-/// and writes their results to the cache at once. The heads are in columns
-/// `begin` to `end` of operand `tensor` among q, k and v, for `count` tokens
-/// from `first` on. The caller must have called `setPointer` for q, k and v.
+/// Emits cache writes for a kernel that computes products and writes their
+/// results to the cache at once. Writes the heads in columns `begin` to `end`
+/// of one operand for `count` tokens from `first` on. `tensor` is the operand's
+/// index: q is 0, k is 1 and v is 2, or 0 for one packed tensor. The caller
+/// must have called `setPointer` for q, k and v.
 void emitCacheColumns(KernelEmitter &k, nn::CacheWriteOp write, int64_t tensor,
                       mlir::Value first, mlir::Value count, mlir::Value begin,
                       mlir::Value end);

@@ -65,9 +65,9 @@ Value LoopBuilder::advance(Value pointer, Type type, int64_t index) {
                              ArrayRef<LLVM::GEPArg>(constant));
 }
 
-/// The type with which memory is accessed: i16 for bf16. LLVM splits masked
-/// accesses of bf16 vectors into single ones, and emits calls for bf16 values
-/// that live across basic blocks.
+/// The type with which memory is accessed: i16 for bf16. With bf16, LLVM would
+/// split a masked vector access into one access for each element. It would also
+/// emit function calls for bf16 values that live across basic blocks.
 static Type accessType(OpBuilder &builder, Type type) {
   if (!getElementTypeOrSelf(type).isBF16())
     return type;

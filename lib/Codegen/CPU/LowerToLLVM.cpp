@@ -82,8 +82,8 @@ static Value constantOf(ImplicitLocOpBuilder &b, Type type, int64_t value) {
 }
 
 /// Widens bf16 to f32 with integer operations. The operation `fpext` would be
-/// slow: LLVM moves an absolute value from its result to its bf16 operand, and
-/// handles bf16 vectors element by element.
+/// slow, because LLVM handles it element by element for bf16 vectors. LLVM also
+/// moves an absolute value of the f32 result to the bf16 operand.
 struct WidenWithIntegers : OpRewritePattern<arith::ExtFOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -154,9 +154,9 @@ LogicalResult PackedFusion::lowerHeads(Operation *op) {
   return success();
 }
 
-/// Adds the stage that computes `heads` and everything row-wise before it, and
-/// stores it as `output`. The two values have the same elements: `heads` has a
-/// separate dimension of heads, and one of its rows is a head of `output`.
+/// Adds a stage that emits the row-wise operations which compute `heads`, and
+/// writes the result to the memory of `output`. `output` has the elements of
+/// `heads` without the separate dimension of heads.
 LogicalResult PackedFusion::addNorm(Value heads, Value output) {
   auto type = cast<RankedTensorType>(heads.getType());
   Value rows = rowsOfHeads.lookup(heads);
@@ -283,8 +283,9 @@ void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
       return point;
     };
     ev.setMemory(stage.input, memoryOf(stage.input));
-    // The store below adds the offset of row `row` in the whole tensor to the
-    // address. The copy has only this row, so subtract the offset first.
+    // `rowCopy` has memory for one row, but the store below adds the offset of
+    // row `row` in the whole tensor. So subtract this offset from the address
+    // first.
     Value before = b.sub(b.constant(0), b.mul(row, type.getShape().back()));
     Value copied = b.advance(rowCopy, type.getElementType(), before);
     forVectors([&](Value column) {

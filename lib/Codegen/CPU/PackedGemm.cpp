@@ -59,9 +59,9 @@ public:
 private:
   using Values = LoopBuilder::Values;
 
-  /// Rows that are computed together share unpacked factors. Returns how many
-  /// of `count` rows to compute together: as many as have room for their sums
-  /// in registers, in chunks of about equal size.
+  /// Returns how many of `count` rows to compute together, so that they share
+  /// the unpacked weight. There are as many as have room for their sums in
+  /// registers, in chunks of about equal size.
   int64_t chunkOf(int64_t count) const {
     int64_t most = std::max<int64_t>(sumVectors / sumsOfRow(), 1);
     return llvm::divideCeil(count, llvm::divideCeil(count, most));
@@ -335,7 +335,9 @@ void PackedGemm::emit(const LaunchThread &self) {
 // The micro-kernel
 //===----------------------------------------------------------------------===//
 
-/// Adds the products with word `word` of each stream to `sums`.
+/// Multiplies one packed word of every column of the tile by the activations of
+/// each row, and adds the products to `sums`. `word` is the index of the packed
+/// word along K. `sources` has the addresses of the panels.
 PackedGemm::Values PackedGemm::multiplyWord(ArrayRef<Value> sources, Value row,
                                             Value word, int64_t rows,
                                             ValueRange sums) {
@@ -407,7 +409,8 @@ PackedGemm::Values PackedGemm::sumBlock(ArrayRef<Value> sources, Value row,
         activations.beginOfSums(activations.beginAt(ownRow(i), block)));
   while (whole.size() < sums.size())
     whole.push_back(whole[whole.size() - rows]);
-  // The sums of the high digits begin with 0.
+  // The initial value undoes the offset of the codes for the sum of both
+  // digits. So it is added to the low digits, and the high digits begin with 0.
   whole.resize(sums.size() * unpacker.digits,
                b.zeros(VectorType::get(lanes, b.builder.getI32Type())));
   whole = sumWords(sources, row, begin,
@@ -446,8 +449,8 @@ PackedGemm::Values PackedGemm::sumGroup(ArrayRef<Value> sources, Value row,
   return add(b.constant(others), layout.lastLength(), sums);
 }
 
-/// Dequantizes the sums of a group and adds them to the totals:
-/// totals + scale * (sums - zero * (sum of the group's x)).
+/// Dequantizes the sums of a group and adds them to the totals: totals + scale
+/// * (sums - zero * s), where s is the sum of the elements of A in the group.
 PackedGemm::Values PackedGemm::scaleGroup(ValueRange sums, ValueRange totals,
                                           ArrayRef<Value> panels,
                                           Value firstRow, Value group,

@@ -23,15 +23,17 @@ constexpr int64_t quadBytes = 4, panelRowBytes = panelWidth * quadBytes;
 /// The number of tile registers for sums. Registers for A follow, then those
 /// for B.
 constexpr int64_t mostSums = 4;
-/// Tiles with fewer rows of B are slower than vectors, because of their loads.
+/// The smallest number of rows of an AMX tile of B. With fewer rows, loading
+/// tiles makes AMX slower than vector instructions.
 constexpr int64_t leastQuads = 8;
 /// The largest number of rows of integer activations that vector instructions
 /// multiply. For more rows, vector instructions need more time than memory
 /// needs to deliver the weight. The choice does not change results, because
 /// sums of integers are exact.
 constexpr int64_t mostRowsOnVectors = 4;
-/// The number of words of a panel (pairs of bf16) that the first-level cache
-/// holds.
+/// For pairs of bf16: the length of a slice of K in packed words. The
+/// first-level cache holds these words of a panel while all rows are
+/// multiplied.
 constexpr int64_t wordsOfSlice = 128;
 /// The bytes of the second-level cache for rows of A; CPUs with AMX have 2 MiB.
 constexpr int64_t residentBytes = 1 << 20;
@@ -45,9 +47,10 @@ int64_t largestDivisor(int64_t number, int64_t most) {
   return 1;
 }
 
-/// The largest number of packed words such that the length of every block of
-/// integer activations is a multiple of it. Products of bf16 pairs have no
-/// blocks; for them, the number of packed words along K.
+/// The largest number of packed words that divides the length of every block of
+/// integer activations. Tiles of B have a divisor of this number of words, so
+/// that no tile reaches into two blocks. Products of bf16 pairs have no blocks;
+/// for them, returns the number of packed words along K.
 int64_t commonWords(const PackedGemmSpec &spec) {
   int64_t perWord = plan::PackedWeight::wordBits / spec.bits;
   if (spec.groups == 0)
@@ -66,16 +69,17 @@ int64_t quadsOf(const PackedGemmSpec &spec) { return spec.bits < 8 ? 2 : 1; }
 /// The bytes of a row of A as pairs of bf16, or as integers of two digits.
 int64_t rowBytesOf(const PackedGemmSpec &spec) { return spec.k * 2; }
 
-/// The number of AMX tiles along K in a slice of the weight, if the product is
-/// of bf16 pairs. `quads` is the result of `quadsOf`.
+/// Products of bf16 pairs take K in slices whose weights the first-level cache
+/// holds. Returns the number of AMX tiles along K in such a slice. `quads` is
+/// the number of rows of a tile of B.
 int64_t stepsOfSlice(int64_t quads) {
   return std::max<int64_t>(wordsOfSlice / quads, 1);
 }
 
-/// The number of units into which K is cut. The products of one unit after the
-/// other are added to the totals. A unit is a slice of pairs of bf16, or a
-/// group of a quantized weight. If the weight has a single group, a unit is a
-/// block of the group.
+/// The number of units along K. The code computes one unit after the other for
+/// all rows and adds its products to the totals. With bf16 pairs a unit is a
+/// slice that the first-level cache holds, with a quantized weight it is a
+/// group. If the weight has a single group, a unit is a block of the group.
 int64_t unitsOf(const PackedGemmSpec &spec, int64_t quads) {
   if (spec.groups == 0)
     return llvm::divideCeil(commonWords(spec) / quads, stepsOfSlice(quads));
@@ -238,10 +242,10 @@ void PackedGemmAmx::emit(const FusedProducts &made, Value first, int64_t count,
   });
 }
 
-/// Loops over cuts of K that are so short that the second-level cache holds the
-/// cut of all rows of A. Each cut is computed for several panels while the rows
-/// are in the cache. Scratch memory holds the totals of these panels until the
-/// last cut.
+/// If the second-level cache cannot hold all rows of A, K is split into ranges
+/// that are short enough (cuts). The emitted code multiplies one cut of the
+/// rows by several panels while this cut is in the cache. Scratch memory holds
+/// the totals of these panels until the last cut.
 void PackedGemmAmx::emitCuts(Value begin, Value end) {
   auto panelBytes = vectors * static_cast<int64_t>(part->weights.size()) *
                     layout.columnBytes();
@@ -277,7 +281,8 @@ void PackedGemmAmx::setColumns(ArrayRef<Value> panels) {
   groupSums = isOneGroup() ? totals : at(layout.sumsAt);
 }
 
-/// Adds the products over units `begin` to `end` of K to the totals.
+/// Adds the products over units `begin` to `end` along K to the totals (see
+/// `unitsOf`).
 void PackedGemmAmx::addUnits(Value begin, Value end) {
   if (isOneGroup())
     return addBlocks(b.constant(0), begin, end);
@@ -291,8 +296,8 @@ void PackedGemmAmx::addUnits(Value begin, Value end) {
     addIntegers(lastOf(before(end), before(end)));
 }
 
-/// Adds the products over slice `index` of pairs of bf16. Tiles load the totals
-/// and store the new ones.
+/// For weights of bf16 pairs: adds the products over the slice of K with the
+/// index `index`. The tiles of sums load the totals and store the new ones.
 void PackedGemmAmx::addPairs(Value index) {
   int64_t perSlice = stepsOfSlice(layout.quads);
   KSlice slice;
@@ -303,9 +308,10 @@ void PackedGemmAmx::addPairs(Value index) {
   emitRows(slice);
 }
 
-/// Adds a group's products block by block. The order is that of
-/// PackedGemm::sumGroup, so that tiles and vectors give the same bits. `begin`
-/// is the first group of the caller's loop over groups.
+/// Adds the products of a group of the weight, block by block. The order is
+/// that of PackedGemm::sumGroup, so that tiles and vectors give the same bits.
+/// `begin` is the first group of the caller's loop, before which no sums are
+/// left to scale.
 void PackedGemmAmx::addGroup(Value group, Value begin) {
   int64_t blocks = activations.layout.blocksOfGroup();
   if (blocks == 1)
@@ -316,8 +322,9 @@ void PackedGemmAmx::addGroup(Value group, Value begin) {
   scaleGroup(group);
 }
 
-/// Adds the products of blocks `begin` to `end` (exclusive) of a group that has
-/// several blocks.
+/// Adds the products of blocks `begin` to `end` (exclusive) of a group of the
+/// weight. The last block of the group may be shorter, so it is emitted
+/// separately.
 void PackedGemmAmx::addBlocks(Value group, Value begin, Value end) {
   const IntegerActivations::Layout &blocks = activations.layout;
   Value last = b.constant(blocks.blocksOfGroup() - 1);

@@ -34,9 +34,9 @@ public:
   /// The number of rows of a block. The weight is read from memory once for
   /// each block.
   static int64_t rowsOfBlock(const PackedGemmSpec &spec);
-  /// The smallest number of panels that a thread should take dynamically. If K
-  /// is cut, a thread must load all rows of A again for each set of panels that
-  /// it takes, so the set should not be small.
+  /// The smallest number of panels that a thread should take dynamically. If
+  /// the cache cannot hold all rows of A, a thread must load them again for
+  /// each set of panels that it takes. So the set should not be small.
   int64_t leastPanels() const { return layout.isCut() ? 8 : 1; }
 
   /// Sizes of tiles and loops, and the layout of the scratch memory that tiles
@@ -47,9 +47,10 @@ public:
     int64_t tileRows; ///< Rows of a tile of A.
     int64_t rows;     ///< Rows of A in a block, rounded up to whole tiles.
     int64_t columns;  ///< The largest number of tiles of B side by side.
-    /// The number of units into which K is cut, and the number of units in a
-    /// cut. A cut is so short that the second-level cache can hold the cut of
-    /// all rows of A.
+    /// K consists of `units` units, each a slice or a group of the weight. The
+    /// code computes `unitsOfCut` units (a cut of K) for several panels at a
+    /// time. A cut is so short that the second-level cache can hold it for all
+    /// rows of A.
     int64_t units, unitsOfCut;
     int64_t steps;  ///< Tiles along K.
     int64_t digits; ///< Digits of a split product; each has a tile of A.

@@ -46,8 +46,8 @@ public:
   };
   Scale scaleOf(const PackedWeight &weight, mlir::Value panel,
                 mlir::Value group, int64_t vector);
-  /// Dequantizes the sum of a group and adds it to the total:
-  /// total + scale * (sum - zero * (sum of the group's x)).
+  /// Dequantizes the sum of a group and adds it to the total: total + scale *
+  /// (sum - zero * s), where s is the sum of the elements of A in the group.
   mlir::Value scaled(Scale scale, mlir::Value sum, mlir::Value local,
                      mlir::Value group, mlir::Value total);
   /// Applies the epilogue to one vector of sums of each product, and stores the

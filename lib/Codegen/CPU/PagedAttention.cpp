@@ -86,7 +86,8 @@ private:
 };
 } // namespace
 
-/// Copies a query to scratch, multiplied by the factor of the scores.
+/// Copies a query to scratch memory as f32, multiplied by
+/// `AttentionSpec::scoreFactor`, so that scores need no further scaling.
 void PagedVectors::loadQuery(Value from, Value to) {
   b.forLoop(b.constant(0), b.constant(dims), 1, [&](Value d) {
     Value x = b.widen(b.load(type, b.advance(from, type, d), bytesOf(type)));
@@ -207,7 +208,8 @@ Values PagedVectors::addPage(Queries queries, Page in, Page next, Value number,
   return result;
 }
 
-/// For each query of a block: the partial result over the pages of part `part`.
+/// Computes for each query of a block the partial result (m, l, O) of attention
+/// to part `part` of the keys. A part has a fixed number of pages.
 Values PagedVectors::sumPart(const QueryBlock &block, Queries queries,
                              Value part) {
   Values init;

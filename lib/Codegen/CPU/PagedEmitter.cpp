@@ -90,9 +90,9 @@ Value PagedEmitter::endOfPages(const QueryBlock &block, Value part) {
   return b.min(b.mul(b.add(part, 1), partPages), block.pageCount);
 }
 
-/// If threads share the parts of a row, part p + 1 belongs to another thread.
-/// The next page that this thread reads is then in part p + (number of
-/// threads).
+/// If the kernel returns partial results, the parts of a row's keys go to the
+/// threads in turn. After the last page of part p, this thread continues with
+/// part p + (number of threads).
 Value PagedEmitter::pageAhead(const QueryBlock &block, Value page, Value end) {
   Value ahead = b.add(page, pagesAhead);
   if (inParts) {
@@ -185,8 +185,8 @@ void PagedEmitter::emit(Value output) {
   // the CPU's cache.
   if (!inParts)
     return k.self.forTaken(b, items, emitItem);
-  // Adjacent parts of a row go to different threads in a fixed order, so that a
-  // thread knows which page to prefetch.
+  // The keys of a row are cut into parts. Adjacent parts go to different
+  // threads in a fixed order, so that a thread knows which page to prefetch.
   Value thread = k.self.thread, threads = k.self.threads;
   Value count =
       b.div(b.add(b.sub(b.constant(items - 1), thread), threads), threads);

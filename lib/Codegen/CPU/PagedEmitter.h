@@ -57,8 +57,9 @@ protected:
     Value keys, values, scales;
   };
 
-  /// Emits the partial results of a block of queries over the pages of part
-  /// `part`, or their outputs over all pages if `part` is null.
+  /// Emits attention of a block of queries. If `part` is not null, it writes
+  /// the partial results over part `part` of the keys; otherwise it writes the
+  /// outputs over all keys.
   virtual void emitBlock(Value row, Value kvHead, Value first, Value part,
                          Value output) = 0;
 
@@ -75,8 +76,9 @@ protected:
   Value firstPageOf(const QueryBlock &block, Value part);
   Value endOfPages(const QueryBlock &block, Value part);
   /// The page to prefetch while the thread reads page `page`: the page that the
-  /// thread will read `pagesAhead` pages later. `end` is the end of the pages
-  /// of the current part.
+  /// thread will read `pagesAhead` pages later. The thread reads one part of
+  /// the keys after the other, and `end` is the end of the pages of its current
+  /// part.
   Value pageAhead(const QueryBlock &block, Value page, Value end);
   /// Applies the soft cap, if there is one, to the scores of a page's keys.
   /// `scores` are dot products times `AttentionSpec::scoreFactor`; the results
@@ -94,7 +96,8 @@ protected:
   Value splat(Value scalar, mlir::VectorType type) {
     return parts.splat(scalar, type);
   }
-  /// The address of the output of a query, or of its partial result for a part.
+  /// The addresses at which the output of a query is stored, and its partial
+  /// result over one part of the keys.
   Value outputAt(Value output, const Query &query);
   Value partAt(Value output, const Query &query, Value part);
   /// Writes the output of a query, if the query exists. `joined` emits the

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// nn.paged_attention with AMX tiles. For up to 32 queries, the rows of two
-// tiles, and one part of the keys after the other:
+// nn.paged_attention with AMX tiles. The keys are cut into parts of a fixed
+// number of pages. For each part, the code computes up to 32 queries (the rows
+// of two tiles) together:
 //
 //   S = Q K                              tiles, for each page
 //   s = scale log2(e) S                  vectors with a lane for each key
@@ -30,8 +31,8 @@ namespace heddle::cpu {
 using Values = LoopBuilder::Values;
 
 namespace {
-/// The number of features in a tile of keys (16 rows of pairs), and in two
-/// tiles of values together.
+/// The number of features of a key that one tile holds: 16 rows, each with a
+/// pair of features. Two tiles of values together hold as many features.
 constexpr int64_t featuresOfTile = 2 * AmxTiles::rows;
 
 class PagedTiles : public PagedEmitter {
@@ -115,8 +116,8 @@ private:
   int64_t steps;              ///< Tiles along the features of a head.
   int64_t rowTiles, tileRows; ///< Tiles of queries, and the rows of each.
   // Addresses in the thread's scratch, for the queries of a block. `scores` is
-  // stored page by page; powers in bf16 overwrite the first half of each page's
-  // scores.
+  // stored page by page. The powers 2^(s - m) of the scores s, in bf16,
+  // overwrite the first half of each page's scores.
   Value queryRows, keyTiles, valueTiles, scores, outputs, totals, joined,
       bounds, config;
 };
@@ -167,9 +168,9 @@ PagedTiles::QueryBlock PagedTiles::boundsOf(Value row, Value kvHead,
 
 /// The address to prefetch while the keys (`ofKeys`) or values of page `number`
 /// are packed. The code reads all keys of a part and then all values of the
-/// part, so the last pages of keys prefetch the first pages of values. Null for
-/// prompts: they have many tokens, most of which find the pages in the CPU's
-/// cache.
+/// part. So while it packs the last pages of keys, it prefetches the first
+/// pages of values. Null for prompts: they have many tokens, most of which find
+/// the pages in the CPU's cache.
 Value PagedTiles::ahead(const QueryBlock &block, Value number, Value end,
                         bool ofKeys) {
   if (tokens > 1)
@@ -267,8 +268,9 @@ void PagedTiles::multiplyKeys(Value local) {
         AmxTiles::rowBytes);
 }
 
-/// Computes scores and powers from a query's products with the keys of pages
-/// `begin` to `end`.
+/// Turns a query's dot products with the keys of pages `begin` to `end` into
+/// scores s, and then into powers 2^(s - m), where m is the largest score.
+/// Stores m and the sum of the powers.
 void PagedTiles::takePowers(Value index, Value begin, Value end) {
   Value count =
       b.load(b.builder.getI64Type(), boundAt(index, 0), sizeof(int64_t));
@@ -346,7 +348,8 @@ void PagedTiles::multiplyValues(const QueryBlock &block, Value begin, Value end,
                   outputBytes());
 }
 
-/// Computes the partial results over a part's pages for the queries of a block.
+/// Computes the partial results (m, l, O) of the queries of a block over part
+/// `part` of the keys.
 void PagedTiles::sumPart(const QueryBlock &block, Value part) {
   Value begin = firstPageOf(block, part), end = endOfPages(block, part);
   b.forLoop(begin, end, 1, [&](Value number) {

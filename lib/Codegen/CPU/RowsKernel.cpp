@@ -6,10 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Kernels of the generator `rows` on x86-64: element-wise operations and
-// reductions over the last dimension (codegen::RowsForm). Threads share the
-// elements of a flat kernel, and the rows of other kernels. Each round is a
-// loop over vectors of columns.
+// Emits kernels of the generator `rows` for x86-64: element-wise operations and
+// reductions over the last dimension. RowsForm orders these operations in
+// rounds. Each round becomes a loop over vectors of columns. Threads divide the
+// rows of a kernel, or the elements if all values of the kernel have one shape
+// (flat).
 
 #include "KernelEmitter.h"
 #include "heddle/Codegen/Common/RowsForm.h"
@@ -31,7 +32,8 @@ public:
   LoopBuilder &builder() { return b; }
   TensorEvaluator &evaluator() { return ev; }
   void emit();
-  /// Emits the rounds of one row; the results are written at `targets`.
+  /// Emits the loops that compute one row (rounds of RowsForm). Each result is
+  /// written to the address that `targets` has for it.
   void emitRow(Value row, ArrayRef<Value> targets);
 
 private:
@@ -138,9 +140,9 @@ SmallVector<Value> RowsGenerator::accumulators(const RowRound &round) {
   return init;
 }
 
-/// The number of copies of a round's body. Reductions with short bodies have
-/// several accumulators, so that additions are independent; long bodies hide
-/// the latency of additions anyway.
+/// The number of times that the loop of a round is unrolled. Reductions with
+/// short bodies are unrolled, and each copy has its own accumulator, so that
+/// additions are independent. Long bodies hide the latency of additions anyway.
 unsigned RowsGenerator::copiesFor(const RowRound &round) {
   if (round.reductions.empty())
     return 1;
@@ -233,9 +235,9 @@ FailureOr<RowEmitter> rowEmitterOf(KernelEmitter &k, ValueRange tensors) {
   }
   auto generator = std::make_shared<RowsGenerator>(k, *form);
   return RowEmitter([=](Value row, ArrayRef<Value> to) {
-    // `emitRow` adds the offset of row `row` in a whole tensor to each address.
-    // The addresses in `to` are for this row only, so subtract the offset
-    // first.
+    // `emitRow` expects addresses of whole tensors and adds the offset of row
+    // `row` to them. The addresses in `to` are for a single row, so subtract
+    // this offset first.
     LoopBuilder &b = generator->builder();
     SmallVector<Value> begins;
     for (auto [tensor, place] : llvm::zip(made, to)) {

@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Kernels of nn.embedding_grad. Threads share the columns of the table. Each
-// thread first sorts the positions by id, so that it writes every row of the
-// table once, in order. The gradients of positions with the same id are summed
-// in f32, in the order of the positions, so the result does not depend on the
-// number of threads.
+// Kernels of nn.embedding_grad. Threads share the columns of the embedding
+// table. Each thread first sorts the token positions by token id, so that it
+// writes every row of the table once, in order. The gradients of positions with
+// the same id are summed in f32, in the order of the positions, so the result
+// does not depend on the number of threads.
 
 #include "KernelEmitter.h"
 
@@ -31,7 +31,8 @@ public:
   LogicalResult emit();
 
 private:
-  /// Loads and stores entries of i32 tables in the thread's scratch.
+  /// Loads and stores entries of the i32 arrays `order` and `ends` in the
+  /// thread's scratch memory.
   Value loadFrom(Value list, Value index);
   void storeTo(Value list, Value index, Value value);
 
@@ -49,8 +50,8 @@ private:
   int64_t lanes, tableRows, columns, positions;
   bool inPlace = false;
   Value begin, end; ///< The thread's columns.
-  /// Addresses of two tables: the positions sorted by id, and for each id the
-  /// end of its positions in that order.
+  /// Addresses of two arrays in scratch memory: the token positions sorted by
+  /// token id, and for each id the end of its positions in that order.
   Value order, ends;
 };
 } // namespace

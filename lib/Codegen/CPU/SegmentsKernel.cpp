@@ -19,10 +19,10 @@ namespace heddle::cpu {
 namespace {
 
 /// Emits nn.segment_sums and nn.scale_segments for a kernel whose input is a
-/// range of a flat tensor. There may be thousands of segments, too many for
-/// code that names each one, so a constant table holds their beginnings.
-/// Segments begin and end at multiples of 64 elements, so there are no partial
-/// vectors.
+/// range of a bucket's flat tensor. The tensors of the bucket are its segments.
+/// There may be thousands of segments, too many for code that names each one,
+/// so a constant table holds their beginnings. Segments begin and end at
+/// multiples of 64 elements, so there are no partial vectors.
 class Segments {
 public:
   Segments(KernelEmitter &k, Operation *op, Value input, Value first)

@@ -69,8 +69,8 @@ private:
 
   LoopBuilder &b;
   mlir::Value mask;
-  /// Maps (outer, size, inner) to a known value that equals outer * size +
-  /// inner, so that no code computes it again. `splitRow` adds the entries.
+  /// Avoids recomputing row indices: maps a triple (outer, size, inner) to the
+  /// known value of outer * size + inner. `splitRow` adds the entries.
   std::map<std::tuple<void *, int64_t, void *>, mlir::Value> linearized;
 };
 

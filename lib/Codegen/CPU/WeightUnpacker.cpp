@@ -23,10 +23,11 @@ bool WeightUnpacker::usesIntegers(const PackedGemmSpec &spec,
   return spec.inputBlock > 0 || (spec.aType.isBF16() && isCode);
 }
 
-/// The width, in bits, of a digit of an activation and of a code in a factor.
-/// Without VNNI, int8 codes are widened to 16 bits, because the instruction
-/// that multiplies bytes adds two products in 16 bits, where products of int8
-/// activations and int8 codes overflow.
+/// The width, in bits, of the integers that are multiplied: activations (or
+/// digits of activations) and the codes of the weight. int8 codes and int8
+/// activations are multiplied in 16 bits if there is no VNNI. The reason: the
+/// older instruction for bytes adds two products in 16 bits, which may
+/// overflow.
 static int64_t elementBitsOf(const PackedGemmSpec &spec,
                              const CpuTarget &target, bool inDigits) {
   bool isByte =
@@ -129,9 +130,9 @@ Value WeightUnpacker::lookUpCode(Value word, int64_t index) {
   return intrinsic("llvm.x86.avx512.permvar.sf.512", f32s, {table, at});
 }
 
-/// Unpacks two int4 codes to a pair of bf16 with one table lookup, which looks
-/// at each half of a word. So the packed layout has the two codes at the same
-/// position of the two halves.
+/// Unpacks two int4 codes to a pair of bf16 with one instruction, which looks
+/// up both 16-bit halves of a word in the table. So the packed layout has the
+/// two codes at the same position of the two halves.
 Value WeightUnpacker::lookUpCodePair(Value word, int64_t step) {
   Value at = shift(word, plan::PackedWeight::bitOf(spec.bits, 2 * step),
                    /*left=*/false, /*isSigned=*/false);

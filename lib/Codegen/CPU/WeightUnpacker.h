@@ -36,15 +36,15 @@ public:
   WeightUnpacker(LoopBuilder &builder, const PackedGemmSpec &spec,
                  const CpuTarget &target, bool inDigits);
 
-  /// The number of packed words of an output, over all of K.
+  /// The number of packed words along K in one column of the weight.
   int64_t count() const { return (spec.k + perWord - 1) / perWord; }
   /// The number of factors that a word gives.
   int64_t steps() const {
     return isInteger ? elementBits / spec.bits : dot ? perWord / 2 : perWord;
   }
-  /// For integer activations: the order in which the factors of a word hold the
-  /// codes of its inputs. Prepared rows of activations have their elements in
-  /// the same order.
+  /// For integer activations: the order of a packed word's codes after they are
+  /// unpacked. Activations are stored in the same order, so that each is
+  /// multiplied by its code.
   llvm::SmallVector<int64_t> orderOfInputs() const;
   /// The value that is added to each code of a factor, so that it is unsigned.
   int64_t codeOffset() const { return isInteger ? 1 << (spec.bits - 1) : 0; }
@@ -62,7 +62,8 @@ public:
 
   bool isInteger; ///< Activations are rounded to integers.
   int64_t digits; ///< Digits of a split product; 1: it is not split.
-  /// The width, in bits, of a digit in a row and of a code in a factor.
+  /// The width, in bits, of the integers that are multiplied: activations, or
+  /// digits of activations, and codes of the weight.
   int64_t elementBits;
   /// The width, in bits, of the largest integer to which a block of activations
   /// is rounded. Two sums limit it. The sum of 256 products with int8 codes

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lowers the operations on the paged cache to linalg. Attention has all scores
-// as a tensor [R, T, parts, heads, positions of a part]. A write to the cache
+// Lowers the operations on the paged cache to linalg. The keys of a row are cut
+// into parts of a fixed number of positions. Attention has all scores as a
+// tensor [R, T, parts, heads, positions of a part]. A write to the cache
 // searches, for each position of the cache, the token that writes it. This
 // plain form is slow. Code generators have their own algorithms, and `BINARY
 // check` compares their results with those of the plain form.
@@ -203,7 +204,8 @@ static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
 }
 
 namespace {
-/// Builds the partial results of nn.paged_attention. Iteration spaces are [row,
+/// Builds the partial results of nn.paged_attention: one for each part of the
+/// keys, which has a fixed number of positions. Iteration spaces are [row,
 /// token, part, head, position in the part], and features after these.
 class PartialAttentionLowering {
 public:
@@ -225,8 +227,9 @@ private:
   Value keyOf(ScalarBuilder &s, Value part, Value inPart) {
     return plus(s, times(s, part, length), inPart);
   }
-  /// Like `keyOf`, but clamped to the last position that the page table of a
-  /// row covers, so that reads are in bounds.
+  /// The index in the row of key `inPart` of part `part`. It is clamped to the
+  /// last position that the page table of a row covers, so that reads are in
+  /// bounds.
   Value knownKey(ScalarBuilder &s, Value part, Value inPart) {
     int64_t context = tensorOf(op.getPages()).getDimSize(1) * loops.pageTokens;
     return s.create<arith::MinUIOp>(keyOf(s, part, inPart),
@@ -330,8 +333,9 @@ Value PartialAttentionLowering::lower() {
       });
 }
 
-/// Combines partial results [R, T, parts, heads, D + 2], over parts of `length`
-/// positions, to the output of attention.
+/// Combines partial results [R, T, parts, heads, D + 2] to the output of
+/// attention. Each of them is the result over a part of the keys, which has
+/// `length` positions.
 static Value lowerJoin(Value parts, Value positions, Value lengths,
                        nn::MaskAttr mask, int64_t length, RankedTensorType type,
                        LinalgBuilder &b) {

@@ -131,8 +131,8 @@ static Value globalElement(ScalarBuilder &s, nn::DropoutOp op,
     within = {};
     numWithin = 1;
   };
-  // If ranks split a dimension, the global index has two parts for it: first
-  // the index of the rank's shard, then the index in the shard.
+  // If ranks split a dimension, the global index counts shards first and then
+  // positions within a shard. `part` is the next of these dimensions.
   size_t part = 0;
   int64_t left = type.getNumElements();
   for (auto [dim, size] : llvm::enumerate(type.getShape())) {

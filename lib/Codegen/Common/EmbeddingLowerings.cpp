@@ -33,9 +33,9 @@ static Values lowerEmbedding(nn::EmbeddingOp op, nn::EmbeddingOp::Adaptor in,
                                                s.index(tableRows));
         row = s.create<arith::SelectOp>(isHere, row, s.index(0));
         Value element = s.extract(in.getTable(), {row, s.position(last)});
-        // An id without a row in the table must not read other memory. If the
-        // table is whole, the id is invalid and yields NaN, so that the error
-        // is noticed. If ranks split the table (`first`), the id yields 0,
+        // An id without a row in the table must not read other memory. If this
+        // rank has all rows, the id is invalid and yields NaN, so that the
+        // error is noticed. If ranks split the rows (`first`), the id yields 0,
         // because another rank has its row and the ranks' results are added.
         double otherwise = in.getFirst() ? 0 : std::nan("");
         return s.create<arith::SelectOp>(isHere, element, s.f32(otherwise));
@@ -124,8 +124,8 @@ static Value ramp(ScalarBuilder &s, Value x, double low, double high) {
   return s.create<arith::MinimumFOp>(share, s.f32(1));
 }
 
-/// Scales the frequency `rate` of feature pair number `pair`, as
-/// RotaryOp::getRate does.
+/// Scales `rate`, the frequency of a rotary embedding for the feature pair with
+/// the index `pair`. RotaryOp::getRate computes the same.
 static Value scaleRate(ScalarBuilder &s, nn::RotaryScalingAttr scaling,
                        Value rate, Value pair) {
   double slower = 1 / scaling.getFactor().getValueAsDouble();

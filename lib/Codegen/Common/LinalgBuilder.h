@@ -100,8 +100,8 @@ public:
   /// An input whose elements are not read. It defines the iteration space of an
   /// operation whose body extracts elements of tensors itself.
   Input space(llvm::ArrayRef<int64_t> shape);
-  /// init[c] (0 if null) plus the sum of `term` over all rows, computed in f32
-  /// and rounded to `type`.
+  /// Sums `term` over all rows, for each column, and adds the column's element
+  /// of `init` (null: 0). Computes in f32 and rounds the result to `type`.
   mlir::Value sumRows(mlir::Type type, llvm::ArrayRef<int64_t> shape,
                       llvm::ArrayRef<Input> inputs, mlir::Value init,
                       Body1 term);

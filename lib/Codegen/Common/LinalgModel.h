@@ -24,7 +24,8 @@ using nn::Generator;
 template <typename OpT>
 using LowerFn = Values (*)(OpT op, typename OpT::Adaptor in, LinalgBuilder &b);
 
-/// The external model that attaches a lowering and a generator to an operation.
+/// Implements LinalgLoweringOpInterface for the operation `OpT`: `lower` lowers
+/// it to linalg, and `generator` is the code generator of its kernels.
 template <typename OpT, LowerFn<OpT> lower, Generator generator>
 struct LinalgModel : nn::LinalgLoweringOpInterface::ExternalModel<
                          LinalgModel<OpT, lower, generator>, OpT> {

@@ -31,7 +31,8 @@ struct VocabularyShard {
   Value inWhole(ScalarBuilder &s, Value column) const {
     return first ? s.create<arith::AddIOp>(column, first) : column;
   }
-  /// `value` if the column exists, `missing` if it is padding.
+  /// Returns `value`, or `missing` if the column is padding after the end of
+  /// the vocabulary.
   Value ifExists(ScalarBuilder &s, Value column, Value value,
                  double missing) const {
     if (!first)

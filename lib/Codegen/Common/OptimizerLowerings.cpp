@@ -35,10 +35,10 @@ static Values lowerUpdate(nn::UpdateOp op, nn::UpdateOp::Adaptor in,
                      runScalars(s, body, x.take_front(body.getNumArguments()));
                  if (op.getCondition()) {
                    Value updates = holds(s, x.back());
-                   // If the condition is 0, return the old parameter and
-                   // states. Argument 0 is the old parameter. Argument 1 is the
-                   // gradient, for which there is no result, so result i > 0
-                   // replaces argument i + 1.
+                   // If the condition is 0, select the old parameter and
+                   // states. Result 0 is the parameter and replaces argument 0.
+                   // The other results are states: result i replaces argument i
+                   // + 1, because argument 1 is the gradient.
                    for (auto [number, result] : llvm::enumerate(results))
                      result = s.create<arith::SelectOp>(
                          updates, result, x[number ? number + 1 : 0]);
@@ -67,8 +67,8 @@ static Values lowerAdvancePower(nn::AdvancePowerOp op,
       });
 }
 
-/// The offsets of all segments in the flat tensor, followed by the end of the
-/// last one.
+/// The offsets in a bucket's flat tensor at which the segments of its tensors
+/// begin, followed by the end of the last segment.
 static SmallVector<int64_t> beginsOf(Operation *op) {
   SmallVector<int64_t> begins = {0};
   for (int64_t size : nn::segmentsOf(op))
@@ -76,9 +76,10 @@ static SmallVector<int64_t> beginsOf(Operation *op) {
   return begins;
 }
 
-/// The index (i64) of the segment that contains element `position` of a range.
-/// The range begins at element `first` of the flat tensor. The code counts the
-/// segments that end before the element.
+/// Returns the index (i64) of the segment that contains element `position` of a
+/// range. The range begins at element `first` of a bucket's flat tensor, which
+/// has one segment for each tensor. The code counts the segments that end
+/// before the element.
 static Value segmentAt(ScalarBuilder &s, Value position, Value first,
                        ArrayRef<int64_t> begins) {
   // Compute in 64 bits, because the flat tensor of all ranks may have more than

@@ -75,9 +75,9 @@ static Product describe(nn::LinearGradWeightOp op) {
   return product;
 }
 
-/// Reports an error if an operand of the product is not an argument of the
-/// kernel. As an exception, the kernel may compute the rows A that a packed
-/// weight multiplies.
+/// Reports an error if an operand of the product A B is computed by the kernel
+/// instead of being an argument. As an exception, the kernel may compute A if B
+/// is a packed weight.
 static LogicalResult verifyOperands(const Product &product) {
   for (Value value : {product.a, product.b, product.scales, product.zeros})
     if (value && !isa<BlockArgument>(value) &&
@@ -124,8 +124,8 @@ FailureOr<SmallVector<Product, 1>> describeProducts(planir::KernelOp kernel) {
     return failure();
   for (Value value : kernel.getBody().front().getTerminator()->getOperands()) {
     Operation *op = value.getDefiningOp();
-    // A kernel of products with packed weights may compute the rows A itself.
-    // Accept results with the shape of A.
+    // A kernel whose weights B are packed may compute the left operand A itself
+    // and also return it. So accept results with the shape of A.
     bool isRows =
         products.front().bits > 0 &&
         typeOf(value).getShape() == typeOf(products.front().a).getShape();

@@ -124,8 +124,9 @@ bool RowsForm::findFlat() {
 // Rounds
 //===----------------------------------------------------------------------===//
 
-/// How many rounds with reductions must come before `value` can be computed:
-/// the length of the longest chain of reductions on which `value` depends.
+/// The loops over columns (rounds) that compute reductions follow each other.
+/// Returns how many of these must come before `value` can be computed: the
+/// length of the longest chain of reductions on which `value` depends.
 int RowsForm::depthOf(Value value) {
   auto known = depths.find(value);
   if (known != depths.end())
@@ -235,9 +236,10 @@ LogicalResult RowsForm::findRows() {
   return success();
 }
 
-/// Whether a round with reductions may store a result, so that later rounds
-/// load the result instead of recomputing it. It must not if the result
-/// overwrites an argument that later rounds read.
+/// Whether a loop that computes reductions may also store the result with the
+/// index `index`, so that later loops load it instead of recomputing it. The
+/// loop must not store a result that overwrites an argument which later loops
+/// read.
 bool RowsForm::mayStoreEarly(unsigned index) {
   Operation *op = results[index].getDefiningOp();
   if (!isa_and_nonnull<GenericOp>(op))
@@ -256,8 +258,8 @@ void RowsForm::placeResults() {
       continue;
     int64_t extent = shapeOf(result).back();
     size_t depth = depthOf(result);
-    // If a reduction also reads the result, store the result in the round of
-    // that reduction.
+    // If a reduction reads the result, the loop of this reduction computes the
+    // result anyway, so store it there.
     if (depth < reducing.size() && reducing[depth].extent == extent &&
         !result.use_empty() && !result.hasOneUse() && mayStoreEarly(index)) {
       reducing[depth].stores.push_back(index);

@@ -29,14 +29,15 @@ constexpr int64_t maxColumns = 64;
 /// The most bytes of workgroup memory that a block may use. Every supported
 /// chip offers a block at least this many.
 constexpr int64_t maxSharedBytes = 160 * 1024;
-/// The most registers that a thread may use for the tiles that `Needs` counts.
+/// The most registers that a thread may use for tiles of sums and of products.
 /// The thread needs its other registers for addresses and intermediate values.
 constexpr int64_t maxRegisters = 160;
 /// A thread's accesses in the copy of a tile are unrolled if there are at most
 /// this many. If there are more, a loop emits them, which keeps the code short.
 constexpr int64_t maxUnrolled = 8;
-/// AttentionMapper::finish sets a minimum of blocks per multiprocessor for
-/// kernels whose heads have fewer features than this.
+/// If a head has fewer features than this, the kernel gets a minimum of one
+/// block per multiprocessor. Otherwise ptxas would spill registers, because it
+/// would try to fit more blocks.
 constexpr int64_t fewFeatures = 16;
 } // namespace
 
@@ -492,8 +493,9 @@ void AttentionMapper::storeRows(const WarpTile &sums, ArrayRef<Value> factors,
   }
 }
 
-/// Returns the elements of row `i` of one chunk, which begins at column `j`.
-/// They are rounded to the type in which the result is stored.
+/// Returns adjacent elements of a warp's sums, multiplied by `factor` and
+/// rounded to the type of the result. They are the elements of row `i` from
+/// column `j` on that one store takes (`WarpTiles::chunk`).
 AttentionMapper::Values AttentionMapper::rounded(const WarpTile &sums,
                                                  int64_t i, int64_t j,
                                                  Value factor) {
@@ -507,9 +509,10 @@ AttentionMapper::Values AttentionMapper::rounded(const WarpTile &sums,
   return elements;
 }
 
-/// Stores a warp's sums through its own rows of workgroup memory. On the way
-/// the elements are exchanged between lanes, so that each access has full width
-/// and adjacent lanes access adjacent memory.
+/// Stores a warp's sums to the result. They pass through the rows of workgroup
+/// memory that belong to this warp, which exchanges elements between lanes. So
+/// each access to global memory has full width, and adjacent lanes access
+/// adjacent memory.
 void AttentionMapper::storeWide(const WarpTile &sums, ArrayRef<Value> factors,
                                 const Heads &to, Value head, Value staging) {
   OpBuilder &b = f.builder;

@@ -49,9 +49,9 @@ protected:
                   nn::AttentionOpInterface op, const FrameOptions &options);
 
   /// The resources that a mapping needs, from which block sizes are chosen.
-  /// `rowTensors` and `columnTensors` count the tensors of which workgroup
-  /// memory holds a tile of rows or a tile of columns. `numbers` counts the f32
-  /// values that workgroup memory holds for each column.
+  /// Workgroup memory holds tiles of rows of `rowTensors` tensors, tiles of
+  /// columns of `columnTensors` tensors, and `numbers` f32 values for each
+  /// column.
   struct Needs {
     int64_t rowTensors, columnTensors, numbers = 0;
     /// The number of tiles of sums, and the number of tiles of products, that a
@@ -127,11 +127,14 @@ protected:
   /// of the same row; the block of the first slice also does the work that is
   /// needed once for each row.
   Value isFirstSlice() { return i32.less(firstFeature, 1); }
-  /// With slices: returns the products of the block's rows with `columns` rows
-  /// of the other side, summed over all slices.
+  /// If features are sliced: returns the products of `rows`, which this block
+  /// computes, with the `columns` rows in `others` (keys if `rows` are queries,
+  /// or queries if they are keys). The products are summed over all slices.
   WarpTile multiplySlices(const HeadRows &rows, const HeadRows &others);
-  /// Copies, from rows of the other side, the slice of features whose results
-  /// this block computes. Returns the copy in workgroup memory.
+  /// If features are sliced: copies to workgroup memory the features of
+  /// `others` for which this block computes results. `others` are keys if the
+  /// block's rows are queries, and queries if they are keys. Returns the copy.
+  /// `place` is the stage that it overwrites.
   SharedRows ownSlice(const HeadRows &others, int64_t place);
 
   /// Masks scores: sets an element to minus infinity if its query does not see

@@ -7,8 +7,8 @@
 // Draws the random numbers of attention's dropout. They are equal to those that
 // nn.dropout would draw for a tensor [B, H, T, T], by Philox4x32-10 (Salmon et
 // al., SC11). Philox returns four words at a time, which belong to four
-// adjacent keys. If lanes of a warp need words of the same four, only one lane
-// draws them.
+// adjacent keys. If several lanes of a warp need words from one such draw, only
+// one lane computes it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention whose heads have too many features for the registers of their sums.
-// It computes products and sums for one slice of the features after the other.
+// Attention whose heads have so many features that their sums do not fit in
+// registers. The features are divided into slices, and products and sums are
+// computed for one slice after the other.
 //
 //===----------------------------------------------------------------------===//
 

@@ -99,9 +99,10 @@ Value restOf(KernelFrame &f, Value begin, const WalkSpan &span,
   Value at = f.add(span.wholeEnd, thread);
   if (!walk.head)
     return at;
-  // The first threads handle the elements before the first whole chunk (the
-  // head). The threads after them handle the elements after the last whole
-  // chunk.
+  // The elements between the aligned, full-width accesses (whole chunks) and
+  // the ends are handled one by one. The first threads take those before the
+  // first chunk (the head), and the threads after them take those after the
+  // last chunk.
   Value isHead = b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult,
                                          thread, walk.head);
   Value inRest = b.create<arith::SubIOp>(f.loc, at, walk.head);

@@ -60,25 +60,29 @@ struct Walk {
   /// The number of elements before the first whole chunk, which is less than
   /// `width`. Null means 0.
   mlir::Value head = {};
-  /// If `head` is given: the row index of the visited elements, and the shape
-  /// of their tensor. `Chunk` has the same fields.
+  /// If `head` is given, the row and the tensor's shape are needed to find
+  /// which accesses are aligned: `row` has the leading indices of the visited
+  /// elements, and `shape` is the shape of their tensor.
   llvm::ArrayRef<mlir::Value> row = {};
   llvm::ArrayRef<int64_t> shape = {};
 };
 
-/// The range of whole chunks in a walk.
+/// The range of a walk's elements that is covered by whole chunks: accesses of
+/// full width. Single elements before and after it are handled separately.
 struct WalkSpan {
   mlir::Value first, wholeEnd;
 };
 
-/// Emits the range of whole chunks among the elements from `begin` to `end`.
-/// `isWhole` says that the last chunk ends exactly at `end`.
+/// Emits the range of elements between `begin` and `end` that whole chunks
+/// cover. A chunk is the adjacent elements of one thread. `isWhole` says that
+/// the last chunk ends exactly at `end`.
 WalkSpan spanOf(KernelFrame &f, mlir::Value begin, mlir::Value end,
                 bool isWhole, const Walk &walk);
 
-/// Emits the index of the single element that this thread handles outside of
-/// the whole chunks. If the index is at or after the end, the thread has no
-/// such element.
+/// Whole chunks (adjacent elements of one thread) do not cover all elements.
+/// Emits the index of the single element outside of them that this thread
+/// handles. If the index is at or after the end, the thread has no such
+/// element.
 mlir::Value restOf(KernelFrame &f, mlir::Value begin, const WalkSpan &span,
                    const Walk &walk);
 
@@ -87,16 +91,16 @@ using ChunkBody =
         const Chunk &chunk, mlir::ValueRange carried)>;
 
 /// Emits `body` for the elements from `begin` to `end` of flat tensors: first
-/// for whole chunks, then for single elements that are in no whole chunk. Each
-/// call of `body` gets the values that the previous call returned. `begin` plus
-/// the number of elements in `walk.head` must be a multiple of the chunk's
-/// width; with `isWhole`, so must `end`.
+/// for whole chunks (adjacent elements of one thread), then for single elements
+/// that are in no chunk. Each call of `body` gets the values that the previous
+/// call returned. `begin` plus the number of elements in `walk.head` must be a
+/// multiple of the chunk's width; with `isWhole`, so must `end`.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 forChunks(KernelFrame &f, mlir::Value begin, mlir::Value end, bool isWhole,
           const Walk &walk, mlir::ValueRange inits, ChunkBody body);
 
-/// Adds the squares of a chunk of the flat tensor `input` to `running`, in f64,
-/// and returns the sums.
+/// Adds the squares of the elements in a thread's chunk of the flat tensor
+/// `input` to `running`, in f64, and returns the sums.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>> sumSquares(KernelFrame &f,
                                                            mlir::Value input,
                                                            const Chunk &chunk,

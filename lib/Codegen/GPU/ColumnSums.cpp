@@ -17,8 +17,9 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// Emits this thread's column sums over its rows: every `tile.below`-th row of
-/// the range.
+/// Emits this thread's sums over rows `begin` to `end`, for each of its
+/// columns. Groups of threads take rows in turn, so this thread takes every
+/// `tile.below`-th row.
 static FailureOr<SmallVector<Value>>
 sumRows(KernelFrame &f, const ColumnTile &tile, Value begin, Value end,
         size_t count, const Chunk &chunk, ColumnTerms terms) {

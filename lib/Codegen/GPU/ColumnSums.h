@@ -84,8 +84,9 @@ struct SumParts {
   int64_t scratchBytes() const {
     return parts * columns * sums * static_cast<int64_t>(sizeof(float));
   }
-  /// The partial sums of the sum with index `sum`, as a buffer of parts x
-  /// `shape`. The dimensions in `shape` have `columns` elements together.
+  /// Returns the buffer of the partial sums of the sum with index `sum`. Its
+  /// first dimension has `parts` elements. The other dimensions are `shape` and
+  /// have `columns` elements together.
   mlir::Value of(KernelFrame &f, int64_t sum,
                  llvm::ArrayRef<int64_t> shape) const;
 };

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Binds the inputs of codegen::ElementEvaluator to memrefs: which loads become
-// vectors, and which are reused.
+// Binds the inputs of codegen::ElementEvaluator to memrefs. This file decides
+// which loads become vector loads, and which loaded vectors are reused.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,8 +52,8 @@ ElementEmitter::Scope::~Scope() {
   emitter.setChunk(std::move(outer));
 }
 
-/// Reads one lane of the chunk after the other, since the lanes have different
-/// indices.
+/// Reads an element for each lane of the vector separately, because the lanes
+/// have different indices.
 ElementEmitter::Element ElementEmitter::readLanes(const Reader &reader,
                                                   const Point &at) {
   Location loc = evaluator.location();
@@ -83,7 +83,9 @@ ElementEmitter::Element ElementEmitter::readLanes(const Reader &reader,
           Element::Vector};
 }
 
-/// Whether `column` is a multiple of the chunk's width, as the chunk's base is.
+/// Whether `column` is a multiple of the number of columns that a thread
+/// handles together (a chunk). The first column of the chunk is such a
+/// multiple.
 bool ElementEmitter::startsChunk(Value column) const {
   if (column == chunk.base)
     return true;
@@ -94,16 +96,17 @@ bool ElementEmitter::startsChunk(Value column) const {
          startsChunk(add.getLhs());
 }
 
-/// Whether one access can load the chunk's elements of `buffer` from `start`
-/// on.
+/// Whether one vector access can load the elements of `buffer` for the adjacent
+/// columns that a thread handles together (a chunk). `start` has the indices of
+/// the first element.
 bool ElementEmitter::isAligned(Value buffer, Indices start) const {
   auto type = cast<MemRefType>(buffer.getType());
   ArrayRef<int64_t> shape = type.getShape();
   if (!chunk.shape.empty())
     return shape == chunk.shape && start.back() == chunk.base &&
            start.drop_back() == ArrayRef<Value>(chunk.row);
-  // If the leading dimension is a multiple of the chunk's width, chunks are
-  // aligned in every row.
+  // In a tensor of several dimensions, every row must begin at a multiple of
+  // the number of columns in a chunk.
   return startsChunk(start.back()) &&
          (shape.size() == 1 ||
           *dist::leadingDimension(type) % chunk.width() == 0);
@@ -111,8 +114,8 @@ bool ElementEmitter::isAligned(Value buffer, Indices start) const {
 
 ElementEmitter::Element ElementEmitter::load(Value buffer, const Point &at) {
   Location loc = evaluator.location();
-  // In a flat kernel even a tensor of rank 0 is accessed with one index, which
-  // the buffer of rank 0 does not take.
+  // Flat kernels access every tensor with one index, even a tensor of rank 0.
+  // But the buffer of such a tensor takes no index.
   if (cast<MemRefType>(buffer.getType()).getRank() == 0)
     return {builder.create<memref::LoadOp>(loc, buffer, ValueRange())};
   auto isUniform = [](const Coordinate &c) {
@@ -209,8 +212,8 @@ FailureOr<Value> ElementEmitter::element(Value tensor, Indices indices) {
   return checked(evaluator.evaluate(tensor, pointOf(indices)).value);
 }
 
-/// The indices of the elements at `leading`, for a tensor whose elements are
-/// the same in every column.
+/// Returns the point of an element at `leading` in any column, to hoist code
+/// that is the same for all columns.
 ElementEmitter::Point ElementEmitter::anyColumn(Indices leading) const {
   Point at = pointOf(leading);
   at.push_back({Value(), Coordinate::Consecutive});

@@ -28,11 +28,11 @@ namespace heddle::gpu {
 struct Chunk {
   mlir::Value base;
   llvm::SmallVector<mlir::Value> columns;
-  /// If `shape` is given, aligned chunks begin at another column in each row.
-  /// `row` has the leading indices of the chunk's elements, and `shape` is the
-  /// shape of their tensor. The linear index of the element at `row` and column
-  /// `base` is then a multiple of the number of columns, instead of `base`
-  /// itself.
+  /// If the length of rows is not a multiple of the number of columns in a
+  /// chunk, aligned chunks begin at another column in each row. Then `shape` is
+  /// the shape of the tensor, and `row` has the leading indices of the chunk's
+  /// elements. The linear index of the element at `row` and `base` is a
+  /// multiple of the number of columns; `base` need not be.
   llvm::SmallVector<mlir::Value> row;
   llvm::ArrayRef<int64_t> shape;
 
@@ -40,7 +40,8 @@ struct Chunk {
 };
 
 /// Emits code at the insertion point of a builder that computes elements of the
-/// tensors in a kernel's body: one element, or those of a chunk as a vector.
+/// tensors in a kernel's body: one element, or a vector for the adjacent
+/// columns of a thread (its chunk).
 class ElementEmitter {
 public:
   using Indices = llvm::ArrayRef<mlir::Value>;
@@ -54,8 +55,8 @@ public:
 
   /// Binds `tensor`: its elements come from `reader`.
   void bind(mlir::Value tensor, Reader reader);
-  /// Binds `tensor`: its elements are loaded from `buffer`. The elements of a
-  /// chunk are loaded as a vector.
+  /// Binds `tensor`: its elements are loaded from `buffer`. The elements in
+  /// adjacent columns of a thread are loaded as a vector.
   void bindBuffer(mlir::Value tensor, mlir::Value buffer);
   /// Replaces the body's scalar `from` by `to` in emitted code.
   void bindScalar(mlir::Value from, mlir::Value to) {
@@ -65,14 +66,15 @@ public:
   /// alone.
   void setFlat() { evaluator.setFlat(); }
 
-  /// Emits an operation of the body that is outside of any tensor, and binds
-  /// its results.
+  /// Emits an operation on scalars, such as index arithmetic, and binds its
+  /// results.
   mlir::LogicalResult scalar(mlir::Operation &op);
 
   /// Emits an element of `tensor`. On failure, `reason` says why.
   mlir::FailureOr<mlir::Value> element(mlir::Value tensor, Indices indices);
-  /// Emits the elements of `tensor` at `leading` and each column of the chunk:
-  /// a vector, or a scalar for a chunk of one column.
+  /// Emits the elements of `tensor` at `leading` and each column of the chunk,
+  /// the adjacent columns of a thread: a vector, or a scalar if there is one
+  /// column.
   mlir::FailureOr<mlir::Value> elements(mlir::Value tensor, Indices leading);
   /// Gives the elements of `tensor` at `leading` a value: later code in the
   /// current scope uses `values` instead of computing them. `values` has the
@@ -84,16 +86,16 @@ public:
   payload(mlir::linalg::GenericOp op, Indices indices,
           llvm::ArrayRef<mlir::Value> outputs);
   /// Emits the terms that a reduction over columns combines: those at `leading`
-  /// and each column of the chunk. They are a vector, or a scalar for a chunk
-  /// of one column.
+  /// and each column of the chunk, the adjacent columns of a thread. They are a
+  /// vector, or a scalar if there is one column.
   mlir::FailureOr<mlir::Value> terms(mlir::linalg::GenericOp reduction,
                                      Indices leading);
 
-  /// Emits, before a loop over columns, the code for `elements` of `tensor` at
-  /// `leading` that is the same for all columns.
+  /// Emits, before a loop over columns, what is the same for all columns in the
+  /// code that `elements(tensor, leading)` will emit in the loop.
   void hoist(mlir::Value tensor, Indices leading);
-  /// Emits, before a loop over columns, the code for `terms` of `reduction` at
-  /// `leading` that is the same for all columns.
+  /// Emits, before a loop over columns, what is the same for all columns in the
+  /// code that `terms(reduction, leading)` will emit in the loop.
   void hoistTerms(mlir::linalg::GenericOp reduction, Indices leading);
   /// Emits, before any loop, the code for `tensor` that is the same for all its
   /// elements.
@@ -134,8 +136,8 @@ private:
   mlir::Value loadChunk(mlir::Value buffer, Indices start);
   bool startsChunk(mlir::Value column) const;
   bool isAligned(mlir::Value buffer, Indices start) const;
-  /// Returns the element as a vector if the chunk has several columns, else as
-  /// a scalar.
+  /// Returns the element as a vector if a thread has several adjacent columns,
+  /// else as a scalar.
   mlir::Value ofChunk(Element element);
   /// Returns `value`, or failure if the evaluation has failed.
   mlir::FailureOr<mlir::Value> checked(mlir::Value value) const;

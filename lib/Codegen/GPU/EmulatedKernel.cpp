@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compiles a mapped kernel to PTX and loads it into the emulator.
+// Compiles a kernel that is mapped to gpu.func operations to PTX, and loads the
+// PTX into the emulator.
 //
 //===----------------------------------------------------------------------===//
 

@@ -35,8 +35,9 @@ Value tileAddress(ThreadCode &c, const TileShape &shape, Value tile,
   int64_t rowMoved = alongK ? place.outerMoved : place.kMoved;
   int64_t columnMoved = alongK ? place.kMoved : place.outerMoved;
   int64_t perUnit = accessBytes / shape.elementBytes();
-  // A distance that is a multiple of the permutation's period moves the address
-  // by a constant, which needs no arithmetic.
+  // If the constant part of a coordinate is a multiple of the permutation's
+  // period, it moves the address by a constant number of bytes, which needs no
+  // arithmetic.
   int64_t constant = 0;
   if (!shape.isPermuted() || rowMoved % mixedUnits == 0)
     constant += rowMoved * shape.rowBytes();
@@ -174,8 +175,9 @@ void TileCopy::copyShifted(Value source, const TileCoordinates &place,
   c.store(c.orZero(inside, c.load(shape.stored, from)), c.at(target, bytes));
 }
 
-/// Makes four aligned words of eight elements from the five unaligned words
-/// that contain these elements.
+/// Copies eight elements that may begin in the middle of a word. Loads the five
+/// words that contain them, shifts their content to the beginning of a word,
+/// and stores four words.
 void TileCopy::copyWords(Value source, Value target) {
   Type i32 = c.builder.getI32Type(), i64 = c.builder.getI64Type();
   Value address = c.builder.create<LLVM::PtrToIntOp>(c.loc, i64, source);
@@ -197,10 +199,10 @@ void TileCopy::copyWords(Value source, Value target) {
 // Rounded to tf32
 //===----------------------------------------------------------------------===//
 
-/// Adjacent lanes take the units of one row of shared memory, so that their
-/// stores cover all banks. If the operand's rows in global memory run along
-/// "outer", a thread fetches four elements of each of four rows and transposes
-/// them in registers.
+/// Adjacent lanes have units (four elements along k) of the same row of shared
+/// memory, so that their stores cover all banks. If the operand's rows in
+/// global memory run along "outer", a thread fetches four elements of each of
+/// four rows and transposes them in registers.
 TileCoordinates TileCopy::unit(int64_t number) const {
   int64_t together = shape.kContiguous ? 1 : tf32Unit;
   int64_t perPass = threads / lanesAlongK() * together;

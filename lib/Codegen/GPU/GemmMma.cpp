@@ -126,10 +126,12 @@ void Multiplier::multiplyMma(Value leftTile, Value rightTile, int64_t k,
 // FMA
 //===----------------------------------------------------------------------===//
 
-/// Loads groups of four adjacent elements at `k`, from `outer` on. If units are
-/// permuted, the address of each group follows from that of the first one by
-/// flipping bits. This works because tiles are aligned: in every lane's first
-/// address, the bits that `k` and the group set are zero.
+/// Loads groups of four adjacent elements of row `k` of the tile. The first
+/// group begins at column `outer`, and each other one `groupStep` columns after
+/// the previous one. If 16-byte units are permuted (by xor), the address of
+/// each group follows from the first group's address by flipping bits. This
+/// works because tiles are aligned: the bits that distinguish the groups are
+/// zero in the first group's address.
 SmallVector<Value> Multiplier::loadGroups(const TileShape &shape, Value tile,
                                           Value outer, int64_t groups,
                                           int64_t groupStep, int64_t k) {

@@ -82,8 +82,9 @@ void TileSums::addElements(Value tile, Value &sum) {
   sum = choice.getResult(0);
 }
 
-/// Adds the values that this thread has fetched. The thread has one sum for
-/// each unit that it fetches.
+/// Adds the values that this thread has fetched of one tile to its sums. The
+/// values are units of four adjacent elements along k, and the thread has one
+/// sum for each unit.
 void TileSums::addFetched(ArrayRef<Value> values, MutableArrayRef<Value> sums) {
   size_t perUnit = values.size() / sums.size();
   for (auto [number, sum] : llvm::enumerate(sums)) {
@@ -94,7 +95,8 @@ void TileSums::addFetched(ArrayRef<Value> values, MutableArrayRef<Value> sums) {
   }
 }
 
-/// Adds the sums of the lanes whose units have the same outer coordinate.
+/// Adds up `sum` over the adjacent lanes that fetch different elements along k
+/// of the same row or column of the operand.
 Value TileSums::acrossLanes(Value sum) {
   for (int64_t offset = 1; offset < copy.lanesAlongK(); offset *= 2) {
     auto other = c.builder.create<mlir::gpu::ShuffleOp>(

@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The parts of a matrix product's kernel. A block computes one tile of the
-// result. Shared memory holds a ring of stages, each with a tile of both
-// operands. The warps multiply one stage while cp.async copies the next ones.
-// MapGemm.cpp combines these classes:
+// The classes that emit the kernel of a matrix product. A block computes one
+// tile of the result. Shared memory holds a ring of stages, each with a tile of
+// both operands. The warps multiply one stage while cp.async copies the next
+// ones. MapGemm.cpp combines these classes:
 //
 //   TileCopy     copies tiles of one operand from global to shared memory, and
 //                rounds f32 to tf32 where tensor cores multiply it
@@ -149,9 +149,10 @@ public:
     return shape.tileOuter * shape.tileK / threads;
   }
   int64_t numUnits() const { return numElements() / tf32Unit; }
-  /// Returns the coordinates of the first of four elements along k that this
-  /// thread fetches as its unit `number`. Every `lanesAlongK()` adjacent lanes
-  /// have the same outer coordinate.
+  /// Returns the coordinates of the first element of a unit, which is four
+  /// adjacent elements along k. `number` is the unit's index among those that
+  /// this thread fetches. Every `lanesAlongK()` adjacent lanes have the same
+  /// outer coordinate.
   TileCoordinates unit(int64_t number) const;
   int64_t lanesAlongK() const { return shape.tileK / tf32Unit; }
   int64_t tileBytes() const { return shape.tileBytes(); }
@@ -286,9 +287,10 @@ public:
   GemmLoop(ThreadCode &c, const Tiling &tiling, TileCopy &left, TileCopy &right,
            mlir::Value memory, mlir::Value elements, bool sumsLeft);
 
-  /// Emits the loop. Returns this thread's sums of the product, followed by its
-  /// sums of the operand. It may be called several times, once in each branch
-  /// of the code, since only one branch runs.
+  /// Emits the loop. Returns this thread's sums of the product. If `factorSums`
+  /// is given, the thread's sums of one operand follow. This function may be
+  /// called several times, once for each branch of the emitted code, since only
+  /// one branch runs.
   llvm::SmallVector<mlir::Value> emit(Multiplier &multiplier,
                                       TileSums *factorSums);
 
@@ -316,8 +318,9 @@ private:
   mlir::Value memory;
   bool sumsLeft;
   Source next;
-  /// With tf32: the elements of the first tile of the summed operand that this
-  /// thread has fetched.
+  /// With tf32: what this thread has fetched of the first tile of the summed
+  /// operand. `emitTf32` adds these values to the sums before the loop, which
+  /// only adds the tiles that it fetches itself.
   Values firstOfFactor;
 };
 

@@ -32,10 +32,10 @@ constexpr Candidate tf32Tilings[] = {{{128, 128, 32, 2, 2, 2, false, true}, 1},
 /// Estimated costs of the work that is no multiplication. Their unit is the
 /// time in which a multiprocessor does one multiplication.
 struct Costs {
-  double partialSum; ///< Writing one partial sum to memory and reading it
-                     ///< again.
-  /// The second launch, which adds the partial sums. About a microsecond passes
-  /// between two kernels of a CUDA graph.
+  /// The cost of writing one partial sum to memory and reading it again.
+  double partialSum;
+  /// The cost of the second launch, which adds the partial sums. About a
+  /// microsecond passes between two kernels of a CUDA graph.
   double launch;
 };
 constexpr Costs mmaCosts = {800, 4e6}, tf32Costs = {400, 2e6},

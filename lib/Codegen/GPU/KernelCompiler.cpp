@@ -106,7 +106,7 @@ FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
 }
 
 //===----------------------------------------------------------------------===//
-// Bytes in the cache: a line of JSON, then the PTX
+// Format of a kernel in the cache: a line of JSON, then the PTX
 //===----------------------------------------------------------------------===//
 
 std::string toBytes(const CompiledKernel &kernel) {
@@ -163,8 +163,8 @@ static bool read(const json &value, CompiledKernel::Launch &launch) {
 
 std::optional<CompiledKernel> fromBytes(StringRef bytes) {
   auto [text, ptx] = bytes.split('\n');
-  // If the text is no valid JSON, the parsed value has no members, so that the
-  // reads below fail.
+  // If the text is no valid JSON, the parsed value has no members, so that
+  // `find` and `read` fail and the result is nullopt.
   json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
   CompiledKernel kernel;
   kernel.ptx = ptx.str();

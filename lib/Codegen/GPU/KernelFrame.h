@@ -82,8 +82,9 @@ public:
              llvm::ArrayRef<mlir::Value> indices);
 
   mlir::Value constant(int64_t value);
-  /// The index of this thread in its block. Between `beginTeams` and
-  /// `endTeams`, it is the index in the thread's team.
+  /// The index of this thread in its block. Between the calls of `beginTeams`
+  /// and `endTeams`, it is instead the index in the thread's team, a group of
+  /// adjacent threads of the block.
   mlir::Value threadId();
   /// Divides the block into teams of `threads` adjacent threads, until
   /// `endTeams` is called. Returns the index of this thread's team.
@@ -101,7 +102,8 @@ public:
   /// row-major tensor of this shape.
   llvm::SmallVector<mlir::Value> delinearize(mlir::Value linear,
                                              llvm::ArrayRef<int64_t> shape);
-  /// The chunk of `width` columns from `base` on.
+  /// Returns the chunk of `width` columns from `base` on. A thread handles the
+  /// adjacent columns of a chunk together.
   Chunk chunk(mlir::Value base, int64_t width);
 
   mlir::Location loc;
@@ -139,10 +141,10 @@ struct InsideIf {
 /// `columns` is given, the number is halved until it divides `columns`.
 int64_t widestChunk(planir::KernelOp kernel, int64_t columns = 0);
 
-/// Writes a function of a kernel, whose name ends in `options.suffix`, and adds
-/// its launch on `grid` to `mapped`. The function gets scratch memory of the
-/// size that `mapped` states. `body` emits the code of a thread. On failure,
-/// `mapped.reason` is set.
+/// Writes a function of `kernel`, and adds its launch on `grid` to `mapped`.
+/// The function's name is the kernel's name and `options.suffix`. The function
+/// gets scratch memory of the size that `mapped` states. `body` emits the code
+/// of a thread. On failure, `mapped.reason` is set.
 mlir::LogicalResult
 addLaunch(MappedKernel &mapped, planir::KernelOp kernel,
           mlir::gpu::GPUModuleOp module, FrameOptions options,
@@ -167,8 +169,9 @@ MappedKernel mapBlockSums(planir::KernelOp kernel,
 /// Maps nn.embedding_grad: sorts the positions of tokens by the row of the
 /// embedding table that they add to, and divides the rows among blocks.
 MappedKernel mapScatter(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
-/// Maps sums of squares over segments of flat tensors, and the scaling of
-/// segments by factors.
+/// Maps nn.segment_sums, which sums the squares of each segment, and
+/// nn.scale_segments, which multiplies each segment by a factor. A segment is
+/// the range of one tensor in the flat tensor of its bucket.
 MappedKernel mapSegments(planir::KernelOp kernel,
                          mlir::gpu::GPUModuleOp module);
 /// Maps chains of element-wise operations and reductions over the last

@@ -71,7 +71,7 @@ struct Lanes {
     return std::nullopt;
   }
 
-  /// The constant with `change` applied to each number.
+  /// Returns the constant `numbers` with `change` applied to each element.
   template <typename Change> DenseElementsAttr change(Change change) const {
     SmallVector<APInt> changed;
     for (const APInt &number : numbers.getValues<APInt>())

@@ -150,9 +150,10 @@ static void alignVectors(Operation *root) {
   });
 }
 
-/// Replaces asynchronous copies that fill a part with zeros by calls of their
-/// intrinsics, since the translation of nvvm.cp.async to LLVM drops the number
-/// of source bytes.
+/// Replaces asynchronous copies whose source may be shorter than their target
+/// by calls of intrinsics. Such a copy fills the rest of the target with zeros.
+/// The translation of nvvm.cp.async to LLVM would drop the number of source
+/// bytes.
 static void keepSourceSizes(Operation *root) {
   root->walk([](NVVM::CpAsyncOp op) {
     if (!op.getCpSize())

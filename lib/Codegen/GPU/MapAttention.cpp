@@ -59,8 +59,9 @@ private:
   Value largest(Value a, Value b) {
     return f.builder.create<arith::MaxNumFOp>(f.loc, a, b);
   }
-  /// Whether scaling keeps the order of products. If so, the maximum of a row
-  /// is found before its products are scaled.
+  /// Whether scaling is monotonic, so that the largest product of a row also
+  /// has the largest score. If so, the maximum of a row is found before its
+  /// products are scaled.
   bool isScaledLast() const { return spec.scale > 0 && spec.softcap == 0; }
 
   nn::AttentionOp forward;
@@ -140,8 +141,9 @@ HeadRows ForwardMapper::headRows(int64_t tensor, Value first) {
   return {qkv[tensor], kvHead, first, visible.count()};
 }
 
-/// If features are sliced, this copies nothing, since `multiplySlices` itself
-/// copies the slices that it multiplies.
+/// Copies a block of keys and values to workgroup memory. If the features of a
+/// head are processed in slices, it copies nothing: `multiplySlices` and
+/// `ownSlice` then copy the slices of keys and values that they use.
 void ForwardMapper::copyColumns(Value first, Value stage) {
   if (isSliced())
     return;

@@ -33,7 +33,7 @@ using namespace mlir;
 namespace heddle::gpu {
 
 namespace {
-/// The common part of both launches.
+/// What the two launches of attention's gradient have in common.
 class GradMapper : public AttentionMapper {
 public:
   GradMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
@@ -51,10 +51,10 @@ public:
   }
 
 protected:
-  /// Computes M P in `weights` and dS in `scores`. Before the call, `weights`
-  /// holds the scores, and `scores` the products of output gradients and
-  /// values. `lse` and `delta` return the value of the query to which element
-  /// (i, j) belongs.
+  /// Computes in `weights` the probabilities after dropout, and in `scores` the
+  /// gradient of the scores. Before the call, `weights` holds the scores, and
+  /// `scores` the products of output gradients and values. `lse` and `delta`
+  /// return the value of the query to which element (i, j) belongs.
   using OfElement = function_ref<Value(int64_t i, int64_t j)>;
   void gradScores(WarpTile &weights, WarpTile &scores, Value first,
                   Value isFull, ArrayRef<Value> bounds, bool keysAreColumns,
@@ -79,7 +79,8 @@ protected:
   Value lse, delta;
 };
 
-/// The first launch: dQ, and delta for the second one.
+/// The first launch: computes the gradient of the queries, and for the second
+/// launch delta, the row sums of output * output gradient.
 class QueriesMapper : public GradMapper {
 public:
   using GradMapper::GradMapper;
@@ -91,7 +92,7 @@ private:
   Value keys, values;
 };
 
-/// The second launch: dK and dV.
+/// The second launch: computes the gradients of the keys and values.
 class KeysMapper : public GradMapper {
 public:
   using GradMapper::GradMapper;

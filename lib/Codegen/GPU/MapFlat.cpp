@@ -99,9 +99,10 @@ static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
     return emitVector(f, vectors[0], block, width);
   int64_t first = 0;
   for (const FlatVector &vector : vectors) {
-    // The comparison is unsigned. For blocks before the first one of this
-    // vector, the difference is negative, which as an unsigned number is larger
-    // than any number of blocks.
+    // `own` is this block's index in the range of blocks for results of this
+    // length. The comparison is unsigned: for blocks before the range, the
+    // difference is negative, which as an unsigned number is larger than any
+    // number of blocks.
     Value own = f.add(block, -first);
     InsideIf isOwn(
         f, f.compare(arith::CmpIPredicate::ult, own, vector.blocks(width)));
@@ -114,8 +115,9 @@ static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
 }
 
 MappedKernel mapFlat(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
-  // The widest chunk is used whatever the lengths are. The elements after a
-  // vector's last whole chunk are computed one by one.
+  // A thread handles `width` adjacent elements together. The lengths of the
+  // results need not be multiples of the width, since the last elements of a
+  // result are then computed one by one.
   int64_t width = widestChunk(kernel), blocks = 0;
   SmallVector<FlatVector> vectors = vectorsOf(kernel);
   for (const FlatVector &vector : vectors)

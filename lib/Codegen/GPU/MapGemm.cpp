@@ -250,9 +250,10 @@ LogicalResult GemmMapper::emitTile(SumTile &tile) {
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
   int64_t most = part ? 4 : resultChunk();
-  // The rows are long, and their length is no multiple of the chunk's width.
-  // Chunks therefore begin where memory is aligned, which is a different column
-  // in each row. Rows with padding need no such shift.
+  // With `isOdd`, the length of a row is no multiple of the chunk's width. With
+  // `isShifted`, each chunk then begins at an aligned address, which is a
+  // different column in each row. Only long rows are shifted. Rows with padding
+  // need no shift, since each of them begins at an aligned address.
   bool isOdd = !part && product.n % most;
   bool isAligned = isOdd && resultsArePadded();
   bool isShifted = isOdd && !isAligned && product.n >= tiling.n;
@@ -340,8 +341,9 @@ Value GemmMapper::partPointer(Value inPart, Value row, Value column) {
   return c.at(c.globalPointer(all), c.mul(element, 4));
 }
 
-/// The address of the partial sum `place` of a factor in scratch memory. The
-/// partial sums of the factor follow those of the product.
+/// The address, in scratch memory, of a partial sum of a factor. `place` is the
+/// index of the sum, and `inPart` the index of the part of k. The partial sums
+/// of the factor follow those of the product.
 Value GemmMapper::factorPartPointer(Value inPart, Value place) {
   ThreadCode &c = *code;
   Value all =

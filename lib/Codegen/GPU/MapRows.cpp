@@ -77,22 +77,24 @@ private:
   std::unique_ptr<KernelFrame> frame;
   int64_t threads = 0;
   std::optional<RowLayout> layout;
-  /// The chunks of a thread. Set if the kernel keeps elements in registers
-  /// between rounds.
+  /// The chunks of adjacent columns that a thread handles. Set if the kernel
+  /// keeps elements in registers between rounds (passes over a row's columns).
   std::optional<RowChunks> chunks;
-  /// The rows that are kept in workgroup memory between rounds. Set if rows are
-  /// too long for registers.
+  /// The rows that are kept in workgroup memory between rounds (passes over a
+  /// row's columns). Set if rows are too long for registers.
   std::optional<RowMemory> memory;
   /// The kernel's sums over rows, and a thread's sums of the rows so far.
   std::optional<RowSums> sums;
   SmallVector<Value> running;
   Walk walk; ///< The walk of the current round.
-  /// The shape of a round's tensors, to which `walk` refers.
+  /// The shape of the current round's tensors. It is a member because `walk`
+  /// only refers to it.
   SmallVector<int64_t> shape;
-  /// Whether a result overwrites an argument whose elements the bodies of
-  /// operations extract at arbitrary indices.
+  /// Whether a result overwrites an argument that threads may read at arbitrary
+  /// columns. A barrier must then separate these reads from the stores.
   bool overwritesExtracted = false;
-  /// Whether a result with one value per row overwrites an argument.
+  /// Whether a result with one value per row overwrites an argument. A barrier
+  /// must then precede the store, since all threads read the argument.
   bool overwritesRow = false;
   /// Workgroup memory through which each reduction combines the values of
   /// several warps.
@@ -216,9 +218,9 @@ LogicalResult RowMapper::shareColumns() {
   return success();
 }
 
-/// Reserves memory for values that are kept between rounds or rows: workgroup
-/// memory for kept rows, and registers or workgroup memory for the values that
-/// all rows share.
+/// Reserves memory for values that are kept. Workgroup memory holds the current
+/// row until a later round (pass over the columns) reads it. Registers or
+/// workgroup memory hold the values that all rows share.
 LogicalResult RowMapper::placeKept() {
   KernelFrame &f = *frame;
   const RowRound &round = anyRound();
@@ -266,8 +268,9 @@ LogicalResult RowMapper::emitRows() {
     llvm::append_range(running, loop.getRegionIterArgs());
     if (failed(emitRow(loop.getInductionVar())))
       return failure();
-    // A barrier is needed between rows: the reductions of the next row write
-    // the slots, which some threads may still read for this row.
+    // A barrier is needed between rows: the reductions of the next row
+    // overwrite the workgroup memory of this row's reductions, which some
+    // threads may still read.
     if (!slots.empty() && form.rows() > blocks)
       b.create<mlir::gpu::BarrierOp>(f.loc);
     if (sums)
@@ -287,10 +290,10 @@ LogicalResult RowMapper::load(ArrayRef<Value> tensors) {
   return success();
 }
 
-/// Emits the code of one row. A result with one value per row may read any
-/// column of the row. Such results are computed before the last rounds, since
-/// these may overwrite arguments. They are stored after these rounds, since
-/// they may themselves overwrite values that every thread reads.
+/// Emits the code of one row. Results with one value per row are computed
+/// before the last rounds, since the last rounds may overwrite arguments that
+/// these results depend on. They are stored after the last rounds, since the
+/// stores may overwrite arguments that every thread reads.
 LogicalResult RowMapper::emitRow(Value row) {
   KernelFrame &f = *frame;
   ElementEmitter::Scope scope(f.emitter);
@@ -393,8 +396,9 @@ Walk RowMapper::walkOf(const RowRound &round) {
   return walk;
 }
 
-/// Emits a round's code for one chunk: stores the chunk's results, and returns
-/// the values of the round's reductions after this chunk.
+/// Emits the code of a round (a pass over the columns) for one chunk of
+/// adjacent columns. Stores the results that the round computes for these
+/// columns. Returns the values of the round's reductions after this chunk.
 FailureOr<SmallVector<Value>> RowMapper::emitColumns(const RowRound &round,
                                                      const Chunk &chunk,
                                                      ValueRange running) {

@@ -68,7 +68,8 @@ private:
     return accessBytes / dist::byteSize(table.getElementType());
   }
   /// The range of the sorted positions that a block of the third launch sums.
-  /// It has one position for each group of threads that share columns.
+  /// The threads of the block form groups. Each group handles one position of
+  /// the range, and its threads divide the columns.
   struct BlockEntries {
     Value first; ///< Index of the range's first position in the list.
     /// Workgroup memory with an entry for each position of the range. If a

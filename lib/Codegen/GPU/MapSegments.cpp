@@ -4,13 +4,14 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Maps sums of squares over segments of a flat tensor, and the scaling of
-// segments by factors. A kernel has a range of the tensor. Segments begin and
-// end at multiples of 64 elements. Offsets are counted in such units of 64
-// elements, so that they fit 32 bits. A constant table holds the unit at which
-// each segment begins. Sums take two launches: in the first, one block sums
-// each piece of a segment; in the second, one warp adds the sums of a segment's
-// pieces.
+// Maps nn.segment_sums, which sums the squares of each segment of a flat
+// tensor, and nn.scale_segments, which multiplies each segment by a factor. A
+// segment is the range of one tensor in its bucket. A kernel may handle only a
+// range of the flat tensor. Segments begin and end at multiples of 64 elements.
+// Offsets are counted in such units of 64 elements, so that they fit 32 bits. A
+// constant table holds the unit at which each segment begins. Sums take two
+// launches: in the first, one block sums each piece of a segment; in the
+// second, one warp adds the sums of a segment's pieces.
 //
 //===----------------------------------------------------------------------===//
 
@@ -71,9 +72,9 @@ private:
   /// The kernel's range of the tensor begins at the beginning of a unit of 64
   /// elements. Returns the index of this unit in the whole tensor.
   Value firstUnit(KernelFrame &f);
-  /// Returns the index, in the kernel's range, of the first element of the unit
-  /// `place`. If the unit is outside of the range, returns the nearest end of
-  /// the range.
+  /// Returns the index, in the kernel's range, of the first element of a unit.
+  /// `place` is the index of the unit in the whole tensor. If the unit is
+  /// outside of the range, returns the nearest end of the range.
   Value inRun(KernelFrame &f, Value place);
   Value pieceSums(KernelFrame &f) {
     return f.scratch(0, {pieces.back()}, f.builder.getF64Type());
@@ -87,9 +88,9 @@ private:
   mlir::gpu::GPUModuleOp module;
   Value input, first;
   int64_t length, width;
-  /// For each segment, the index of its first unit (`begins`) and the index of
-  /// its first piece (`pieces`). The last entry of each is the total number of
-  /// units or of pieces.
+  /// For each segment, the index of its first unit of 64 elements (`begins`)
+  /// and the index of its first piece (`pieces`), a range that one block sums.
+  /// The last entry of each is the total number of units or of pieces.
   SmallVector<int32_t> begins, pieces;
   MappedKernel mapped;
 };

@@ -159,9 +159,9 @@ static std::optional<Range> rangeOf(OpOperand &use) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-/// Returns the value of a scalar argument for the comparison. It differs from
-/// the argument's neutral value, so that a kernel that ignores the argument
-/// gets other results.
+/// Returns the value that a scalar argument, such as the index of a layer or a
+/// micro-batch, has in the comparison. It is not 0 if possible, so that a
+/// kernel that ignores the argument gets other results.
 static int64_t scalarFor(BlockArgument argument) {
   for (Operation *user : argument.getUsers()) {
     Value layer, microBatch, part;

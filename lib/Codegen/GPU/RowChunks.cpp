@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Emits the chunks of a row one after the other, and keeps their elements for
-// later rounds.
+// Emits code for the chunks of adjacent columns that a thread handles in a row,
+// one chunk after the other. The chunks' elements stay in registers for later
+// passes over the row.
 //
 //===----------------------------------------------------------------------===//
 

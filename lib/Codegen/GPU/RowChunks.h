@@ -20,9 +20,10 @@ namespace heddle::gpu {
 /// loop, so that elements can stay in registers from one round to the next.
 class RowChunks {
 public:
-  /// Emits the positions of the thread's chunks in a row of `extent` columns,
-  /// which `walk` visits. If `walk` has a head, the arrays to which it refers
-  /// must live as long as this object.
+  /// Emits the index at which each of the thread's chunks begins in a row of
+  /// `extent` columns. `walk` says how chunks are divided among threads. If
+  /// `walk.head` is set, the arrays to which `walk` refers must live as long as
+  /// this object.
   RowChunks(KernelFrame &f, const Walk &walk, int64_t extent);
 
   /// The number of chunks that a thread has in a row of `extent` columns.

@@ -34,8 +34,9 @@ static constexpr int64_t maxBlocks = 4096;
 /// each handle a row), a thread may use twice as many registers for either
 /// purpose. The rest is for addresses and intermediate values.
 static constexpr int64_t keptRegisters = 32;
-/// The largest number of threads of a block whose row fits into registers only
-/// if more than `maxThreads` threads share it.
+/// The most threads of a block that keeps rows in registers. A block has more
+/// than `maxThreads` threads only if its row does not fit into the registers of
+/// fewer threads.
 static constexpr int64_t mostThreads = 512;
 static_assert(mostElementsOfSums == mostThreads * keptRegisters &&
               mostSumsInRows * (accessBytes / 2) == keptRegisters);
@@ -61,8 +62,8 @@ static constexpr int64_t mostRows = 8;
 static constexpr int64_t rowsAtOnce = 8, mostAccesses = 8;
 static constexpr int64_t registersOfTeams = 2 * keptRegisters;
 static constexpr int64_t leastTeamBlocks = 128;
-/// The workgroup memory for values that all rows of a block share. Every block
-/// may have that much, so that it does not limit how many blocks run at once.
+/// The most workgroup memory for values that all rows of a block share. So
+/// little memory does not limit how many blocks a multiprocessor runs at once.
 static constexpr int64_t sharedColumnBytes = 32 << 10;
 
 RowLayout::RowLayout(planir::KernelOp kernel, const codegen::RowsForm &form,
@@ -82,8 +83,8 @@ SmallVector<Value> RowLayout::keptRowsAndResults() const {
   return kept;
 }
 
-/// Kernels with sums over rows have chunks that divide the length of a row,
-/// since their threads handle only whole chunks.
+/// Returns false for kernels with sums over rows. Their threads handle only
+/// whole chunks, so that the width of a chunk must divide the length of a row.
 bool RowLayout::isOdd(const RowRound &round) const {
   int64_t widest = widestChunk(kernel);
   return !form.hasColumnSums() && round.extent % widest &&
@@ -147,8 +148,8 @@ int64_t RowLayout::leastRowsOfSums() const {
 }
 
 /// Whether a thread's elements of `kept` and its sums over rows fit into
-/// registers. If they do not, tries more threads per block. Every round must
-/// have the same columns.
+/// registers. If they do not, tries more threads per block. All passes over a
+/// row must have the same columns.
 bool RowLayout::fits(ArrayRef<Value> kept) {
   const RowRound &round = *form.rounds().front();
   for (int64_t count = numThreads; count <= mostThreads; count *= 2) {
@@ -194,10 +195,10 @@ int64_t RowLayout::countBlocks() const {
   return std::min(areShared ? shared : all, maxBlocks);
 }
 
-/// Finds the tensors that may be kept. These are tensors whose rows several
-/// rounds read, and tensors with a single row that all rows share. Returns
-/// false, with no such tensors, if the rows of different rounds have different
-/// lengths.
+/// Finds the tensors that may be kept: tensors whose rows are read in several
+/// rounds (passes over a row's columns), and tensors with a single row that all
+/// rows share. Returns false, with no such tensors, if the rows of different
+/// rounds have different lengths.
 bool RowLayout::findKept() {
   const RowRound &first = *form.rounds().front();
   if (llvm::any_of(form.rounds(), [&](const RowRound *round) {

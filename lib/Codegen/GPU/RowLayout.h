@@ -49,9 +49,9 @@ public:
   /// begin at a different column in every row.
   bool isShifted(const codegen::RowRound &round) const;
 
-  /// The tensors of which a block keeps the current row. `keptRows` are
-  /// arguments that several rounds read. `keptResults` are results that a later
-  /// round reads.
+  /// The tensors of which a block keeps the current row between rounds (passes
+  /// over the columns). `keptRows` are arguments that several rounds read.
+  /// `keptResults` are results that a later round reads.
   llvm::ArrayRef<mlir::Value> keptRows() const { return rows; }
   llvm::ArrayRef<mlir::Value> keptResults() const { return results; }
   /// Tensors with one row that all rows share, for example a norm's weights.

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Layout of kept rows in workgroup memory, and their loads and stores.
+// Lays out the rows that are kept in workgroup memory, and emits their loads
+// and stores.
 //
 //===----------------------------------------------------------------------===//
 

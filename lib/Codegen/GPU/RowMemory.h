@@ -18,13 +18,15 @@
 
 namespace heddle::gpu {
 
-/// Keeps elements of a row in workgroup memory between rounds. A thread handles
-/// the same columns in every walk, and reads only elements that it has written
-/// itself, so that no barrier is needed.
+/// Keeps elements of a row in workgroup memory from one pass over the row's
+/// columns to the next. A thread handles the same columns in every pass
+/// (`Walk`), and reads only elements that it has written itself, so that no
+/// barrier is needed.
 class RowMemory {
 public:
-  /// Allocates memory for one row of `extent` columns of each of `tensors`. All
-  /// walks must have the chunks and threads of `walk`.
+  /// Allocates memory for one row of `extent` columns of each of `tensors`.
+  /// Every pass over the columns must have the chunk width and the number of
+  /// threads of `walk`.
   RowMemory(KernelFrame &f, const Walk &walk, int64_t extent,
             llvm::ArrayRef<mlir::Value> tensors);
 
@@ -34,16 +36,18 @@ public:
 
   /// Begins a row. Workgroup memory then holds no element of this row yet.
   void beginRow();
-  /// Must be called in the body of a walk, for the row at `leading`. Loads the
-  /// chunk's elements that workgroup memory holds. Elements of arguments that
-  /// it does not hold yet are read and stored in it.
+  /// Loads the chunk's elements that workgroup memory holds. Elements of
+  /// arguments that are not in workgroup memory yet are read and stored there.
+  /// Must be called for each chunk of a pass over the columns, before the
+  /// chunk's code. `leading` are the indices of the row.
   mlir::LogicalResult fetch(const Walk &walk, const Chunk &chunk,
                             mlir::ArrayRef<mlir::Value> leading);
   /// Stores a chunk's elements in workgroup memory, if `tensor` is one of the
   /// tensors to keep.
   void put(mlir::Value tensor, const Walk &walk, const Chunk &chunk,
            mlir::Value elements);
-  /// Ends a walk: later walks use the elements that this walk has stored.
+  /// Ends a pass over the columns. Later passes use the elements that this pass
+  /// has stored.
   void endWalk() { known.insert(written.begin(), written.end()); }
 
 private:

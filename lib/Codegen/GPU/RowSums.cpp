@@ -4,13 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Sums over rows inside of a row-wise kernel. A thread has up to eight adjacent
-// columns. Their f32 sums are stored by two accesses of 16 bytes. Partial sums
-// are therefore laid out in strips: the first four columns of every thread,
-// then the next four columns of every thread, so that a warp accesses
-// consecutive bytes. If a block has teams (warps with rows of their own), the
-// teams' sums are added in workgroup memory, one chunk of the columns at a
-// time.
+// Emits sums over rows inside of a row-wise kernel. A thread sums up to eight
+// adjacent columns in f32, but one access (16 bytes) stores only four of the
+// sums. A block's partial sums are therefore laid out in strips, so that a warp
+// accesses consecutive bytes. The first strip holds the first four columns of
+// every thread, the second strip the other four. If a block has teams (warps
+// with rows of their own), its teams' sums are first added in workgroup memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,8 +54,9 @@ FailureOr<SmallVector<Value>> RowSums::add(KernelFrame &f, RowChunks &chunks,
   ArrayRef<codegen::RowReduction> sums = form.columnSums().reductions;
   for (const codegen::RowReduction &sum : sums)
     f.emitter.hoistTerms(sum.op, leading);
-  // The walk visits chunks in order. Each chunk has carried values of its own;
-  // `next` is the index of the current chunk's next one.
+  // Each chunk of columns has one carried value for each sum. Since the loop
+  // visits chunks in order, `next` can count through the values of all chunks.
+  // It is the index of the value to which terms are added next.
   size_t next = 0;
   return chunks.walk(
       running, {},

@@ -22,8 +22,9 @@ namespace heddle::gpu {
 /// itself gets the location of the operation that its generator implements.
 void numberOperations(planir::KernelOp kernel);
 
-/// Emits the files and lines of numbered kernels to PTX (`.file`, `.loc`),
-/// without other debug information. This does not change the instructions.
+/// Emits the files and lines that `numberOperations` has set to PTX (`.file`,
+/// `.loc`), without other debug information. This does not change the
+/// instructions.
 void addSourceLines(mlir::gpu::GPUModuleOp module);
 
 /// Removes source lines from PTX. ptxas would copy them into the cubin.

@@ -102,9 +102,9 @@ private:
 };
 
 /// Tiles of f32, multiplied by FMA. A thread has elements of row lane / 8 and
-/// of every fourth row after it. In a tile of products it has column lane mod 8
-/// of every eight columns. In a tile of sums it has four adjacent columns of
-/// every 32.
+/// of every fourth row after it. In results of `multiply`, it has every eighth
+/// column from column lane mod 8 on. In sums of `accumulate`, it has four
+/// adjacent columns of every 32.
 class FmaTiles : public WarpTiles {
 public:
   FmaTiles(KernelFrame &frame, Type element, int64_t width)
@@ -141,8 +141,9 @@ private:
 RandomShares MmaTiles::randomShares(bool keysAreColumns) {
   RandomShares shares;
   if (keysAreColumns) {
-    // Two lanes of a row hold elements of the same four keys. Each of these
-    // lanes draws the words for one of the two rows.
+    // Two lanes of a row hold elements of the same four keys, whose random
+    // words for dropout are drawn together. Each of these lanes draws the words
+    // for one of the two rows.
     Value mine = i32.rem(lane, 2), first = i32.sub(lane, mine);
     shares.row = i32.add(i32.div(lane, 4), i32.mul(mine, 8));
     shares.column = i32.mul(i32.div(i32.rem(lane, 4), 2), 4);
@@ -153,8 +154,9 @@ RandomShares MmaTiles::randomShares(bool keysAreColumns) {
     shares.key = i32.mul(mine, 2);
     return shares;
   }
-  // Four lanes hold elements of the same four keys. Each of these lanes draws
-  // the words for one of two rows and one of two columns.
+  // Four lanes hold elements of the same four keys, whose random words for
+  // dropout are drawn together. Each of these lanes draws the words for one of
+  // two rows and one of two columns.
   Value mine = i32.rem(i32.div(lane, 4), 4);
   Value first = i32.sub(lane, i32.mul(mine, 4));
   shares.row =
@@ -231,8 +233,8 @@ Value MmaTiles::half(Value fragments, int64_t first) {
   return fragmentsOf(rows);
 }
 
-/// Adds the product of two operands to columns 8 tile to 8 tile + 7 of the
-/// sums.
+/// Adds the product of two operands to eight columns of the sums, which begin
+/// at column 8 * `tile`.
 void MmaTiles::multiplyAdd(Value left, Value right, WarpTile &sums,
                            int64_t tile) {
   OpBuilder &b = f.builder;
@@ -299,8 +301,9 @@ RandomShares FmaTiles::randomShares(bool keysAreColumns) {
   shares.sourceOf = [](int64_t i, int64_t j) -> RandomShares::WordSource {
     return {i, j, 0};
   };
-  // Four lanes hold elements of the same four keys. Each of these lanes draws
-  // the words for one of the four rows.
+  // Four lanes hold elements of the same four keys, whose random words for
+  // dropout are drawn together. Each of these lanes draws the words for one of
+  // the four rows.
   if (keysAreColumns) {
     Value mine = i32.rem(lane, 4), first = i32.sub(lane, mine);
     shares.row = i32.add(i32.div(lane, 8), i32.mul(mine, 4));

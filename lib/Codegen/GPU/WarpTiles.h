@@ -110,9 +110,9 @@ public:
   /// the tile are keys; otherwise its rows are.
   virtual RandomShares randomShares(bool keysAreColumns) = 0;
 
-  /// Prepares rows as a left factor. With `keep` they stay in registers, if
-  /// that saves loads. Before the emitted code, a barrier must follow the
-  /// stores of the rows.
+  /// Prepares rows in workgroup memory as the left factor of products. With
+  /// `keep` they stay in registers, if that saves loads. The caller must emit a
+  /// barrier between the stores of the rows and the code of this function.
   virtual LeftRows left(const SharedRows &rows, bool keep) = 0;
   /// Returns the product of `left` and the transpose of `columns` rows of
   /// `right`.

@@ -51,9 +51,9 @@ private:
 
 std::vector<Weight> Gpt2::weights() const {
   const Init normal = {Init::Kind::Normal, 0, deviation};
-  // The weights of projections that are added to the residual begin with
-  // smaller values. Every layer adds two such projections, so that their sum
-  // would grow with the number of layers.
+  // The weights of projections that are added to the residual are initialized
+  // with smaller values. Every layer adds two such projections, so that their
+  // sum would grow with the number of layers.
   const Init residual = {Init::Kind::Normal, 0,
                          deviation / std::sqrt(2.0 * double(layers))};
   const Init ones = {Init::Kind::Constant, 1, 0}, zeros = {};

@@ -76,9 +76,10 @@ private:
 
 constexpr const char *parts[] = {"query", "key", "value"};
 
-/// Adds the weight (rank 2) or the bias (rank 1) of q, k or v. Its source is
-/// the tensor of the weight files in which q, k and v are interleaved: of each
-/// head, the rows of `part`.
+/// Adds the weight (rank 2) or the bias (rank 1) of q, k or v to `table`;
+/// `part` is 0, 1 or 2. In the weight files, q, k and v are one tensor, which
+/// has the rows of q, k and v of the first head, then those of the second head,
+/// and so on.
 void GptNeoX::addPart(int64_t part, const Init &init, int64_t rank,
                       std::vector<Weight> &table) const {
   const char *kind = rank == 2 ? ".weight" : ".bias";

@@ -77,8 +77,8 @@ std::vector<ConfigKey> llamaKeys(std::vector<ConfigKey> more);
 LlamaVariant qwenVariant(const Config &config);
 std::vector<ConfigKey> qwenKeys();
 
-/// Patterns of tensors in LLaMA's weight files that are no parameters, each
-/// with the reason.
+/// Name patterns of tensors that LLaMA's weight files contain but that are no
+/// parameters, each with the reason.
 std::vector<std::pair<const char *, const char *>> llamaIgnored();
 
 } // namespace heddle::config

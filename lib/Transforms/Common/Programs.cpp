@@ -59,8 +59,8 @@ LogicalResult heddle::verifyPorts(nn::StepOp step, StringRef code) {
   return success();
 }
 
-// No port may occur twice, but this is already checked by the verifier of the
-// plan's text.
+// Unlike the function above, this one does not check that ports are unique,
+// because VerifyText.cpp checks that for every plan.
 LogicalResult heddle::verifyPorts(planir::SequenceOp sequence, StringRef code) {
   for (auto buffer : sequence.getBody().getOps<planir::BufferOp>())
     if (nn::PortAttr port = buffer.getPort())

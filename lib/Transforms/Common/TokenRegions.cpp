@@ -28,9 +28,10 @@ static int64_t rankOf(Value value) {
 // One operation
 //===----------------------------------------------------------------------===//
 
-/// Some operations exchange one number per token between the ranks that split
-/// the vocabulary: collectives, and the join of losses. Returns how such an
-/// operation is split by tokens, or nullopt for any other operation.
+/// If ranks split the vocabulary, they exchange one number per token to compute
+/// the loss: by collectives and by nn.cross_entropy_join. Returns which
+/// operands and results of such an operation have one element for each token.
+/// Returns nullopt for any other operation.
 static std::optional<TokenSplit> splitOfExchange(Operation *op, int64_t rows) {
   auto first = [](Value value) {
     return rankOf(value) == 2
@@ -47,9 +48,10 @@ static std::optional<TokenSplit> splitOfExchange(Operation *op, int64_t rows) {
   return isOfTokens ? std::optional(split) : std::nullopt;
 }
 
-/// Whether the first two dimensions of a value are rows and tokens. `dims` has
-/// the factor of each dimension; `rows` and `tokens` are the factors of rows
-/// and tokens. Returns nullopt if rows or tokens are at another position.
+/// Returns true if the first two dimensions of a value are rows and tokens, and
+/// false if the value has neither. Returns nullopt if rows or tokens are at
+/// another position. `dims` has the index of each dimension's factor in the
+/// sharding rule; `rows` and `tokens` are such indices, too.
 static std::optional<bool> beginsWith(ArrayRef<int64_t> dims, int64_t rows,
                                       int64_t tokens) {
   bool begins = dims.size() > 1 && dims[0] == rows && dims[1] == tokens;

@@ -154,8 +154,10 @@ StateRange UpdateReader::rangeWritten(Value value, StringRef kind,
     } else if (isa<dist::MoveOp, dist::WaitOp>(user)) {
       range = rangeWritten(user->getResult(0), kind, range);
     } else if (isExchange(user)) {
-      // An all-gather's result begins with the shard of the first rank. So the
-      // offset of this rank's shard in the state does not count for the result.
+      // After an exchange, `range.first` would be wrong: for example, an
+      // all-gather's result begins with the shard of the first rank, not with
+      // this rank's shard. Therefore start again with an empty range, and keep
+      // only the parameters.
       llvm::append_range(
           range.parameters,
           rangeWritten(user->getResult(0), kind, StateRange()).parameters);

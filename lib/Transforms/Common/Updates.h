@@ -24,8 +24,8 @@ llvm::StringRef firstStateOf(const mlir::SymbolTable &symbols,
                              llvm::StringRef name);
 
 /// Whether the operation is a collective, a slice, a wait or a move. Such an
-/// operation makes one value from one other value: the same elements, or their
-/// sum over ranks.
+/// operation has one operand and one result. The result has elements of the
+/// operand, or their sum over ranks.
 inline bool isExchange(mlir::Operation *op) {
   return llvm::isa<dist::DistDialect>(op->getDialect()) &&
          !llvm::isa<dist::FetchOp, dist::FetchRowsOp>(op) &&
@@ -41,7 +41,7 @@ inline mlir::Operation *makerOf(mlir::Value value) {
   return op;
 }
 
-/// The operations that compute a value. For a packed value these are the
+/// The operations that compute a value. For the result of nn.pack these are the
 /// operations that compute its members.
 inline llvm::SmallVector<mlir::Operation *> makersOf(mlir::Value value) {
   auto pack = llvm::dyn_cast_or_null<nn::PackOp>(makerOf(value));
@@ -54,7 +54,7 @@ inline llvm::SmallVector<mlir::Operation *> makersOf(mlir::Value value) {
 /// states are those of `parameters`, in this order, and have `whole` elements
 /// together. The range has `count` elements and begins at element `first`.
 struct StateRange {
-  /// Empty if the value is not read from or written to states of the kind.
+  /// Empty if no states of the requested kind were found.
   llvm::SmallVector<llvm::StringRef> parameters;
   int64_t first = 0, count = 0, whole = 0;
 
@@ -64,7 +64,8 @@ struct StateRange {
   }
 };
 
-/// The offset of each member in a flat tensor, in elements.
+/// The offset, in elements, of each member in the flat tensor that concatenates
+/// them with padding.
 inline llvm::SmallVector<int64_t> offsetsOf(mlir::TypeRange members) {
   llvm::SmallVector<int64_t> offsets;
   int64_t offset = 0;
@@ -102,8 +103,8 @@ public:
   /// The body of the kernel that an operation launches; null for other
   /// operations.
   mlir::Block *kernelOf(mlir::Operation *op);
-  /// Whether the operation computes a part of the optimizer, or launches a
-  /// kernel that contains such an operation.
+  /// Whether the operation computes new values of optimizer states (nn.update,
+  /// nn.advance_power), or launches a kernel that contains such an operation.
   bool isOptimizers(mlir::Operation *op);
   std::optional<Update> updateOf(mlir::Operation *op);
   /// The parameters to which a state, or all members of a bucket, belong. Empty
@@ -136,9 +137,9 @@ private:
       parameters;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t>> offsets;
 
-  /// The recursive part of the public function `rangeWritten`. Its caller asked
-  /// for another value, from which `value` was reached. `range` is what was
-  /// found on the way.
+  /// The recursive part of the public function `rangeWritten`, which follows a
+  /// value through operations such as nn.pack until it is written. `range` is
+  /// the range of `value` that results from the operations so far.
   StateRange rangeWritten(mlir::Value value, llvm::StringRef kind,
                           StateRange range);
 };

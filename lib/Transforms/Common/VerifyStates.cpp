@@ -187,9 +187,9 @@ private:
   }
 
   /// Checks the operations that use a value which `get` read. The states of the
-  /// optimizer may be read only by the optimizer. An operation may add its
-  /// result to an operand (an init), in the operand's memory. This overwrites
-  /// the operand, so it must be a gradient or an accumulator.
+  /// optimizer may be read only by the optimizer. An operation that accumulates
+  /// adds its result to an operand and overwrites this operand with the sum.
+  /// The operand must then be a gradient or an accumulator.
   LogicalResult verifyUsers(nn::GetOp get, Value value) {
     nn::StateRole role = roleOf(firstStateOf(symbols, get.getState()));
     bool isSum =
@@ -221,10 +221,10 @@ private:
     return success();
   }
 
-  /// `get` reads a gradient, to which an operation adds. Whether the operation
-  /// may overwrite the gradient with the sum. It may if it is the only user of
-  /// the read value, and the gradient is later written with a value that is
-  /// computed from the sum.
+  /// Whether the operation that adds to the gradient which `get` read may
+  /// overwrite that gradient with the sum. The operation must be the only user
+  /// of the read value, and a value that is computed from the sum must be
+  /// written to the gradient later.
   bool isAddedTo(nn::GetOp get) {
     if (!get->hasOneUse())
       return false;
@@ -262,8 +262,9 @@ private:
                    succeeded(verifySlot(set, set.getState(), set.getSlot())));
   }
 
-  /// Checks that the operation `maker`, which computes the written value or one
-  /// of its members, may write to the states of `set`.
+  /// Checks that the operation `maker` may compute the value that `set` writes,
+  /// or a member of this value: only the optimizer's operations may compute the
+  /// new values of parameters and moments.
   LogicalResult verifyMaker(nn::SetOp set, Operation *maker) {
     for (StringRef state : statesOf(symbols, set.getState())) {
       nn::StateRole role = roleOf(state);
@@ -291,8 +292,8 @@ private:
     return success();
   }
 
-  /// Whether layers read the state, or the states of the bucket. Otherwise only
-  /// the optimizer reads them.
+  /// Whether layers read the state, or the states of the bucket. If they do
+  /// not, only the optimizer reads these states.
   bool isComputedWith(StringRef name) {
     StringRef state = firstStateOf(symbols, name);
     nn::StateRole role = roleOf(state);
@@ -322,9 +323,10 @@ private:
     return roleOf(firstStateOf(symbols, name)) == nn::StateRole::Gradient;
   }
 
-  /// The members of a flat state of which some elements lie in the range. If
-  /// replicas split the flat state, returns all members: the range is then an
-  /// offset in each rank's part, and each rank has other members there.
+  /// Returns the members of a flat state that overlap with the given range. If
+  /// replicas split the flat state, returns all members, because the range then
+  /// counts elements of a rank's shard, and each rank's shard has other members
+  /// at this range.
   SmallVector<StringRef> statesIn(StringRef name, int64_t first,
                                   int64_t elements) {
     std::vector<Member> &members = layouts[name];
@@ -517,8 +519,9 @@ private:
       return update.op->emitError(code)
              << "does not read and write parameters, and what the optimizer "
                 "keeps of the same ones, in one order";
-    // `gradients` is empty if a collective or transfer passed only parts of the
-    // gradient. Nothing is checked then.
+    // `gradients` is empty if the update's gradient is not read from gradient
+    // states, for example because it was packed from several values. Then there
+    // is nothing to compare.
     StateRange gradients = rangeRead(
         update.gradient, nn::stringifyStateRole(nn::StateRole::Gradient));
     if (!gradients.parameters.empty() && !(gradients == range))

@@ -87,10 +87,11 @@ private:
            states->lookup<nn::StateOp>(other.getValue());
   }
 
-  /// Delays writes of states as far as possible. Otherwise a write between two
-  /// operations would keep them out of one kernel. Plans that store these
-  /// values elsewhere have no such write, and would form other kernels, whose
-  /// sums differ in the last bits.
+  /// Delays writes of states as far as possible, because a write between two
+  /// operations would keep them out of one kernel. A plan that offloads these
+  /// states has no such writes. Both plans must form the same kernels, because
+  /// other kernels would add in another order, so that sums would differ in the
+  /// last bits.
   void sinkSets(Block &block) {
     for (nn::SetOp set : llvm::to_vector(block.getOps<nn::SetOp>())) {
       Operation *next = set->getNextNode();
@@ -413,7 +414,8 @@ private:
   codegen::FusionRules rules;
   std::deque<Group> groups;
   DenseMap<Operation *, Group *> owner;
-  /// The model's symbol table. It was made before kernels were added.
+  /// The model's symbol table, to look up states. It does not contain the new
+  /// kernels.
   const SymbolTable *states = nullptr;
   llvm::StringMap<unsigned> kernels;
   /// The names of the model's symbols, except those of kernels.

@@ -201,8 +201,8 @@ static std::string refusalOfHeads(Operation *op, nn::PackedLinearOp product,
 }
 
 /// Returns the reason why an element-wise operation cannot be the epilogue of a
-/// product; empty if it can. It must have the same shape as the values of the
-/// kernel that it reads.
+/// product; empty if it can. The operation must have the same shape as those of
+/// its operands that the kernel computes.
 static std::string refusalOfEpilogue(Operation *op,
                                      ArrayRef<Operation *> members) {
   for (Value operand : op->getOperands()) {

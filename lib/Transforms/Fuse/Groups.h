@@ -25,7 +25,7 @@ namespace heddle::fuse {
 std::optional<nn::Generator> generatorOf(mlir::Operation *op);
 
 /// Returns the code generator of a kernel with these operations. If one of them
-/// is a product, it is the product's.
+/// is a matrix product, it decides which code generator is used.
 nn::Generator generatorOf(llvm::ArrayRef<mlir::Operation *> members);
 
 /// Returns the fusion rules of the model's target, as far as the fusion policy

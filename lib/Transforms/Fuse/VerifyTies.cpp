@@ -137,8 +137,8 @@ private:
 
   /// Checks that a state whose old value a launch overwrote is written again
   /// before anything reads the state. The new value may differ from the
-  /// launch's result. It is for example a sum over pipeline stages that share a
-  /// parameter.
+  /// launch's result, for example if it is a sum over pipeline stages that
+  /// share a parameter.
   LogicalResult verifyState(Operation *op, unsigned number, nn::GetOp get) {
     for (Operation *next = op->getNextNode(); next;
          next = next->getNextNode()) {

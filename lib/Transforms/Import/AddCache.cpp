@@ -153,9 +153,10 @@ int64_t CacheAdder::pagesOfSequence(ArrayRef<nn::FuncOp> programs) {
   return sizes.mostOf(strategy.maxContext, chunk);
 }
 
-/// Sets the number of pages. With `--kv-cache` as many pages as fit into the
-/// given memory are used. Otherwise all sequences of a group may have the
-/// greatest length. Fails (H0204, H0205) if not even one sequence fits.
+/// Sets the number of pages. With `--kv-cache` the cache has as many pages as
+/// fit into the given memory. Otherwise it has enough pages for all sequences
+/// that a group of ranks generates at a time, each with the greatest length.
+/// Fails (H0204, H0205) if not even one sequence fits.
 LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
   int64_t pageBytes = 0, given = std::exchange(pages, 1);
   for (const CacheShape &cache : findCaches(programs.front()))
@@ -265,8 +266,9 @@ CacheValues CacheAdder::rewriteAttention(nn::AttentionOp attention,
 }
 
 /// Replaces an nn.positions by `given`, the program's input of positions. If
-/// the nn.positions has an offset, each embedding that reads it gets the offset
-/// instead: its table then begins with an earlier row.
+/// the nn.positions adds an offset to positions, `given` lacks it. Each
+/// embedding that reads the nn.positions then adds the offset itself: its first
+/// row gets the index -offset.
 void CacheAdder::replacePositions(nn::PositionsOp positions, Value given) {
   auto offset = static_cast<int64_t>(positions.getOffset());
   for (Operation *user : positions.getOutput().getUsers()) {
@@ -281,9 +283,10 @@ void CacheAdder::replacePositions(nn::PositionsOp positions, Value given) {
   positions.erase();
 }
 
-/// Rewrites the attention, calls and positions of a function. `read` must
-/// return the cache with a given path, as it is before a given operation.
-/// `write` gets the cache that this operation returns.
+/// Rewrites the attention, calls and positions of a function. `read(op, path)`
+/// must return the value that the cache at `path` has before the attention or
+/// call `op`. `write(path, values)` receives the cache's new value, which `op`
+/// returns.
 void CacheAdder::rewriteBody(
     nn::FuncOp function, CacheInputs inputs,
     llvm::function_ref<CacheValues(Operation *, StringRef)> read,

@@ -79,8 +79,8 @@ bool heddle::dropsOut(Operation *op) {
   return isa<nn::DropoutOp>(op);
 }
 
-/// Whether a value has a dimension of tokens. `dims` has the index in
-/// `rule.factors` of the factor of each dimension.
+/// Whether a value has a dimension of tokens. For each dimension of the value,
+/// `dims` has an index into `rule.factors`.
 static bool hasTokens(const dist::ShardingRule &rule, ArrayRef<int64_t> dims) {
   return llvm::any_of(dims, [&](int64_t factor) {
     return factor >= 0 && rule.factors[factor].role == FactorRole::Tokens;

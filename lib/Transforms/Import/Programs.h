@@ -29,14 +29,14 @@ struct DerivedProgram {
   bool hasLoss() const {
     return kind == nn::ProgramKind::Train || kind == nn::ProgramKind::Eval;
   }
-  /// Whether it computes a part of a sequence and reads the earlier tokens from
-  /// a cache.
+  /// Whether the program computes only some tokens of a sequence, and reads the
+  /// keys and values of earlier tokens from a cache.
   bool isCached() const {
     return kind == nn::ProgramKind::Prefill ||
            kind == nn::ProgramKind::Decode || kind == nn::ProgramKind::Score;
   }
-  /// Whether it returns the logits of only one token, whose position is the
-  /// input `position`.
+  /// Whether the program returns the logits of only one token, whose position
+  /// is the input `position`.
   bool takesRow() const {
     return kind == nn::ProgramKind::Generate ||
            kind == nn::ProgramKind::Prefill;

@@ -104,8 +104,9 @@ private:
     return root->kind == Root::Kind::Frame;
   }
 
-  /// Finds the layers before the first store of the step. The waits for stores
-  /// of the step before are placed after them.
+  /// Finds the layers before the first store of the step. After each of these
+  /// layers the step can wait for stores that the previous step left
+  /// unfinished.
   void findLayers() {
     Block *block = &step.getBody().front();
     for (auto loop : block->getOps<nn::MicroBatchesOp>()) {

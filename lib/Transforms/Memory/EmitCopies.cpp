@@ -13,8 +13,9 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::memory;
 
-/// Returns a reference to the bytes of a state, of one of its slots, or of a
-/// bucket, from element `element` on.
+/// Returns a reference to the bytes of a state or bucket, from element
+/// `element` on. If `slot` is given, the state has a slot for each of several
+/// micro-batches, and the reference is to this slot.
 Value SequenceEmitter::stateRangeOf(Location loc, StringRef state,
                                     int64_t element, Value slot, Type type) {
   Root whole;
@@ -35,8 +36,9 @@ Value SequenceEmitter::stateRangeOf(Location loc, StringRef state,
 
 /// Emits an asynchronous copy on `stream`. The copy starts when all kernels
 /// that were launched before it are done, and overlaps with later kernels. If
-/// `rows` is set, the source is a table, and only the rows that `rows` looks up
-/// are copied. Returns the token that is signaled when the copy is done.
+/// `rows` is set, the source is an embedding table, and only the rows that
+/// `rows` looks up are copied. Returns the token that is signaled when the copy
+/// is done.
 Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
                                   Value target, Value source,
                                   dist::FetchRowsOp rows) {
@@ -53,12 +55,12 @@ Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
   return builder.create<planir::RecordOp>(loc, token, stream);
 }
 
-/// Lets `stream` wait, before it starts a new copy, for an earlier copy on the
-/// other of the streams `Copy` (fetches) and `Store` (stores). The last such
-/// copy that may overlap with `run`, the bytes of the new copy, must be done
-/// first. If `isAtOnce` is true, the last copy of the other stream must be
-/// done, whichever bytes it copies. Copies on one stream need no wait, because
-/// they are executed in order.
+/// Orders a new copy on `stream` after copies on the other of the streams
+/// `Copy` (fetches) and `Store` (stores). `stream` waits for the last copy
+/// there whose bytes may overlap with `run`, the bytes of the new copy. If
+/// `isAtOnce` is true, it waits for the last copy there, whichever bytes that
+/// copies. Copies on one stream need no wait, because they are executed in
+/// order.
 void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
                                     const StateRange &run, bool isAtOnce) {
   for (UnderWay &other :

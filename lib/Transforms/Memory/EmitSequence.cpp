@@ -125,7 +125,8 @@ Value SequenceEmitter::bufferOf(Root &root) {
 }
 
 /// Returns the index that selects a slice of a buffer: the rank's index, the
-/// index of a micro-batch, or the index of a slot.
+/// index of a micro-batch, or the index of one of the slots that micro-batches
+/// use in turn.
 Value SequenceEmitter::numberOf(const Root &root) {
   if (root.axes)
     return builder.create<planir::RankOp>(function.getLoc(),
@@ -227,8 +228,8 @@ void SequenceEmitter::emitCommands(Block &block) {
   }
 }
 
-/// Emits copies for reads and writes of states, and for slices, where Storage
-/// has decided that they need one.
+/// Emits a copy for a read or write of a state, or for a slice, if the analysis
+/// in Storage.h found that the copy is necessary.
 void SequenceEmitter::emitState(Operation &op) {
   auto state = [&](StringRef name, Value like, Value slot) {
     Root root = storage.rootOf(like);

@@ -26,14 +26,15 @@ namespace heddle::memory {
 /// an argument. Offsets of buffers are assigned later (Frame.h).
 class SequenceEmitter {
 public:
-  /// `library`: collectives of an MPI library may be used, which need other
-  /// staging memory.
+  /// `library` says that collectives may use the algorithms of an MPI library.
+  /// These can need larger staging buffers than Heddle's own algorithms.
   SequenceEmitter(mlir::FunctionOpInterface function,
                   const mlir::SymbolTable &symbols, Storage &storage,
                   planir::ProgramOp program, bool library);
   planir::SequenceOp emit();
   int64_t numCopies = 0;
-  /// The emitted command of each collective or fetch.
+  /// Maps each collective and each fetch of the function to the command that
+  /// starts it.
   llvm::MapVector<mlir::Operation *, mlir::Operation *> started;
 
 private:
@@ -91,8 +92,8 @@ private:
   /// For each value that is still being computed or transferred, the token to
   /// wait for before the value is used.
   llvm::DenseMap<mlir::Value, mlir::Value> tokens;
-  /// A copy to or from a state that overlaps with commands on `compute`.
-  /// `compute` may not have waited for it yet.
+  /// A copy to or from a state that another stream runs, concurrently with the
+  /// commands on the stream `compute`. The copy may still be running.
   struct UnderWay {
     StateRange run;
     mlir::Value token;
@@ -101,8 +102,9 @@ private:
   RangeOverlaps overlap;
   /// The number of stores that continue during the next step.
   int64_t numCarried = 0;
-  /// Tokens of kernels on the host, for which `compute` may not have waited
-  /// yet. Each token was recorded after one of these kernels.
+  /// Tokens that were recorded after recent kernels on the host, oldest first.
+  /// They let the stream `compute` wait for an old kernel, which limits the
+  /// number of unfinished kernels.
   std::deque<mlir::Value> onHost;
   mlir::IRMapping scalars;
   mlir::Value loopIndex;

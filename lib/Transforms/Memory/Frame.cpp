@@ -17,7 +17,7 @@ static bool isStaging(planir::BufferOp buffer) {
 }
 
 /// The buffers that are copied to or from offloaded states. They begin at a
-/// page and take whole pages, because transfers of files need this.
+/// page and consist of whole pages, because direct I/O to files requires this.
 static DenseSet<Value> transferBuffersOf(planir::SequenceOp sequence) {
   auto program = sequence->getParentOfType<planir::ProgramOp>();
   SymbolTable symbols(program);
@@ -101,7 +101,7 @@ LogicalResult Frame::plan(planir::SequenceOp sequence,
   return success();
 }
 
-/// Packs each kind of memory separately.
+/// Assigns offsets in each kind of memory separately.
 void Frame::packAll() {
   for (nn::MemoryKind kind : planir::memoryKinds) {
     SmallVector<Interval> own;
@@ -117,9 +117,9 @@ void Frame::packAll() {
   }
 }
 
-/// Returns, for each owner of bytes, the number of bytes in use at a command.
-/// Bytes that unfinished stores of the previous step still read count until
-/// they are overwritten.
+/// Returns how many bytes are in use at a command, by the category of the data
+/// (see Peak::owners). Bytes that an unfinished store of the previous step
+/// still reads count as in use until they are overwritten.
 static std::map<std::string, int64_t>
 ownersAt(int64_t command,
          ArrayRef<std::pair<StringRef, const Interval *>> intervals,
@@ -155,7 +155,8 @@ Peak Frame::peak() const {
   auto isOfDevice = [](const FrameRegion &region) {
     return region.memory() == nn::MemoryKind::Device;
   };
-  // The change of the number of bytes in use at each command.
+  // For each command at which the number of bytes in use changes: the
+  // difference to the number before this command.
   std::map<int64_t, int64_t> inUse;
   auto add = [&](int64_t first, int64_t last, int64_t bytes) {
     if (first > last)

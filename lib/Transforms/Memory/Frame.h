@@ -21,10 +21,11 @@
 namespace heddle::memory {
 
 /// The command of a sequence at which the most bytes of its frame are in use,
-/// and the owners of these bytes.
+/// and the number of these bytes by category of data.
 struct Peak {
   int64_t command = 0;
-  /// Bytes by owner, for example "activations".
+  /// The number of bytes in use for each category of data, for example
+  /// "activations".
   std::map<std::string, int64_t> owners;
 
   int64_t numBytes() const {
@@ -56,7 +57,8 @@ public:
   }
   /// The peak of the device's memory.
   Peak peak() const;
-  /// The first and last command during which `command` may run.
+  /// The first and last command during which `command` may run. An asynchronous
+  /// command, such as a copy, may still run during later commands.
   const planir::Span &spanOf(mlir::Operation *command) const {
     return lifetimes.all().find(command)->second;
   }

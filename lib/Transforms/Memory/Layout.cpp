@@ -44,16 +44,17 @@ static int64_t paddedBytes(RankedTensorType type) {
          dist::byteSize(type.getElementType());
 }
 
-/// Whether states of this role count in MemoryMap::modelBytes. States that save
-/// activations do not, because that size must be the same however activations
-/// are saved.
+/// Whether MemoryMap::modelBytes counts states of this role (parameter,
+/// gradient and so on). It does not count saved activations, because this
+/// number must not depend on which activations are saved.
 static bool isOfModel(nn::StateRole role) {
   return role == nn::StateRole::Parameter || role == nn::StateRole::Derived ||
          role == nn::StateRole::Gradient || role == nn::StateRole::Optimizer;
 }
 
-/// The key under which MemoryMap::owners counts a state's bytes: the owner, and
-/// the kind of memory unless it is the device's.
+/// The key under which MemoryMap::owners counts a state's bytes: the category
+/// of the data, such as "gradients", and the kind of memory unless it is the
+/// device's.
 static std::string ownerInMemory(nn::StateOp state) {
   std::string owner = ownerOf(state).str();
   nn::MemoryKind memory = state.getMemory();
@@ -199,17 +200,17 @@ private:
     if (program && isSplit(bucket)) {
       SmallVector<Attribute> axes(
           cast<ArrayAttr>(bucket.getStorage()->getDims()[0]).getValue());
-      // The flat tensor is split only over axes with replicas (as ZeRO does).
-      // The other axes, for example tensor parallelism, split each member by
-      // itself.
+      // Only axes whose ranks hold replicas of the parameters (data
+      // parallelism) split the flat tensor, as in ZeRO. Other axes, for example
+      // of tensor parallelism, split each member of the bucket by itself.
       llvm::erase_if(axes,
                      [](Attribute axis) { return !dist::holdsReplicas(axis); });
       builder.create<planir::FlatOp>(
           bucket.getLoc(), bucket.getSymName(), type, begin, last.getMemory(),
           *bucket.getElements(), builder.getArrayAttr(axes));
     }
-    // A bucket may be padded at its end, so that all ranks get parts of equal
-    // size.
+    // A bucket that is split over ranks may be padded at its end, so that all
+    // ranks get shards of equal size.
     int64_t padded = begin + paddedBytes(type);
     if (padded > end)
       own(last, padded - end);
@@ -263,9 +264,9 @@ bool RangeOverlaps::share(StringRef a, StringRef b) {
   auto [entry, isNew] = shared.try_emplace({a.data(), b.data()}, false);
   if (!isNew)
     return entry->second;
-  // Both names are states or buckets, so each consists of adjacent members of
-  // one bucket. If two ranges of members overlap, one range contains the first
-  // member of the other.
+  // Each of the names `a` and `b` is that of a state or a bucket, and so gives
+  // a list of adjacent states. If two such lists overlap, one list contains the
+  // first state of the other list.
   SmallVector<StringRef> first = statesOf(symbols, a);
   SmallVector<StringRef> second = statesOf(symbols, b);
   entry->second = llvm::is_contained(first, second.front()) ||

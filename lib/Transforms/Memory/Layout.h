@@ -19,7 +19,8 @@
 namespace heddle::memory {
 
 /// The number of bytes of the persistent region, which holds the states that
-/// live across steps, and the owners of these bytes.
+/// live across steps. `owners` and `arenaOwners` count the bytes of persistent
+/// and of temporary memory by category of data, for example "gradients".
 struct MemoryMap {
   plan::PerMemory<int64_t> persistentBytes;
   /// Bytes of each file.
@@ -37,8 +38,8 @@ struct MemoryMap {
 MemoryMap layOutStates(nn::ModelOp model, planir::ProgramOp program);
 
 /// The bytes of pinned memory through which a program copies data between files
-/// and the device, or rows of a table in the host's memory to the device. 0 on
-/// a CPU. The sizes of the program's memory regions must be set.
+/// and the device, or rows of an embedding table from the host's memory to the
+/// device. 0 on a CPU. The sizes of the program's memory regions must be set.
 int64_t stagingBytesOf(planir::ProgramOp program);
 
 /// A range of elements of a state or bucket.
@@ -50,14 +51,15 @@ StateRange rangeOf(dist::FetchOp fetch);
 StateRange rangeOf(dist::FetchRowsOp fetch);
 StateRange rangeOf(dist::StoreOp store);
 
-/// Tells whether two ranges of states overlap. Ranges of a bucket and of one of
-/// its members may overlap although their names differ; slots are not
-/// distinguished.
+/// Tells whether two ranges of states overlap. A range of a bucket may overlap
+/// with a range of one of its members, although their names differ. Slots (a
+/// state's entries for different micro-batches) are not distinguished.
 class RangeOverlaps {
 public:
   explicit RangeOverlaps(const mlir::SymbolTable &symbols) : symbols(symbols) {}
   bool operator()(const StateRange &a, const StateRange &b);
-  /// Whether ranges with these names may overlap.
+  /// Whether a range of `a` can overlap with a range of `b`. Both arguments are
+  /// names of states or buckets.
   bool share(llvm::StringRef a, llvm::StringRef b);
 
 private:
@@ -68,9 +70,9 @@ private:
   llvm::DenseMap<std::pair<const char *, const char *>, bool> shared;
 };
 
-/// Returns the owner of a buffer, under which the memory map counts the
-/// buffer's bytes. Owners are keys of `explain --json`, so the owner of state
-/// tiles keeps its old name "windows of states".
+/// Returns the category of data, for example "activations", under which the
+/// memory map counts a buffer's bytes. Categories are keys of `explain --json`
+/// and must not change, so tiles of states keep their old name there.
 llvm::StringRef ownerOf(const Root &root);
 
 } // namespace heddle::memory

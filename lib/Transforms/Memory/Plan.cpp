@@ -156,8 +156,8 @@ private:
     return program;
   }
 
-  /// On a CPU the host's memory counts as the device's, unless it has a budget
-  /// of its own.
+  /// Whether the host's memory counts as the device's memory. On a CPU it does,
+  /// unless the user gives a budget for the host's memory.
   static bool hostCounts(const dist::Strategy &strategy) {
     return !factsOf(strategy.target).hasDeviceMemory &&
            strategy.hostBudget == 0;
@@ -192,8 +192,9 @@ private:
       std::unique_ptr<Attempt> now = attempt();
       if (!first && succeeded(now->planned)) {
         first = now->frame.numBytes();
-        // If only the unused bytes between buffers exceed the budget, the step
-        // may fit after transfers have moved. The bytes in use decide this.
+        // The frame may exceed the budget only because of unused bytes between
+        // its buffers. Moving transfers can reduce these bytes, so try it if
+        // the bytes in use alone fit.
         mayFit = fits(now->frame.peak().numBytes());
         if (!fits(*first))
           before = step.clone();
@@ -209,10 +210,10 @@ private:
       int64_t bytes = now->frame.numBytes();
       return hasRoom ? fits(bytes) : bytes <= *first;
     };
-    // On a GPU a step is a CUDA graph, which ends when all of its copies are
-    // done, so that no store can continue during the next step. Elsewhere,
-    // decide about stores before fetches, because tiles that are fetched early
-    // would take the memory.
+    // On a GPU a step is a CUDA graph, which ends only when all of its copies
+    // are done. No store can then continue during the next step. For other
+    // targets, decide about stores before fetches, because tiles that are
+    // fetched early would take the memory that continuing stores need.
     size_t carried = 0;
     if (!factsOf(strategy.target).stepIsGraph)
       carried = carryStores(step, symbols, mayBe);
@@ -257,8 +258,8 @@ private:
     return alignTo(scratch, alignment);
   }
 
-  /// Moves everything that a program keeps from its model: kernels, objects,
-  /// the mesh and the schedule.
+  /// Moves everything that a program keeps from its model: kernels, their
+  /// compiled code (plan.object), the mesh and the schedule.
   void moveKernels(nn::ModelOp model, planir::ProgramOp program) {
     for (Operation &op : llvm::make_early_inc_range(*model.getBodyBlock()))
       if (!isa<nn::NNDialect>(op.getDialect()))
@@ -330,7 +331,8 @@ private:
       program.setFilesAttr(files.getDictionary(program.getContext()));
   }
 
-  /// Bytes of a program that a budget bounds.
+  /// The size that a program needs of one kind of memory, and the budget that
+  /// limits it.
   struct Bound {
     planir::ProgramOp program;
     /// The name of the kind of memory, for messages. Empty for the device's

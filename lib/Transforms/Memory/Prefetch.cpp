@@ -109,7 +109,8 @@ static nn::StateRole roleOf(dist::FetchOp fetch, const SymbolTable &symbols) {
   return symbols.lookup<nn::StateOp>(state).getRole();
 }
 
-/// For each update of a block, in order: the fetches that the update waits for.
+/// For each optimizer update of a state tile in the block, in order: the
+/// fetches that the update waits for.
 static SmallVector<TileFetches> tilesOf(Block &block,
                                         const SymbolTable &symbols) {
   llvm::MapVector<Operation *, TileFetches> found;
@@ -185,9 +186,10 @@ private:
     }
   }
 
-  /// Returns the earliest position to which the first fetches may move. They
-  /// must not move before other fetches or stores, because these would then
-  /// have to wait for them. They must not move into a loop either.
+  /// Returns the earliest position to which the fetches of the first tiles may
+  /// move. They must not pass other fetches or stores: transfers run in order,
+  /// so the other transfers would have to wait. They must not move into a loop
+  /// either.
   Operation *beginOf(Operation *home) const {
     Operation *begin = home;
     for (Operation *op = home; (op = op->getPrevNode());) {
@@ -383,10 +385,10 @@ private:
     }
   }
 
-  /// Moves each group of fetches to the layer of the group that is `by` groups
-  /// earlier. A group moves neither before its earliest position nor before the
-  /// group that precedes it. If `by` is 0, all fetches return to their original
-  /// places.
+  /// Moves the fetches of group i to before the layer of group i - `by`. They
+  /// move neither before the group's own earliest position nor before the
+  /// fetches of group i - 1. If `by` is 0, all fetches return to their original
+  /// positions.
   void place(size_t by) {
     Operation *last = nullptr;
     for (auto [number, group] : llvm::enumerate(groups)) {
@@ -414,8 +416,9 @@ private:
         strategy.prefetchBucketSize == noLimit)
       return true;
     /// `underWay` has the fetches that are not waited for yet, and `live` the
-    /// fetches whose result is still read later. Each entry is the operation
-    /// until which the fetch counts, and its number of elements.
+    /// fetches whose result is still read later. An entry is the wait or the
+    /// last reader of a fetch, until which the fetched elements count, and the
+    /// number of these elements.
     std::list<std::pair<Operation *, int64_t>> underWay, live;
     auto sumAt = [](std::list<std::pair<Operation *, int64_t>> &fetched,
                     Operation *now) {

@@ -101,8 +101,8 @@ void Storage::addSlice(Value value, int64_t of, Value number, ArrayAttr axes) {
   root.axes = axes;
 }
 
-/// Whether the value is only sent to other ranks. A message may begin at any
-/// address, so such a slice needs no alignment.
+/// Whether the value is only sent to other ranks. A slice for which this holds
+/// need not be aligned, because a message may begin at any address.
 static bool isOnlySent(Value value) {
   return !value.use_empty() &&
          llvm::all_of(value.getUsers(), llvm::IsaPred<dist::SendOp>);
@@ -127,8 +127,9 @@ void Storage::assignUnpack(nn::UnpackOp unpack) {
   }
 }
 
-/// If `pack` joins all parts of a flat value in their original order, returns
-/// the index of that flat value's root. Otherwise returns -1.
+/// If `pack` joins all tensors of one flat buffer in their original order, its
+/// result can be that buffer. Then returns the index of the buffer's Root,
+/// otherwise -1.
 int64_t Storage::unpackedOf(nn::PackOp pack) {
   int64_t element = 0;
   const Root &first = rootOf(pack.getMembers().front());
@@ -145,8 +146,8 @@ int64_t Storage::unpackedOf(nn::PackOp pack) {
   return first.index;
 }
 
-/// If `pack` joins parts of a flat value that were changed in place, the result
-/// of `pack` is that flat value. Otherwise the result gets a buffer.
+/// If `pack` joins the tensors of one flat buffer, which were changed in place,
+/// the result of `pack` is this buffer. Otherwise the result gets a new buffer.
 void Storage::assignPack(nn::PackOp pack) {
   int64_t whole = unpackedOf(pack);
   if (whole < 0)
@@ -177,9 +178,9 @@ bool Storage::isLastRead(Operation *reader, Value value) {
 }
 
 /// Chooses where the result of a collective is stored. If nothing reads the
-/// operand later, an all-reduce is done in place, and a reduce-scatter of a
-/// flat state writes to the rank's part of that state. Otherwise the result
-/// gets a buffer.
+/// operand later, an all-reduce is done in place. In the same case, a
+/// reduce-scatter of a one-dimensional state writes to this rank's shard within
+/// the state. Otherwise the result gets a buffer.
 void Storage::assignCollective(Operation *op) {
   Value input = op->getOperand(0), output = op->getResult(0);
   bool inPlace = isLastRead(op, input);
@@ -317,8 +318,9 @@ bool Storage::isStale(nn::GetOp get) {
           continue;
         for (Operation *user : value.getUsers()) {
           Operation *here = block->findAncestorOpInBlock(*user);
-          // If the write is in a loop, a use anywhere in the same loop counts
-          // too, because the next iteration uses the value after the write.
+          // If the write is in a loop, any use in the same loop counts as a use
+          // after the write, because the next iteration runs it after the
+          // write.
           if (written == set ? written->isBeforeInBlock(here)
                              : !here->isBeforeInBlock(written))
             return true;
@@ -364,8 +366,8 @@ SmallVector<std::pair<int64_t, int64_t>> Storage::paddingOf(nn::PackOp pack) {
   return gaps;
 }
 
-/// Lets the members of a packed value be computed directly in the memory of the
-/// packed value. Members that cannot be computed there are copied into it.
+/// Lets the tensors that `pack` joins be computed directly in the memory of its
+/// result. A tensor for which this is impossible is copied to the result.
 void Storage::forwardPack(nn::PackOp pack) {
   if (rootOf(pack.getFlat()).value != pack.getFlat())
     return; // The members were computed in place already.
@@ -434,8 +436,8 @@ void Storage::forwardSet(nn::SetOp set) {
   if (root.kind == Root::Kind::State && root.name == set.getState())
     return;
   Operation *definition = root.value.getDefiningOp();
-  // The members of a packed value may be computed directly in its memory, which
-  // is then in use from the first member on.
+  // Tensors that nn.pack joins may be computed directly in the memory of its
+  // result. This memory is then in use from the first of these computations on.
   if (auto pack = dyn_cast_or_null<nn::PackOp>(definition))
     for (Value member : pack.getMembers())
       if (Operation *made = makerOf(member);

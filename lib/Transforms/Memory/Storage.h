@@ -28,8 +28,8 @@ struct Root {
     Argument, ///< In the memory of argument `index` of the function.
     Output,   ///< In the memory of result `index` of the function.
     State,    ///< In the state or bucket `name`.
-    /// A slice of root `index`, which a rank's index, micro-batch or slot
-    /// selects.
+    /// The slice of root `index` that a rank's index, a micro-batch or a slot
+    /// selects. A slot is a state's entry for one micro-batch in flight.
     Slice,
     Part,  ///< The bytes of root `index` from its element `element` on.
     Frame, ///< In a temporary buffer of its own.
@@ -45,7 +45,7 @@ struct Root {
   mlir::Value number;
   /// For Slice: the axes along which this rank's index selects the slice.
   mlir::ArrayAttr axes;
-  /// For Part: the index of its first element in the root.
+  /// For Part: the index of the part's first element within root `index`.
   int64_t element = 0;
   /// The leading dimension, in elements; 0: rows have no padding.
   int64_t leadingDimension = 0;
@@ -63,7 +63,7 @@ class Storage {
 public:
   Storage(mlir::FunctionOpInterface function, const mlir::SymbolTable &symbols);
 
-  /// The root of a tensor value.
+  /// Returns the root of a tensor value, which says where the value is stored.
   Root &rootOf(mlir::Value value) { return roots[rootIndex.lookup(value)]; }
   int64_t indexOf(mlir::Value value) { return rootIndex.lookup(value); }
   llvm::SmallVectorImpl<Root> &all() { return roots; }
@@ -80,12 +80,14 @@ public:
     return copies.contains({op, index});
   }
   /// A buffer that the runtime reads after a step. For nn.keep it holds the
-  /// dumped value, for nn.return a copy of result `index`, if that needs one.
+  /// dumped value. For nn.return it holds a copy of result `index`, if the
+  /// result cannot be computed in the buffer directly.
   Root &portOf(mlir::Operation *op, unsigned index = 0) {
     return roots[ports.lookup({op, index})];
   }
-  /// The padding of a packed value: elements that belong to no member. Each
-  /// pair is the first element of a range and its number of elements.
+  /// The padding in the result of `pack`: elements that belong to none of the
+  /// joined tensors. Each pair is the first element of a range and the number
+  /// of elements in the range.
   static llvm::SmallVector<std::pair<int64_t, int64_t>>
   paddingOf(nn::PackOp pack);
   /// Whether a message is sent directly from a slot of a state, without a copy.
@@ -109,12 +111,13 @@ private:
   int64_t stateRoot(llvm::StringRef name);
   void addSlice(mlir::Value value, int64_t of, mlir::Value number,
                 mlir::ArrayAttr axes = {});
-  /// Makes the result of `op` a slice of the root whose index is `of`. If the
+  /// Makes the result of `op` a slice of `roots[of]`, without a copy. If the
   /// slice does not begin at an address that is aligned as kernels need it, the
   /// result becomes a copy of the slice.
   void assignSlice(mlir::Operation *op, int64_t of, mlir::Value number,
                    mlir::ArrayAttr axes = {});
-  /// Whether all slices of that type are aligned as kernels need it.
+  /// Whether a slice of type `part` is aligned as kernels need it, whatever its
+  /// index. It is if the size of a slice is a multiple of the alignment.
   bool isAligned(mlir::Type part) const {
     return dist::byteSize(llvm::cast<mlir::RankedTensorType>(part)) %
                operandAlignment ==
@@ -156,7 +159,9 @@ private:
   llvm::StringMap<int64_t> stateRoots;
 };
 
-/// The regions that run as a part of `op`: the bodies of loops and fragments.
+/// The regions that run as a part of `op`: the body of a loop over
+/// micro-batches, or the forward and backward passes that a pipeline stage
+/// runs.
 llvm::MutableArrayRef<mlir::Region> bodiesOf(mlir::Operation *op);
 
 } // namespace heddle::memory

@@ -30,8 +30,9 @@ static LogicalResult verifyState(planir::StateOp state,
   auto part = cast<RankedTensorType>(state.getType());
   if (auto packed = like.getAs<nn::PackedAttr>("packed"))
     part = packed.getOf();
-  // Axes with replicas split the bucket's flat tensor. Only the other axes
-  // split a member by itself.
+  // Axes whose ranks hold replicas of the parameters (data parallelism) split
+  // the bucket's flat tensor. Only other axes, for example of tensor
+  // parallelism, split a member of the bucket by itself.
   return dist::verifyPart(state, part, whole.getValue(), storage, segments,
                           strategy);
 }

@@ -17,10 +17,10 @@ namespace heddle::memory {
 std::pair<planir::MemoryKind, int64_t> placeOf(const mlir::SymbolTable &symbols,
                                                planir::StateRefOp reference);
 
-/// Checks all properties of a plan that do not depend on offsets: the types of
-/// states, inputs and outputs are those of shards; sequences consist of
-/// commands; there is one program of each kind; and commands use only kinds of
-/// memory that they can reach.
+/// Checks all properties of a plan that do not depend on offsets. The types of
+/// states, inputs and outputs must be those of shards. Sequences must consist
+/// of commands, and step programs must take no arguments. Commands may use only
+/// kinds of memory that they can reach.
 mlir::LogicalResult verifyText(planir::ProgramOp program);
 
 } // namespace heddle::memory

@@ -19,7 +19,8 @@ namespace heddle {
 
 namespace {
 
-/// Whether the result is f32 in every precision, such as statistics and losses.
+/// Whether the result is f32 even if the model computes in another precision.
+/// Statistics and losses are such results.
 bool staysF32(OpResult result) {
   auto op = dyn_cast<nn::PropertiesOpInterface>(result.getOwner());
   return op && op.staysF32(result.getResultNumber());
@@ -50,8 +51,9 @@ private:
     return tensor.clone(compute);
   }
 
-  /// Gives states the compute precision. These are the caches, because they
-  /// hold activations, and, if the model is not trained, all parameters.
+  /// Changes the types of states to the compute precision. Caches are changed
+  /// because they hold activations. If the model is not trained, all other
+  /// states are changed, too.
   void narrowStates(nn::ModelOp model, bool trains) {
     for (auto state : model.getOps<nn::StateOp>())
       if (!trains || state.getRole() == nn::StateRole::Cache)

@@ -29,9 +29,9 @@ struct Verify : VerifyPass<heddle::impl::ModelVerifyBase, Verify> {
     auto verifyOne = [&](Operation *op) -> LogicalResult {
       if (auto get = dyn_cast<nn::GetOp>(op))
         read.insert(get.getState());
-      // Operations without a derivative belong to the backward pass. Exceptions
-      // are constants and the last operations of a program, which take a row or
-      // sum losses.
+      // An operation without a derivative belongs to the backward pass, unless
+      // it is a constant or has the trait InForward. For example, nn.take_row
+      // has this trait: only inference uses it, which needs no derivatives.
       bool backward = isa<nn::StepOp, nn::SetOp>(op) && !writesCache(op);
       if (auto compute = dyn_cast<nn::DifferentiableOpInterface>(op))
         backward |= !compute.getNotDifferentiableReason().empty() &&
@@ -53,9 +53,9 @@ struct Verify : VerifyPass<heddle::impl::ModelVerifyBase, Verify> {
     return success();
   }
 
-  /// The first result of a computation is an activation and has the compute
-  /// precision. Statistics (other results) and losses are f32; a cast may have
-  /// any type.
+  /// The first result of a computation is an activation, so it must have the
+  /// compute precision. Losses are f32, and so are other results (statistics,
+  /// such as the mean of a row). A cast may have any type.
   LogicalResult verifyPrecision(Operation *op, const dist::Strategy &strategy) {
     auto properties = dyn_cast<nn::PropertiesOpInterface>(op);
     if (!properties || isa<nn::CastOp>(op) || properties.staysF32(0))

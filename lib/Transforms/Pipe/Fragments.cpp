@@ -124,7 +124,7 @@ LogicalResult Fragments::checkOrder() {
 }
 
 //===----------------------------------------------------------------------===//
-// Sums that go from stage to stage
+// Gradients to which several stages add summands
 //===----------------------------------------------------------------------===//
 
 const PassedSum *Fragments::passedThrough(OpOperand &operand) const {

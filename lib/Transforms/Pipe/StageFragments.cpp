@@ -110,9 +110,10 @@ void FragmentWriter::depart(Value value) {
                                builder.getStringAttr(departure.channel));
 }
 
-/// Changes `copy`, the copied addition: this stage's sum starts with the
-/// initial value of the whole sum, because it does not get the sum of the
-/// earlier fragment.
+/// Changes `copy`, this stage's copy of an operation that adds a summand to a
+/// gradient. In the whole model, the operation adds to the sum of an earlier
+/// fragment, which this stage does not have. Here it adds to the value with
+/// which the whole sum starts.
 void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
   unsigned number = sum.operand->getOperandNumber();
   if (sum.start) {

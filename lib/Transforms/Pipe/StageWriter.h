@@ -89,7 +89,8 @@ private:
   const ModelPlan &plan;
   int64_t rank;
   nn::ModelOp stage;
-  /// The number of slots that each chunk needs.
+  /// For each chunk (virtual stage of this rank), the number of slots: the most
+  /// micro-batches whose activations must be saved at the same time.
   llvm::SmallVector<int64_t> slots;
   /// The stage's steps, in the order of `plan.steps`.
   llvm::SmallVector<nn::StepOp> steps;

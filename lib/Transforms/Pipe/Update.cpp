@@ -90,8 +90,9 @@ TensorShardingAttr heddle::pipe::sumOverStages(TensorShardingAttr sharding) {
 // Flat values
 //===----------------------------------------------------------------------===//
 
-/// The stage's buckets that replace the whole model's bucket which `op` reads,
-/// writes or fills. Null if `op` has no bucket.
+/// Finds the bucket of the whole model that `op` reads, writes or fills.
+/// Returns the stage's buckets that replace this bucket, or null if `op` uses
+/// no bucket.
 const StageBucket *UpdateWriter::bucketOf(Operation &op) const {
   StringRef name;
   if (auto get = dyn_cast<nn::GetOp>(op))
@@ -116,8 +117,9 @@ void UpdateWriter::write(Operation &op) {
                 });
   if (isFlat)
     return writeFlat(op, bucket);
-  // Reshards of the packed sums of squares of the gradient norm are not copied:
-  // `total` sums over stages and over all other axes at once.
+  // For the gradient norm, the sums of squares are packed and then resharded.
+  // These reshards are not copied, because `total` sums over stages and over
+  // all other axes at once.
   bool ofNorm = isa<dist::ReshardOp>(op) &&
                 isa_and_nonnull<nn::PackOp>(op.getOperand(0).getDefiningOp());
   if (!ofNorm)
@@ -131,11 +133,11 @@ static void rename(Operation *copy, nn::BucketOp bucket) {
     get.setState(bucket.getSymName());
 }
 
-/// The shape of the result of `copy`, which is a copy of `op` for one of the
-/// stage's buckets. `old` is the result of `op`. The number of sums per block
-/// or per segment follows from `copy`. For any other result, the operand of
-/// `op` that has the shape of `old` is found. The shape is that of the same
-/// operand of `copy`.
+/// Returns the shape of the result of `copy`, which is a copy of `op` for one
+/// of the stage's buckets. `old` is the result of `op`. Sums per block or per
+/// segment have one element for each block or segment of the stage's bucket.
+/// For any other operation, some operand of `op` has the shape of `old`, and
+/// the result gets the shape of the same operand of `copy`.
 static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
                                           Value old) {
   auto shapeOf = [](Value value) {
@@ -222,8 +224,9 @@ void UpdateWriter::writePack(nn::PackOp whole) {
     mapping.map(whole.getFlat(), packed);
 }
 
-/// Sums a value over all stages, and over the axes in `unreduced`. A stage
-/// whose `packed` is null contributes zero.
+/// Adds up the elements of `packed` on all stages, and on all ranks along the
+/// axes in `unreduced`. A stage that has nothing to add passes null, and
+/// contributes zero.
 Value UpdateWriter::total(Location loc, Value packed, ArrayAttr unreduced) {
   MLIRContext *context = builder.getContext();
   auto whole = shard::wholeSharding(context, 0);

@@ -60,8 +60,9 @@ public:
   void write(mlir::Operation &op);
 
 private:
-  /// The two values of a stage that replace one flat value of the whole model:
-  /// one for the stage's bucket `own`, one for its bucket `copies`.
+  /// The two values of a stage that replace a value of the whole model which
+  /// holds a bucket's elements: one for the stage's bucket `own`, one for its
+  /// bucket `copies`.
   using Flat = std::array<mlir::Value, 2>;
 
   const StageBucket *bucketOf(mlir::Operation &op) const;

@@ -219,8 +219,8 @@ private:
            << " are needed";
   }
 
-  /// Checks that each send has exactly one receive, in a fragment of the same
-  /// kind.
+  /// Checks that each send has exactly one receive. If the send is in a forward
+  /// pass, for example, the receive must be in a forward pass, too.
   LogicalResult matchMessages() {
     for (auto &[message, ops] : sent)
       if (failed(match(message, ops, awaited[message])))

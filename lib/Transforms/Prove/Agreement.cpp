@@ -90,9 +90,10 @@ void Peers::findChannels() {
       int64_t delta = (channel.delta % extent + extent) % extent;
       int64_t here = peerMesh.coordinate(who, {channel.axis});
       size_t peer = peerMesh.member(who, {channel.axis}, here + delta);
-      // If `peers` has one trace for each stage, that trace describes all ranks
-      // of the stage. The distance between sender and receiver then tells the
-      // messages within a stage apart.
+      // If `peers` has one trace for each stage, the trace describes all ranks
+      // of the stage. All messages between ranks of one stage then have the
+      // same sender and receiver here. The distance between the ranks along the
+      // message's axis tells these messages apart.
       std::string within;
       if (peerMesh.size(channel.axis) != extent)
         within = channel.axis +
@@ -203,8 +204,8 @@ private:
   }
 
   bool checkCollectives() {
-    // For each group and each of its members, the collectives that the member
-    // starts, in order.
+    // For each group of participants, and for each participant of the group:
+    // the collectives that the participant starts, in order.
     std::vector<std::map<size_t, std::vector<EventRun>>> started(
         peers.groups.size());
     for (size_t who = 0; who < peers.traces.size(); ++who)

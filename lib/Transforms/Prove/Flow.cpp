@@ -142,7 +142,8 @@ private:
                       text(buffer));
   }
 
-  /// Checks that accesses with a fixed address stay in their buffers.
+  /// Checks that accesses do not reach beyond their buffers. Accesses whose
+  /// address depends on the iteration or the slot are not checked here.
   bool checkExtents(const BodyRun &run) {
     for (const Event &event : trace.bodies[run.body])
       for (const Access &access : event.accesses)
@@ -315,8 +316,9 @@ private:
   }
 
   const Trace &trace;
-  /// For each body: the accesses that must be checked in each of its
-  /// executions, reads first.
+  /// For each body (the commands of a loop or fragment): the accesses whose
+  /// address depends on the iteration or the slot. They must be checked in each
+  /// execution of the body. A command's reads come before its writes.
   std::vector<std::vector<std::pair<const Event *, const Access *>>> varying;
   std::vector<bool> checked;
   /// Marks with 1 the bytes of states that the step still has to write.

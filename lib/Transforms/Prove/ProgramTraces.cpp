@@ -136,7 +136,9 @@ private:
   }
 
   /// Ends the current body: the commands since the end of the previous body
-  /// become one list, which may be executed several times.
+  /// become an entry of Trace::bodies, and the index of this entry is returned.
+  /// If `runs` is true, the body is also executed here once, and -1 is returned
+  /// if it has no commands.
   int32_t endBody(BodyRun run, bool runs = true) {
     run.body = trace().bodies.size();
     if (body.empty() && runs)

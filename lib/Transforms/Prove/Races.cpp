@@ -396,9 +396,10 @@ private:
     return number;
   }
 
-  /// Returns, for each stream, how many of its commands are done when `stream`
-  /// gets here, as far as `stream` has waited for them. All earlier commands of
-  /// `stream` itself are done.
+  /// Returns a vector clock: for each stream, how many of its commands are
+  /// known to be done before the next command of `stream` begins. These are the
+  /// commands that `stream` has waited for, and all earlier commands of
+  /// `stream`.
   Clock clockOf(int stream) const {
     Clock clock = known[stream];
     clock[stream] = issued[stream];
@@ -498,8 +499,8 @@ private:
   /// For each token, the recorded point of a stream, as a vector clock.
   std::map<int32_t, Clock> points;
   std::set<int32_t> left; ///< Tokens of points that the next step waits for.
-  /// In the second execution: the number of operations of the first one, which
-  /// have lower numbers. 0 in the first execution.
+  /// In the second execution: the index of its first operation. Operations with
+  /// smaller indices belong to the first execution. 0 in the first execution.
   int64_t mostLeft = 0;
   std::optional<Fault> fault;
 };

@@ -73,8 +73,9 @@ public:
   }
 };
 
-/// What stages tell each other during the check: along which axes their
-/// messages differ, and their contributions to common collectives.
+/// What stages learn from each other during the check. For each message, and
+/// for each collective that several stages run together: the mesh axes along
+/// which the sent data may differ.
 struct Exchange {
   std::map<std::string, Axes> axes;
   bool grew = false;
@@ -169,8 +170,9 @@ private:
 
   void write(const Access &access, Known known, Memories &memory) {
     Memory &space = memoryOf(access, memory);
-    // In a loop, do not count the executions: otherwise the value would get a
-    // new number in each iteration, and the check would not end.
+    // In a loop, forget which stages have the same bytes. Otherwise each
+    // iteration would give the value another number `same`, and the check would
+    // not end.
     if (isRepeated)
       known.same = 0;
     if (access.perIteration != 0 || access.rankTerm != 0)
@@ -300,7 +302,8 @@ private:
       out.same = givesAll ? combine(combine(3, out.same), axes) : 0;
     }
     out.axes = givesAll ? out.axes & ~axes : out.axes | axes;
-    // The operands of a collective are target, source and staging memory.
+    // Operand 0 of a collective is the target. Any other operand that it writes
+    // is staging memory, whose content may differ on all ranks.
     for (const Access &access : event.accesses)
       if (access.writes)
         write(access, access.operand == 0 ? out : Known{Axes(~0)}, memory);

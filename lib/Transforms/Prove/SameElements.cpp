@@ -238,9 +238,9 @@ private:
     return true;
   }
 
-  /// Whether `path`, of a layer or of a part of a tiled layer, belongs to the
-  /// layer that the first `bytes` bytes of `name` name. So `path` must begin
-  /// with these bytes, and then end or continue with a dot.
+  /// Whether `path` begins with the first `bytes` bytes of `name`, and then
+  /// ends or continues with a dot. If these bytes are the path of a layer,
+  /// `path` belongs to the layer, as h.0.1 belongs to h.0.
   static bool leadsTo(const std::string &name, size_t bytes,
                       const std::string &path) {
     return path.compare(0, bytes, name, 0, bytes) == 0 &&
@@ -307,18 +307,20 @@ private:
   }
 
   const Trace &trace;
-  /// For each member of the trace, the index of the first member that belongs
-  /// to the same parameter.
+  /// For each entry of Trace::members (a parameter, gradient or optimizer
+  /// state), the index of the first entry that belongs to the same parameter.
   std::vector<int32_t> parameters;
   std::list<ArenaCopy> copies;
   /// The path of the layer that is being executed.
   std::string layer;
   /// How often the current layer has read each operand of each command.
   std::map<std::pair<int32_t, int16_t>, int64_t> readCounts;
-  /// What each read of a parameter by a layer must have in common with the same
-  /// read in layers of the same code. The key is the command, the operand, and
-  /// the number of the read. The value is the path of the first layer that read
-  /// it, and the name of the parameter relative to this path.
+  /// For each read of a parameter in the code of a layer, the layer that
+  /// executed it first. Other layers with the same code must read a parameter
+  /// that has the same name within the layer. The key is the command, the
+  /// operand, and how often the layer has read this operand before. The value
+  /// is the path of the first layer, and the parameter's name relative to this
+  /// path.
   std::map<std::tuple<int32_t, int16_t, int64_t>,
            std::pair<std::string, std::string>>
       reads;

@@ -66,15 +66,17 @@ private:
   struct Rank {
     /// The collectives and messages of each body.
     std::vector<std::vector<const Event *>> bodies;
-    /// The next event to execute: event `next` of the body's run `run`.
+    /// The position of the rank in its trace: the index of the current run of a
+    /// body, and the index in this body of the next event to execute.
     size_t run = 0, next = 0;
     /// Collectives of this rank that are not done, the oldest first.
     std::deque<Queued> queue;
     /// Sends in flight. Their field `group` is the index of the channel.
     std::deque<Queued> out;
     int64_t started = 0, finished = 0;
-    /// For each token, the number of collectives that this rank had started
-    /// when it started the token's own collective, which is counted too.
+    /// For each token, how many collectives this rank had started when it
+    /// started the token's collective, including that one. The collective is
+    /// done when `finished` has reached this number.
     std::vector<int64_t> tokens;
     /// For each message name with which this rank has sent, the channel of
     /// these messages.
@@ -199,8 +201,8 @@ private:
     return true;
   }
 
-  /// Returns the channel for whose sends a flush waits; -1 if nothing was sent
-  /// on it yet.
+  /// Returns the channel whose sends a flush (a wait for earlier sends) waits
+  /// for. Returns -1 if nothing was sent on the channel yet.
   int64_t flushed(size_t who, const Event &event) const {
     const std::string &name =
         peers.traces[who].messages[event.number].channel.name;
@@ -305,8 +307,8 @@ private:
 
   const Peers &peers;
   std::vector<Rank> ranks;
-  /// For each group, the number of its members that have the group's next
-  /// collective at the head of their queue.
+  /// For each group, how many of its members have a collective of the group at
+  /// the head of their queue. The collective runs when all members have.
   std::vector<size_t> atHead;
   std::vector<int64_t> sent, taken;
   std::deque<size_t> ready;

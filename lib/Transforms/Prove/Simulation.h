@@ -52,8 +52,8 @@ struct Peers {
   /// For each participant and each of its bodies, the body's collectives and
   /// messages.
   std::vector<std::vector<std::vector<const Event *>>> events;
-  /// For each participant and each of its messages, the index of the channel.
-  /// -1 for a flush.
+  /// For each participant and each of its messages, the index of the message's
+  /// channel. -1 for a flush, which only waits for earlier sends.
   std::vector<std::vector<int64_t>> channelOf;
 };
 

@@ -141,8 +141,8 @@ private:
       if (target->space == Space::Arena && source->space == Space::Arena)
         return carry(event, to, from);
     }
-    // The last operand that the event reads is the table of a lookup. Here it
-    // is `source`.
+    // A table lookup (CopyRows) first reads ids, and then rows of the table. So
+    // the last operand that it reads is the table, which is `source` here.
     if (event.kind == Event::Kind::CopyRows &&
         !isStored(event, Trace::rangeOf(*source, run)))
       return false;

@@ -13,10 +13,10 @@
 using namespace heddle;
 using namespace heddle::prove;
 
-/// Whether `names` contains an axis that includes `axis` or is a part of it. It
-/// is so for `axis` itself, for `data/expert` (the rest of the axis `data`
-/// without its factor `expert`) if `axis` is `data`, and for `data` if `axis`
-/// is `expert`.
+/// Whether one of the axes `names` includes the mesh axis `axis`, or is a part
+/// of it. For example, `expert` is a factor of the axis `data`, so `data`
+/// includes `expert`. `data/expert` is the rest of `data` without this factor,
+/// and so a part of `data`.
 static bool isAmong(llvm::StringRef axis,
                     const std::vector<std::string> &names) {
   llvm::StringRef whole = dist::wholeOf(axis);

@@ -17,8 +17,9 @@ using dist::FactorKind;
 using dist::FactorRole;
 using dist::TensorShardingAttr;
 
-/// Splits a factor over an axis, unless the axis already splits another factor
-/// of the operation: an axis can split only one.
+/// Splits a factor (dimensions that are split alike, like a letter of an
+/// einsum) over an axis. Does nothing if the axis already splits another factor
+/// of the operation, because an axis can split only one.
 void FactorFinder::give(int64_t factor, Attribute axis, Value operand,
                         StringRef why) {
   Origin origin{operand, why, rule->factors[factor].name,
@@ -27,10 +28,11 @@ void FactorFinder::give(int64_t factor, Attribute axis, Value operand,
     factors.axes[factor].push_back(axis);
 }
 
-/// Splits each factor over the axes that already split the factor's dimensions
-/// of the operands. The first operand with a split decides. A later operand may
-/// only append axes to the decided list. With `rows` only the factors of rows
-/// and tokens are handled, without it only all other factors.
+/// Splits each factor of the operation over the axes that already split its
+/// dimensions in the operands. The first operand with a split decides. A later
+/// operand may only append axes to the decided list. If `rows` is true, only
+/// the factors of rows and tokens are handled, otherwise only all other
+/// factors.
 void FactorFinder::giveOperands(bool rows) {
   for (auto [operand, dims] : llvm::zip(op->getOpOperands(), rule->operands)) {
     if (dims.empty() || factors.later.contains(&operand))
@@ -88,10 +90,10 @@ void FactorFinder::split() {
     for (Attribute axis : around.vocabularyAxes)
       give(rule->indexOf(FactorRole::Vocabulary), axis, Value(),
            "a rank makes the gradient of its rows");
-  // The same axis may split the rows of one operand and the features of
-  // another, such as a weight. It can split only one factor of the operation.
-  // Features come first: the activation is then gathered instead of the weight.
-  // This moves less data.
+  // The same axis may split the rows of an activation and the input features of
+  // a weight, but it can split only one factor of the operation. Features come
+  // first. The activation is then gathered instead of the weight, which moves
+  // less data.
   giveOperands(/*rows=*/false);
   giveOperands(/*rows=*/true);
   giveRoles();
@@ -118,9 +120,9 @@ void FactorFinder::chooseInits() {
   }
 }
 
-/// If the operation is linear in an operand that is a partial sum, and no other
-/// operand is one, then the result may be a partial sum, too. The sum is then
-/// reduced later than here.
+/// If exactly one operand is a partial sum, and the operation is linear in it,
+/// the result may be a partial sum, too. The reduction then comes after the
+/// operation instead of before it.
 void FactorFinder::keepSums() {
   OpOperand *sum = nullptr;
   for (OpOperand &operand : op->getOpOperands()) {

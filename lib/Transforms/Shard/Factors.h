@@ -29,20 +29,25 @@ inline bool isRow(const dist::Factor &factor) {
 
 /// Facts about the function or step that an operation is in.
 struct Surroundings {
-  /// Whether ranks along `tensor` split the tokens between pairs of products
-  /// (sequence parallelism).
+  /// Whether ranks along `tensor` split the tokens of activations outside of
+  /// pairs of products (sequence parallelism). A pair is a product with a
+  /// weight that is split by columns, and a product with a weight that is split
+  /// by rows.
   bool sharesTokens = false;
   /// The axes that split the table of token embeddings by rows.
   Axes vocabularyAxes;
   /// The number of ranks along `vocabularyAxes`.
   int64_t vocabularyRanks = 1;
-  /// The axes that split the rows and the tokens of the step's sequences.
+  /// The axes that split the step's input: entry 0 has those that split the
+  /// rows of the batch, entry 1 those that split the tokens of each row.
   llvm::SmallVector<Axes> tokenAxes = llvm::SmallVector<Axes>(2);
 };
 
 /// How the axes of a mesh split one computation.
 struct Factors {
-  /// For each factor of the rule, the axes that split it.
+  /// For each factor of the operation's sharding rule, the axes that split it.
+  /// A factor is a set of dimensions of operands and results that are split
+  /// alike.
   llvm::SmallVector<Axes> axes;
   Axes unreduced;  ///< The axes over which the results are partial sums.
   Origins origins; ///< Why each axis splits the computation.
@@ -58,11 +63,10 @@ struct Factors {
 /// Finds the axes that split each factor of an operation.
 class FactorFinder {
 public:
-  /// `activations` has the activations that are partial sums: values that an
-  /// operation has summed over a split factor other than rows and tokens, for
-  /// example over the input features of a matrix product. Each activation is
-  /// mapped to the index of its dimension of tokens; nullopt if it has no such
-  /// dimension.
+  /// `activations` has the activations that are partial sums, because an
+  /// operation has summed over a split dimension other than rows and tokens,
+  /// for example over the input features of a matrix product. Each activation
+  /// is mapped to the index of its token dimension; nullopt if it has none.
   FactorFinder(
       const ShardingPlan &plan, const Surroundings &around,
       const llvm::DenseMap<mlir::Value, std::optional<size_t>> &activations)

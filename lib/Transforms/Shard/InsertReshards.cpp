@@ -111,9 +111,9 @@ void ReshardWriter::write(Operation &op) {
   for (auto [result, sequel] : sequels)
     inits.push_back(sequel->init ? sequel->init->get() : Value());
   for (size_t number = nn::initsOf(&op).size(); number-- > 0;) {
-    // An init is an operand to which the operation adds its result. When one is
-    // removed, the operand ranges of the others become invalid. Therefore the
-    // inits are asked for again each time.
+    // An init is an operand to which the operation adds its result. Removing an
+    // init makes the operand ranges of all other inits invalid, so get the list
+    // of inits again in each iteration.
     nn::Init init = nn::initsOf(&op)[number];
     const shard::Sequel *sequel = plan.sequelOf(init.result);
     if (sequel && sequel->init)

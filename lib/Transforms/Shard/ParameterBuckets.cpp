@@ -98,8 +98,8 @@ std::string ParameterBuckets::nameOf(nn::StateOp parameter, StringRef group) {
     if (holds)
       name += (name.empty() ? "" : ".") + what.str();
   };
-  // The group "decay", which most parameters have, is left out of the name,
-  // unless the name would be empty.
+  // The name of a bucket does not contain the parameter group "decay", to which
+  // most parameters belong, unless the name would be empty otherwise.
   add(name.empty() || group != "decay", group);
   add(isTensorSplit(parameter), "tensor");
   add(persistent.contains(parameter), "persistent");
@@ -251,8 +251,8 @@ void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
 
 namespace {
 
-/// Copies operations of the update from the whole model's bucket to one of the
-/// new buckets.
+/// Copies operations of an optimizer's update. The copies work on one of the
+/// new buckets instead of the bucket that spans the whole model.
 class BucketCopier {
 public:
   BucketCopier(OpBuilder &builder, ParameterBucket &bucket)

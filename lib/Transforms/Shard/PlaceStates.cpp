@@ -44,8 +44,9 @@ struct PlaceStates : heddle::impl::ShardPlaceStatesBase<PlaceStates> {
   }
 
 private:
-  /// The states that cannot be transferred in tiles: an operation that is not
-  /// element-wise reads the state itself, or another state of its bucket.
+  /// The states that cannot be transferred in tiles, because an operation that
+  /// is not element-wise reads the state, or reads another state of the same
+  /// bucket.
   static llvm::StringSet<> readWhole(nn::ModelOp model) {
     SymbolTable symbols(model);
     llvm::StringSet<> names;

@@ -33,7 +33,8 @@ std::string nameOf(mlir::Operation *op);
 /// has the module path of `op`.
 std::string nameOfAddition(mlir::Operation *op);
 
-/// Why the axis of a mesh splits an operation.
+/// Why an axis of the mesh splits a factor of an operation (dimensions of
+/// operands and results that are split alike).
 struct Origin {
   mlir::Value operand;  ///< The operand that the axis already splits, or null.
   llvm::StringRef rule; ///< The reason if `operand` is null.
@@ -87,10 +88,11 @@ private:
     bool isShared = false; ///< Whether other layers have the same line.
   };
   std::vector<Line> lines;
-  /// Maps `Line::shared` to the line's index in `lines`.
+  /// Maps `Line::shared` to the index of its line in `lines`, to find a line
+  /// that differs only in the number of the layer.
   llvm::StringMap<size_t> numbers;
-  /// For arguments of functions, the names of the states that calls pass to
-  /// them.
+  /// For arguments of functions to which calls pass a state: the name of the
+  /// state, by which lines name the argument.
   llvm::DenseMap<mlir::Value, std::string> names;
 };
 

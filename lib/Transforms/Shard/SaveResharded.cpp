@@ -183,9 +183,9 @@ private:
     }
   }
 
-  /// Adds an argument to the function. For the argument `like`, each call of
-  /// the function passes a result of another call. For the new argument it
-  /// passes the last result of that other call.
+  /// Adds an argument to `function`. Each call of `function` passes for `like`
+  /// a result of some earlier call. For the new argument it passes the last
+  /// result of the same earlier call.
   BlockArgument addArgument(nn::FuncOp function, BlockArgument like,
                             TensorShardingAttr sharding) {
     BlockArgument argument =

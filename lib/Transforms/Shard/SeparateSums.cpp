@@ -26,9 +26,9 @@ namespace heddle {
 
 namespace {
 
-/// Operations of the backward pass that compute a gradient have an init
-/// operand, to which they add it: the gradients of earlier micro-batches. The
-/// Separator removes this operand.
+/// Operations of the backward pass that compute a gradient may have an operand
+/// to which they add the gradient. This operand (an init) holds the gradients
+/// of earlier micro-batches. The Separator removes it.
 class Separator {
 public:
   explicit Separator(nn::ModelOp model) : model(model), symbols(model) {}
@@ -37,8 +37,8 @@ public:
   /// micro-batches. Emits an error if an operation uses such a value in another
   /// way than to add a gradient to it.
   LogicalResult separate(ArrayRef<Value> starts);
-  /// Erases functions without calls. Their copies, which replaced them, get
-  /// their names.
+  /// Erases functions that are no longer called because copies have replaced
+  /// them. Each copy gets the name of its original.
   void finish();
 
 private:

@@ -134,11 +134,11 @@ private:
   Builder builder;
   dist::Strategy strategy;
   Surroundings around; ///< The function or step that is visited.
-  /// The activations that are partial sums: values that an operation has summed
-  /// over a split factor other than rows and tokens, for example over the input
-  /// features of a matrix product. (A partial sum over rows or tokens is a
-  /// gradient of a parameter instead.) Each activation is mapped to the index
-  /// of its dimension of tokens; nullopt if it has no such dimension.
+  /// The activations that are partial sums, because an operation has summed
+  /// over a split dimension other than rows and tokens, for example over the
+  /// input features of a matrix product. (A partial sum over rows or tokens is
+  /// a gradient of a parameter instead.) Each activation is mapped to the index
+  /// of its token dimension; nullopt if it has none.
   DenseMap<Value, std::optional<size_t>> activations;
   /// The reshards that have been reported. The key is the resharded value, the
   /// new sharding, and the block.
@@ -241,10 +241,10 @@ LogicalResult PlanBuilder::visitCompute(nn::ShardingRuleOpInterface op) {
 
 void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
                            const Factors &factors) {
-  // Partial sums other than gradients of parameters are keys of the map
-  // `activations`. A result is one of them if the operation adds such values
-  // or is linear in one, or if the operation itself sums over a split factor
-  // that is neither rows nor tokens.
+  // The map `activations` has the partial sums that are not gradients of
+  // parameters. The results belong to it if the operation adds such sums or is
+  // linear in one of them. They also do if the operation itself sums over a
+  // split factor other than rows and tokens.
   bool sums = llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
     return (factors.addsUp || factors.sums.contains(&operand)) &&
            activations.contains(operand.get());

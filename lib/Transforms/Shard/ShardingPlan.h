@@ -23,7 +23,9 @@ class Reasons;
 /// another sharding, a dist.reshard is inserted.
 struct Need {
   dist::TensorShardingAttr sharding;
-  /// The attribute `segments` of the dist.reshard that is inserted.
+  /// The attribute `segments` of the dist.reshard that is inserted: the sizes
+  /// of segments of the last dimension that are split separately, for example
+  /// the queries, keys and values of a fused projection.
   llvm::SmallVector<int64_t> segments;
 };
 

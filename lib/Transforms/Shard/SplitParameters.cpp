@@ -33,11 +33,12 @@ namespace {
 /// A dimension of a value.
 using Dim = std::pair<Value, int64_t>;
 
-/// The dimensions that are split when dimension `dim` of the operand `use` is
-/// split. The first is a dimension of the operation's first result. Dimensions
-/// of operands that the operation overwrites, such as a cache, follow. Empty if
-/// the operation needs the whole dimension, or if the heads of an overwritten
-/// cache cannot be divided by `ranks`.
+/// Returns the dimensions that must be split if dimension `dim` of the operand
+/// `use` is split. The first one is a dimension of the operation's first
+/// result. Dimensions of operands that the operation overwrites, such as a
+/// key-value cache, follow. Returns nothing if the operation needs the whole
+/// dimension, or if an overwritten cache has heads that `ranks` ranks cannot
+/// divide evenly.
 SmallVector<Dim> dimsAfter(OpOperand &use, int64_t dim, int64_t ranks) {
   auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(use.getOwner());
   if (!ruled)
@@ -176,8 +177,8 @@ private:
   };
 
   /// Whether every use of the value leads to a product that sums over the
-  /// dimension `from`. These products can be split by rows if `from` is split.
-  /// Adds them to `end`.
+  /// dimension `from`. If `from` is split, the weights of these products can be
+  /// split by rows. Adds the products to `end`.
   bool endsInProducts(Dim from, PairEnd &end) {
     auto [value, dim] = from;
     bool isLast = dim + 1 == cast<RankedTensorType>(value.getType()).getRank();
@@ -327,8 +328,9 @@ private:
   }
 
   /// Records, for each argument of the called function that is a parameter, how
-  /// the parameter is split. A function that recomputes a part of the forward
-  /// pass must split its arguments in the same way.
+  /// the parameter is split. The search for pairs does not find all such
+  /// arguments, for example in a function that recomputes a part of the forward
+  /// pass.
   void noteArguments(nn::ModelOp model, nn::CallOp call) {
     auto callee = symbols->lookup<nn::FuncOp>(call.getCallee());
     for (auto [argument, operand] :

@@ -12,8 +12,8 @@
 using namespace mlir;
 using namespace heddle;
 
-/// For an error message: a text with the numbers of parts into which `factor`
-/// can be split.
+/// For an error message: lists the numbers of ranks over which `factor` can be
+/// split.
 static std::string possibleSplits(const dist::Factor &factor) {
   int64_t last = dist::largestSplit(factor, factor.size);
   if (factor.units.empty())

@@ -6,7 +6,7 @@
 //
 // Translates the stage of ZeRO (Rajbhandari et al., arXiv 1910.02054) into how
 // states are stored. Passes do not read the stage themselves. They ask here
-// whether the replicas split the states of a role.
+// whether the replicas split parameters, gradients or optimizer states.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,8 +34,9 @@ struct ReplicaAxes {
   int64_t ranks = 1; ///< The number of replicas: the product of axis sizes.
 };
 
-/// How states are stored with one stage of ZeRO. For each role of states,
-/// either the replicas split the states, or each replica has them whole.
+/// How states are stored with one stage of ZeRO. Parameters, gradients and
+/// optimizer states are each either split over the replicas, or stored whole on
+/// every replica.
 struct ZeroStorage : ReplicaAxes {
   ZeroStorage(nn::ModelOp model, dist::MeshOp mesh);
 

@@ -133,8 +133,8 @@ private:
                         [&](Value operand) { return canPrecede(operand); });
   }
 
-  /// Whether no operation after the loop reads a state that the update writes,
-  /// except the update's own reads.
+  /// Whether no operation after the loop reads a state that the update writes.
+  /// A read whose value only the update itself uses does not count.
   bool isAlone(nn::UpdateOp update, ArrayRef<Operation *> writes) {
     llvm::StringSet<> states;
     for (Operation *op : writes)
@@ -268,8 +268,8 @@ private:
     return last;
   }
 
-  /// Returns the last operation of the block that conflicts with an earlier
-  /// update: it writes a gradient that the update reads, or reads a state that
+  /// Returns the last operation of the block after which the update may run:
+  /// one that writes a gradient which the update reads, or reads a state which
   /// the update writes. Null if there is none.
   Operation *lastUse(nn::UpdateOp update) {
     llvm::StringSet<> gradients, results;

@@ -75,8 +75,9 @@ public:
 
   size_t numChunks() const { return chunks.size(); }
 
-  /// Whether everything that the region reads can be computed before its first
-  /// operation.
+  /// Whether the region can be computed in chunks: every value that it reads
+  /// from outside must be available before its first operation, or be
+  /// computable there.
   bool isReady() {
     return llvm::all_of(region.ops, [&](Operation *op) {
       return llvm::all_of(op->getOperands(),
@@ -140,9 +141,9 @@ private:
     });
   }
 
-  /// Returns the type of a chunk's slice of a value. The value has one entry
-  /// for each token. If the value was all-gathered, it has such an entry for
-  /// each rank.
+  /// Returns the type of a chunk's slice of `value`. The value has one entry
+  /// for each token of the region, or several if it was all-gathered. The slice
+  /// has equally many entries for each token of the chunk.
   RankedTensorType partType(Value value, const Chunk &chunk) const {
     auto type = cast<RankedTensorType>(value.getType());
     SmallVector<int64_t> shape(type.getShape());

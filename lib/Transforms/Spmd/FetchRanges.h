@@ -52,9 +52,10 @@ std::vector<FetchRange> fetchRangesOf(const llvm::StringMap<nn::GetOp> &gets,
                                       int64_t mostBetween);
 
 /// Whether an embedding fetches only the rows of its tokens instead of the
-/// complete table, which begins at `element` of an offloaded bucket. It does so
-/// if the rows have fewer bytes in the transfer than the table, and a row has
-/// at most `mostRowBytes`.
+/// complete table. It does so if a row has at most `mostRowBytes`, and if
+/// fetching the rows transfers fewer bytes than fetching the table. How many
+/// bytes must be transferred for a row also depends on `element`, the index of
+/// the table's first element in an offloaded bucket.
 bool fetchesRows(nn::EmbeddingOp embedding, int64_t element);
 
 /// Unpacks the members of a range from `whole`, a value that holds the bucket's

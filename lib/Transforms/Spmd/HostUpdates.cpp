@@ -56,8 +56,8 @@ struct HostUpdate {
 struct StateTile {
   HostUpdate *update;
   int64_t number, first, elements;
-  /// For each operand, the result of its pending move to the host. Null if the
-  /// operand does not move.
+  /// For each operand, the result of its asynchronous move to the host. Null if
+  /// the operand is not moved.
   SmallVector<Value> moved;
   nn::UpdateOp made;
 };
@@ -208,8 +208,8 @@ private:
     });
   }
 
-  /// Starts to move those results of a tile back to the device that operations
-  /// on the device read.
+  /// Starts to move a tile's results to the device. Results that are not
+  /// written to a state in the device's memory are not moved.
   void giveBack(StateTile &tile) {
     SmallVector<Return> &back = returns.emplace_back();
     for (OpResult result : tile.update->op->getResults()) {

@@ -42,9 +42,9 @@ SmallVector<Value> LayerUses::activations() const {
   for (Operation &op : body) {
     if (!last || last->isBeforeInBlock(&op))
       break;
-    // If the operation takes or packs parts of values, its result is an
-    // activation only if an operand is an activation. Parts of a weight are not
-    // activations.
+    // Collectives, slices and nn.pack pass values on. Their result is an
+    // activation only if an operand is one. For example, a slice of a weight is
+    // no activation.
     bool passesOn =
         isa<dist::DistDialect>(op.getDialect()) || isa<nn::PackOp>(op);
     // The rows that an embedding fetches are an activation, although its table

@@ -120,8 +120,9 @@ private:
     ++numPrefetched;
   }
 
-  /// The operations that use a reduced gradient: writes to a state, and the
-  /// additions before them.
+  /// The operations that use a reduced gradient: the write of a state and,
+  /// before it, the addition to the old value of the state, if there is one.
+  /// Empty if the gradient is used in any other way.
   static SmallVector<Operation *> usesOf(Value sum) {
     if (!sum.hasOneUse())
       return {};

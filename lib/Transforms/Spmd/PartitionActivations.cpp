@@ -27,11 +27,11 @@ namespace heddle {
 
 namespace {
 
-/// How an activation is flattened and then split over tensor ranks.
+/// How an activation is flattened and then split over the ranks along `tensor`.
 struct Flat {
   RankedTensorType type, ofValue;
-  /// The shardings of the activation, of the flat tensor, and of the flat
-  /// tensor after the split.
+  /// The shardings of the activation (`value`), of the flattened tensor
+  /// (`whole`), and of the flattened tensor after the split (`parts`).
   TensorShardingAttr value, whole, parts;
 };
 
@@ -53,10 +53,10 @@ public:
   }
 
 private:
-  /// Returns how a value is flattened and split over tensor ranks. Returns
-  /// nullopt if tensor ranks hold different parts of the value already, or if
-  /// the value is smaller than a page. The flat tensor contains the flattened
-  /// and padded values of all ranks.
+  /// Returns how a value is flattened and split over the ranks along `tensor`.
+  /// Returns nullopt if these ranks hold different parts of the value already,
+  /// or if the value is smaller than a page. The flat tensor contains the
+  /// flattened and padded values of all ranks.
   std::optional<Flat> flatOf(Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (!type || !isa<FloatType>(type.getElementType()))

@@ -82,9 +82,9 @@ private:
                                 segmentsIn(type), UnitAttr());
   }
 
-  /// Returns the sizes of the last dimension's segments for a collective that
-  /// makes a value of `type`. They are smaller than those of the reshard if
-  /// axes other than the collective's have split the dimension already.
+  /// Returns the sizes of the segments of the last dimension, for a collective
+  /// that makes a value of `type`. If other axes have split the dimension
+  /// already, these segments are smaller than those of the reshard.
   DenseI64ArrayAttr segmentsIn(RankedTensorType type) {
     auto whole = reshard.getSegments();
     if (!whole || type.getRank() == 0)
@@ -128,8 +128,9 @@ private:
   }
 
   /// Moves mesh axes from one dimension of the tensor to another by
-  /// all-to-alls. An axis moves if it is the innermost axis of the one
-  /// dimension, and the only axis that the other dimension still needs.
+  /// all-to-alls. An axis moves if it is the innermost axis that splits the
+  /// first dimension, and the only axis that is missing in the split of the
+  /// second one.
   void exchange() {
     for (size_t from = 0; from < now.size(); ++from)
       for (size_t to = 0; to < now.size(); ++to) {

@@ -27,9 +27,9 @@ namespace heddle {
 
 namespace {
 
-/// Lists the reads of gradients in the body of a loop. For each read it has the
-/// number of states that the body has written before the read, among those that
-/// it reads.
+/// Lists the reads of gradients in the body of a loop. A read of a bucket
+/// covers several gradients. For each read it therefore has the number of
+/// covered gradients that the body has written before the read.
 class FirstReads {
 public:
   FirstReads(Block &body, const SymbolTable &symbols) : symbols(symbols) {
@@ -42,10 +42,10 @@ public:
     }
   }
 
-  /// Whether the body can begin with zeros instead of reading the gradients
-  /// `name`. For this the body must write all of these gradients. Also no read
-  /// may cover both gradients that are written before it and gradients that are
-  /// written only after it.
+  /// Whether the body can use zeros where it reads the gradients `name` before
+  /// writing them. For this the body must write all of these gradients. Also,
+  /// no read may cover both gradients that the body has written before the read
+  /// and gradients that it has not.
   bool canStart(StringRef name) const {
     return numWritten(name) == statesOf(symbols, name).size() &&
            llvm::all_of(reads, [&](const Read &read) {
@@ -65,8 +65,7 @@ public:
 private:
   struct Read {
     mutable nn::GetOp get;
-    /// Among the states that the operation reads, the number of those that the
-    /// body has written before it.
+    /// How many of the gradients that `get` reads the body has written before.
     size_t written;
   };
 

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Chooses the size of a tile of offloaded states. It bounds both the number of
-// commands in a step's updates and the bytes of tiles in device memory. Used by
-// the passes that transfer states in tiles.
+// Chooses the size of the tiles in which passes transfer offloaded states.
+// Large tiles need much device memory, and small tiles make many commands in
+// the updates of a step.
 //
 //===----------------------------------------------------------------------===//
 

@@ -81,8 +81,9 @@ private:
   SymbolTable &symbols;
   nn::MemoryKind kind;
   DenseMap<Type, SmallVector<StringRef>> names;
-  /// For each type, the number of states of this type that the block uses so
-  /// far.
+  /// For each type, how many states of this type hold values of the current
+  /// block. The next value of the block gets the state with this index in
+  /// `names`.
   DenseMap<Type, size_t> used;
 };
 
@@ -177,7 +178,8 @@ private:
   LayerUses uses;
   OpBuilder builder;
   SmallVector<Operation *> stores; ///< Stores that nothing waits for yet.
-  /// The index 0, which selects the only slot of each of these states.
+  /// The constant 0. A state from `Slots` has only one slot, which this index
+  /// selects.
   Value first;
 };
 

@@ -175,9 +175,9 @@ private:
     }
   }
 
-  /// Replaces the writes of gradients by stores. A whole bucket is stored as it
-  /// is. Adjacent members are stored with one transfer, unless they were
-  /// fetched separately.
+  /// Replaces the writes of gradients by stores. Adjacent members of a bucket
+  /// are stored with one transfer, unless they were fetched with different
+  /// transfers. A bucket that is written as a whole is stored by `storeWhole`.
   void storeSets() {
     auto offsetOf = [&](nn::SetOp set) {
       return offsets.lookup(set.getState());
@@ -218,8 +218,9 @@ private:
     sets.clear();
   }
 
-  /// Stores a whole bucket. If it is filled with zeros, a buffer with one tile
-  /// of zeros is stored to each of its tiles.
+  /// Stores a whole bucket. If the bucket is filled with zeros, a buffer with
+  /// one tile of zeros is stored once for each tile of the bucket, which needs
+  /// less memory than a buffer for the whole bucket.
   void storeWhole(nn::BucketOp bucket, Value value) {
     auto fill = value.getDefiningOp<nn::FillOp>();
     if (!fill)
@@ -284,9 +285,9 @@ private:
     return piece;
   }
 
-  /// Stores those pages of the file that a range covers completely. The range's
-  /// parts of the first and last page are kept until the rest of these pages
-  /// has been computed.
+  /// Stores those pages of the file that a range covers completely. If the
+  /// range covers only a part of its first or last page, this part is kept
+  /// until the rest of the page has been computed.
   void store(const GradientRange &piece) {
     int64_t page = pageOf(piece.bucket);
     int64_t first =
@@ -415,8 +416,8 @@ struct StreamGradients
 private:
   void stream(nn::StepOp step, const SymbolTable &symbols,
               const BucketOffsets &offsets, int64_t tile) {
-    // The norm is a sum of blocks in a fixed order, so it has the same bits in
-    // every plan.
+    // The gradient norm is computed from sums of squares of blocks of fixed
+    // size, in a fixed order. So it has the same bits in every plan.
     for (auto norm :
          llvm::make_early_inc_range(step.getBody().getOps<nn::GlobalNormOp>()))
       splitNorm(norm);

@@ -45,7 +45,7 @@ struct Streamed {
   int64_t unit = 1;
   /// `sources` has for each operand the offloaded state from which its tiles
   /// are fetched, or null if the operand is in the device's memory. `parts` has
-  /// the tiles of each operand that is in the device's memory.
+  /// the tiles of those operands that are in the device's memory.
   SmallVector<FlatSymbolRefAttr> sources;
   SmallVector<SmallVector<Value>> parts;
   /// `targets` has for each result its write to an offloaded state, or null if
@@ -59,13 +59,14 @@ struct Streamed {
 struct StateTile {
   Streamed *update;
   int64_t number, first, elements;
-  /// For each operand, its fetch; null if it is not fetched.
+  /// The fetch of each operand's tile; null if the operand is not offloaded.
   SmallVector<dist::FetchOp> fetches;
 };
 
-/// Replaces updates of a block by updates of tiles. It stops before an update
-/// that reads a state which an earlier update stores. Tiles are fetched ahead,
-/// so such a state would be fetched before it is stored.
+/// Replaces the optimizer's updates in an MLIR block by updates of tiles. If an
+/// update reads a state that an earlier update stores, this update and all
+/// later ones are left unchanged: tiles are fetched ahead, so the state would
+/// be fetched before it is stored.
 class Streamer {
 public:
   Streamer(Block &block, const SymbolTable &symbols, size_t ahead)
@@ -310,8 +311,9 @@ private:
     fetch(number + ahead);
   }
 
-  /// Concatenates the results of all tiles. Sums of squares have no padding
-  /// between tiles.
+  /// Concatenates the results of all tiles. Flat tensors are joined by nn.pack,
+  /// because each tile is padded like a tensor in a bucket. Sums of squares are
+  /// joined without padding.
   Value join(const Streamed &update, Type type, ArrayRef<Value> parts) {
     if (parts.size() == 1)
       return parts.front();

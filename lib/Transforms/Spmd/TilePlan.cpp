@@ -81,9 +81,9 @@ static int64_t unitOfSums(const Weight &weight, ArrayRef<Operation *> ops) {
 }
 
 /// Divides a weight into tiles. If ranks all-gather the weight, the shards of
-/// all ranks are divided into the same tiles. Otherwise each tile begins at a
-/// multiple of 64 elements, like members of flat states, and the number of its
-/// rows is a multiple of `unit`.
+/// all ranks are divided into the same tiles. Otherwise the number of rows of a
+/// tile is a multiple of `unit`, and each tile begins at a multiple of 64
+/// elements, as the tensors in a bucket do.
 LogicalResult TilePlanner::cut(Tiling &tiling, StringRef parameter,
                                int64_t unit, bool isOffloaded,
                                Operation *place) {
@@ -217,9 +217,10 @@ FailureOr<TilePlan> TilePlanner::planOf(nn::CallOp call) {
   return plan;
 }
 
-/// Whether an embedding is not computed in tiles. If ranks split the
-/// vocabulary, a rank's shard is not divided further. If an embedding fetches
-/// single rows, it never needs the whole table.
+/// Whether an embedding is not computed in tiles. This has two reasons. Ranks
+/// may already split the vocabulary, and their shards are not divided further.
+/// Or the embedding fetches single rows from offloaded memory, so it never
+/// needs the whole table.
 bool TilePlanner::hasNoTiles(nn::EmbeddingOp embedding) {
   std::optional<Weight> weight = weightOf(embedding.getTable());
   return embedding.getFirst() ||

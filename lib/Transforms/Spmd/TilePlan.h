@@ -81,8 +81,9 @@ public:
   /// head that computes the logits.
   mlir::FailureOr<TilePlan> planOf(mlir::Operation *product);
 
-  /// Names of weights that products read: `found` has those with tiles,
-  /// `products` has all.
+  /// Names of the weights that products read: `products` has all of them,
+  /// `found` those that are divided into tiles. The pass reports `--tile`
+  /// patterns that match no name in `products`.
   std::vector<std::string> found, products;
 
 private:
@@ -103,8 +104,8 @@ private:
 
   const TiledWeights &tiled;
   const mlir::SymbolTable &symbols;
-  /// For each state, the flat state (bucket) that contains it, and the index of
-  /// its first element there.
+  /// For each state, the bucket that contains it, and the index of the state's
+  /// first element in this bucket.
   llvm::StringMap<std::pair<nn::BucketOp, int64_t>> places;
 };
 

@@ -5,9 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Implements the pass `spmd-tile-products`: see Passes.td. If ranks all-gather
-// a weight, a row tile consists of the same rows of each rank's shard. So
-// shards are stored as without tiles, and a gathered tile has one range of rows
-// from each rank.
+// a weight, every rank divides its own shard into row tiles. A gathered tile
+// then consists of one range of rows from each rank's shard. The storage of the
+// shards is the same as without tiles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -129,8 +129,8 @@ private:
     return parts.getMembers().back();
   }
 
-  /// Returns this rank's part of a tile. If the part must be fetched, the fetch
-  /// is complete before the operation `use`.
+  /// Returns the rows of a tile that are in this rank's shard of the weight. If
+  /// they must be fetched, the fetch is complete before the operation `use`.
   Value partOf(const Weight &weight, const RowTile &tile, Operation *use) {
     if (weight.isOffloaded)
       return fetch(weight.bucket, weight.first + tile.first * weight.width(),
@@ -359,8 +359,8 @@ private:
     return sums;
   }
 
-  /// Replaces the result of the original reduce-scatter by the rank's parts of
-  /// all tiles, joined.
+  /// Concatenates the rank's shards of the tiles' gradients, and replaces the
+  /// result of the original reduce-scatter by them.
   void finish(Sums &sums, Operation *use) {
     sums.parts.push_back(waitFor(use, sums.last.getOutput()));
     dist::ReduceScatterOp scatter = sums.gradient.scatter;
@@ -390,18 +390,18 @@ private:
     return entry->second;
   }
 
-  /// Returns the path for the next call that replaces a part of a layer. The
-  /// first call gets the path of the layer itself, because other passes count
-  /// layers by these paths.
+  /// Returns the module path (such as `h.0`) for the next call that replaces a
+  /// part of a layer. The first call gets the path of the layer itself, because
+  /// other passes count the layers by their paths. Later calls get a suffix.
   std::string nextPath(Operation *use) {
     auto layer = dyn_cast<nn::CallOp>(use);
     std::string path = layer ? layer.getPath().str() : outside;
     return number++ == 0 ? path : path + "." + std::to_string(number - 1);
   }
 
-  /// Returns a path for the calls of a product outside of layers. It extends
-  /// the path of an adjacent layer, so that the calls belong to the same
-  /// pipeline stage as that layer.
+  /// Returns the module path for the calls that replace a product outside of
+  /// layers. It extends the path of an adjacent layer, so that the calls belong
+  /// to the same pipeline stage as that layer.
   static std::string pathOutside(Operation *product, StringRef name) {
     nn::CallOp layer = neighbour(product, /*before=*/true);
     if (!layer)
@@ -496,7 +496,8 @@ private:
   SymbolTable symbols;
   TilePlanner planner;
   OpBuilder builder;
-  /// How many calls have replaced parts of the current layer so far.
+  /// How many calls have replaced parts of the current layer so far. `nextPath`
+  /// makes their paths unique with it.
   int64_t number = 0;
   std::string outside; ///< The path of the current product outside of layers.
   SmallVector<Operation *> replaced;

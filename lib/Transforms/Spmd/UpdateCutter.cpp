@@ -32,9 +32,9 @@ std::optional<SmallVector<Operation *>> spmd::writesOf(nn::UpdateOp update) {
   return sorted;
 }
 
-/// Returns the bucket from which `flat` is read. Returns null if `flat` is
-/// computed otherwise. Also returns null if the bucket is split over ranks,
-/// because a rank's part then does not consist of whole members.
+/// Returns the bucket from which the flat tensor `flat` is read. Returns null
+/// if `flat` is computed otherwise. Also returns null if ranks split the
+/// bucket, because a rank's shard may begin or end inside of a parameter.
 nn::BucketOp UpdateCutter::bucketOf(Value flat) {
   auto get = flat.getDefiningOp<nn::GetOp>();
   auto bucket =
@@ -42,9 +42,10 @@ nn::BucketOp UpdateCutter::bucketOf(Value flat) {
   return bucket && !bucket.getElements() ? bucket : nn::BucketOp();
 }
 
-/// Divides the members of a bucket into ranges of adjacent members, and returns
-/// the number of members of each range. The gradients of a range are either all
-/// in `late` or all not in it.
+/// Divides the parameters of a bucket into ranges of adjacent parameters, and
+/// returns the number of parameters in each range. `late` has the names of
+/// gradients that are written only after the loop over micro-batches. The
+/// gradients of a range are either all in `late` or all not in it.
 SmallVector<size_t> UpdateCutter::countsOf(nn::UpdateOp update, int64_t size,
                                            const llvm::StringSet<> &late) {
   auto namesOf = [&](Value flat) {
@@ -69,9 +70,9 @@ SmallVector<size_t> UpdateCutter::countsOf(nn::UpdateOp update, int64_t size,
   return counts;
 }
 
-/// Makes a bucket of `count` adjacent members of `whole`, from member `first`
-/// on. If the last member is among them, the new bucket also gets the padding
-/// at the end.
+/// Makes a bucket of `count` adjacent tensors of the bucket `whole`, from the
+/// tensor with index `first` on. If the last tensor is among them, the new
+/// bucket also gets the padding at the end of `whole`.
 nn::BucketOp UpdateCutter::bucketOfMembers(nn::BucketOp whole, size_t first,
                                            size_t count, size_t number) {
   ArrayRef<Attribute> members = whole.getMembers().getValue();

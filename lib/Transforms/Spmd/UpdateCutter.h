@@ -27,18 +27,19 @@ std::optional<llvm::SmallVector<mlir::Operation *>>
 writesOf(nn::UpdateOp update);
 
 /// Splits the update of a bucket into several updates, each for a range of the
-/// bucket's members. `symbols` is the model's symbol table.
+/// bucket's parameters. `symbols` is the model's symbol table.
 class UpdateCutter {
 public:
   UpdateCutter(nn::StepOp step, mlir::SymbolTable &symbols)
       : step(step), symbols(symbols) {}
 
-  /// Replaces the update of a bucket by updates of ranges of its members. A
-  /// range has at most `size` elements, unless it is a single member. The
-  /// gradients of a range are either all in `late` or all not in it. Returns
-  /// the new updates. If the update reads other values than whole buckets, or
-  /// would be a single range, returns the update itself, unchanged. Requires
-  /// that `writesOf(update)` has a value.
+  /// Replaces the update of a bucket by updates of ranges of its parameters,
+  /// and returns the new updates. A range has at most `size` elements, unless
+  /// it is a single parameter. `late` has the names of gradients that are
+  /// written only after the loop over micro-batches: a range has either only
+  /// such gradients or none. An update of a single range is returned unchanged,
+  /// and so is one that reads other values than whole buckets. Requires that
+  /// `writesOf(update)` has a value.
   llvm::SmallVector<nn::UpdateOp> cut(nn::UpdateOp update, int64_t size,
                                       const llvm::StringSet<> &late = {});
 

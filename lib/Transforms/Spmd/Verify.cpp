@@ -59,8 +59,8 @@ LogicalResult verifySize(Operation *op, const dist::Strategy &strategy) {
       .Default([](Operation *) { return success(); });
 }
 
-/// Checks that a bucket which is split has the size of a rank's part of the
-/// flat tensor.
+/// Checks that the type of a bucket that ranks split has the size of one rank's
+/// shard.
 LogicalResult verifyBucket(nn::BucketOp bucket,
                            const dist::Strategy &strategy) {
   if (!bucket.getStorage() || !bucket.getElements())
@@ -72,8 +72,9 @@ LogicalResult verifyBucket(nn::BucketOp bucket,
   auto axes = cast<ArrayAttr>(dims[0]);
   if (failed(dist::verifyAxes(bucket, axes)))
     return failure();
-  // Axes without replicas split each member of the bucket by itself, not the
-  // flat tensor. Do not count them here.
+  // ZeRO splits the flat tensor over the axes whose ranks hold replicas of the
+  // parameters. Tensor parallelism splits each tensor of the bucket by itself,
+  // so the ranks of its axes do not divide the size of the flat tensor.
   SmallVector<Attribute> replicas(axes.getValue());
   llvm::erase_if(replicas,
                  [](Attribute axis) { return !dist::holdsReplicas(axis); });
@@ -88,8 +89,8 @@ LogicalResult verifyBucket(nn::BucketOp bucket,
          << elements << " elements";
 }
 
-/// Checks that the types of states, inputs and outputs are shards of their
-/// whole types.
+/// Checks that the rank-local types of states, inputs and outputs agree with
+/// their shardings and with the types of the unsharded tensors.
 LogicalResult verifyParts(nn::ModelOp model, const dist::Strategy &strategy) {
   for (auto state : model.getOps<nn::StateOp>()) {
     std::optional<nn::PackedAttr> packed = state.getPacked();

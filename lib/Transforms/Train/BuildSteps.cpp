@@ -73,9 +73,9 @@ private:
     builder.create<nn::ReturnOp>(function.getLoc(), results);
   }
 
-  /// The type of a step's input, where `type` is the type for one micro-batch.
-  /// An input with rows of the batch has another dimension for the `count`
-  /// micro-batches. Any other input has the type `type`.
+  /// The type of a step's input, where `type` is its type for one micro-batch.
+  /// If the input has one entry for each row of the batch, a first dimension
+  /// for the `count` micro-batches is added.
   Type wholeType(Type type, nn::PortAttr port, int64_t count) {
     auto tensor = cast<RankedTensorType>(type);
     if (!port.isOfBatch())
@@ -113,9 +113,9 @@ private:
     StringAttr scale;
   };
 
-  /// Finds the inputs with the labels of each loss. Loss i has the i-th input
-  /// of labels. If there are fewer such inputs than losses, the remaining
-  /// losses have the last one. Inputs of label weights belong to losses in the
+  /// Finds the inputs that have the labels of each loss. Loss i uses the i-th
+  /// input of labels. If there are fewer such inputs than losses, the remaining
+  /// losses use the last one. The inputs of label weights are assigned in the
   /// same way.
   SmallVector<Labels> labelsOf(nn::ModelOp model, nn::StepOp step,
                                int64_t losses) {

@@ -30,8 +30,9 @@ namespace heddle {
 
 namespace {
 
-/// Parameters for which the optimizer has the same settings. Their values,
-/// gradients, copies and optimizer states are in buckets of the group.
+/// Parameters for which the optimizer has the same settings. The group has one
+/// bucket for their values, one for their gradients, one for their copies in
+/// compute precision, and one for each state of the optimizer.
 struct Group {
   std::string name;
   bool decays = false;
@@ -66,9 +67,9 @@ Value finiteOrZero(nn::Scalars &s, Value x) {
   return s.select(isFinite(s, x), x, s.real(0));
 }
 
-/// With delayed updates, the optimizer state that holds gradients until the
-/// update in the next step. In the lists of states it comes after the states of
-/// the optimizer's rule.
+/// The name of the optimizer state that holds the gradients of a delayed update
+/// until the next step applies them. In lists of states this state comes after
+/// the states that the optimizer's rule defines.
 constexpr StringLiteral delayedGradient = "delayed_gradient";
 
 struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
@@ -257,8 +258,9 @@ private:
       builder.create<nn::SetOp>(loc, bucket.getSymName(), value);
   }
 
-  /// For LAMB: computes the direction of each element, multiplied by the trust
-  /// ratio of the parameter to which the element belongs.
+  /// Returns LAMB's update of each element. It is the element's direction,
+  /// which is the update before scaling, multiplied by the trust ratio of the
+  /// parameter to which the element belongs.
   Value scaled(OpBuilder &builder, Group &group, const StepScalars &scalars,
                Value parameter, Value gradient, ValueRange states,
                ValueRange inputs) {
@@ -297,10 +299,11 @@ private:
   using ElementBody =
       function_ref<SmallVector<Value>(nn::Scalars &, const train::Element &)>;
 
-  /// Fills the body of the element-wise operation that has `region`. The body's
-  /// arguments are an element of the parameter, of the gradient and of the
-  /// states, and the scalars. If the optimizer has a direction, the body of an
-  /// nn.update has the scaled direction as its last argument.
+  /// Fills `region`, the body of an element-wise operation. The body's
+  /// arguments are one element of the parameter, of the gradient and of each
+  /// optimizer state, and the scalars. An optimizer that scales updates, as
+  /// LAMB does, gets the scaled update as the last argument of an nn.update's
+  /// body.
   void buildBody(Region &region, const StepScalars &scalars, const Group &group,
                  ElementBody body) {
     Operation *op = region.getParentOp();
@@ -349,8 +352,8 @@ private:
     s.create<nn::ReturnOp>(results);
   }
 
-  /// Returns the value that `number` had in the previous step, and 0 in the
-  /// first step. It is stored in a state with the name `name`.
+  /// Returns the value that the scalar `number` had in the previous step, and 0
+  /// in the first step. The state `name` stores the scalar between steps.
   Value delay(OpBuilder &builder, nn::StepOp step, Value number,
               StringRef name) {
     auto state = OpBuilder(step).create<nn::StateOp>(
@@ -362,8 +365,8 @@ private:
     return before;
   }
 
-  /// Stores, for the next step, the current values of the numbers that `delay`
-  /// was called for. All reads of the old values must come before.
+  /// Stores the current value of each scalar that was passed to `delay`, for
+  /// the next step. The step must have read all old values before these stores.
   void keepDelayed(OpBuilder &builder) {
     for (auto [before, number] : delayed) {
       Location loc = before.getLoc();

@@ -110,10 +110,10 @@ static Value momentsOf(nn::LinearOp product) {
       /*init=*/Value(), /*transposed=*/false, /*shardings=*/ArrayAttr());
 }
 
-/// Groups the products whose weight is an argument of the layer. With
-/// `isSequential`, products that read the same value are a group, and the
-/// groups are in the order of computation. Otherwise all products are one
-/// group.
+/// Groups the products whose weight is an argument of the layer; GPTQ
+/// calibrates the products of a group together. With `isSequential`, products
+/// that read the same value form a group, and the groups are in the order of
+/// computation. Otherwise all products form one group.
 static SmallVector<SmallVector<nn::LinearOp>> productsOf(nn::FuncOp layer,
                                                          bool isSequential) {
   SmallVector<SmallVector<nn::LinearOp>> stages;
@@ -255,8 +255,9 @@ LogicalResult Splitter::addLayer(size_t number) {
       {port});
 }
 
-/// Adds the program for a group of products of a layer. Does nothing if no
-/// weight of the group is a parameter.
+/// Adds the calibration program that returns the second moments for one group
+/// of a layer's products. Does nothing if no weight of the group is a
+/// parameter.
 LogicalResult Splitter::addStage(size_t number, size_t &stage,
                                  const Moments &moments) {
   nn::CallOp call = calls[number];

@@ -19,15 +19,16 @@ using namespace heddle::rt;
 
 namespace {
 
-/// What a thread needs to take its parts of an item of work: its index, and the
-/// counter of parts that have been taken (see KernelFunction).
+/// The index of a thread, and the counter by which threads share the work of a
+/// kernel. A thread increments the counter to claim the next chunk of the work
+/// (see KernelFunction).
 struct WorkingThread {
   int64_t thread, threads;
   int64_t *taken;
 };
 
-/// The counter of parts that threads have taken. It has a cache line to itself,
-/// since all threads write it.
+/// The number of chunks of a kernel's work that threads have claimed. The
+/// counter has its own cache line, since all threads write it.
 struct alignas(64) TakenCount {
   int64_t count = 0;
 };
@@ -36,8 +37,9 @@ struct RunningRegion {
   ThreadPool &pool;
   const CpuWork *works;
   size_t count;
-  /// Two counters, which alternate between items of work. While one item uses
-  /// one counter, the other counter is reset to 0.
+  /// Consecutive items of `works` alternate between these two counters. While
+  /// the threads use one counter, thread 0 resets the other one for the next
+  /// item.
   mutable TakenCount taken[2];
 };
 
@@ -79,8 +81,9 @@ static void perform(const CpuWork &work, const WorkingThread &self) {
              work);
 }
 
-/// Performs one thread's part of all items. Thread 0 performs small items
-/// alone, which does not change their results.
+/// Runs on each thread: performs the thread's share of every item of the list.
+/// Thread 0 performs small items alone; their results do not depend on the
+/// number of threads.
 static void work(const void *context, int64_t thread, int64_t threads) {
   const auto &region = *static_cast<const RunningRegion *>(context);
   int turn = 0;

@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The file that keeps cuBLASLt's algorithms. Its first line is a checksum of
-// the other lines. Each other line is for one product: the product's
-// description, and the words of its algorithm.
+// the other lines. Each other line is for one matrix product: its description,
+// and the 64-bit words of cuBLASLt's opaque algorithm structure.
 //
 //===----------------------------------------------------------------------===//
 

@@ -349,8 +349,8 @@ void CudaDevice::submit(Stream stream, const KernelLaunch &launch,
 // Fills and copies
 //===----------------------------------------------------------------------===//
 
-// The driver's asynchronous fills and copies work only on memory of the GPU.
-// The host does all others.
+// The driver's asynchronous fills and copies are used only if the memory is on
+// the GPU. The host performs all other fills and copies.
 
 void CudaDevice::fill(Stream stream, Address target, unsigned char value,
                       int64_t bytes) {

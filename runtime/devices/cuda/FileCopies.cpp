@@ -59,8 +59,8 @@ void FileCopies::close() {
       driver.releaseHost(memory);
 }
 
-/// Returns the number of bytes of a piece. Only the last piece may be shorter
-/// than `pieceBytes`.
+/// A copy of `bytes` bytes is divided into chunks of `pieceBytes`. Returns the
+/// size of the chunk with the index `piece`: the last chunk may be smaller.
 static int64_t sizeOf(int64_t piece, int64_t pieceBytes, int64_t bytes) {
   return std::min(pieceBytes, bytes - piece * pieceBytes);
 }
@@ -86,9 +86,10 @@ void FileCopies::read(StreamHandle stream, DevicePointer target, Address source,
     auto prepare = [=] {
       if (of && piece == 0)
         of->begin = io::steadyNow();
-      // When the stream reaches this point, the pieces before this one are on
-      // the GPU. Their slots of the ring are free, so that the next reads from
-      // the file into these slots may start.
+      // This host function runs when the chunks before `piece` are on the GPU.
+      // Their slots of the ring are therefore free. Start to read the next
+      // chunks of the file into these slots, and then wait for the chunk
+      // `piece`.
       int64_t begin = piece == 0 ? 0 : piece - 1 + numSlots;
       for (int64_t next = begin; next < std::min(pieces, piece + numSlots);
            ++next)

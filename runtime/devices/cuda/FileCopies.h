@@ -20,9 +20,9 @@
 namespace heddle::rt::cuda {
 
 /// Memory of the kind File, and copies between it and a GPU. A copy is divided
-/// into pieces, which pass through a ring of slots in pinned memory. While one
-/// piece is copied between ring and GPU, others are copied between file and
-/// ring. There is one ring for reading and one for writing. Only one stream
+/// into chunks, which pass through a ring of slots in pinned memory. While one
+/// chunk is copied between ring and GPU, other chunks are copied between file
+/// and ring. There is one ring for reading and one for writing. Only one stream
 /// reads files and one writes them, and each copy uses the whole ring.
 class FileCopies {
 public:
@@ -63,8 +63,9 @@ public:
     readers.tasks.check();
     writers.tasks.check();
   }
-  /// Returns the memory in files. The host may access it while no copy is
-  /// running on either stream. Throws the first error of earlier copies.
+  /// Returns the memory in files, for accesses by the host. While the host
+  /// accesses it, no copy may be running. Throws the first error of earlier
+  /// copies.
   OffloadMemory &memory() {
     checkTasks();
     return swap;
@@ -94,7 +95,8 @@ private:
     char *slotOf(int64_t piece) const {
       return memory + piece % numSlots * pieceBytes;
     }
-    /// The last transfer between a file and the ring's slot that a piece uses.
+    /// The last transfer between a file and the slot of the ring that the chunk
+    /// `piece` of a copy uses.
     io::OffloadPoint &transferOf(int64_t piece) {
       return transfers[piece % numSlots];
     }

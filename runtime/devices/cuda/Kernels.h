@@ -25,8 +25,8 @@ namespace heddle::rt::cuda {
 struct LoadedKernel {
   struct Launch {
     Function function = nullptr;
-    /// The configuration of the kernel's launch. Only the stream and the
-    /// attributes below are missing.
+    /// The configuration for cuLaunchKernelEx. The stream and the list of
+    /// attributes (`cluster`) are set at each launch.
     LaunchConfig config = {};
     std::optional<LaunchAttribute> cluster;
   };

@@ -71,10 +71,10 @@ void Link::reduceCast(const Cast &cast) {
   }
 }
 
-/// Calls `function` for contiguous ranges of elements. Together the ranges are
-/// elements `begin` to `begin` + `count` of each rank's part. `function` gets
-/// the index of the range in the whole tensor, its index in staging memory, and
-/// its length.
+/// Calls `function` for contiguous ranges of elements. Together these ranges
+/// are the elements `begin` to `begin` + `count` - 1 of the shard of every
+/// rank. `function` gets the index of a range in the whole tensor, its index in
+/// staging memory, and its length.
 template <typename Function>
 static void forEachContiguous(const CollectiveShape &shape, int64_t begin,
                               int64_t count, Function function) {

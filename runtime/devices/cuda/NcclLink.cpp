@@ -156,8 +156,8 @@ void Link::abort() {
 }
 
 void Link::check() const {
-  // The wait is longer than the process needs to end after it has reported an
-  // error. So this thread reports no second error.
+  // After `abort`, the process reports an error and ends within this time. This
+  // thread waits for that, so that it does not report a second error.
   constexpr std::chrono::seconds parting(10);
   std::unique_lock<std::mutex> lock(mutex);
   bool isLost = isAborted && found == Success;
@@ -251,9 +251,9 @@ void *nccl::pointer(Address address) {
   return reinterpret_cast<void *>(address.value());
 }
 
-/// Calls `function` for each contiguous segment of a rank's part. `function`
-/// gets the segment's index in the whole tensor, its index in the part, and its
-/// length. Each rank's part has the same segments.
+/// Calls `function` for each segment of the whole tensor that is divided evenly
+/// among the ranks. `function` gets the index of the segment in the whole
+/// tensor, its index in the shard of each rank, and its length in a shard.
 template <typename Function>
 static void forEachSegment(const CollectiveShape &shape, Function function) {
   const PartLayout &layout = shape.layout;

@@ -40,9 +40,9 @@ struct Library {
 
 DataType typeOf(plan::DType type);
 void *pointer(Address address);
-/// Returns, for element `element` of a rank's part, its index in the whole
-/// tensor. Also returns how many elements, from this one on, are contiguous
-/// both in the part and in the whole tensor.
+/// Returns the index in the whole tensor of element `element` of the shard of
+/// rank `part`. Also returns how many elements, from this one on, are
+/// contiguous both in the shard and in the whole tensor.
 std::pair<int64_t, int64_t> contiguousFrom(const plan::PartLayout &layout,
                                            const plan::CollectiveShape &shape,
                                            int64_t part, int64_t element);
@@ -102,7 +102,8 @@ private:
     Address staged(int64_t element) const {
       return staging + element * wireBytes();
     }
-    /// The most elements of each rank's part that are sent at a time. It is a
+    /// How many elements of each rank's shard are cast and sent in one round:
+    /// as many as fit into staging memory. The number is rounded down to a
     /// multiple of eight, so that casts can use accesses of 16 bytes.
     int64_t most() const;
   };
@@ -116,8 +117,8 @@ private:
   void rotate(const Group &group, StreamHandle stream,
               const plan::CollectiveShape &shape, Address target,
               Address source) const;
-  /// Runs `calls` such that NCCL submits the calls that it makes as one group
-  /// (ncclGroupStart).
+  /// Runs `calls` between ncclGroupStart and ncclGroupEnd, so that NCCL submits
+  /// all of its operations together.
   void together(const std::function<void()> &calls) const;
   void moveOut(const Group &group, StreamHandle stream, int peer, Address from,
                int64_t bytes) const;

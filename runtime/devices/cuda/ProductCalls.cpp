@@ -20,9 +20,9 @@ using plan::LibraryProduct;
 // Parts
 //===----------------------------------------------------------------------===//
 
-/// Returns the whole product as one part. Operands become indices into
-/// `operands`. Leading dimensions become explicit, since parts of the product
-/// keep those of the whole.
+/// Returns a ProductPart that is the whole product. Its operands are indices
+/// into `operands`. All leading dimensions are written out, because a later
+/// split changes the sizes of the product but not the leading dimensions.
 static ProductPart wholeOf(const LibraryProduct &what) {
   ProductPart whole{what, {}};
   LibraryProduct &part = whole.what;
@@ -44,8 +44,9 @@ static ProductPart wholeOf(const LibraryProduct &what) {
 }
 
 namespace {
-/// How a product is split: which of the sizes m, n and k is divided, and how
-/// much of it the main part has.
+/// How a matrix product is split into an aligned and a remaining product:
+/// `size` is the size (m, n or k) that is divided, and `main` is the share of
+/// the aligned product.
 struct Split {
   int64_t LibraryProduct::*size = nullptr;
   int64_t main = 0;
@@ -70,20 +71,22 @@ static Split splitOf(const LibraryProduct &what) {
   auto split = [&](int64_t LibraryProduct::*size) {
     return Split{size, what.*size * ofFactor / unit * unit / ofFactor};
   };
-  // Whether a size is no multiple of the aligned size, so that there is a rest
-  // to split off.
+  // Whether a size is no multiple of the alignment, so that a split leaves a
+  // remainder.
   auto isOdd = [&](int64_t LibraryProduct::*size) {
     return split(size).main > 0 && split(size).main < what.*size;
   };
-  // If the call also sums a factor, the product is not split, since each part
-  // would compute that sum.
+  // If the call also sums the rows or columns of a factor (for the gradient of
+  // a bias), do not split along a size that leaves this factor whole, since
+  // both calls would compute the same sum.
   if (isOdd(&LibraryProduct::n) && isAlignedD && (what.transB || isAlignedB) &&
       what.sumA < 0)
     return split(&LibraryProduct::n);
   if (isOdd(&LibraryProduct::m) && what.transA && isAlignedA && what.sumB < 0)
     return split(&LibraryProduct::m);
-  // The sums of the rest are rounded to the type of the result. An addend that
-  // is added to them before the rounding would lose precision.
+  // With a split of k, the first call writes its sums in the type of the
+  // result, and the second call adds to them. If that type is 16-bit, an addend
+  // `c` would be rounded one time more than without the split.
   bool keepsAddend = what.c < 0 || what.result == plan::DType::F32;
   bool isAlignedK = what.transA ? what.transB && isAlignedB
                                 : isAlignedA && (!what.transB || isAlignedB);
@@ -93,7 +96,8 @@ static Split splitOf(const LibraryProduct &what) {
   return {};
 }
 
-/// Moves the addresses of the operands to where the rest of the product begins.
+/// Moves the addresses of the operands to the beginning of the remainder of the
+/// split product.
 static void moveToRest(ProductPart &part, const Split &split) {
   const LibraryProduct &what = part.what;
   auto move = [&](int64_t operand, int64_t elements, plan::DType type) {
@@ -119,8 +123,9 @@ static void moveToRest(ProductPart &part, const Split &split) {
   move(isRows ? what.sumA : what.sumB, by, what.result);
 }
 
-/// Makes the rest compute only its sums. The main part does everything that
-/// needs the complete sums, for example the epilogue.
+/// After a split of k, the remaining product computes only partial sums.
+/// Removes its bias and epilogue, which need the complete sums; the aligned
+/// product, which runs second, applies them.
 static void leaveSums(LibraryProduct &rest) {
   rest.bias = rest.aux = -1;
   rest.end = plan::ProductEnd::Plain;

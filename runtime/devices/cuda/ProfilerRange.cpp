@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The part of NVTX in a program: tables of function pointers, which an attached
-// profiler sets.
+// What NVTX requires of a program that marks ranges: tables of function
+// pointers, which an attached profiler sets.
 //
 //===----------------------------------------------------------------------===//
 

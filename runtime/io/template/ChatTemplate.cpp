@@ -145,8 +145,8 @@ ChatTemplate::encodeChat(const nlohmann::ordered_json &messages,
 // The template of a model
 //===----------------------------------------------------------------------===//
 
-/// Returns the template in a tokenizer_config.json: a string, or in a list with
-/// names the one named `default`.
+/// Returns the chat template of a tokenizer_config.json. If the file has a list
+/// of templates with names, that is the one named `default`.
 static const JsonValue *templateIn(const JsonValue &config) {
   const JsonValue *found = config.findNonNull("chat_template");
   if (!found || found->isString())

@@ -120,7 +120,8 @@ Expression ExpressionParser::tuple(bool withCondition) {
 }
 
 Expression ExpressionParser::expression(bool withCondition) {
-  // Limit of nesting, for the stack.
+  // The most nested expressions: deeper recursion of the parser could exhaust
+  // the stack.
   constexpr int deepest = 100;
   if (++depth > deepest)
     refuse("the template is nested too deeply");

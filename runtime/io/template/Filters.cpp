@@ -338,8 +338,9 @@ static Value rounded(const Value &input, const Arguments &arguments) {
     return std::nearbyint(scaled) / scale;
   if (!input.is<double>())
     return input.integer();
-  // Round the decimal digits: a multiplied value may round to another
-  // neighbour.
+  // Format the number with `places` decimal digits, as Python rounds. To
+  // multiply by a power of ten and round could differ, since the product is
+  // inexact.
   constexpr int64_t most = 400;
   std::ostringstream text;
   text << std::fixed << std::setprecision(int(std::min(places, most)))

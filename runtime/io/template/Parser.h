@@ -58,7 +58,8 @@ protected:
   std::string name();
   /// Returns the index of the next token.
   size_t place() const { return next; }
-  /// Whether the name `wanted` was read after the token with the index `since`.
+  /// Whether the name `wanted` is among the tokens that were read from index
+  /// `since` on. Tells whether a macro uses `varargs`, `kwargs` or `caller`.
   bool hasName(const std::string &wanted, size_t since) const;
   /// Counts a nested operator or filter. Throws when too many are nested,
   /// because their evaluation would need too much stack.
@@ -80,7 +81,8 @@ protected:
   Expression filter(Expression input);
   Expression primary();
   Expression postfix(Expression value);
-  /// The call whose closing bracket was parsed last.
+  /// The call whose closing bracket was parsed last. The tag `call` adds its
+  /// block to this call as the argument `caller`.
   std::shared_ptr<Call> lastCall;
 
 private:

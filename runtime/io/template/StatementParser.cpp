@@ -36,7 +36,8 @@ namespace {
 /// value.
 struct Target {
   std::string name;
-  /// The names for the elements; if empty, `name` counts.
+  /// The targets of the elements. If empty, the whole value is assigned to
+  /// `name`.
   std::vector<Target> parts;
 };
 
@@ -168,8 +169,8 @@ Statement StatementParser::statement(const std::string &word) {
     Flow flow = word == "break" ? Flow::Break : Flow::Continue;
     return [flow](const ScopePtr &, std::string &) { return flow; };
   }
-  // The tag `generation` marks the tokens that training predicts. Only its
-  // content is rendered.
+  // The tag `generation` marks the tokens that training predicts. It does not
+  // change the rendered text, so it is replaced by its content.
   if (word == "generation") {
     endTag();
     Statement body = block({"endgeneration"});
@@ -344,7 +345,9 @@ Statement StatementParser::loop() {
   };
 }
 
-/// A name in a scope that no template can use.
+/// The variable that holds the text of a `set` or `filter` block, or the
+/// function of a `call` block. Since it is no valid name in Jinja, no template
+/// can read or overwrite it.
 static constexpr const char *blockKey = "()";
 static Value textOfBlock(const ScopePtr &scope) {
   return scope->find(blockKey);

@@ -56,7 +56,8 @@ template <typename T> static std::shared_ptr<T> shared(T held) {
   return {new T(std::move(held)), Delete()};
 }
 
-/// Bytes that a string, list, dictionary or function counts beside its content.
+/// The bytes that a string, list, dictionary or function adds to the memory
+/// that WorkLimit counts, in addition to its content.
 static constexpr int64_t overhead = 16;
 
 Value::Value(std::string s) : data(std::move(s)) {

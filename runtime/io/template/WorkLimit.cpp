@@ -40,7 +40,8 @@ void WorkLimit::spend(int64_t bytes) {
 }
 
 void WorkLimit::deepen() {
-  // Bytes, of the 8 MiB of a thread's stack.
+  // The bytes of stack that rendering may use. A thread's stack usually has 8
+  // MiB.
   constexpr int64_t deepest = 2 << 20;
   if (current && std::abs(current->begin - stackHere()) > deepest)
     throw TemplateError{"what the template does is nested too deeply"};

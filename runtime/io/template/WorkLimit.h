@@ -26,14 +26,16 @@ public:
   WorkLimit(const WorkLimit &) = delete;
   WorkLimit &operator=(const WorkLimit &) = delete;
 
-  /// Cost of a step of a template.
+  /// The bytes that `spend` counts for a call or for an iteration of a loop, so
+  /// that templates that run for long reach the limit, too.
   static constexpr int64_t step = 100;
   /// Counts bytes that are created or traversed; throws when the limit is
   /// exceeded.
   static void spend(int64_t bytes);
   /// Throws when the stack is too deep.
   static void deepen();
-  /// Registers a value that may contain itself, to be taken apart at the end.
+  /// Registers a list or dictionary that may contain itself. The destructor
+  /// clears it, since reference counts alone would never free a cycle.
   static void mayHoldItself(const Value &value);
 
 private:

@@ -44,7 +44,9 @@ private:
   void merge(std::vector<int32_t> &symbols) const;
 
   std::unordered_map<uint64_t, Merge> mergeTable;
-  /// Tokens of the first code points, which include all that represent bytes.
+  /// The tokens of characters with small code points, by code point, so that
+  /// frequent characters need no search in the vocabulary. The characters that
+  /// represent bytes are among them.
   std::vector<int32_t> characters;
   std::string prefix, suffix;
   std::optional<int32_t> unknown;
@@ -162,7 +164,9 @@ void BpeModel::merge(std::vector<int32_t> &symbols) const {
   symbols.erase(std::remove(symbols.begin(), symbols.end(), -1), symbols.end());
 }
 
-/// Returns a character with the prefix inside a word, or the suffix at its end.
+/// Returns the character at `begin` as the vocabulary writes it: with `prefix`
+/// before it unless it begins the word, and with `suffix` after it if it ends
+/// the word.
 std::string BpeModel::textOf(const std::string &piece, size_t begin,
                              size_t length) const {
   return (begin > 0 ? prefix : "") + piece.substr(begin, length) +
@@ -188,9 +192,9 @@ void BpeModel::encode(const std::string &piece,
   }
   std::vector<int32_t> symbols;
   symbols.reserve(piece.size());
-  // Whether an unknown character was read whose unknown token is not written
-  // yet. The token is only written before the next known token, although tokens
-  // of bytes may be written in between.
+  // Whether the unknown token of an earlier character is still to be written.
+  // As in the package `tokenizers`, it is written before the next known token.
+  // Tokens of single bytes may be written in between.
   bool isWaiting = false;
   unicode::forEach(piece, [&](unicode::Character character, size_t begin) {
     int32_t id = findCharacter(piece, begin, character);

@@ -33,7 +33,8 @@ static void replaceAll(std::string &text, const std::string &from,
     text.replace(at, from.size(), to);
 }
 
-/// Returns a decoder that changes each text by itself: `change(text, isFirst)`.
+/// Returns a decoder that applies `change(text, isFirst)` to the text of each
+/// token, independently of the other tokens.
 template <typename Change> static Decoder eachText(Change change) {
   return [change](Texts texts) {
     for (size_t i = 0; i < texts.size(); ++i)

@@ -66,8 +66,9 @@ static TextPiece normalize(const TextPiece &piece, unicode::Form form) {
   TextPiece result = {unicode::normalize(piece.text, form)};
   size_t head =
       unicode::normalize(piece.text.substr(0, piece.head), form).size();
-  // Combining marks may have been composed with the first character, which
-  // makes the head longer.
+  // Count whole characters, since combining marks may have been composed with
+  // the first character of the text. Then more bytes than `head` come from it
+  // (TextPiece::head).
   while (result.head < std::min(head, result.text.size()))
     result.head += unicode::characterAt(result.text, result.head).length;
   return result;

@@ -159,7 +159,8 @@ static PreTokenizer makeByteLevel(const JsonValue &value) {
   };
 }
 
-/// Replaces spaces by a visible character, with which pieces begin.
+/// SentencePiece's pre-tokenizer: replaces each space by a visible character,
+/// and splits the text before each of these characters.
 static PreTokenizer makeMetaspace(const JsonValue &value) {
   std::string mark = value.stringOr("replacement", "\u2581");
   std::string scheme = value.stringOr(

@@ -25,8 +25,8 @@ struct Span {
 /// A regular expression in Ruby's syntax, matched by PCRE2.
 class Regex {
 public:
-  /// `at` is the position of the pattern: throws H0351 if it cannot be
-  /// compiled.
+  /// Throws H0351 if the pattern cannot be compiled. `at` is the pattern's
+  /// position in tokenizer.json, which the error names.
   Regex(const std::string &pattern, const JsonValue &at);
   /// Returns an expression that matches exactly `text`.
   static Regex literal(const std::string &text);

@@ -92,7 +92,8 @@ private:
 
   std::string directory;
   TokenNames names;
-  /// The roles that a file names, including those that it sets to null.
+  /// The roles, such as `eos_token`, that the files mention. They include roles
+  /// that a file sets to null, which get no default.
   std::set<std::string> mentioned;
 };
 

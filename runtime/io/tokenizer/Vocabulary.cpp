@@ -50,7 +50,8 @@ int io::byteOfToken(const std::string &token) {
   return static_cast<int>(byte);
 }
 
-/// Returns the code points of the 256 characters, by byte.
+/// Returns, for each byte, the code point of the character that represents it
+/// in byte-level tokenizers.
 static const std::array<uint16_t, 256> &codes() {
   static const std::array<uint16_t, 256> table = [] {
     std::array<uint16_t, 256> made{};

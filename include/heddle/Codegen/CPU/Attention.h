@@ -5,9 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Emits FlashAttention (Dao et al., arXiv 2205.14135) and its gradient for
-// x86-64: softmax(scale q k^T) v by heads, for a block of queries and one block
-// of keys after the other, without a matrix of scores in memory. The gradient
-// recomputes the probabilities.
+// x86-64: softmax(scale q k^T) v for each head. For each block of queries the
+// code loops over blocks of keys, so that the matrix of scores is never stored
+// as a whole. The gradient recomputes the probabilities.
 //
 // Sums and exponentials are f32. The factors of products are f32 too, except
 // for bf16 tensors on CPUs with a fast vdpbf16ps: there probabilities and

@@ -40,8 +40,9 @@ using Point = llvm::SmallVector<Coordinate, 4>;
 /// Whether lanes differ in some coordinate of `at`.
 bool hasLanes(const Point &at);
 
-/// The value of an element for all lanes. Uniform: one scalar for all lanes.
-/// Consecutive: `value` + the lane's number. Vector: a value for each lane.
+/// An element for all lanes of a vector. Uniform: all lanes have the scalar
+/// `value`. Consecutive: lane i has the scalar `value` + i. Vector: `value` is
+/// a vector with one element for each lane.
 struct Element {
   enum Kind { Uniform, Consecutive, Vector };
   mlir::Value value;

@@ -71,10 +71,10 @@ struct Product {
 mlir::FailureOr<llvm::SmallVector<Product, 1>>
 describeProducts(planir::KernelOp kernel);
 
-/// Describes the only product of a kernel. Targets that cannot compute several
-/// products in a kernel, or compute the operands of a product there, use this
-/// function. It reports an error if the kernel has another number of products,
-/// or if an operand is not an argument of the kernel.
+/// Describes the only product of a kernel, for targets that compute one product
+/// in a kernel and do not compute its operands in the same kernel. Reports an
+/// error if the kernel has another number of products, or if an operand is not
+/// an argument of the kernel.
 mlir::FailureOr<Product> describeProduct(planir::KernelOp kernel);
 
 } // namespace heddle::codegen

@@ -73,21 +73,22 @@ public:
   /// selects a row.
   llvm::ArrayRef<int64_t> rowDims() const { return dims; }
   int64_t rows() const;
-  /// The rounds with reductions. If such a round stores a result, later rounds
-  /// load the result from memory instead of recomputing it. Results that later
-  /// rounds read at other columns (`isReadAtOtherColumns`) are recomputed.
+  /// The loops over columns that compute reductions. If such a loop stores a
+  /// result, later loops load the result from memory instead of recomputing it.
+  /// Results that later loops read at other columns (`isReadAtOtherColumns`)
+  /// are recomputed.
   llvm::ArrayRef<RowRound> reductionRounds() const { return reducing; }
   llvm::ArrayRef<RowRound> lastRounds() const { return last; }
-  /// The round that adds a row's terms to the column sums (sums over rows). It
-  /// computes nothing else.
+  /// The loop over columns that adds a row's terms to the column sums (sums
+  /// over rows). It computes nothing else.
   const RowRound &columnSums() const { return sums; }
   bool hasColumnSums() const { return !sums.reductions.empty(); }
-  /// All rounds in the order of execution.
+  /// All loops over columns that compute a row, in the order of execution.
   llvm::SmallVector<const RowRound *> rounds() const;
 
-  /// The tensors that rounds load from memory at the column of the loop:
-  /// arguments, and results that earlier rounds stored. Maps each to the number
-  /// of rounds that load it.
+  /// The tensors that the loops load from memory at their current column:
+  /// arguments, and results that earlier loops stored. Maps each tensor to the
+  /// number of loops that load it.
   llvm::MapVector<mlir::Value, unsigned> columnReads() const;
 
   unsigned numResults() const { return results.size(); }

@@ -22,8 +22,8 @@ namespace heddle::codegen {
 /// Options for the compilation of kernels.
 struct TargetOptions {
   std::string cache; ///< A directory of compiled kernels; empty or off: none.
-  /// The caller needs only the sizes that are in the plan and will not run it,
-  /// so the code of kernels may be empty.
+  /// The caller needs only the sizes in the plan, such as scratch bytes, and
+  /// will not run the plan. So kernels may have empty code.
   bool sizesOnly = false;
 };
 
@@ -39,8 +39,9 @@ struct FusionRules {
   /// If `sumsInProducts`: whether the sum of rows may start with an initial
   /// value, such as the gradient of the bias from earlier micro-batches.
   bool sumsOntoInits = false;
-  /// How many additions of two vectors may share a kernel, even if the vectors
-  /// of different additions differ in length. 0 or 1: none share.
+  /// How many additions of the form a + b may share a kernel, where a and b are
+  /// vectors. The vectors of different additions may differ in length. 0 or 1:
+  /// each addition has its own kernel.
   int64_t vectorSums = 0;
   /// Whether products with packed weights that multiply the same rows share a
   /// kernel.
@@ -100,10 +101,10 @@ public:
   /// checks these names when the binary starts.
   virtual mlir::FailureOr<std::vector<std::string>>
   requirementsOf(planir::ProgramOp program) const = 0;
-  /// The code of all kernels in the form that a binary contains;
-  /// `plan::Kernel::text` is an index into `objects`. Sets `host` to the image
-  /// of the kernels that run on the host's cores; empty if there are none.
-  /// Reports H0397 or H0911.
+  /// Returns the image that a binary contains: the code of `objects`, the
+  /// compiled kernels. For a GPU, a kernel of the plan names its code by the
+  /// index in `objects`. `host` is the image of the kernels that run on the
+  /// host's cores; empty if there are none. Reports H0397 or H0911.
   virtual mlir::FailureOr<std::string>
   imageOf(llvm::ArrayRef<planir::ObjectOp> objects,
           llvm::StringRef host) const = 0;

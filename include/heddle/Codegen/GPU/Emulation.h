@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compiles a mapped kernel to PTX as for a GPU, and executes the PTX in the
-// machine of heddle::emulator. Tests use it.
+// Compiles a kernel that is mapped to gpu.func operations to PTX as for a GPU,
+// and executes the PTX in the machine of heddle::emulator. Tests use it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -96,7 +96,8 @@ void untie(planir::KernelOp kernel);
 
 struct PlainMapping : MappedKernel {
   int64_t longestSum = 1; ///< The largest number of terms that one thread sums.
-  /// For each launch: the number of terms that one thread sums.
+  /// For each launch: the number of terms that one thread sums. If it is large,
+  /// `BINARY check` runs fewer blocks of the launch, to save time.
   llvm::SmallVector<int64_t> terms;
 };
 
@@ -196,10 +197,11 @@ compileKernel(const codegen::KernelSource &source, const Chip &chip,
 std::string toBytes(const CompiledKernel &kernel);
 std::optional<CompiledKernel> fromBytes(llvm::StringRef bytes);
 
-/// A hash of a kernel's launches, of its scratch size and of its source, which
-/// the plan.object has as an attribute. If a user edits them in a dump, the
-/// hash no longer matches and the compiler refuses the dump. The hash does not
-/// cover the PTX, which a user may edit.
+/// A hash of a kernel's launches, its scratch size, and `sourceHash`, the hash
+/// of its source. The plan.object of the kernel has it as an attribute. If a
+/// user edits the launches or the scratch size in a dump, the hash no longer
+/// matches, so that the compiler refuses the dump. The PTX is not hashed, since
+/// a user may edit it.
 std::string sealOf(const CompiledKernel &kernel, llvm::StringRef sourceHash);
 
 /// What happened to one plan.kernel.

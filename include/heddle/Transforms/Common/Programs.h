@@ -15,7 +15,8 @@
 namespace heddle {
 
 /// Erases the functions that no step calls, directly or indirectly. All
-/// programs of the model must be steps.
+/// programs of the model must be steps (nn.step), because functions without
+/// callers are erased.
 void eraseUncalled(nn::ModelOp model);
 
 /// Checks the ports (inputs and outputs) of a program. Each port has a role, by

@@ -36,8 +36,8 @@ nn::MemoryKind memoryOf(const mlir::SymbolTable &symbols, llvm::StringRef name);
 /// the copy instead of the parameter.
 llvm::DenseSet<mlir::StringAttr> copiedIn(nn::ModelOp model);
 
-/// Whether `isMeant` returns true for the parameter's own name. It is also
-/// enough that `isMeant` returns true for the names of all tensors in the
+/// Whether `isMeant`, for example the match with a pattern of the user, returns
+/// true for a parameter's own name, or for the names of all tensors in the
 /// weight files from which the parameter is made.
 bool isNamed(nn::StateOp parameter,
              llvm::function_ref<bool(llvm::StringRef)> isMeant);

@@ -53,10 +53,11 @@ struct State {
   std::string name;
   /// Whether the state lives across steps and is written by the optimizer.
   bool lasts = false;
-  /// Whether it is a key-value cache, which lives across steps and is written
-  /// by attention.
+  /// Whether the state is a key-value cache, which lives across steps and is
+  /// written by attention.
   bool isCache = false;
-  /// Whether each step writes the state before it reads it, as a gradient.
+  /// Whether each step writes the state before it reads the state. Gradients
+  /// are such states.
   bool ofStep = false;
   /// Whether the state has a slot for each micro-batch in flight.
   bool hasSlots = false;
@@ -76,7 +77,8 @@ struct Member {
   Range range;
   int64_t width = 1; ///< The number of bytes of an element.
   std::string parameter;
-  /// The member's kind, for example `exp_avg`; empty for the parameter itself.
+  /// What the bytes are for the parameter, as in the state's name: for example
+  /// `exp_avg` for a moment of Adam. Empty for the parameter itself.
   std::string kind;
 };
 
@@ -103,8 +105,8 @@ struct Access {
   int16_t operand = 0;
   int32_t buffer = -1; ///< Index into Trace::buffers.
   /// Not 0 if the address depends on the rank. Accesses with the same
-  /// `rankTerm` depend on the rank in the same way. `begin` is the address on
-  /// the first rank, and the address on the last rank is `spread` bytes higher.
+  /// `rankTerm` depend on the rank in the same way. The address is `begin` on
+  /// the first rank, and `begin` + `spread` on the last rank.
   int32_t rankTerm = 0;
   int64_t spread = 0;
   Axes rankAxes = 0; ///< The mesh axes on which the address depends.
@@ -140,18 +142,20 @@ struct Message {
 };
 
 struct Kernel {
-  /// Identifies the code of the kernel. Kernels with the same code have the
-  /// same text.
+  /// Identifies the code of the kernel: kernels with the same code have equal
+  /// strings here.
   std::string code;
   /// For each written operand, the operands from which its value is computed.
   std::map<int16_t, std::vector<int16_t>> sources;
-  /// The operands that say at which positions of a cache tokens are stored.
-  /// Each such operand must be an input of the step, and the value of this map
-  /// is the role that the input must have.
+  /// The operands that say at which positions of a key-value cache tokens are
+  /// stored. Each of them must be an input of the step. The map's value says
+  /// which kind of input it must be, for example PortRole::Pages.
   std::map<int16_t, plan::PortRole> places;
 };
 
-/// A command, or the beginning of a buffer's lifetime.
+/// A command of the trace, or the point at which a buffer's lifetime begins.
+/// This point is an event because buffers reuse memory: the bytes then no
+/// longer hold what was written for an earlier buffer.
 struct Event {
   enum class Kind : uint8_t {
     Launch,
@@ -164,7 +168,8 @@ struct Event {
     /// Records the point that `stream` has reached, like cudaEventRecord.
     Record,
     Join, ///< `stream` waits for a recorded point, like cudaStreamWaitEvent.
-    /// Like Join, for a point that the previous run of the step has recorded.
+    /// `stream` waits for a point that the previous run of the step has
+    /// recorded.
     Settle,
     Start, ///< Starts the collective with the index `number`.
     Wait,
@@ -176,7 +181,8 @@ struct Event {
   /// also waits for it.
   plan::Stream stream = plan::Stream::Compute;
   int32_t number = -1; ///< Index into Trace::collectives or Trace::messages.
-  /// Connects a Record with its Joins or Settle, and a Start with its Wait.
+  /// Tells what an event waits for: Join and Settle have the token of a Record,
+  /// and Wait has the token of a Start.
   int32_t token = -1;
   /// For Record: whether the next run waits for this point.
   bool carries = false;
@@ -190,8 +196,9 @@ struct Event {
   bool writesCache = false;
   /// For Launch: whether the kernel computes attention over a cache.
   bool readsCache = false;
-  /// For Launch and CopyRows: the mesh axes on which the values of its scalar
-  /// operands depend.
+  /// For Launch and CopyRows: the mesh axes along which ranks have different
+  /// values of the command's scalar operands. What the command writes may then
+  /// differ along these axes, too.
   Axes rankAxes = 0;
   /// In an unrolled trace, the micro-batch of the event. -1 if the event has
   /// the micro-batch of the BodyRun that executes it.
@@ -251,9 +258,10 @@ struct Trace {
   }
 };
 
-/// Unrolls the loops of a trace: all iterations of all loop bodies become one
-/// body that is run once. If only one body uses a buffer, the buffer's lifetime
-/// begins anew in each run of that body.
+/// Unrolls the loops of a trace: a body (the commands of a loop or fragment)
+/// that the trace runs several times is copied for each of these runs. If only
+/// one body uses a temporary buffer, the lifetime of the buffer begins anew in
+/// each copy, so that no copy may read what an earlier one wrote.
 Trace unroll(const Trace &trace);
 
 /// Why a plan is refused.
@@ -282,11 +290,12 @@ struct Fault {
   std::vector<Source> sources; ///< The first one is at fault.
 };
 
-/// Checks the flow of data: every read must find the bytes that the program
-/// means.
-/// - A read of the arena must find what the last writer of the same buffer
-///   wrote. A read of a slot must find what the same micro-batch wrote. No
-///   operand may reach beyond its buffer.
+/// Checks the flow of data: every read must find the value that was written for
+/// it.
+/// - A read of the step's temporary memory (the arena) must find what the last
+///   writer of the same buffer wrote. A read of a slot (a state's entry for one
+///   micro-batch) must find what the same micro-batch wrote. No operand may
+///   reach beyond its buffer.
 /// - Inputs are written before the step. Outputs must be written when the step
 ///   ends.
 /// - States that live across steps hold what earlier steps wrote. Only the
@@ -329,7 +338,8 @@ std::optional<Fault> checkGradients(const Trace &trace);
 /// - No command may touch bytes that a communication in flight writes, or write
 ///   bytes that a communication in flight reads. A collective is in flight from
 ///   its start to its wait. A message is in flight from its send until a flush
-///   that waits for it. A flush lets a number of the latest sends continue.
+///   that waits for it. A flush waits for all sends but a number of the latest
+///   ones.
 /// - Every collective must be waited for before the step ends.
 /// - If two commands on different streams use the same bytes, and at least one
 ///   writes them, a record and a wait must order the commands.

@@ -33,7 +33,8 @@ mlir::FailureOr<dist::MeshOp> meshOf(nn::ModelOp model);
 dist::TensorShardingAttr shardingOf(mlir::Value value,
                                     const mlir::SymbolTable &symbols);
 
-/// Whether the sharding splits a tensor over axes with replicas, as ZeRO does.
+/// Whether the sharding splits a tensor over axes whose ranks hold replicas of
+/// the parameters, as ZeRO does.
 bool splitsReplicas(dist::TensorShardingAttr sharding);
 
 /// Returns the sharding of a slice of a tensor along the first dimension. It is

@@ -25,8 +25,9 @@ struct EmulatedAccess {
   char *data; ///< Host address of the bytes; set by the driver.
 };
 
-/// A command for a stream. Its functions must not throw. If a graph captures
-/// the command, they are called for each launch of the graph.
+/// A command for a stream, described by callbacks, which must not throw. If a
+/// graph captures the command, the callbacks are called for each launch of the
+/// graph.
 struct EmulatedWork {
   const char *name; ///< As "ncclAllReduce of 12 bytes".
   EmulatedAccess *accesses;
@@ -34,10 +35,10 @@ struct EmulatedWork {
   void *data;
   void (*run)(void *data);  ///< Called when the stream reaches the command.
   void (*drop)(void *data); ///< Called once, after the last call of `run`.
-  /// These are null unless the command waits for other processes. `begin` is
-  /// called once, when all commands before it are done. Then `isReady` is
-  /// called until it returns true, and `run` may be called. `sentBytes` is the
-  /// number of bytes that one `run` sends.
+  /// Callbacks for commands that wait for other processes; null for other
+  /// commands. `begin` is called once, when all commands before this one are
+  /// done. Then `isReady` is called until it returns true; only then may `run`
+  /// be called. `sentBytes` is the number of bytes that one `run` sends.
   void (*begin)(void *data);
   int (*isReady)(void *data);
   int64_t (*sentBytes)(void *data);
@@ -46,7 +47,8 @@ struct EmulatedWork {
 extern "C" {
 /// Submits a command to a stream, or adds it to the capture that is active on
 /// the stream. Returns InvalidValue if an access is not inside one allocation
-/// of the GPU. `drop` is called in any case.
+/// of the GPU. Also after an error, `work->drop` is called to free the
+/// command's data.
 __attribute__((visibility("default"))) Result
 heddleEmulateSubmit(StreamHandle stream, const EmulatedWork *work);
 /// The number of the current context's GPU; -1 without a context.

@@ -20,8 +20,9 @@
 namespace heddle::emulator {
 
 /// The bytes of global memory that warps of a cluster wrote by stores and
-/// atomic operations, each with the last writer and that warp's time. A bulk
-/// copy may access such bytes only after a proxy fence.
+/// atomic operations. Each range has the warp that wrote it last, and the time
+/// in that warp's vector clock at the write. A bulk copy may access such bytes
+/// only after a proxy fence.
 class GlobalWrites {
 public:
   struct Write {
@@ -32,11 +33,12 @@ public:
 
   void clear() { writes.clear(); }
 
-  /// Records that `made` wrote the bytes from `first` to `made.end`.
+  /// Records that the warp `made.warp` wrote the bytes from `first` to
+  /// `made.end` at the time `made.time`.
   void add(uint64_t first, Write made);
 
-  /// The first byte of the range whose last write `isAllowed` refuses, and that
-  /// write; none if all are allowed.
+  /// Returns the first range of written bytes in [first, end) for whose last
+  /// write `isAllowed` returns false. Returns null if there is none.
   template <class F>
   const std::pair<const uint64_t, Write> *
   findRefused(uint64_t first, uint64_t end, F isAllowed) const {
@@ -50,7 +52,8 @@ public:
   }
 
 private:
-  /// By first byte; the ranges do not overlap.
+  /// The last writes. The key is the first byte of a range; ranges do not
+  /// overlap.
   std::map<uint64_t, Write> writes;
 };
 

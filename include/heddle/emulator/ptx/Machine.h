@@ -45,16 +45,16 @@ struct Options {
   bool counts = false;      ///< Whether to fill `Counters`.
   uint64_t approximate = 0; ///< Seed for the errors of approximate functions.
   unsigned threads = 0;     ///< Host threads; 0: one for each core.
-  /// Seed for the order of blocks and warps, and for how many instructions a
-  /// warp executes before another one's turn. None: blocks and warps run in
-  /// order, each as far as it can.
+  /// Seed for a random order of blocks and warps, and for how many instructions
+  /// a warp executes before it is another warp's turn. If not set, blocks and
+  /// warps run in order, each as far as it can.
   std::optional<uint64_t> order;
 
   /// The options that HEDDLE_EMULATE_CHECK (full or light) and
   /// HEDDLE_EMULATE_APPROX (a number) choose.
   static Options fromEnvironment();
-  /// An error message for a wrong value of these variables; empty if both are
-  /// right.
+  /// Returns an error message if one of these environment variables has a wrong
+  /// value, else an empty string.
   static std::string problemOfEnvironment();
 };
 
@@ -111,8 +111,9 @@ const char *nameOf(Class kind);
 struct Counters {
   uint64_t instructions[numClasses] = {}; ///< Executed by warps, by class.
   uint64_t tensorOperations = 0;          ///< Multiplications and additions.
-  /// Accesses of global memory by warps. If several lanes of a request access
-  /// the same bytes, these count once.
+  /// Accesses of global memory. A request is an instruction of a warp, and a
+  /// sector has 32 bytes. If several lanes of a request access the same bytes,
+  /// these count once.
   uint64_t globalRequests = 0, globalSectors = 0, globalBytes = 0;
   uint64_t sharedWavefronts = 0; ///< Passes over the banks of shared memory.
   uint64_t idealWavefronts = 0;  ///< The passes without bank conflicts.
@@ -138,14 +139,15 @@ struct AccessedRanges {
 struct Launch {
   std::string kernel;
   Dim3 grid, block;
-  /// Blocks of a cluster; none: as the kernel declares, or one block.
+  /// The number of blocks in a cluster in each dimension. If not set, the size
+  /// that the kernel declares is used, or else one block.
   std::optional<Dim3> cluster;
   int64_t sharedBytes = 0; ///< Dynamic shared memory.
   /// Pointers to the values of the kernel's parameters, each of its declared
   /// size.
   std::vector<const void *> arguments;
-  /// Numbers of the blocks to run, counted along x first; empty: all blocks of
-  /// the grid.
+  /// Linear indices of the blocks to run, where x varies fastest. If empty, all
+  /// blocks of the grid run.
   std::vector<int64_t> blocks;
 };
 
@@ -154,12 +156,13 @@ struct KernelInfo {
   std::vector<int64_t> parameterBytes; ///< Of each parameter.
   int64_t sharedBytes = 0;             ///< Without dynamic shared memory.
   int64_t localBytes = 0;              ///< Of a thread.
-  /// Registers of a thread: the largest number that is live at once, unless the
-  /// PTX allows fewer.
+  /// Registers of a thread: as many as are live at once, but no more than the
+  /// PTX allows.
   int64_t registers = 0;
   int64_t maxThreads = 0; ///< Of a block.
-  /// Blocks of a cluster that the PTX requires, and the most that it allows; 0:
-  /// not stated.
+  /// The cluster size that the PTX requires (.reqnctapercluster), and the
+  /// largest number of blocks that it allows (.maxclusterrank). 0 if not
+  /// stated.
   int64_t cluster[3] = {0, 0, 0};
   int64_t maxClusterBlocks = 0;
 };
@@ -176,14 +179,16 @@ public:
   ~Module();
 
   std::vector<std::string> kernels() const;
-  /// The facts about `kernel`; none if the module has no such kernel.
+  /// Returns the facts about `kernel`, or nothing if the module has no such
+  /// kernel.
   std::optional<KernelInfo> info(const std::string &kernel) const;
   /// The module's PTX version, as "8.0", and target, as "sm_90".
   const std::string &version() const;
   const std::string &target() const;
 
-  /// Runs the blocks of a launch, and adds to `counters` and `touched`. Returns
-  /// an error message, or an empty string.
+  /// Runs the blocks of a launch. Adds what they executed to `counters`, and
+  /// the memory that they accessed to `touched`, where these are not null.
+  /// Returns an error message, or an empty string.
   std::string run(const Launch &launch, const GlobalMemory &memory,
                   const Options &options, Counters *counters = nullptr,
                   AccessedRanges *touched = nullptr) const;

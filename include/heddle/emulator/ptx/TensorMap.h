@@ -18,7 +18,7 @@
 namespace heddle::emulator {
 
 /// The contents of a CUtensorMap in the emulator, whose layout is not NVIDIA's.
-/// The numbers are those of the driver's enumerations.
+/// `type` and `swizzle` have the values of the driver's enumerations.
 struct alignas(64) TensorMap {
   static constexpr int maxRank = 5;
   static constexpr uint64_t isMap = 0x70614d7265676e69;
@@ -28,8 +28,8 @@ struct alignas(64) TensorMap {
   uint64_t strides[maxRank - 1] = {}; ///< In bytes, from dimension 1 on.
   uint64_t sizes[maxRank] = {}; ///< In elements; dimension 0 is contiguous.
   uint16_t box[maxRank] = {};
-  /// Element strides: elements of the tensor for one element of the box. That
-  /// of dimension 0 is ignored.
+  /// Element strides: the box takes every steps[i]-th element along dimension i
+  /// of the tensor. The stride of dimension 0 is ignored.
   uint8_t steps[maxRank] = {};
   uint8_t type = 0; ///< CUtensorMapDataType
   uint8_t rank = 0;

@@ -19,13 +19,14 @@ struct Comparison {
   int64_t elements = 0, compared = 0;
 };
 
-/// Compares a result in memory with a reference. An error is a difference
-/// relative to the size of the element plus the size of its row: the root mean
-/// square of the row, or of the whole tensor if that is larger. (In causal
-/// attention, elements of the first rows combine few values and are large;
-/// those of later rows are means of many and small.) Padding between rows is
-/// ignored. If `isPart`, the reference was only computed in part, and is NaN
-/// elsewhere. Those elements are ignored.
+/// Compares a kernel's result with a reference. The error of an element is the
+/// difference, divided by the sum of the element's magnitude and the root mean
+/// square of its row. The root mean square of the whole tensor is used instead
+/// if it is larger, so that rows of small elements do not inflate errors. (In
+/// causal attention, the first rows average few values and are large; later
+/// rows average many and are small.) Padding between rows is ignored. If
+/// `isPart`, the reference was not computed everywhere. Its other elements are
+/// NaN and are ignored.
 Comparison compareResults(const char *actual, const char *expected,
                           const plan::PlainKernel::Result &of, bool isPart);
 

@@ -35,9 +35,9 @@ struct DataChoice {
   double weight = 0; ///< 0: no weight was given.
 };
 
-/// Parses values of `--data`: `FILE` or `FILE:WEIGHT`. If a file has the whole
-/// value as its name, a colon in it separates no weight. Throws H0186 for a
-/// weight that is not a positive number, or if only some files have weights.
+/// Parses values of `--data`: `FILE` or `FILE:WEIGHT`. The value is only a file
+/// name, even with a colon, if such a file exists. Throws H0186 for a weight
+/// that is not a positive number, or if only some files have weights.
 std::vector<DataChoice> parseData(const std::vector<std::string> &arguments);
 
 /// Reads batches of rows. In a file, row r of batch b consists of the seq + 1
@@ -57,8 +57,8 @@ public:
   /// than a batch.
   DataFeed(const std::vector<DataChoice> &files, const BatchShape &shape);
 
-  /// Permutes the rows of each pass over a file from now on, differently in
-  /// each pass. `seed` determines the permutations.
+  /// From now on, permutes the rows of each pass over a file (epoch),
+  /// differently in each pass. `seed` determines the permutations.
   void shuffle(uint64_t seed);
 
   /// Number of whole batches in the first file.
@@ -66,7 +66,8 @@ public:
   /// The number of files. A file's index is its position in `--data`.
   int64_t numFiles() const { return sources.size(); }
   const io::TokenFile &file(int64_t index) const { return sources[index].file; }
-  /// Sets the hash of a file's tokens, for `state`.
+  /// Sets the hash of a file's tokens, which `state` returns, so that a
+  /// checkpoint can detect a changed file.
   void setDigest(int64_t index, const std::string &digest) {
     sources[index].digest = digest;
   }
@@ -80,21 +81,22 @@ public:
   void read(int64_t first, const std::vector<ElementRange> &runs, What what,
             int32_t *target);
 
-  /// Returns how far a run has read the data when it has read `rows` rows of
-  /// this feed. A checkpoint stores the result.
+  /// Returns the position in each file after `rows` rows of this feed. A
+  /// checkpoint stores it, so that a later run can resume.
   io::DataState state(int64_t rows);
-  /// Continues where an earlier run with the same number of files stopped, as
-  /// `state` says. Each file continues at its next token, in the same pass. If
-  /// `sameMix`, the files' weights have not changed. Then the order in which
-  /// files take turns continues too. Must be called before anything is read.
+  /// Resumes at the position `state` of an earlier run, which had the same
+  /// number of files. Each file continues at its next token, in the same pass.
+  /// `sameMix` says that the files' weights have not changed; then the order in
+  /// which the files are chosen continues too. Must be called before rows are
+  /// read.
   void resume(const io::DataState &state, bool sameMix);
   /// Starts at the row that follows the first `steps` batches of the first
   /// file.
   void resumeSteps(int64_t steps);
 
 private:
-  /// One pass over a file. The pass has still to read the rows next..end-1. Row
-  /// 0 of the pass begins at the token `origin`.
+  /// One pass (epoch) over a file. Row 0 of the pass begins at the token
+  /// `origin`. The rows from `next` to end - 1 have not been read yet.
   struct Pass {
     int64_t number = 0;
     int64_t origin = 0;
@@ -107,14 +109,15 @@ private:
     std::string digest;
     /// The file's weight as an integer, so that sums are exact.
     int64_t units = 1;
-    /// Number of rows in a pass that starts at the file's first token.
+    /// Number of rows in a full pass, which starts at the file's first token.
+    /// The first pass after a resume may start later.
     int64_t passRows = 0;
     int64_t before =
         0;     ///< Number of the file's rows that earlier runs have read.
     Pass pass; ///< The pass in which this run starts.
-    // `taken` counts the rows that were chosen from this file so far.
-    // `chooseSource` chooses the next file by `credit`, which was `firstCredit`
-    // before the first row.
+    // `taken` counts the rows that were taken from this file so far. `credit`
+    // is the file's counter for the weighted round-robin in `chooseSource`.
+    // `firstCredit` is its value before the first row of this run.
     int64_t taken = 0, credit = 0, firstCredit = 0;
   };
   /// The file and the first token of a row.
@@ -138,8 +141,8 @@ private:
   int64_t units = 0;            ///< Sum of the files' weights (Source::units).
   int64_t rowsBefore = 0, tokensBefore = 0;
 
-  // A row of a batch when several files are mixed: the index of its file, and
-  // the number of rows that this feed has taken from that file before.
+  // The origin of a row in a batch of mixed files: the index of the file, and
+  // the number of rows that were taken from this file before.
   struct Planned {
     int64_t source, row;
   };

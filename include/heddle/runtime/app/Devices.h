@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Chooses the target of a binary and opens the device of this rank: CPU or GPU,
-// with its offload files, as flags, plan and machine say.
+// Chooses which of a binary's targets (CPU or GPU code) this rank runs, and
+// opens its device and offload files. Flags, the plan and the machine's
+// hardware decide.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,10 +31,11 @@ struct DeviceOptions {
   bool sync = false;    ///< Wait for each launch, so that a fault names it.
   bool noGraph = false; ///< Submit each launch alone instead of a CUDA graph.
   bool shared = false;  ///< Several ranks may share a GPU.
-  /// GPU products: auto, library or generated; empty: as compiled.
+  /// Which kernels compute matrix products on a GPU: auto, library (cuBLASLt)
+  /// or generated. If empty, the value given to the compiler is used.
   std::string gemm;
-  /// Directories of offload files, see io::OffloadDirectories; empty: as
-  /// compiled.
+  /// Directories of offload files, in the syntax of io::OffloadDirectories. If
+  /// empty, those given to the compiler are used.
   std::string swapDirectories;
   bool checksSwap = false; ///< Verify offload files (OffloadFile::verify).
 };
@@ -50,8 +52,9 @@ size_t chooseTarget(const std::vector<Binary> &targets,
 void warnOfIdleGpu(const std::vector<Binary> &targets, size_t chosen,
                    const DeviceOptions &options, int64_t localRank);
 
-/// Returns the directories in which the plan's offload files are, and for each
-/// directory the roles of the files in it.
+/// Returns the directories that have the plan's offload files, and for each
+/// directory what its files hold: optimizer states, parameters, gradients or
+/// activations.
 std::map<std::string, std::vector<plan::FileRole>>
 usedDirectories(const plan::Plan &plan, const OffloadOptions &swap);
 
@@ -81,8 +84,8 @@ bool mayUseNccl(const Device &device, io::Peers &ranks);
 std::unique_ptr<Device> makeDevice(const char *name, ThreadPool &pool,
                                    const OffloadOptions &swap = {});
 
-/// Returns the options of offload files: the user's if given, else the plan's.
-/// HEDDLE_SWAP_IO chooses the I/O method.
+/// Returns the settings of offload files (directories, request size, I/O
+/// method). Values that the user gives override those of the plan.
 OffloadOptions chooseOffload(const plan::Plan &plan,
                              const DeviceOptions &options);
 

@@ -13,9 +13,9 @@
 
 namespace heddle::rt {
 
-/// Fills `count` floats with elements `first`.. of a random stream: a normal
-/// distribution with this mean and standard deviation. `site` identifies the
-/// stream.
+/// Fills `values` with elements first .. first + count - 1 of a random stream
+/// with a normal distribution. `seed` and `site` together determine the stream.
+/// `site` is a hash of the state's name, so that each state has other values.
 void fillNormal(float *values, int64_t first, int64_t count, uint64_t seed,
                 uint32_t site, double mean, double stddev);
 

@@ -23,10 +23,11 @@ namespace heddle::rt {
 /// The label of a token that the loss ignores (Hugging Face's value).
 inline constexpr int32_t noLabel = -100;
 
-/// The file of `--inputs`: a tensor of N rows for each input of the batch, by
-/// the program's name or Hugging Face's (`input_ids`, `token_type_ids`,
-/// `position_ids`; `attention_mask` for `lengths`). Defaults of missing
-/// tensors: segments 0, lengths whole rows, positions from 0, label weights 1.
+/// The file of `--inputs`. It has a tensor of N rows for each input of the
+/// batch. A tensor has the name of the program's input, or Hugging Face's name:
+/// `input_ids`, `token_type_ids`, `position_ids`, or `attention_mask` for
+/// `lengths`. Missing tensors have defaults: segments are 0, rows have no
+/// padding, positions count from 0, and label weights are 1.
 class InputFile {
 public:
   /// Opens the file and checks every value. Throws H0366 for a missing or an
@@ -74,7 +75,7 @@ private:
     return tensor.floats[at];
   }
   const Tensor *find(plan::PortRole role) const;
-  /// Least and greatest integer that a tensor may have.
+  /// Least and greatest integer that a tensor's elements may have.
   using Range = std::pair<int64_t, int64_t>;
   Tensor read(const io::TensorInfo &info, const io::WeightSet &file,
               plan::PortRole role, int64_t seq, Range range);

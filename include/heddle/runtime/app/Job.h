@@ -22,7 +22,8 @@
 
 namespace heddle::rt {
 
-/// A compiled binary with this rank's part of its plan in memory.
+/// A compiled binary on this rank: its plan, the device, and the session with
+/// the memory and kernels of this rank's pipeline stage.
 class Job {
 public:
   /// Loads the binary, connects the ranks, checks that this machine can run it,
@@ -56,7 +57,8 @@ private:
   Ranks &others;
   Binary binary;
   size_t target = 0; ///< Index of the chosen target in the binary.
-  /// The threads; null for a draft model, which borrows them.
+  /// The host's threads. Null for a draft model's job, which uses those of the
+  /// target model's job.
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Device> own;
   ThreadPool *threads = nullptr;
@@ -68,9 +70,9 @@ private:
 /// Throws H0191: the plan has no program of that kind.
 [[noreturn]] void failNoProgram(const plan::Plan &plan, plan::ProgramKind kind);
 
-/// Returns the number of threads for one of `ranks` ranks on this machine:
-/// `requested`; or if that is 0, the number that was chosen at compilation; or
-/// else all cores of this rank.
+/// Returns the number of threads for one of `ranks` ranks on this machine. This
+/// is `requested` unless it is 0; else the number that was given at
+/// compilation; else the number of this rank's cores.
 int64_t chooseThreads(const plan::Plan &plan, int64_t requested, int64_t ranks);
 
 } // namespace heddle::rt

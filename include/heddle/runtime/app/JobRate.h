@@ -22,8 +22,8 @@ struct JobRate {
   double stepFlops = 0; ///< FLOPs of the model in one step.
   double peakFlopsPerSecond = 0;
   bool isStated = false; ///< The peak is the vendor's figure, not measured.
-  /// Whether a step of the job itself was faster than the measurement, so that
-  /// the peak is the rate of that step.
+  /// Whether `peakFlopsPerSecond` is the rate of one of the job's steps,
+  /// because that step was faster than the measured peak.
   bool isSeen = false;
   std::string unit; ///< The instructions that have this peak, as `avx512f`.
   /// "stated", "measured" or "best seen".
@@ -45,8 +45,9 @@ struct RankPeak {
   PeakSamples windows;
 };
 
-/// Returns the peak of all ranks in FLOPs per second: for each host, its ranks'
-/// sum in the best time interval.
+/// Returns the peak of all ranks in FLOPs per second. On each host, the rates
+/// of its ranks are added for each time interval, and the best interval counts.
+/// The result is the sum over all hosts.
 double peakOfRanks(const std::vector<RankPeak> &ranks);
 
 /// Measures the peak on all ranks at once, or sums the vendors' figures of the

@@ -37,17 +37,18 @@ public:
   /// Values of MaskPosition::site, which select the random stream.
   static constexpr uint32_t training = 0x6d61736b, evaluation = 0x6576616c;
 
-  /// Creates the masking that `options` and the plan describe; nothing if the
-  /// labels are the next tokens. Throws H0161 for options that the plan does
-  /// not take, H0165 for a probability of 0, H0162 when the mask token is
-  /// unknown, H0163 when it is outside the vocabulary.
+  /// Creates the masking that `options` and the plan describe; returns nothing
+  /// if the model predicts the next token, which needs no masking. Throws H0161
+  /// if such a model is given masking options, H0165 for a probability of 0,
+  /// H0162 when the mask token is unknown, and H0163 when the mask token is
+  /// outside the vocabulary.
   static std::optional<Masking> of(const plan::Plan &plan,
                                    const MaskOptions &options);
 
   /// Whether `token` is chosen at this position.
   bool chooses(const MaskPosition &place, int32_t token) const;
-  /// Returns what the model sees instead of `token` (its input), or the token's
-  /// label, as `what` says.
+  /// Returns either the input that replaces `token`, or the label of `token`,
+  /// as `what` says.
   int32_t at(const MaskPosition &place, int32_t token,
              DataFeed::What what) const;
 

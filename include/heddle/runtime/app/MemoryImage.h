@@ -22,7 +22,7 @@
 
 namespace heddle::rt {
 
-/// A range of a memory region.
+/// A range of addresses whose bytes are saved in a file.
 struct ImagePart {
   Address begin;
   int64_t offset = 0; ///< Offset in the region.
@@ -39,9 +39,9 @@ enum class LoadWay {
 };
 
 /// Ranges of memory that the host can access, saved in a file. The file has the
-/// ranges in order, then a checksum of each block, then the key. The offset of
-/// a range from the beginning of a huge page is the same in the file and in
-/// memory, so that the file can be mapped.
+/// ranges in order, then a checksum of each block, then the key that identifies
+/// the content. A range has the same offset in a huge page of the file as in
+/// memory, because files can only be mapped page by page.
 class MemoryImage {
 public:
   /// `key` identifies the content; a file with another key is not loaded.
@@ -62,8 +62,8 @@ private:
   struct StoredPart : ImagePart {
     int64_t file = 0; ///< Offset in the file.
   };
-  /// A range of bytes that has its own checksum. It does not cross the border
-  /// of a huge page in the file.
+  /// Bytes with one checksum. A block does not cross the border of a huge page
+  /// in the file.
   struct Block {
     char *memory = nullptr;
     int64_t bytes = 0;

@@ -32,11 +32,12 @@ struct JobOptions {
   /// `--weight-cache`: auto, map, read or none (see WeightCache). auto does not
   /// cache small weights.
   std::string weightCache = "auto";
-  /// `--weight-cache-dir`: the directory of WeightCache; empty: `weightsCache`
-  /// chooses it.
+  /// `--weight-cache-dir`: the directory for cached weights (WeightCache). If
+  /// empty, `weightsCache` chooses the directory.
   std::string weightCacheDirectory;
-  /// `--weights-cache`: off, beside (in the directory of the weights), or a
-  /// directory; empty: the user's cache directory.
+  /// `--weights-cache`: where to cache weights. "off" means nowhere, and
+  /// "beside" means next to the weight files; other values are a directory. If
+  /// empty, the user's cache directory is used.
   std::string weightsCache;
   DeviceOptions device;
 
@@ -81,7 +82,8 @@ struct TrainOptions {
   int64_t saveEvery = 0;  ///< 0: only after the last step.
   int64_t keepLast = 0;   ///< 0: keep every checkpoint.
   bool overwrite = false; ///< Replace checkpoints of other runs.
-  /// Type of saved weights; empty: that of the model's files.
+  /// Element type of saved weights. If empty, each weight keeps the type that
+  /// it has in the model's files.
   std::string saveDtype;
   std::string resume;
   /// Do not load optimizer states from the checkpoint.
@@ -179,8 +181,9 @@ struct BenchOptions {
   int64_t warmup = 3;
   bool kernels = false; ///< Time every launch and list the kernels.
   bool json = false;
-  /// Only for binaries that serve: measure the generation of `tokens` tokens
-  /// after `context` tokens, for `batch` sequences together.
+  /// `--decode`: measure generation instead of training steps: `tokens` tokens
+  /// after `context` tokens, for `batch` sequences together. Only for binaries
+  /// that serve.
   bool decode = false;
   int64_t batch = 1;
   std::optional<int64_t> context; ///< None: as many as fit, at most 512.

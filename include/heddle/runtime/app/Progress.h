@@ -29,8 +29,8 @@ struct StepReport {
   int64_t tokens = 0;
   double seconds = 0;
   bool isFinite = true; ///< Loss and gradient norm are finite.
-  /// The step updated nothing: no label counted, or the loss or the gradient
-  /// norm is not finite.
+  /// The step made no update, because the batch had no label that the loss
+  /// counts, or because the loss or the gradient norm is not finite.
   bool skipped = false;
   double mfu = -1; ///< Model FLOPs utilization; negative: unknown.
 
@@ -52,7 +52,8 @@ public:
 
 private:
   void drawBar(const StepReport &report);
-  /// Prints to stderr; drops the text if nobody reads the pipe.
+  /// Prints to stderr. Drops the text if stderr is a full pipe that nobody
+  /// reads, because the run must not wait for a reader.
   void print(const std::string &text);
 
   enum class Mode { Bar, Plain, None } mode;

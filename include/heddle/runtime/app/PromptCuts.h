@@ -36,8 +36,8 @@ public:
   /// The largest number of tokens in a chunk of a prompt.
   int64_t most() const { return int64_t(first.size()) - 1; }
   /// Returns the index of the program to run first for a chunk of `tokens`
-  /// tokens, from 1 to `most()`. If the program computes fewer tokens, call
-  /// this again for the tokens that remain.
+  /// tokens (from 1 to `most()`). If that program computes fewer tokens, call
+  /// this function again for the remaining tokens.
   size_t firstOf(int64_t tokens) const { return first[tokens]; }
 
 private:

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// This process as one rank of a job: connection to the other ranks, the
-// communication of a plan's commands, and the orderly or failing end.
+// This process as one rank of a job: connects it to the other ranks, runs the
+// collectives and messages of a plan, and ends all ranks, after success or
+// after an error.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +26,8 @@ namespace heddle::rt {
 class DeviceLink;
 class World;
 
-/// The ranks that run one plan, from connection to end. In a job of one rank
-/// nothing is sent and nothing waits.
+/// The ranks that run one plan together, from their connection to their end. In
+/// a job of one rank, nothing is sent.
 class Ranks : public io::Peers, public Communication {
 public:
   /// Connects to the ranks that a launcher started with this process. Pins this
@@ -39,8 +40,8 @@ public:
   int64_t size() const override;
   std::vector<std::string> exchange(const std::string &text) override;
   int64_t maximum(int64_t value) override;
-  /// Gathers memory on rank 0 (see gatherParts). Ranks without a part need not
-  /// call it.
+  /// Gathers memory of several ranks on rank 0 (see gatherParts). Ranks that
+  /// send nothing need not call this function.
   void gather(const std::vector<GatheredPart> &parts);
   /// Sends rank 0's `text` to every rank, and returns it. Every rank calls the
   /// function. The arguments of other ranks are ignored. Rank 0 does not wait
@@ -57,9 +58,9 @@ public:
   /// of `join`. Both plans have the same mesh. The draft model has no pipeline
   /// stages, and so no channels.
   void joinBeside(const plan::Plan &plan);
-  /// Lets the devices communicate directly where they can. Called after `join`,
-  /// and before the collectives and channels of the plan's commands are added.
-  /// Collective.
+  /// Lets devices communicate directly (by NCCL) where they can, instead of
+  /// through host memory. Must be called after `join`, and before
+  /// `addCollective` and `addChannel`. Collective.
   void useLink(Device &device);
   /// Sets a function that receives the error with which this process ends (see
   /// World::setWitness). Must be called before `join`.
@@ -98,7 +99,8 @@ public:
 private:
   /// Aborts this rank's communication on the device before the process ends.
   void abortLink();
-  /// The part of `join` that needs no other rank.
+  /// Creates the executor of collectives, numbers the plan's channels, and
+  /// creates its communicators.
   void prepare(const plan::Plan &plan, bool spareCore);
   /// Creates the communicators of the plan's collectives.
   void addGroups(const plan::Plan &plan);

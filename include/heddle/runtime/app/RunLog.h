@@ -60,7 +60,8 @@ private:
 /// warning, and records wait in memory until there is room.
 class LogFile {
 public:
-  /// Limit of bytes that wait; the oldest records are dropped beyond it.
+  /// Limit of the bytes in records that wait to be written. If it is exceeded,
+  /// the oldest records are dropped.
   static constexpr int64_t mostWaiting = 16 << 20;
 
   LogFile() = default;

@@ -24,9 +24,10 @@ namespace heddle::rt {
 /// since config.json names that type and other programs expect it.
 class SavedTypes {
 public:
-  /// Uses the type of each tensor's state in the plan.
+  /// Saves each tensor in the type that its state has in the plan.
   SavedTypes() = default;
-  /// Uses the type of each tensor in `files`, if it is a float type.
+  /// Saves each tensor in the type that it has in `files`, if that is a float
+  /// type.
   explicit SavedTypes(io::WeightSet files) : files(std::move(files)) {}
   /// Returns the types that the tensors of the checkpoint in `directory` have.
   /// A run that resumes the checkpoint saves with the same types.
@@ -35,10 +36,11 @@ public:
   /// Uses the type `dtype` for all tensors, as `--save-dtype` asks.
   void useForAll(const std::string &dtype) { forAll = dtype; }
 
-  /// Converts the model in `contents` from the types of its states to the saved
-  /// types. If the conversion rounds a tensor, its exact values are added to
-  /// `contents.masters`. `trained` names the tensors that training changes.
-  /// Writes the most frequent type into config.json.
+  /// Converts the tensors of the model in `contents` from the types of the
+  /// plan's states to the types in which they are saved. If this rounds a
+  /// tensor, its exact values are added to `contents.masters`. `trained` names
+  /// the tensors that training changes. Also writes the most frequent type into
+  /// config.json.
   void apply(io::CheckpointContents &contents,
              const std::set<std::string> &trained) const;
 

@@ -21,7 +21,7 @@ bool isForServing(const plan::Plan &plan);
 std::string
 textOfRegions(std::initializer_list<std::pair<const char *, int64_t>> regions);
 
-/// Bytes that a rank maps for the selected stage of a plan that serves.
+/// Bytes that a rank of a serving binary maps for its pipeline stage.
 struct ServedMemory {
   int64_t weights = 0; ///< Includes padding to whole pages.
   int64_t cache = 0;

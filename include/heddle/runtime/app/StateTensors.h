@@ -22,13 +22,15 @@
 
 namespace heddle::rt {
 
-/// Returns the parameter to which a state of the stage belongs, which is the
-/// state itself if it is a parameter; null if it belongs to none.
+/// Returns the parameter to which a state belongs, such as the one whose
+/// optimizer state it is. Returns the state itself if it is a parameter, or
+/// null if it belongs to none.
 const plan::State *findParameter(const plan::Stage &stage,
                                  const plan::State &state);
 
-/// Returns the tensors that a state consists of in weight files and
-/// checkpoints: those of its parameter, or one tensor of its own name.
+/// Returns the slices of tensors in weight files and checkpoints that make up a
+/// state. They are those of the parameter to which the state belongs, or else a
+/// tensor with the state's name.
 std::vector<plan::WeightSlice> sourcesOf(const plan::Stage &stage,
                                          const plan::State &state);
 
@@ -38,8 +40,8 @@ std::vector<plan::WeightSlice> sourcesOf(const plan::Stage &stage,
 const io::TensorInfo *findTensor(const io::WeightSet &weights,
                                  const std::string &name);
 
-/// Reads a state from the tensors that it is made of. Drops the files' pages
-/// that were read from memory. The weights must outlive it.
+/// Reads a state from the tensors that it is made of. Releases the memory of
+/// mapped file pages after reading them. `weights` must outlive the reader.
 class SourceReader {
 public:
   /// Looks tensors up as `prefix` + name, or without a prefix by findTensor.
@@ -60,14 +62,15 @@ public:
   /// Throws H0307 for an element of the state that is not finite.
   [[noreturn]] void failNonFinite(const std::string &type,
                                   int64_t element) const;
-  /// Returns the files' scales and zero points of a whole weight, so that it is
-  /// not rounded again; none unless the files quantize it in the plan's format.
+  /// Returns the scales and zero points of an unsharded weight that the files
+  /// store in the plan's quantized format, so that quantizing it again does not
+  /// round. Returns nothing if the files do not have that format.
   GroupScales scalesFor(const plan::PackedWeight &whole) const;
-  /// Whether the files hold any tensor of the state as quantized codes.
+  /// Whether the files store any of the state's tensors quantized.
   bool hasCodes() const;
 
 private:
-  /// An output (column) of a quantized matrix.
+  /// An output (one column of weights) of a quantized matrix in the files.
   struct CodedOutput {
     const io::CodedMatrix *matrix = nullptr;
     int64_t output = 0;
@@ -75,8 +78,9 @@ private:
       return matrix == other.matrix && output == other.output;
     }
   };
-  /// Returns the source of each output of the state if the state consists of
-  /// whole outputs of quantized matrices; else none.
+  /// Returns, for each output of the state, which output of a quantized matrix
+  /// in the files it is. Returns nothing unless the state consists of whole
+  /// outputs of quantized matrices.
   std::vector<CodedOutput> codedOutputs() const;
   struct Tensor {
     const io::TensorInfo *info = nullptr;
@@ -87,34 +91,35 @@ private:
   }
   const io::WeightSet &weights;
   std::vector<plan::WeightSlice> pieces;
-  /// For each entry of `pieces`, the tensor that has it.
+  /// For each slice in `pieces`, the tensor of which it is a slice.
   std::vector<Tensor> tensors;
 };
 
-/// Checks the order of inputs of each quantized matrix in `orders`, since
-/// products with a common input share one order (see plan::Weights). The order
-/// must equal that of the matrix that `orders` names, or be ascending if it
-/// names "". Throws H0389 otherwise.
+/// Checks the order of the inputs (g_idx of GPTQ) of each quantized matrix that
+/// `orders` has as a key. Matrix products with the same input share one order,
+/// so it must be that of the matrix that `orders` maps it to. If this is "",
+/// the order must be ascending. Throws H0389 if an order is wrong.
 void requireOrders(const io::WeightSet &weights,
                    const std::map<std::string, std::string> &orders);
 
-/// Describes a value of the plan as a tensor of a file to which all ranks write
-/// their shards. `value` and `part` (this rank's shard) are null on ranks
-/// without a shard. The result keeps pointers to both.
+/// Describes a value of the plan as a tensor of a file, to which each rank
+/// writes the shard that it stores. `value`, and its shard `part`, are null on
+/// ranks that store none. The result keeps pointers to `value` and `part`.
 io::SharedTensor shareTensor(Session &session, const std::string &name,
                              plan::DType type,
                              const std::vector<int64_t> &shape,
                              const plan::Placement &placement,
                              const Value *value, const RankShard *part);
 
-/// Collects the tensors of states to save.
+/// Collects the tensors to write to a file for states of a plan.
 class SharedStates {
 public:
   explicit SharedStates(Session &session) : session(session) {}
 
-  /// Adds a state as tensors named `prefix` + name; a pair of `prefix` and
-  /// `name` is only added once. `value` and `part` are null on ranks that do
-  /// not hold the state, and must outlive the tensors.
+  /// Adds the tensors that a state consists of, named `prefix` + tensor name. A
+  /// second call with the same `prefix` and `name` does nothing. `value` and
+  /// `part` are null on ranks that do not store the state, and must outlive the
+  /// tensors.
   void add(const std::string &prefix, const std::string &name,
            const std::vector<plan::WeightSlice> &pieces, plan::DType type,
            const Value *value, const RankShard *part);
@@ -128,11 +133,11 @@ private:
   std::set<std::string> known;
 };
 
-/// Divides the elements of this rank's shard, which `runs` lists, into
-/// consecutive chunks of at most `most` elements, and calls `visit` for each
-/// chunk. `first` is the index of the chunk's first element in the shard.
-/// `piece` lists the chunk's ranges, with offsets in the shard counted from
-/// `first`.
+/// Divides the elements of this rank's shard, which are given by `runs`, into
+/// chunks of at most `most` elements that are contiguous in the shard. Calls
+/// `visit` for each chunk. `first` is the index of the chunk's first element in
+/// the shard. `piece` lists the chunk's ranges; their offsets in the shard are
+/// relative to `first`.
 void forEachPiece(
     const std::vector<ElementRange> &runs, int64_t most,
     const std::function<void(const std::vector<ElementRange> &piece,

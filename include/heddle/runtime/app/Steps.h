@@ -32,30 +32,35 @@ namespace heddle::rt {
 /// the plan has no such program.
 BatchShape batchOf(const plan::Plan &plan, plan::ProgramKind kind);
 
-/// Returns the output with this role; throws H0385 when the program has none.
+/// Returns the program's output with this role, such as its loss. Throws H0385
+/// when there is none.
 const Value &requireOutput(const LoadedProgram &program, plan::PortRole role);
 
-/// Returns this rank's shard of an input or output; throws H0385 for another
-/// port.
+/// Returns which elements of an input or output this rank stores. Throws H0385
+/// if the port is neither.
 RankShard partOf(const Session &session, const plan::Port &port);
 
-/// The inputs of a program that belong to the batch, as far as this rank's
-/// stage has them.
+/// The inputs of a program that are read from the batch, such as ids and
+/// labels, as far as the programs of this rank's pipeline stage have them.
 class BatchInputs {
 public:
-  /// With `staging`, inputs are written there, for a run that is submitted
-  /// while earlier ones execute. `staging` must outlive this object.
+  /// If `staging` is given, inputs are written to its buffers, so that they can
+  /// be prepared while earlier steps execute. `staging` must outlive this
+  /// object.
   BatchInputs(Session &session, const LoadedProgram &program,
               const Staging *staging = nullptr);
   /// The value of `rows` for a full batch.
   static constexpr int64_t allRows = std::numeric_limits<int64_t>::max();
-  /// Fills the inputs with this rank's share of the rows from row `first` on.
-  /// With `masking`, tokens are masked; `begin` identifies the first token of
-  /// the batch. With `rows`, only the first rows of a short batch have labels.
+  /// Fills the inputs with the rows from row `first` on that this rank
+  /// computes. If `masking` is given, tokens are masked; `begin` is the
+  /// position of the batch's first token. If `rows` is less than the batch, the
+  /// rows after the first `rows` get no labels.
   void read(DataFeed &feed, int64_t first, const Masking *masking = nullptr,
             const MaskPosition &begin = {}, int64_t rows = allRows) const;
   void read(const InputFile &file, int64_t first, int64_t rows = allRows) const;
-  /// Fills ids and labels with `token(index in the whole batch, which tokens)`.
+  /// Fills ids and labels with `token(index, what)`. The index is that of a
+  /// token in the batch of all ranks; `what` says whether it is an input or a
+  /// label.
   template <typename Function> void fill(Function token) const {
     for (const Port &port : ports)
       if (std::optional<DataFeed::What> what = tokensOf(port.role))
@@ -86,7 +91,7 @@ private:
       for (int64_t i = 0; i < run.count; ++i)
         data[run.local + i] = valueAt(run.whole + i);
   }
-  /// Where the host writes the port's value.
+  /// Returns the memory to which the host writes the input.
   template <typename Element> Element *at(const Port &port) const {
     return staging ? staging->at<Element>(*port.value)
                    : session.at<Element>(*port.value);
@@ -105,8 +110,8 @@ struct StepResult {
   int64_t index = 0; ///< Counted from 0.
   double loss = 0, gradNorm = 0, learningRate = 0;
   bool isFinite = true; ///< Loss and gradient norm are finite.
-  /// The step updated nothing: no label counted, or the loss or the gradient
-  /// norm is not finite.
+  /// The step made no update, because the batch had no label that the loss
+  /// counts, or because the loss or the gradient norm is not finite.
   bool isSkipped = false;
 };
 
@@ -117,44 +122,49 @@ public:
     Hyperparameters hyper;
     uint64_t seed = 0;
     int64_t skipped = 0; ///< Number of earlier steps that updated nothing.
-    /// Skip steps that are not finite, unless too many follow each other. If
-    /// false, the first such step ends the run.
+    /// If true, steps whose loss or gradient norm is not finite are skipped,
+    /// unless too many of them follow each other. If false, the first such step
+    /// ends the run.
     bool skipsNonfinite = false;
   };
   TrainSteps(Job &job, const Options &options);
 
   const LoadedProgram &program() const { return source; }
   const BatchShape &batch() const { return shape; }
-  /// The inputs of the next step.
+  /// The inputs from which the next submitted step reads its batch.
   const BatchInputs &tokens() const { return inputs; }
 
-  /// Submits step `index`, counted from 0, on the inputs. A step without labels
-  /// that count updates nothing.
+  /// Submits step `index`, counted from 0, with the current inputs. `hasLabels`
+  /// is false if the loss counts no label of the batch; the step then makes no
+  /// update.
   void submit(int64_t index, bool hasLabels, LaunchTime *times = nullptr);
   /// Number of steps that were submitted and not finished.
   int64_t pending() const { return int64_t(submitted.size()); }
-  /// Limit of pending steps while the host continues. With 1, the host reads a
-  /// step's results after it has submitted the next one.
+  /// Limit of pending steps when the host continues with the next batch. With
+  /// 1, the host reads a step's results after it has submitted the next step.
   int64_t maxPending() const { return ahead; }
-  /// Waits for the oldest pending step and returns its results. If that step is
-  /// not finite, it and the pending steps after it update nothing; these are
-  /// forgotten and must be submitted again.
+  /// Waits for the oldest pending step and returns its results. If the step is
+  /// not finite, neither it nor the pending steps after it update the states.
+  /// Those pending steps are dropped, and must be submitted again.
   StepResult finish();
-  /// Returns the step to submit next, counted from 0: the first whose update
-  /// was not made, unless that step is skipped.
+  /// Returns the index of the step to submit next, counted from 0. After a step
+  /// that is not finite, this is the step after it if such steps are skipped,
+  /// else the same step.
   int64_t next() const { return following; }
   /// Whether the states have exactly the updates of the steps before `next`.
-  /// False if a plan without the state `nonfinite` has run a step that is not
-  /// finite.
+  /// False after a step that was not finite, if the plan has no state
+  /// `nonfinite` that could suppress its update.
   bool keepsStates() const { return isSound; }
-  /// Throws H0410 on every rank when the step ends the run.
+  /// Throws H0410 on all ranks if the loss or gradient norm of `result` is not
+  /// finite and such a step may not be skipped.
   void requireFinite(const StepResult &result) const;
   /// Number of submitted steps that updated nothing. Step counters and the
   /// learning-rate schedule ignore them.
   int64_t skippedSteps() const { return skipped; }
 
 private:
-  /// Writes a scalar input of the next step, if it has that input.
+  /// Sets the scalar input `name` of the next step. Does nothing if the program
+  /// has no such input.
   void give(const char *name, float number);
 
   struct Submitted {
@@ -174,8 +184,9 @@ private:
   uint64_t seed;
   const Value &lossPort;
   const Value *normPort;
-  /// The state `nonfinite`: while it is 1, no step updates anything. Null if
-  /// the plan has no such state.
+  /// The state `nonfinite`, which the device sets to 1 after a step whose loss
+  /// or gradient norm is not finite; then no step updates anything. Null if the
+  /// plan has no such state.
   const Value *nonfinite;
   Staging staging;
   BatchInputs inputs;
@@ -189,8 +200,8 @@ private:
 };
 
 /// Computes the mean loss over all labels of a file's rows, in order. The
-/// result does not depend on the compiled batch size: in a short last batch
-/// only the file's rows count.
+/// result does not depend on the compiled batch size, because padding rows of a
+/// short last batch do not count.
 class Evaluation {
 public:
   /// `steps` is the number of batches, 0: all rows. Throws H0191 when the plan
@@ -198,14 +209,15 @@ public:
   /// Masking::of.
   Evaluation(Job &job, const std::string &file, int64_t steps,
              const MaskOptions &mask);
-  /// Evaluates `steps` batches of the rows of `--inputs`; starts again at the
-  /// first row after the last.
+  /// Evaluates `steps` batches of the rows of `--inputs`; after the last row it
+  /// starts again at the first one.
   Evaluation(Job &job, std::unique_ptr<InputFile> file, int64_t steps);
   double meanLoss() {
     return *meanLossUnless([] { return false; });
   }
-  /// Returns the mean loss; nothing if `isAbandoned` returned true. It is
-  /// called before each batch and must return the same on all ranks.
+  /// Returns the mean loss, or nothing if `isAbandoned` returned true.
+  /// `isAbandoned` is called before each batch and must return the same value
+  /// on all ranks.
   std::optional<double>
   meanLossUnless(const std::function<bool()> &isAbandoned);
   /// Number of labels in the evaluated rows.

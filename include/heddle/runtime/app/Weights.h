@@ -19,28 +19,29 @@
 
 namespace heddle::rt {
 
-/// Sets the initial value of every state. Parameters and derived states come
-/// from `options.weights`, else from the plan's weights, else from random
-/// numbers of the plan's seed, of which every rank generates its shard. Throws
-/// H0386 when the weights are not those of compilation, H0387 for a tensor of
-/// another shape, H0307 for a value that is not finite.
+/// Sets the initial value of every state. Parameters, and states derived from
+/// them, are computed from the weights in `options.weights`, or else from the
+/// weights that the plan names. If neither exists, each rank generates its
+/// shard by random numbers with the plan's seed. Throws H0386 when the weights
+/// differ from those that the binary was compiled with, H0387 for a tensor of
+/// another shape, and H0307 for a value that is not finite.
 void loadWeights(Job &job, const JobOptions &options);
 
-/// Opens the weights that a job loads; none if a seed generates them. Throws
-/// H0386 as loadWeights does.
+/// Opens the weight files that a job loads. Returns nothing if the weights are
+/// random. Throws H0386 as loadWeights does.
 std::optional<io::WeightSet> openJobWeights(const Job &job,
                                             const JobOptions &options);
 
-/// Loads parameters and optimizer states from a checkpoint, and returns the
-/// rest of its state. With `resetOptimizer` the optimizer states get their
-/// initial values. Throws H0335 when the checkpoint lacks states of this
-/// optimizer.
+/// Loads parameters and optimizer states from a checkpoint. Returns the other
+/// contents of the checkpoint, such as the step. If `resetOptimizer`, optimizer
+/// states get their initial values. Throws H0335 when the checkpoint lacks
+/// states that the plan's optimizer needs.
 io::CheckpointState resumeFrom(Job &job, const std::string &directory,
                                bool resetOptimizer);
 
-/// Describes the states of all stages as tensors of a checkpoint. `types` gives
-/// the types in which the model's tensors are saved. The result refers to the
-/// session's memory.
+/// Describes the states of all pipeline stages as tensors of a checkpoint.
+/// `types` gives the element types in which the model's tensors are saved. The
+/// result has pointers to the session's memory.
 io::CheckpointContents describeCheckpoint(Session &session,
                                           const io::CheckpointState &state,
                                           const SavedTypes &types = {});

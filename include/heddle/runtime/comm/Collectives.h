@@ -5,17 +5,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Collectives of host memory, made of point-to-point messages, so that every
-// transport gives bit-identical results and the same traffic. Of n ranks, rank
-// r does the following in steps k = 1..n-1, with all ranks modulo n:
+// transport gives bit-identical results and the same traffic. A buffer of all n
+// ranks consists of n slices; slice r is what rank r contributes or receives.
+// Rank r does the following in steps k = 1..n-1, with all ranks modulo n:
 //
-//   all_gather      send its part to r+k, receive the part of r-k
-//   reduce_scatter  send part r+k to that rank, receive its own part from r-k;
+//   all_gather      send slice r to rank r+k, receive slice r-k from rank r-k
+//   reduce_scatter  send slice r+k to rank r+k, receive slice r from rank r-k;
 //                   then add all in the order of ranks, in fp32, so that the
 //                   sum of an element does not depend on who computes it
-//   all_reduce      a reduce_scatter of parts of ceil(count / n) elements (the
-//                   last ones shorter or empty), then an all_gather
-//   all_to_all      send part r+k to that rank, receive a part from r-k
-//   rotate          one step: send everything to r+1, receive from r-1
+//   all_reduce      a reduce_scatter of slices of ceil(count / n) elements
+//                   (the last ones shorter or empty), then an all_gather
+//   all_to_all      send slice r+k to rank r+k, receive a slice from rank r-k
+//   rotate          one step: send all to rank r+1, receive all from rank r-1
 //
 // Messages have the wire type. A rank also rounds its own values to the wire
 // type where others receive them, so that all ranks have the same bits.
@@ -54,20 +55,22 @@ struct CollectiveCall {
 
 class Collectives {
 public:
-  /// If `useLibrary`, the MPI library runs sums and gathers. Throws H0226 when
-  /// `useLibrary` is set and the transport has no such library.
+  /// If `useLibrary`, the MPI library runs all collectives except `rotate` and
+  /// those of more than INT_MAX elements. Throws H0226 if `useLibrary` is set
+  /// and the transport has no such library.
   explicit Collectives(Transport &transport, bool useLibrary = false);
 
-  /// Registers a group with the MPI library. All ranks of the world call it for
-  /// their groups in the same order.
+  /// Registers a group of ranks with the MPI library, which needs a
+  /// communicator for each group. All ranks call this function for the groups
+  /// to which they belong, in the same order.
   void prepare(Communicator &group);
 
-  /// Runs a collective; every rank of the group calls it, in the same order.
-  /// Allocates no memory. For an all-reduce the source may be the destination.
-  /// For an all-gather the source may be this rank's part of a contiguous
-  /// destination, and for a reduce-scatter the destination may be this rank's
-  /// part of a contiguous source. Otherwise source and destination must not
-  /// overlap.
+  /// Runs a collective. Every rank of the group calls this function, in the
+  /// same order. It allocates no memory. Source and destination must not
+  /// overlap, with three exceptions. In an all-reduce they may be the same. In
+  /// an all-gather the source may be this rank's slice of a contiguous
+  /// destination. In a reduce-scatter the destination may be this rank's slice
+  /// of a contiguous source.
   void run(const CollectiveCall &call);
 
   /// Starts a message of the plan to or from a world rank. Messages of one

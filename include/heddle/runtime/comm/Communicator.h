@@ -16,8 +16,9 @@
 
 namespace heddle::rt {
 
-/// Upper bound of Communicator::id: a mesh has at most 6 atoms (factors of its
-/// axes).
+/// Number of values that Communicator::id may have. The id is a bit mask of
+/// atoms, the factors into which the sizes of the mesh axes are divided; a mesh
+/// has at most 6 atoms.
 inline constexpr int numGroupIds = 64;
 
 /// The ranks that differ from this rank only along some axes.
@@ -33,7 +34,8 @@ struct Communicator {
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-/// `axes` are different axes, major to minor; throws H0922 for others.
+/// Returns the group of `rank` whose ranks differ only along `axes`. These must
+/// be different axes of the mesh, the major one first; throws H0922 for others.
 Communicator makeCommunicator(const plan::Mesh &mesh,
                               const std::vector<std::string> &axes, int rank);
 

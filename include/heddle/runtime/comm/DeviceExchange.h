@@ -23,22 +23,23 @@
 
 namespace heddle::rt {
 
-/// Runs the collectives and messages of a plan that devices exchange directly.
-/// Collectives run on the communication stream, after the computation stream
-/// has reached them; the computation stream, not the host, waits for their
-/// results. All sends of a rank run on one stream and all receives on another,
-/// each in the plan's order. A send may block its stream until the peer's
-/// receive runs, so the prove phase refuses plans in which such waits form a
-/// cycle. There is one communicator for each ordered pair of ranks with
-/// messages, because NCCL runs the operations of one communicator in order,
-/// whatever their streams.
+/// Runs collectives and messages of a plan directly between devices.
+/// Collectives run on the communication stream, after the work that was
+/// submitted to the computation stream before. The computation stream, not the
+/// host, waits for their results. Messages have two more streams, one for all
+/// sends and one for all receives of a rank, each in the plan's order. A send
+/// may block its stream until the peer's receive runs; the compiler's prove
+/// phase refuses plans in which such waits form a cycle. Each ordered pair of a
+/// sender and a receiver has a communicator, because NCCL runs the operations
+/// of one communicator in order, even on different streams.
 class DeviceExchange {
 public:
   /// Creates the communicators of `plan`; every rank does so at the same time.
   DeviceExchange(const plan::Plan &plan, Device &device, DeviceLink &link,
                  io::Peers &ranks);
 
-  /// Whether the devices run this collective.
+  /// Whether the devices can run this collective directly. If not, the host
+  /// runs it.
   bool takes(const plan::CollectiveShape &shape,
              const CollectiveBuffers &buffers) const;
   /// Registers a collective. Returns its index, which `start` and `wait` take.
@@ -53,8 +54,9 @@ public:
   int64_t addLine(int64_t peer);
   void send(int64_t line, Address data, int64_t bytes);
   void receive(int64_t line, Address data, int64_t bytes);
-  /// Makes later computation on the device wait for the sends of the line,
-  /// except for the last `count` sends.
+  /// Makes the computation stream wait for the sends on this line, except for
+  /// the last `count` sends, so that later computation may overwrite the sent
+  /// data.
   void flush(int64_t line, int64_t count);
 
   /// Bytes that this rank has sent between devices.
@@ -72,8 +74,8 @@ private:
     /// Communicators of this rank's sends and receives; -1: none.
     int out = -1, in = -1;
     Event ready, done;
-    /// The events that mark the ends of sends: one for each send after the last
-    /// flush that waited for all sends.
+    /// Events that are recorded at the ends of sends: one for each send since
+    /// the last `flush` that waited for all sends.
     std::vector<Event> sent;
     int64_t sends = 0, flushed = 0;
   };

@@ -21,18 +21,19 @@
 
 namespace heddle::rt {
 
-/// Runs collectives in the order of `start`. If the executor has a thread,
-/// `start` returns at once; otherwise `start` runs the collective to its end.
-/// Starts and waits come from one thread. Running allocates no memory.
+/// Runs collectives in the order in which `start` is called. If the executor
+/// has a thread, `start` returns at once; otherwise, it runs the collective to
+/// its end. Only one thread may call `start` and `wait`. Running a collective
+/// allocates no memory.
 class Executor {
 public:
   /// Identifies a collective: the number of its call of `start`, from 1.
   using Ticket = int64_t;
 
   /// Creates a thread if the transport is thread-safe, the job has several
-  /// ranks, and the thread takes no core from the computation. That is so if
-  /// there is a spare core (`spareCore`), or if the transport sleeps while it
-  /// waits.
+  /// ranks, and the thread takes no core away from computation. The latter
+  /// holds if there is a spare core (`spareCore`), or if the transport sleeps
+  /// while it waits.
   Executor(Collectives &collectives, Transport &transport, bool spareCore);
   /// Completes all collectives that were started.
   ~Executor();

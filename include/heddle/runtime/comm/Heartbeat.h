@@ -26,8 +26,8 @@
 
 namespace heddle::rt {
 
-/// A text and a number that one thread writes and another reads without a lock
-/// (a seqlock).
+/// The current activity of a rank, as a text and a step number, which one
+/// thread writes and another one reads without a lock (a seqlock).
 class ActivitySlot {
 public:
   static constexpr size_t maxText = 119;
@@ -35,7 +35,8 @@ public:
   void set(int64_t step, std::string_view text);
   /// A number that changes with every `set`.
   uint64_t version() const { return sequence.load(std::memory_order_relaxed); }
-  /// `text` has room for maxText + 1 chars; it is zero-terminated.
+  /// Copies the current step and text. `text` must have room for maxText + 1
+  /// chars and is zero-terminated.
   void get(int64_t &step, char *text) const;
 
 private:
@@ -51,8 +52,8 @@ public:
   /// rank died, H0422 if it hangs, or H0423 if it ended with an error.
   using Handler = std::function<void(const Diagnostic &, int rank)>;
 
-  /// All ranks construct it at the same time. Throws H0225 when rank 0 cannot
-  /// be reached.
+  /// Connects to rank 0. All ranks call the constructor at the same time.
+  /// Throws H0225 when rank 0 cannot be reached.
   Heartbeat(Transport &transport, Handler onAlarm);
   /// Closes the connections. If `goodbye` was not called before, the other
   /// ranks conclude that this rank has died.

@@ -48,8 +48,8 @@ Launch detectLaunch();
 /// when the ranks cannot connect.
 std::unique_ptr<Transport> openTransport(const Launch &launch);
 
-/// Connect the ranks by MPI, and by TCP. `openTransport` calls one of them.
-/// Under srun it uses TCP if no MPI library is installed.
+/// Connect the ranks by MPI, or by TCP, for `openTransport`. Under srun,
+/// `openTransport` uses TCP if no MPI library is installed.
 std::unique_ptr<Transport> openMpi(const Launch &launch);
 std::unique_ptr<Transport> openTcp(const Launch &launch);
 

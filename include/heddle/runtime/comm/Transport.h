@@ -64,7 +64,7 @@ public:
   virtual int size() const = 0;
   /// The name in messages to users, as "Open MPI".
   virtual const char *name() const = 0;
-  /// Whether several threads may use it at the same time.
+  /// Whether several threads may call this transport at the same time.
   virtual bool isConcurrent() const = 0;
   /// Whether a waiting thread sleeps instead of polling.
   virtual bool waitsAsleep() const { return false; }
@@ -74,7 +74,8 @@ public:
   virtual bool test(Request &request) = 0;
   virtual void wait(Request &request) = 0;
 
-  /// Ends in order. Every rank calls it and sends nothing afterwards.
+  /// Shuts the transport down after a run without an error. Every rank calls
+  /// this function and sends nothing afterwards.
   virtual void finish() = 0;
   /// Ends this process with exit status `status`. Also ends the other ranks if
   /// the transport can do that (MPI_Abort).
@@ -90,22 +91,25 @@ std::unique_ptr<Transport> makeLoopback();
 /// tests.
 std::vector<std::unique_ptr<Transport>> makeLocalThreads(int ranks);
 
-/// Returns every rank's text, in the order of ranks. Collective.
+/// An all-gather of strings: returns the `text` of every rank, in the order of
+/// ranks. Every rank must call it.
 std::vector<std::string> exchangeTexts(Transport &transport,
                                        const std::string &text);
-/// Returns rank 0's text on every rank. Every rank calls it; rank 0 does not
-/// wait.
+/// A broadcast of a string: returns rank 0's `text` on every rank. Every rank
+/// must call it. Rank 0 does not wait for the others.
 std::string tellText(Transport &transport, const std::string &text);
 
-/// Memory of a rank, and where rank 0 puts a copy of it.
+/// A buffer that `gatherParts` copies to rank 0. On the sending rank `data` is
+/// the source, and on rank 0 the destination.
 struct GatheredPart {
   int from = 0; ///< The rank that sends the part; rank 0's are not sent.
   void *data = nullptr;
   int64_t bytes = 0;
 };
-/// Sends parts of other ranks to rank 0, all at the same time. Rank 0 passes
-/// the parts of all ranks, and each other rank at least its own parts, in the
-/// same order. Throws H0920 when sizes differ.
+/// Sends buffers from the other ranks to rank 0, all at the same time. Rank 0
+/// passes one entry in `parts` for each buffer of every rank. Each other rank
+/// passes at least the entries for its own buffers, in the same order. Throws
+/// H0920 when the size of a buffer differs between sender and rank 0.
 void gatherParts(Transport &transport, const std::vector<GatheredPart> &parts);
 
 } // namespace heddle::rt

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Connects a rank to the others, checks that all run the same plan, and ends
-// the job in order or after an error. Ranks (runtime/app) owns it.
+// Connects a rank to the other ranks of a job, checks that all of them run the
+// same plan, and ends the job after its last step or after an error. The class
+// Ranks (runtime/app) owns the World.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,8 +39,9 @@ public:
   /// H0220 when the plan's mesh has another size than the job.
   void checkPlan(const std::string &hash, const plan::Mesh &mesh);
 
-  /// Receives the error with which this process ends, after it was printed, and
-  /// the rank that died (-1: none, or all ranks failed). Called on any thread.
+  /// A callback for the error with which this process ends. It is called on any
+  /// thread, after the error was printed. `missing` is the rank that died; -1
+  /// if no rank died, or if all ranks failed.
   using Witness = std::function<void(const Diagnostic &, int missing)>;
   /// Must be called before startHeartbeat.
   void setWitness(Witness newWitness) { witness = std::move(newWitness); }
@@ -58,7 +60,8 @@ public:
   /// and tells the other ranks. If the error is a broken connection (H0424),
   /// first waits for the heartbeat, because it may detect which rank has died.
   [[noreturn]] void fail(const Diagnostic &diagnostic);
-  /// Prints the error with which this process is about to end.
+  /// Prints the error with which this process is about to end, and calls the
+  /// Witness with `missing`, the rank that died.
   void report(const Diagnostic &diagnostic, int missing = -1);
 
 private:

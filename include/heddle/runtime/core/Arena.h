@@ -59,8 +59,8 @@ public:
 
 private:
   void release();
-  /// Maps a new unnamed file in place of the range. Returns whether that was
-  /// possible.
+  /// Maps a new unnamed file at the addresses of the arena, so that its bytes
+  /// are in the file. Returns whether that was possible.
   bool mapOwnFile();
 
   char *start = nullptr;
@@ -68,7 +68,8 @@ private:
   /// The beginning of the mapping, guard pages included.
   void *mapping = nullptr;
   size_t mappingBytes = 0;
-  /// The mapped files, by their first byte.
+  /// The files that `mapFile` has mapped. The key is the address of the first
+  /// byte of a mapping.
   std::map<const char *, io::NamedMapping> files;
 };
 

@@ -36,7 +36,8 @@ struct Participant {
   Communication *communication = nullptr;
 };
 
-/// What the programs of a plan run on.
+/// What a command list needs besides the program: the device, the loaded
+/// kernels, the memory regions, and the rank.
 struct Machine {
   Device &device;
   const KernelSet &kernels;
@@ -49,15 +50,18 @@ struct Machine {
 struct LaunchInfo {
   /// The command of the entry, owned by the plan.
   const plan::Command *command = nullptr;
-  /// For a wait: the collective or the record for which it waits.
+  /// For a wait: the command whose end it waits for, which starts a collective
+  /// or records an event.
   const plan::Command *awaited = nullptr;
-  /// The pipeline fragment that the entry belongs to.
+  /// The pipeline instruction that the entry belongs to: the forward or
+  /// backward pass of one micro-batch through a chunk of layers.
   struct Fragment {
-    /// The kind of the fragment, owned by the plan; null if the entry is not in
-    /// a fragment.
+    /// The pass, such as forward, and its chunk of layers; the plan owns this
+    /// object. Null if the entry belongs to no pass of a pipeline.
     const plan::Fragment *kind = nullptr;
     int64_t microBatch = 0;
-    /// The name in schedules: `F3/1`; empty outside of fragments.
+    /// The name in printed pipeline schedules, such as `F3/1`: the forward pass
+    /// of micro-batch 3 through chunk 1. Empty if `kind` is null.
     std::string name() const {
       return kind ? kind->name(std::to_string(microBatch)) : std::string();
     }
@@ -79,9 +83,9 @@ struct LaunchTime {
   int64_t end = 0;
 };
 
-/// A program in flat form for one rank: calls, loops and fragments are
-/// unrolled, and operands are addresses. It is made once; running it allocates
-/// nothing.
+/// A program as a linear list of operations for one rank: calls, loops and
+/// pipeline schedules are unrolled, and operands are addresses. The list is
+/// made once, and a run of it allocates nothing.
 class CommandList {
 public:
   /// Resolves `program` of `plan`, which must outlive the list. Throws a
@@ -94,13 +98,15 @@ public:
   /// Submits every entry in order, and returns when all sends have been
   /// started. The device may still compute then.
   ///
-  /// `times` is null, or has room for one element per entry. In the second
-  /// case, waits for each entry and records its times. Copies from and to files
-  /// still overlap with other entries. Throws what the communication throws.
+  /// If `times` is not null, it has room for one element per entry. The run
+  /// then waits for each entry before the next and records its times. Only
+  /// copies from and to files still overlap with other entries. Throws what the
+  /// functions of Communication throw.
   void run(Device &device, LaunchTime *times = nullptr) const;
 
-  /// Whether a run leaves work for the next run of this program. Wait for the
-  /// device before anything else uses the memory.
+  /// Whether asynchronous work of a run may still be active when the run ends,
+  /// because the next run of this program waits for it. Before anything else
+  /// uses the memory of the program, the caller must wait for the device.
   bool leavesWork() const { return carries; }
 
   size_t size() const { return launches.size(); }
@@ -173,8 +179,9 @@ private:
   };
   /// Whether the device executes the action without the host.
   bool isOfDevice(const Action &action) const;
-  /// Divides the entries into groups. The device captures a group as a graph,
-  /// or the group needs the host.
+  /// Divides the entries into groups of consecutive entries. The device
+  /// captures a group as a graph unless the group has entries that need the
+  /// host.
   void capture(Device &device);
   int64_t sentByDevices() const;
   void submit(Device &device, const EntryGroup &group, LaunchTime *times) const;
@@ -206,8 +213,8 @@ private:
   bool carries = false;
 };
 
-/// The address of an operand outside of sequences, such as a port's. Throws
-/// H0385 when it leaves its region.
+/// The address of a port, that is of an input, output or state of a program.
+/// Throws H0385 when the bytes are not all in one region.
 Address resolvePort(const plan::Port &port, const Regions &regions);
 
 } // namespace heddle::rt

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The interface between command lists and what transports data between ranks
-// (runtime/comm, NCCL).
+// The interface by which command lists send data between ranks. The class Ranks
+// (runtime/app) implements it over MPI, TCP or NCCL.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,17 +29,18 @@ struct CollectiveBuffers {
   int64_t stagingBytes = 0; ///< 0 if the plan has no staging buffer for it.
 };
 
-/// The communication of one rank in a plan. Everything that a plan will use is
-/// announced when it is loaded, so that steps allocate nothing. All functions
-/// throw a UserError when another rank is lost.
+/// The communication of one rank. When a plan is loaded, it registers the
+/// collectives and channels that it will use, so that a training step allocates
+/// nothing. All functions throw a UserError when another rank is lost.
 class Communication {
 public:
   virtual ~Communication() = default;
 
-  /// Sets the mirror of the memory in which all addresses of later calls lie.
+  /// Sets the object through which the host accesses the memory of the device.
+  /// All addresses in later calls must be in this memory.
   virtual void use(HostMirror &memory) = 0;
-  /// Announces a collective on these buffers and returns its number, by which
-  /// `start` and `wait` name it. All ranks of a group must announce their
+  /// Registers a collective on these buffers. The result is the handle that
+  /// `start` and `wait` take. All ranks of a group must register their
   /// collectives in the same order.
   virtual int64_t addCollective(const plan::Collective &collective,
                                 const CollectiveBuffers &buffers) = 0;
@@ -51,11 +52,12 @@ public:
   /// The number of bytes that devices have sent, counted when `start` and
   /// `send` are called.
   virtual int64_t bytesOfDevices() const { return 0; }
-  /// Adds to the count of bytes that devices have sent, when a captured graph
-  /// with sends is run again. `bytes` may be negative.
+  /// Adds `bytes` to the result of `bytesOfDevices`. The replay of a captured
+  /// graph does not call `send`, so the caller adds its bytes here. Capturing
+  /// calls `send` without sending, so the caller subtracts those bytes.
   virtual void countOfDevices(int64_t bytes) {}
-  /// Announces a channel and returns its number, by which `send`, `receive` and
-  /// `flush` name it. Equal channels have the same number.
+  /// Registers a channel. The result is the handle that `send`, `receive` and
+  /// `flush` take. Equal channels have the same handle.
   virtual int64_t addChannel(const plan::Channel &channel) = 0;
 
   /// Starts a collective and returns at once.

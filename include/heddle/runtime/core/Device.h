@@ -53,11 +53,12 @@ struct MemoryRequest {
   std::string owner;
   /// Whether accesses just before and just after the memory fault.
   bool guarded = false;
-  /// For memory of the kind File: the bytes of each offload file. The files
-  /// follow each other in the memory. The bytes after them are for activations.
+  /// For memory of the kind File: the size of each offload file. The files have
+  /// consecutive ranges of addresses. The rest of the memory, after the last of
+  /// them, holds activations.
   plan::PerFile<int64_t> files{};
-  /// For memory of the kind File: returns a text for errors that says what is
-  /// stored at an offset; see OffloadFile::nameBytes.
+  /// For memory of the kind File: returns what is stored at an offset, for
+  /// error messages, such as `the state h.0.attn.weight`.
   std::function<std::string(int64_t offset)> nameAt{};
 };
 
@@ -69,14 +70,16 @@ struct Event {
 /// A kernel that a device has loaded. The device defines what the pointer is.
 using KernelHandle = void (*)();
 
-/// The kernels of a plan as loaded by a device, which must outlive them.
+/// The kernels of a plan, loaded by a device. The device must outlive this
+/// object.
 class KernelSet {
 public:
   virtual ~KernelSet() = default;
   /// The kernel of that name, or null.
   virtual KernelHandle find(const std::string &name) const = 0;
-  /// For people: how many matrix products a library computes, and how many
-  /// generated kernels. Empty without a library.
+  /// Says, in words for the output of a program, how many matrix products a
+  /// library such as cuBLASLt computes, and how many use generated kernels.
+  /// Empty if no library is used.
   virtual std::string products() const { return ""; }
 };
 
@@ -110,12 +113,14 @@ struct RowCopy {
   int64_t rowBytes = 0;
   int64_t tableRows = 0; ///< The number of rows of the source.
   int64_t count = 0;     ///< The number of ids.
-  /// Only if the source is a part of a table: the part's first row, as in
-  /// io::RowChoice.
+  /// Set if the source is a shard of a larger table: the index of the shard's
+  /// first row in that table. The copy then writes zeros for ids of rows that
+  /// other shards have.
   std::optional<int64_t> first{};
 };
 
-/// The handle of captured work; see Device::capture.
+/// The handle of work that Device::capture has recorded. Device::repeat runs
+/// this work.
 struct CapturedWork {
   int64_t number = -1;
 };
@@ -221,8 +226,8 @@ public:
   /// Waits until everything submitted to the stream is done.
   virtual void synchronize(Stream stream) = 0;
   /// How many bytes were read from and written to offload files by system
-  /// calls. Empty if the files are mapped, so that the system pages them
-  /// itself.
+  /// calls. Zero if the files are mapped, since no system call then moves their
+  /// bytes.
   virtual io::OffloadTraffic offloadTraffic() const { return {}; }
   /// The times of copies from and to files that run asynchronously and are in
   /// no graph; null if there are none.
@@ -280,10 +285,11 @@ private:
   int64_t bytes = 0;
 };
 
-/// The memory that a plan asks for, of each kind. It is freed with this object.
+/// The memory that a plan asks for: one block in each kind of memory, such as
+/// Device, Host or File. It is freed with this object.
 class PlanMemory {
 public:
-  /// `files` and `nameAt` describe the memory of the kind File.
+  /// `files` and `nameAt` are as in MemoryRequest, for memory of the kind File.
   PlanMemory(Device &device, const plan::PerMemory<int64_t> &bytes,
              const std::string &owner, bool guarded,
              const plan::PerFile<int64_t> &files = {},

@@ -16,10 +16,11 @@
 
 namespace heddle::rt {
 
-/// Transports data between the devices of several ranks, in the order of
-/// streams and without the host. Errors are thrown by the device's next
-/// `synchronize`. Two ranks of a group must submit their transfers with each
-/// other in the same order, on all streams together.
+/// Transports data between the devices of several ranks without the host. A
+/// transfer runs in the order of the stream to which it is submitted. Errors
+/// are thrown by the device's next `synchronize`. Two ranks of a group must
+/// submit their transfers with each other in the same order, on all streams
+/// together.
 class DeviceLink {
 public:
   virtual ~DeviceLink() = default;

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Random operands for `check`, which compares kernels with simple versions.
+// Random operands for `BINARY check`, which compares the results of optimized
+// kernels with those of unoptimized kernels for the same operations.
 //
 //===----------------------------------------------------------------------===//
 

@@ -27,11 +27,12 @@ struct OffloadOptions {
   io::OffloadShape shape;
 };
 
-/// Memory of the kind File. An allocation consists of one offload file for each
-/// role that has bytes in it. Its addresses are not pointers: nothing is
-/// mapped, so it takes no memory of the process. Files and the thread for
-/// transfers are created at the first allocation. A read or write must not
-/// cross from one file into another.
+/// Memory of the kind File. An allocation has one offload file for each kind of
+/// data in it: optimizer states, parameters, gradients, activations. Its
+/// addresses are not pointers. The files are not mapped, so an allocation takes
+/// no memory of the process. Files and the thread for transfers are created at
+/// the first allocation. A read or write must not cross from one file into
+/// another.
 class OffloadMemory {
 public:
   explicit OffloadMemory(const OffloadOptions &options) : options(options) {}

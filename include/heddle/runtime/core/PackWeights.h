@@ -20,7 +20,8 @@
 namespace heddle::rt {
 
 /// The scale and zero point of a quantization group. A code q means the value
-/// scale * (q - zero). The scale is a value of f16.
+/// scale * (q - zero). The scale is a float that f16 represents exactly, since
+/// the state stores it as f16.
 struct GroupScale {
   float scale = 0;
   int32_t zero = 0;
@@ -39,8 +40,8 @@ int32_t quantize(float value, GroupScale code, int64_t bits);
 /// Scales and zero points of all groups of a weight, as [groups][outputs].
 using GroupScales = std::vector<GroupScale>;
 
-/// Returns a copy of `packed` for the whole weight: with `shape`, the shape of
-/// the whole weight, in place of the shape of a rank's shard.
+/// `packed` describes a rank's shard of a weight. Returns the description of
+/// the unsharded weight, whose shape is `shape`.
 plan::PackedWeight wholeOf(plan::PackedWeight packed,
                            std::vector<int64_t> shape);
 
@@ -63,10 +64,11 @@ GroupScales scalesOfShard(const GroupScales &codes,
                           const plan::PackedWeight &whole,
                           const std::vector<ElementRange> &runs);
 
-/// Packs panels `begin` to `end` of a derived state. `weight` has the shape
-/// `packed.shape`. `state` is the whole state: words in f32, bf16 or i32,
-/// scales and zeros in f16. Scales are taken from `given`; if that is empty,
-/// `scaleOf` computes them.
+/// Writes the panels `begin` to `end` - 1 of the packed `weight`, which has the
+/// shape `packed.shape`. A panel is 32 outputs. `state` is the buffer for all
+/// panels: weights in f32 or bf16, packed codes in i32, or scales or zero
+/// points in f16. Uses the scales in `given`; if `given` is empty, `scaleOf`
+/// computes the scales.
 void packPanels(const plan::PackedWeight &packed, const float *weight,
                 int64_t begin, int64_t end, void *state,
                 const GroupScales &given = {});

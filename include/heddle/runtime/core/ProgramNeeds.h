@@ -20,13 +20,14 @@
 
 namespace heddle::rt {
 
-/// The cache traffic of layers with the same attention window.
+/// What attention reads from the KV cache, summed over the layers with the same
+/// attention window.
 struct CacheNeeds {
   int64_t window = 0; ///< The most positions that a token attends to; 0: all.
   double bytes = 0;   ///< Bytes of the cache for one position of one sequence.
 
-  /// Bytes of the cache of these layers that a token reads if its sequence has
-  /// `positions` positions.
+  /// Bytes that one token reads from the KV cache of these layers if its
+  /// sequence has `positions` positions.
   double bytesAt(int64_t positions) const {
     return bytes * double(window ? std::min(window, positions) : positions);
   }
@@ -39,16 +40,17 @@ struct ProgramNeeds {
   /// FLOPs of all kernels except those of cached attention, whose FLOPs depend
   /// on the number of positions.
   double flops = 0;
-  /// Bytes of states that kernels read, without the cache. Each byte counts
-  /// once. A kernel is taken to read no more bytes of a state than it reads and
-  /// writes altogether (plan::Kernel::bytes).
+  /// Bytes of states that kernels read, without the KV cache. Each byte counts
+  /// once. Of one state, a kernel counts at most the bytes that it reads and
+  /// writes in total (plan::Kernel::bytes), because an embedding lookup reads
+  /// only few rows of its table.
   double stateBytes = 0;
-  /// The cache traffic of the layers, one entry for each window, sorted by
-  /// window. Empty without a cache.
+  /// What attention reads from the KV cache: one entry for each attention
+  /// window, sorted by window. Empty if the program has no KV cache.
   std::vector<CacheNeeds> caches;
 
-  /// Bytes of the cache of all layers that a token reads if its sequence has
-  /// `positions` positions.
+  /// Bytes that one token reads from the KV cache of all layers if its sequence
+  /// has `positions` positions.
   double cacheBytesAt(int64_t positions) const {
     double bytes = 0;
     for (const CacheNeeds &cache : caches)

@@ -52,7 +52,7 @@ public:
 private:
   struct Dimension {
     /// The size of this dimension in the whole tensor (`whole`), and in the
-    /// rank's part (`local`).
+    /// shard of this rank (`local`).
     int64_t whole = 0, local = 0;
     std::vector<ElementRange> runs; ///< Ranges of indices along this dimension.
   };

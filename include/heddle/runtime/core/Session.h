@@ -36,9 +36,9 @@ public:
   LoadedProgram(const plan::Plan &plan, const plan::Program &program,
                 const Machine &machine);
 
-  /// The first input with this role; null if there is none.
+  /// The first input with this role, such as token ids; null if there is none.
   const Value *input(plan::PortRole role) const;
-  /// The first output with this role; null if there is none.
+  /// The first output with this role, such as the loss; null if there is none.
   const Value *output(plan::PortRole role) const;
   /// The memory of `program().inputs[index]` and `program().outputs[index]`.
   const Value &input(size_t index) const { return inputs[index]; }
@@ -83,7 +83,7 @@ public:
   /// The state of this name, or null.
   const Value *state(std::string_view name) const;
   /// The memory of `plan().states[index]`. If ZeRO splits the bucket that the
-  /// state is in, this is the rank's part of the bucket.
+  /// state is in, this is the rank's shard of the bucket.
   const Value &state(size_t index) const { return states[index]; }
   /// Which elements of the state with this index the memory `state(index)`
   /// holds.
@@ -131,8 +131,9 @@ public:
   int64_t mappedBytes() const {
     return persistent.bytes() + arena.bytes() + device.stagedBytes();
   }
-  /// Fills the arena with `value`. This destroys the inputs, so that they must
-  /// be written again before the next run.
+  /// For tests: fills the arena with `value`, so that a read of uninitialized
+  /// memory changes results. The caller must write the inputs again before the
+  /// next run, because they are in the arena.
   void poisonArena(unsigned char value) {
     device.synchronize();
     for (const Region &region : arena.regions().values)

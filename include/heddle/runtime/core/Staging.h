@@ -65,7 +65,8 @@ private:
     int64_t offset; ///< Offset in the buffer of a run.
     bool isResult;
   };
-  /// One of the two buffers. Every second run uses it.
+  /// One of the two sets of buffers: pinned memory for all inputs and results
+  /// of a run. Runs alternate between the two sets.
   struct Turn {
     std::optional<DeviceMemory> memory;
     char *host = nullptr;

@@ -29,8 +29,8 @@ plan::CollectiveShape shapeOf(const plan::Collective &collective, int64_t ranks,
 struct TrafficLine {
   std::string axes; ///< The axes, such as `data,seq`.
   std::string kind; ///< The kind, such as `all_reduce` or `send`.
-  /// What needs the collective: an operation such as `nn.linear`, or a module
-  /// path such as `h.0`. For messages their channel.
+  /// For collectives: what needs them, an operation such as `nn.linear` or a
+  /// module path such as `h.0`. For messages: the name of their channel.
   std::string reason;
   /// The type that is sent; U8 for messages.
   plan::DType wire = plan::DType::U8;
@@ -57,17 +57,17 @@ struct MoveLine {
   int64_t copies = 0; ///< The number in one run of the program.
   /// The number of bytes; for files, whole blocks of `fileBlock` bytes.
   int64_t bytes = 0;
-  /// The bytes for each role of state: of the states that are copied, or that
-  /// get the copied values.
+  /// `bytes`, divided by the role of the state (parameter, gradient, optimizer
+  /// state, ...) that is copied, or that receives the copied values.
   std::map<plan::StateRole, int64_t> bytesOf;
   /// The part of `bytes` that belongs to rows of tables which are split over
   /// ranks. It is an upper bound: a rank does not read rows that another rank
   /// has.
   int64_t bytesOfParts = 0;
   /// The bytes that are copied while the device runs kernels. On a CPU only
-  /// copies from and to files overlap with kernels, because the threads that
-  /// run kernels make all other copies. They also copy rows of tables from
-  /// files.
+  /// copies from and to files overlap with kernels. All other copies, and
+  /// copies of table rows, do not, because the threads that run kernels make
+  /// them.
   int64_t besideKernels = 0;
   /// The largest number of bytes whose copy has been started, but has not been
   /// waited for, at any time.
@@ -81,8 +81,8 @@ inline constexpr int64_t fileBlock = io::OffloadFile::pageBytes;
 /// whole blocks of the file are counted.
 int64_t bytesMoved(const plan::command::CopyRows &copy);
 
-/// The last state in a kind of memory that begins at or before the offset; null
-/// if there is none.
+/// The state at an offset in a kind of memory: the last state that begins at or
+/// before the offset. Null if there is none.
 const plan::State *stateAt(const plan::Plan &plan, plan::MemoryKind memory,
                            int64_t offset);
 

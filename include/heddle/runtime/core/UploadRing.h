@@ -23,7 +23,7 @@ namespace heddle::rt {
 /// the other.
 class UploadRing {
 public:
-  /// The most bytes of a slot.
+  /// The maximum size of a slot.
   static constexpr int64_t mostBytes = int64_t(4) << 20;
 
   /// Makes a ring whose slots have `bytes` bytes, rounded up to pages, but at

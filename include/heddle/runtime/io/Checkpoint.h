@@ -76,8 +76,8 @@ struct SavedStep {
 /// The data besides tensors with which a run continues from a checkpoint.
 struct CheckpointState {
   int64_t step = 0; ///< Steps that are done.
-  /// Finished steps that changed nothing, because no label counted.
-  /// Checkpoints of older versions have 0 here.
+  /// Finished steps that changed no parameter, because all labels of the batch
+  /// were masked. Checkpoints of older versions have 0 here.
   int64_t skipped = 0;
   uint64_t seed = 0;
   /// How far the run has read its data. Checkpoints of older versions lack
@@ -91,11 +91,13 @@ struct CheckpointState {
   /// Name of the optimizer that the states belong to; empty in checkpoints of
   /// older versions.
   std::string optimizer;
-  /// Hyperparameters that flags gave (`told`), and all that the run used.
-  /// Checkpoints of older versions have none.
+  /// The hyperparameters that the user gave by flags (`told`), and the values
+  /// of all hyperparameters of the run (`used`). Both are empty in checkpoints
+  /// of older versions.
   std::map<std::string, double> told, used;
-  /// Checkpoints that this run, and runs that it continues, have written and
-  /// not removed, oldest first. Unknown in checkpoints of older versions.
+  /// The checkpoints that this run, or a run that it continues, has written and
+  /// not removed, oldest first. Empty if an older version of Heddle wrote the
+  /// checkpoint.
   std::vector<SavedStep> saved;
 };
 

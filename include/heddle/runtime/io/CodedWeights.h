@@ -68,7 +68,8 @@ struct InputGroups {
   void requireAlike(const CodedMatrix &matrix) const;
 
   std::vector<int32_t> ofInput; ///< The index of each input's group.
-  /// The input to which each row of the values belongs.
+  /// For each row of the dequantized matrix: the index of the input that the
+  /// row belongs to.
   std::vector<int32_t> inputAt;
   /// Whether all groups have the same number of inputs, so that inputs can be
   /// sorted by group.

@@ -37,7 +37,8 @@ struct Diagnostic {
   std::string code; ///< As "H0107".
   std::string message;
   SourceLocation location;
-  /// Numbers that explain the error, one a line.
+  /// Facts that explain the error, for example "data ranks = 4". Each of them
+  /// is printed on its own line.
   std::vector<std::string> notes;
   std::string help; ///< At least one change that avoids the error.
 

@@ -51,7 +51,8 @@ inline float f16ToFloat(uint16_t value) {
     return detail::floatOf(sign | 0x7F800000 | fraction << 13);
   if (exponent != 0)
     return detail::floatOf(sign | (exponent + 112) << 23 | fraction << 13);
-  // Zero or subnormal: fraction * 2^-24, exact in fp32.
+  // The fp16 number is zero or subnormal. Its magnitude, fraction * 2^-24, is
+  // exact in fp32.
   float magnitude = static_cast<float>(fraction) * 0x1p-24f;
   return detail::floatOf(sign | detail::bitsOf(magnitude));
 }

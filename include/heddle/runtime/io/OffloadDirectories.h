@@ -30,12 +30,14 @@ std::string plainDirectory(const std::string &directory);
 /// The directories of offload files: one for all roles, or others for some
 /// roles, written as `/mnt/nvme0,parameters=/mnt/nvme1`.
 struct OffloadDirectories {
-  /// For roles without an entry of their own; empty: not given.
+  /// The directory for roles that have no entry in `own`; empty if the user
+  /// gave none.
   std::string all;
   /// Directories of single roles; empty: the role uses `all`.
   plan::PerFile<std::string> own;
 
-  /// Parses a text; nothing if it is malformed. "" names no directory.
+  /// Parses the value of `--swap-dir`; returns nullopt if it is malformed. The
+  /// empty string is valid and names no directory.
   static std::optional<OffloadDirectories> parse(const std::string &text);
   /// Returns the normalized text, which `parse` reads as the same directories.
   std::string text() const;
@@ -53,8 +55,8 @@ struct OffloadDirectories {
   void take(const OffloadDirectories &stronger);
 };
 
-/// The range for flags and configuration keys whose value
-/// OffloadDirectories::parse reads. The empty text is not in it.
+/// The accepted values of flags and configuration keys that
+/// OffloadDirectories::parse reads, without the empty string.
 ValueRange swapDirectoriesRange();
 
 } // namespace heddle::io

@@ -182,7 +182,9 @@ private:
   int64_t offered = 0, taken = 0;
   OffloadPoint offeredOf, takenOf, done;
   bool stopping = false;
-  /// Set when the last request of a failed stream has ended.
+  /// The error of the first failed transfer, for callers that wait. It is set
+  /// only when no request is in flight any more, so that callers may then free
+  /// their memory.
   std::optional<Diagnostic> failure;
 
   // Used by the stream's thread only.

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What file I/O needs of the other ranks of a job: exchange of texts, and
-// errors that all ranks throw together. runtime/comm implements it (World.h).
+// The collective operations that file I/O needs: an all-gather of strings, a
+// maximum, and errors that all ranks throw together. The class Ranks
+// (runtime/app) implements them for several ranks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,8 +34,8 @@ public:
   virtual ~Peers() = default;
   virtual int64_t rank() const { return 0; }
   virtual int64_t size() const { return 1; }
-  /// Returns every rank's text, in the order of ranks. Collective: returns when
-  /// all ranks have called it.
+  /// An all-gather of strings: returns the `text` of every rank, in the order
+  /// of ranks, when all ranks have called it.
   virtual std::vector<std::string> exchange(const std::string &text) {
     return {text};
   }

@@ -37,8 +37,9 @@ struct TensorInfo {
   /// `isTransposed`, the shape is [outputs, inputs], else [inputs, outputs].
   std::shared_ptr<const CodedMatrix> coded;
   bool isTransposed = false;
-  /// Whether this tensor is not the matrix `coded`, but the order of the
-  /// matrix's inputs.
+  /// True for a tensor that is computed from `coded` but is not the matrix: the
+  /// permutation that sorts the matrix's inputs by quantization group. GPTQ's
+  /// act-order (desc_act) needs it.
   bool isOrder = false;
   int64_t numElements() const;
 };
@@ -74,7 +75,8 @@ public:
   /// Finds a tensor by its name, with or without the prefixes of PyTorch's
   /// wrappers.
   const TensorInfo *find(const std::string &name) const;
-  /// Throws H0335, which names the closest tensor, when it does not exist.
+  /// As `find`, but throws H0335 if the tensor does not exist. The error names
+  /// the tensor with the most similar name.
   const TensorInfo &at(const std::string &name) const;
   /// Hexadecimal hash of all headers. Independent of the files' names.
   const std::string &headerHash() const { return hash; }
@@ -128,8 +130,8 @@ void refuseAdapter(const std::string &path);
 /// Opens one safetensors file.
 WeightSet openSafetensors(const std::string &path);
 
-/// A tensor to write. Its bytes are `data`, or if that is null, the chunks for
-/// which `produce` calls its argument, in order.
+/// A tensor to write. Its bytes are `data`. If `data` is null, `produce` makes
+/// the bytes in chunks, and calls `sink` for each chunk in order.
 struct TensorToWrite {
   using Sink = std::function<void(const void *data, int64_t bytes)>;
   std::string name;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Decides whether a signal is a first request to stop, part of that request, or
-// a second one that asks to stop at once.
+// Decides whether a signal is a first request to stop, a repetition of that
+// request, or a second request, which asks to stop at once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,12 +32,13 @@ struct SignalSender {
 /// passes its own signal on to the ranks, and GNU timeout signals its child and
 /// then its group.
 ///
-/// - Signals of one kind within two seconds of the first belong to it.
+/// - Signals with the same number (SIGINT, SIGTERM or SIGHUP) within two
+///   seconds of the first are the same request.
 /// - Ctrl-C at a terminal is typed by a person: it is a second request as soon
 ///   as 0.3 seconds after the first.
-/// - A signal that a parent passes on is never a second request. `heddle run`
-///   is a parent that judges its own signals: what it sends again is a second
-///   request.
+/// - The first signal that a parent passes on is never a second request.
+///   `heddle run` is a parent that applies these rules itself. If it sends a
+///   signal again, that is a second request.
 ///
 /// All functions are safe in a signal handler.
 class StopRequests {
@@ -63,7 +64,7 @@ public:
   Kind judge(int signal, SignalSender sender);
 
 private:
-  /// The state of one kind of signal.
+  /// What has been received of SIGINT, SIGTERM or SIGHUP.
   struct Seen {
     std::atomic<int64_t> first = 0; ///< Time of the first signal; 0: none yet.
     std::atomic<int> fromParent = 0;

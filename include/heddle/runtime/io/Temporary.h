@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Temporary files and directories that are removed when their owner is
-// destroyed or the process is ended by a signal, and that later processes can
-// recognize as left over.
+// Temporary files and directories. They are removed when their `Temporary`
+// object is destroyed, or when a signal ends the process. If a process is
+// killed, later processes can recognize its files as left over.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,8 +39,9 @@ class Temporary {
 public:
   enum class Kind { File, Directory };
   /// Creates `stem` followed by the process id, and by another number if that
-  /// name exists. Errors are those of `failToWrite` for `purpose`, the path
-  /// that the caller writes. `mode`: permissions of a file, minus the umask.
+  /// name exists. `purpose` is the path that the caller finally writes, which
+  /// errors name (see `failToWrite`). `mode`: permissions of a file, minus the
+  /// umask.
   Temporary(const std::string &stem, Kind kind, const std::string &purpose,
             mode_t mode = 0666);
   Temporary(const Temporary &) = delete;
@@ -49,7 +50,8 @@ public:
   const std::string &path() const { return name; }
   /// Descriptor of a temporary file, open for reading and writing.
   int descriptor() const { return handle; }
-  /// Renames it to `path`, replacing a file there, and keeps it.
+  /// Renames the file or directory to `path`, replacing a file there. The
+  /// destructor then does not remove it.
   void become(const std::string &path);
 
 private:

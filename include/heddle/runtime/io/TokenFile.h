@@ -58,15 +58,17 @@ public:
   /// vocabulary, at the first token that is negative or >= `vocab`.
   void read(int64_t first, int64_t number, int64_t vocab,
             int32_t *destination) const;
-  /// The result of a scan of tokens.
+  /// What `scan` finds: a hash of the tokens, and the first invalid one.
   struct Scan {
     uint64_t hash = 0;     ///< XXH3 of the tokens' bytes.
     int64_t firstBad = -1; ///< First token that `read` would refuse; -1: none.
   };
-  /// Scans tokens [first, first+number) at memory bandwidth. Ranges that fit
-  /// into a cache are fastest.
+  /// Hashes tokens [first, first+number) and searches for one that is negative
+  /// or >= `vocab`. Reads the tokens twice, so ranges that fit into a cache are
+  /// fastest.
   Scan scan(int64_t first, int64_t number, int64_t vocab) const;
-  /// Throws H0346 for the token at `index`.
+  /// Throws H0346, which says that the token at `index` is outside of the
+  /// vocabulary.
   [[noreturn]] void failForeign(int64_t index, int64_t vocab) const;
   /// Bytes per token.
   int64_t tokenBytes() const { return width; }
@@ -106,7 +108,7 @@ public:
   TokenWriter(const std::string &path, int64_t vocab);
   ~TokenWriter();
   void append(const int32_t *tokens, int64_t number);
-  /// Completes the header; returns the number of tokens.
+  /// Writes the number of tokens into the header, and returns it.
   int64_t complete();
   /// Completes the file and renames it; returns the number of tokens.
   int64_t finish();
@@ -127,8 +129,8 @@ struct TokenStatistics {
   int64_t distinct = 0;
   /// Entropy of the distribution of tokens, in nats.
   double unigramEntropy = 0;
-  /// Nats per token, given the one before; 0: not counted (vocabulary over
-  /// 4096).
+  /// Entropy of a token given the token before it, in nats. 0 if it is not
+  /// computed, since the vocabulary has more than 4096 tokens.
   double bigramEntropy = 0;
 };
 /// Throws H0346 at the first token >= `vocab` (0: not checked).
@@ -158,8 +160,10 @@ struct PrepareResult {
 };
 /// Writes documents one after the other, each followed by the tokenizer's
 /// end-of-text token, or separated by a line end if there is none. Throws H0180
-/// for an empty input, or a fraction that leaves an output without tokens;
-/// H0348 for an input that is no text; H0339 for a line that is no record.
+/// for an empty input, and for a `valFraction` with which the training or the
+/// validation file would have no tokens. Throws H0348 for an input that is no
+/// text, and H0339 for a line that is no JSON object with a text under the key
+/// `field`.
 PrepareResult prepareTokens(const PrepareOptions &options);
 
 } // namespace heddle::io

@@ -5,8 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Text to token ids and back, as Hugging Face's tokenizers do it.
-// `openTokenizer` reads a tokenizer.json; runtime/io/tokenizer has the stages.
-// A chat becomes tokens in ChatTemplate::encodeChat.
+// `openTokenizer` reads a tokenizer.json. The steps of encoding and decoding,
+// such as normalizers and models, are in runtime/io/tokenizer. A chat becomes
+// tokens in ChatTemplate::encodeChat.
 //
 //===----------------------------------------------------------------------===//
 

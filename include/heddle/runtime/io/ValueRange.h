@@ -26,8 +26,8 @@ public:
   static ValueRange integers(int64_t least, uint64_t most);
   /// Accepts finite numbers >= `least`.
   static ValueRange numbersFrom(double least);
-  /// Accepts numbers from `least` to `most`, or if `belowMost` less than
-  /// `most`.
+  /// Accepts numbers from `least` to `most`. `belowMost` excludes `most`
+  /// itself.
   static ValueRange numbers(double least, double most, bool belowMost = false);
   static ValueRange choices(std::vector<std::string> all);
   /// Accepts any text that is not empty; `what` describes it, such as "a path".

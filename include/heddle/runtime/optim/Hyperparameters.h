@@ -32,14 +32,16 @@ class Hyperparameters {
 public:
   explicit Hyperparameters(const plan::Plan &plan);
 
-  /// Sets the values of `flags`, and those of `before` (flags of the run that
-  /// is resumed) that have no new flag and that the schedule still has. Returns
-  /// the values that were set. Throws H0123 for a flag that the schedule does
-  /// not have, H0178 for one that the binary's updates do not read, and H0176
-  /// for a lowest rate above the highest.
+  /// Sets the values of `flags`. `before` has the values that the flags of the
+  /// resumed run have set. Each of these is kept, unless `flags` sets it again
+  /// or this binary has no such hyperparameter. Returns the values that were
+  /// set. Throws H0123 for a flag that the schedule does not have, H0178 for
+  /// one that the binary's updates do not read, and H0176 for a lowest rate
+  /// above the highest.
   HyperValues tell(const HyperValues &flags, const HyperValues &before = {});
 
-  /// The current values; those of the schedule only if they are given.
+  /// Returns the current values. The schedule's parameters are included only if
+  /// the configuration or a flag sets them.
   HyperValues values() const;
   /// The values for people: AdamW, lr 0.001, WarmupLR, warmup_steps 100 ...
   std::string text() const;
@@ -50,7 +52,8 @@ public:
   plan::Scheduler scheduler;
 
 private:
-  /// Whether the plan's steps read the weight decay and the largest norm.
+  /// Whether the binary's updates read the weight decay and the maximum
+  /// gradient norm as inputs, so that flags can change these.
   bool takesDecay = false, takesNorm = false;
   /// The schedule's parameters that `tell` has set.
   std::set<plan::RateParameter> toldParameters;
@@ -58,13 +61,15 @@ private:
   void addSchedule(const HyperValues &told);
   void setOfUpdate(const std::string &name, double value);
   void set(const std::string &name, double value);
-  /// The schedule's parameter that a flag sets; nothing if it has none.
+  /// Returns the parameter of the schedule that the flag `name` sets. Returns
+  /// nothing if the schedule has no such parameter.
   std::optional<plan::RateParameter> parameterOf(const std::string &name) const;
   bool hasOwnRate() const;
   bool has(const std::string &name) const;
 };
 
-/// The differences, one line each: lr 0.001 (before: 0.0001).
+/// Returns a line for each hyperparameter whose value differs from that in
+/// `before`, such as `lr 0.001 (before: 0.0001)`.
 std::vector<std::string> describeChanges(const HyperValues &before,
                                          const HyperValues &now);
 

@@ -19,8 +19,9 @@
 namespace heddle::rt {
 
 /// The learning rate of each update of a run: the rate that DeepSpeed's
-/// optimizer uses in that update. With its warm-up schedules that is the
-/// formula's rate of the step before.
+/// optimizer uses in that update. With DeepSpeed's warm-up schedules, an update
+/// uses the rate that the schedule's formula gives for the previous update,
+/// because DeepSpeed computes the rate after each update.
 class LearningRate {
 public:
   /// `baseRate` is the optimizer's rate.
@@ -44,7 +45,8 @@ private:
   int64_t warmupSteps = 2, totalSteps = 0;
   double firstSize = 0, secondSize = 0, decaySize = 0; ///< In steps.
   int64_t firstStairs = 0, secondStairs = 0;
-  /// Growth per step of the range test, or decay after a cycle.
+  /// lr_range_test_step_rate of LRRangeTest, or decay_lr_rate of OneCycle: how
+  /// fast the rate grows in the test, or decays after the cycle.
   double stepRate = 0;
   bool staircase = false;
 };

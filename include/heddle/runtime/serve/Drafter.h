@@ -46,16 +46,18 @@ struct DraftedSequence {
 /// model: a page holds the same positions of the same sequence in both caches.
 class Drafter {
 public:
-  /// If uses of pages are to be checked (PageChecker), `checked` has the page
-  /// pool of each group; otherwise it is empty.
+  /// `checked` has the page pool of each data-parallel group of ranks if reads
+  /// and writes of pages are to be checked (see PageChecker). Otherwise it is
+  /// empty.
   Drafter(Engine &engine, const std::vector<const PagePool *> &checked)
       : engine(engine) {
     for (const PagePool *pool : checked)
       checkers.emplace_back(*pool);
   }
 
-  /// Runs the draft model on `feed`, a chunk of a prompt, so that its tokens
-  /// are in the draft's cache. `tokens` are all tokens of the sequence.
+  /// Runs the draft model on `feed`, a chunk of a prompt, so that the draft
+  /// model's cache has the chunk's tokens. `tokens` are all tokens of the
+  /// sequence.
   void compute(Feed feed, const std::vector<int32_t> &tokens);
   /// Appends drafted tokens to the sequences. Of these tokens, all but the last
   /// are in the draft's cache afterwards.
@@ -68,7 +70,8 @@ private:
   }
 
   Engine &engine;
-  /// A checker for each group of ranks; empty: no checks.
+  /// A checker for each data-parallel group of ranks. Empty if pages are not
+  /// checked.
   std::vector<PageChecker> checkers;
   std::vector<float> logits;
 };

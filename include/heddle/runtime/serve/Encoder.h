@@ -43,12 +43,13 @@ class Encoder {
 public:
   virtual ~Encoder() = default;
   virtual const EncoderLimits &limits() const = 0;
-  /// Returns the padded length for a text of `tokens` tokens. Each bucket has a
-  /// compiled program; all texts of a run have the same bucket.
+  /// Returns the length to which a text of `tokens` tokens is padded, which is
+  /// called its bucket. Each bucket has a compiled program, so all texts of a
+  /// run must have the same bucket.
   virtual int64_t bucketOf(int64_t tokens) const = 0;
-  /// Writes the embeddings [texts][width] of 1 to `maxRows` texts of one
-  /// bucket, each of 1 to `maxTokens` tokens. Throws a UserError when it cannot
-  /// continue, as when a rank is lost.
+  /// Writes the embeddings [texts][width] of 1 to `maxRows` texts with the same
+  /// bucket (padded length). Each text has 1 to `maxTokens` tokens. Throws a
+  /// UserError when it cannot continue, as when a rank is lost.
   virtual void run(const std::vector<const EncoderText *> &texts,
                    float *embeddings) = 0;
 

@@ -24,16 +24,17 @@ namespace heddle::rt {
 struct EngineLimits {
   int64_t vocab = 0;
   int64_t maxRows = 0; ///< The most sequences (feeds) of one run.
-  /// The most tokens of all feeds of several tokens in one run.
+  /// The most prompt tokens that one run computes, summed over the chunks of
+  /// prompts of all sequences.
   int64_t maxChunk = 0;
   int64_t pageTokens = 0; ///< Positions in a page of the cache.
   int64_t numPages = 0;   ///< Pages of the cache, for all sequences.
   int64_t maxContext = 0; ///< The most tokens of a sequence, prompt included.
   /// Attention window: positions that a token sees, its own included; 0: all.
   int64_t window = 0;
-  /// The most drafted tokens that may follow the first token of a feed if the
-  /// feed is to be computed like a single token. A longer feed is computed like
-  /// a chunk of a prompt.
+  /// The most drafted tokens of a sequence that one run of the decode program
+  /// verifies, in addition to the newest token. If there are more, they are
+  /// computed like a chunk of a prompt.
   int64_t maxGuesses = 0;
   /// Data-parallel groups of ranks, each with its own cache. All other limits
   /// are per group.
@@ -68,21 +69,22 @@ struct Feed {
   std::vector<int32_t> tokens; ///< The tokens to compute, at least one.
   int64_t position = 0;        ///< Position of the first token, from 0.
   /// Page table: page `i` holds the positions from i * pageTokens on. There are
-  /// pages up to the last token's at least. The engine writes positions
-  /// `position` to `position + tokens.size() - 1`. It reads these, and earlier
-  /// positions inside the attention window, which were written by earlier feeds
-  /// of this sequence or of one with the same beginning. Pages outside the
-  /// window may be `noPage`.
+  /// pages up to the last token's at least. The engine writes the keys and
+  /// values of positions `position` to `position + tokens.size() - 1`. It reads
+  /// all positions inside the attention window up to the last of these. Earlier
+  /// runs have written the positions before `position`, for this sequence or
+  /// for another one with the same beginning. Pages outside the window may be
+  /// `noPage`.
   std::vector<int32_t> pages;
-  /// The number of tokens, at the end of the feed, whose logits are returned. A
-  /// feed of at most 1 + maxGuesses tokens may ask for any number. A longer
-  /// feed may ask for the last token, or for all if it has at most `maxScored`
-  /// tokens.
+  /// Logits are returned for the last `numLogits` of `tokens`. With at most 1 +
+  /// EngineLimits::maxGuesses tokens, any number is allowed. With more tokens,
+  /// only 0 or 1 is allowed, or all of them if there are at most
+  /// EngineLimits::maxScored.
   int64_t numLogits = 0;
   int64_t group = 0; ///< Index of the group of ranks that computes the feed.
 };
 
-/// Returns the number of tokens whose logits the feeds want.
+/// Returns the number of tokens whose logits a run with these feeds returns.
 inline int64_t countLogits(const std::vector<Feed> &feeds) {
   int64_t count = 0;
   for (const Feed &feed : feeds)
@@ -92,20 +94,22 @@ inline int64_t countLogits(const std::vector<Feed> &feeds) {
 
 /// Computes tokens with a paged key-value cache. One thread calls it.
 ///
-/// The logits must not depend, in any bit, on the other feeds of the run, on
-/// how the sequence was divided into feeds, nor on its pages.
+/// The logits of a sequence must not depend, in any bit, on the other sequences
+/// of the run, on how many of its tokens each run computed, nor on which pages
+/// it has.
 class Engine {
 public:
   virtual ~Engine() = default;
   virtual const EngineLimits &limits() const = 0;
-  /// Computes feeds of different sequences. Writes the wanted logits, in the
-  /// order of feeds, to `logits` [sum of numLogits][vocab]. Throws a UserError
-  /// when it cannot continue, as when a rank is lost.
+  /// Computes the tokens of one or more sequences, with one entry of `feeds`
+  /// for each. Writes the requested logits (Feed::numLogits), in the order of
+  /// `feeds`, to `logits` [sum of numLogits][vocab]. Throws a UserError when it
+  /// cannot continue, as when a rank is lost.
   virtual void run(const std::vector<Feed> &feeds, float *logits) = 0;
 
   /// In a job of several ranks, rank 0 calls `run` for each run, and `finish`
-  /// at the end. Every other rank calls `follow` once. It computes the feeds
-  /// that rank 0 sends, and returns when rank 0 calls `finish`.
+  /// at the end. Every other rank calls `follow` once, which computes the
+  /// tokens that rank 0 sends, and returns when rank 0 calls `finish`.
   virtual void follow() {}
   virtual void finish() {}
 };

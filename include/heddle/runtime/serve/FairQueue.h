@@ -44,9 +44,8 @@ public:
 private:
   struct Client {
     double served = 0;
-    /// Counts the clients in the order in which they came. Among clients that
-    /// have received equal service, the one with the smallest number is served
-    /// first.
+    /// The number of clients that came before this one. Among clients that have
+    /// received equal service, the one that came first is served first.
     uint64_t arrival = 0;
     std::deque<uint64_t> waiting;
   };

@@ -17,17 +17,18 @@
 
 namespace heddle::rt {
 
-/// Tracks what each position of each page holds, independently of the pool.
-/// Used by tests, and in servers if HEDDLE_CHECK_PAGES is set.
+/// Tracks which tokens' keys and values each page of the key-value cache holds,
+/// independently of the page pool that it checks. Used by tests, and in servers
+/// if HEDDLE_CHECK_PAGES is set.
 class PageChecker {
 public:
   explicit PageChecker(const PagePool &pool)
       : pool(pool), written(pool.numPages() * pool.pageTokens()) {}
 
-  /// Records the writes of `feed`, whose sequence has the tokens `context`.
-  /// Throws std::logic_error if the feed reads values that were computed from
-  /// other tokens, uses a page without an owner, or writes to a page that
-  /// another sequence has or can find.
+  /// Records which positions the run of `feed` writes. Its sequence has the
+  /// tokens `context`. Throws std::logic_error if the run reads keys and values
+  /// of other tokens, reads a page that no sequence owns, or writes to a page
+  /// that another sequence may read.
   void check(const Feed &feed, const std::vector<int32_t> &context);
 
 private:

@@ -25,36 +25,38 @@
 namespace heddle::rt {
 
 /// Allocates pages of the key-value cache. A page is free, or owned by one or
-/// more sequences, or kept: without owner, but with tokens that a later prompt
-/// may begin with. When no page is free, `take` reuses the kept page that was
-/// released first.
+/// more sequences, or kept: no sequence owns it, but a later prompt that begins
+/// with its tokens may share it. When no page is free, `take` reuses the kept
+/// page that was released first.
 class PagePool {
 public:
   using Page = int32_t;
   /// Identifies all tokens from the beginning of a sequence to the end of a
-  /// published page; 0: no token.
+  /// page. Sequences with the same value can share their pages up to there. 0:
+  /// no token.
   using Chain = uint64_t;
 
   PagePool(int64_t numPages, plan::CachePages cachePages);
 
   /// Returns a page with one owner; nothing when all pages are owned.
   std::optional<Page> take();
-  /// Removes one owner. A page without owners becomes kept if it was published,
-  /// else free.
+  /// Removes one owner. If it was the last one, the page becomes free, unless
+  /// `publish` was called for it. Then it is kept, so that later sequences can
+  /// share it.
   void release(Page page);
 
   struct Prefix {
-    /// The pages that hold the first tokens, in order. The caller becomes an
-    /// owner of each page. An entry is `noPage` if the page is outside the
-    /// attention window of the next token.
+    /// The pages that hold the first tokens of the sequence, in order. The
+    /// caller becomes an owner of each page. An entry is `noPage` if the page
+    /// is outside the attention window of the next token.
     std::vector<Page> pages;
     Chain chain = 0; ///< Identifies the tokens up to the last page.
   };
-  /// Finds published pages with the first tokens of `tokens`, at most `most`
-  /// pages, and makes the caller an owner of them.
+  /// Finds pages of other sequences (see `publish`) that hold the beginning of
+  /// `tokens`, at most `most` pages. Makes the caller an owner of them.
   Prefix share(const std::vector<int32_t> &tokens, int64_t most);
-  /// How many pages `share` would find, and how many of them are kept and so
-  /// would no longer be available to `take`.
+  /// How many pages `share` would find, and how many of them no sequence owns
+  /// (`kept`). `share` makes the latter unavailable to `take`.
   struct Found {
     int64_t pages = 0, kept = 0;
   };
@@ -98,9 +100,9 @@ private:
     uint64_t released = 0;  ///< When the page was released: its key in `kept`.
   };
   Page evict();
-  /// The published pages that hold the first tokens of a sequence. The next
-  /// token reads the pages from index `firstSeen` on. Earlier pages are outside
-  /// its attention window.
+  /// Pages of other sequences that hold the first tokens of a sequence and that
+  /// it may share. The next token reads the pages from index `firstSeen` on.
+  /// Earlier pages are outside its attention window.
   struct Match {
     std::vector<Page> pages;
     size_t firstSeen = 0;
@@ -110,7 +112,9 @@ private:
   plan::CachePages sizes;
   std::vector<State> pages;
   std::vector<Page> freePages;
-  /// Pages by their `released`: the oldest is reused first.
+  /// Pages that no sequence owns but that can be shared. The key is the time of
+  /// their release (State::released), since `take` reuses the page first that
+  /// was released first.
   std::map<uint64_t, Page> kept;
   std::unordered_map<Key, Page, KeyHash> published;
   uint64_t clock = 0;

@@ -152,7 +152,8 @@ private:
     int64_t computed = 0; ///< Number of tokens in the engine's cache.
     int64_t drafted = 0;  ///< Number of tokens in the draft model's cache.
     std::vector<int32_t> pages;
-    /// Number of first pages that other sequences can find.
+    /// Number of pages at the beginning of the sequence that other sequences
+    /// can share (PagePool::publish).
     int64_t published = 0;
     /// Number of leading pages that were released since the attention window no
     /// longer reaches them.
@@ -184,8 +185,9 @@ private:
   /// them.
   int64_t roomForGuesses(Sequence &seq);
   void collectFeeds();
-  /// Adds a feed for each running sequence of the group; the feeds have at most
-  /// `promptTokens` tokens of prompts in all.
+  /// Adds to `feeds` the tokens that the next run computes for each running
+  /// sequence of the group. At most `promptTokens` of them are tokens of
+  /// prompts.
   void collectFeeds(Group &group, int64_t promptTokens);
   /// Returns the limit of prompt tokens for a group in this run.
   int64_t promptTokensOfRun() const;

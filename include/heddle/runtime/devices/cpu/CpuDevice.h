@@ -22,10 +22,10 @@
 namespace heddle::rt {
 
 /// The device of a binary without a GPU: the host itself. All kinds of memory
-/// except File are host memory. All threads of a pool do a submitted work
-/// before the submission returns. Only copies between memory and files on the
-/// streams Copy and Store are asynchronous. Captured work becomes one parallel
-/// region, which starts the threads once.
+/// except File are host memory. All threads of a pool perform submitted work
+/// together, before the submission returns. Only copies between memory and
+/// files on the streams Copy and Store are asynchronous. Captured work becomes
+/// one parallel region, which starts the threads once.
 class CpuDevice : public Device {
 public:
   explicit CpuDevice(ThreadPool &pool, const OffloadOptions &swap = {})

@@ -237,8 +237,8 @@ struct LaunchConfig {
   CALL(errorName, cuGetErrorName, (Result error, const char **name))           \
   CALL(errorText, cuGetErrorString, (Result error, const char **text))
 
-/// Further functions, which the emulated driver implements for its other users.
-/// The runtime does not call them.
+/// Further functions of the driver. The runtime does not call them, but the
+/// emulated driver implements them for its other callers, such as tests.
 #define HEDDLE_CUDA_MORE_CALLS(CALL)                                           \
   CALL(totalMemory, cuDeviceTotalMem_v2, (size_t *bytes, DeviceNumber device)) \
   CALL(currentContext, cuCtxGetCurrent, (Context *context))                    \

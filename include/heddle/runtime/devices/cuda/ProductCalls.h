@@ -36,11 +36,12 @@ struct ProductPart {
 /// reason is speed: cuBLASLt multiplies bf16 at a seventh of its speed if the
 /// size of a row is no multiple of 16 bytes, even if each row is aligned. (On
 /// an H100 with version 13.1, 4096 x 768 by 768 x 50257 runs at 98 TFLOP/s, and
-/// 768 x 50256 at 709.) The main part therefore covers the largest multiple,
-/// and the rest is a part of its own. The rest comes first: if both parts add
-/// to the same elements, the main part adds to the sums of the rest. Products
-/// of fewer than `leastFlops` operations are not split, since the second launch
-/// would take more time than the split saves.
+/// 768 x 50256 at 709.) The main part therefore covers the largest multiple of
+/// 16 bytes, and the remainder is a second part. The remainder runs first:
+/// after a split of k both parts contribute to the same elements, and the main
+/// part adds to the sums of the remainder. Products of fewer than `leastFlops`
+/// operations are not split, since the second launch would take more time than
+/// the split saves.
 std::vector<ProductPart> partsOf(const plan::LibraryProduct &what,
                                  double leastFlops = 0x1p32);
 

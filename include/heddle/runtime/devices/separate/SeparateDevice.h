@@ -66,9 +66,9 @@ private:
   /// An allocation.
   struct Block {
     Arena bytes;
-    /// The size of the inaccessible range of addresses that the device uses for
-    /// the block. It is 0 if the device uses the address of the bytes
-    /// themselves.
+    /// For memory that the host must not access: the size of the range of
+    /// inaccessible addresses that the device gives out instead. For memory
+    /// that the host may access, 0: the addresses are those of the bytes.
     int64_t reserved = 0;
   };
   struct Work {
