@@ -12,9 +12,9 @@
 using namespace mlir;
 using namespace heddle::dist;
 
-/// Checks the range of elements that a transfer moves. A transfer with `slot`
-/// moves elements of one entry along the state's first dimension. Without
-/// `slot` the state is a one-dimensional (flat) tensor, so the range must have
+/// Checks the range of elements that a transfer moves. With `slot`, the state's
+/// first dimension counts slots, and the range lies in one slot. Without
+/// `slot`, the state is a one-dimensional (flat) tensor, so the range must have
 /// one dimension. `element`, the first element, must not be negative.
 static LogicalResult verifyRange(Operation *op, int64_t element, Type range,
                                  Value slot) {
@@ -24,8 +24,9 @@ static LogicalResult verifyRange(Operation *op, int64_t element, Type range,
                       : op->emitOpError("begins at element ") << element;
 }
 
-/// Checks that the range lies within the state or bucket `name`. With `slot` it
-/// must lie within one entry along the state's first dimension.
+/// Checks that the range lies within the state or bucket `name`. With `slot`,
+/// the state's first dimension counts slots, and the range must lie within one
+/// slot.
 static LogicalResult verifyInState(Operation *op, FlatSymbolRefAttr name,
                                    int64_t element, Type range, Value slot,
                                    SymbolTableCollection &tables) {

@@ -43,8 +43,8 @@ enum class FactorRole {
 /// Dimensions of an operation that must be split alike.
 struct Factor {
   std::string name; ///< A short name of the factor: b, t, i, o, v ...
-  /// The size of its dimensions. It is counted in elements, or in `units` if
-  /// `units` is not empty.
+  /// The size of each dimension that has this factor. It is counted in
+  /// elements, or in `units` if `units` is not empty.
   int64_t size = 0;
   FactorKind kind = FactorKind::Parallel;
   /// The name of the indivisible units that `size` counts, such as "heads".

@@ -28,8 +28,8 @@ namespace heddle::dist {
 /// Settings.def. Passes read settings only from this attribute.
 using Strategy = config::Settings;
 
-/// The value of `written`, which has one bit for each setting, for a strategy
-/// whose text gives a value for every setting: all bits are set.
+/// A bit set with one bit for each setting, all of them set. It says that a
+/// strategy's text gives a value for every setting.
 llvm::APInt allWritten();
 /// The bit set, with one bit for each setting, in which only the bit of the
 /// setting `key` is set.

@@ -63,8 +63,8 @@ LogicalResult HeadsAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "has " << count << " heads and " << kv
                        << " key/value heads; the first must be a multiple of "
                           "the second";
-  // Attention computes scores in f32 in every compute precision. A larger scale
-  // could make scores overflow.
+  // Attention multiplies scores by `scale` in f32, in every compute precision.
+  // A scale or soft cap above this limit could make scores overflow.
   constexpr double most = 1e30;
   double factor = scale.convertToDouble();
   if (!(std::abs(factor) <= most))

@@ -189,8 +189,8 @@ static double contextOf(PagedAttentionOp op, int64_t tokens) {
   return static_cast<double>(context);
 }
 
-// The lengths of rows are not known at compile time, so the cost assumes that
-// every token sees the longest possible context.
+// The compiler does not know how long the requests of a batch are. So the cost
+// assumes that every token attends to the longest possible context.
 double PagedAttentionOp::getFlops() { return getModelFlops(); }
 double PagedAttentionOp::getModelFlops() {
   return 4 *
@@ -212,8 +212,8 @@ double PagedAttentionOp::getBytesOf(Value value) {
   return bytesOf(value);
 }
 
-/// Counts one multiplication and one addition for each element of the partial
-/// results.
+/// The operation reads the partial results of attention over each part of the
+/// keys. Counts one multiplication and one addition for each of their elements.
 double PagedAttentionJoinOp::getFlops() {
   return 2 * static_cast<double>(tensorOf(getParts()).getNumElements());
 }
@@ -222,7 +222,8 @@ double PagedAttentionJoinOp::getFlops() {
 // feature of a head, h the head as in nn.attention, and s separates the scales
 // of keys from those of values. If attention is computed for parts of the keys,
 // j is the index of the part, and x the index into a partial result. Ranks do
-// not split the dimension of pages, because rows share pages.
+// not split the dimension of pages, because all requests of a batch share the
+// pages.
 template <typename OpT>
 static dist::ShardingRule ruleOf(OpT op, ArrayRef<std::string> results,
                                  std::string whole) {

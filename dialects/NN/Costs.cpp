@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 // Floating-point operations and memory traffic of the operations
-// (CostOpInterface). A multiply-add counts as two operations. Counts of
-// element-wise operations include, roughly, the polynomials that the code
-// generators use.
+// (CostOpInterface). A multiply-add counts as two operations. For element-wise
+// operations the counts are rough, and include the polynomials by which
+// generated code approximates functions such as exp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -70,9 +70,9 @@ double RmsNormGradInputOp::getFlops() { return 8 * elements(getInput()); }
 double RmsNormGradWeightOp::getFlops() { return 3 * elements(getInput()); }
 double RotaryOp::getFlops() { return 3 * elements(getInput()); }
 
-/// The cost of two products over all pairs (query, key) that the mask allows.
-/// The lengths of rows are not known at compile time, so the cost assumes that
-/// all rows are full.
+/// The floating-point operations of attention's two matrix products, Q K^T and
+/// P V, over all pairs (query, key) that the mask allows. The compiler does not
+/// know the lengths of sequences, so the cost assumes the greatest length.
 static double attentionFlops(Value output, MaskAttr mask) {
   auto type = cast<RankedTensorType>(output.getType());
   double keys = static_cast<double>(type.getDimSize(1));

@@ -265,8 +265,8 @@ void AttentionOp::buildGradient(OpBuilder &builder, GradientContext &context) {
 // Loss
 //===----------------------------------------------------------------------===//
 
-// The gradient that arrives at a token's loss is the weight with which the sum
-// of losses counts this token.
+// The step's loss is a weighted sum of the losses of tokens. So the gradient of
+// a token's loss, `grad`, is the token's weight in this sum.
 void CrossEntropyOp::buildGradient(OpBuilder &builder,
                                    GradientContext &context) {
   Value grad = context.gradientOf(getLosses());

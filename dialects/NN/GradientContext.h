@@ -32,9 +32,9 @@ public:
   virtual mlir::Value forward(mlir::Value value) = 0;
   /// Adds `gradient` to the gradient of the activation `operand`.
   virtual void add(mlir::Value operand, mlir::Value gradient) = 0;
-  /// The sum so far of the gradient of the parameter `operand`, to which the
-  /// operation adds its contribution; null for the first contribution. The
-  /// operation passes the new sum to `setAccumulated`.
+  /// The gradient of the parameter `operand` that has been accumulated so far;
+  /// null before the first contribution. The operation adds its own
+  /// contribution, and passes the new sum to `setAccumulated`.
   virtual mlir::Value accumulator(mlir::Value operand) = 0;
   virtual void setAccumulated(mlir::Value operand, mlir::Value sum) = 0;
 };

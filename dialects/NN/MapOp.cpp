@@ -142,7 +142,8 @@ static ParseResult parseTypes(OpAsmParser &parser, size_t numInputs,
   return success();
 }
 
-/// Parses the form `relu(%x)` after the name, and builds the function's body.
+/// Parses the short form `nn.map relu(%x)`, after the function's name was
+/// parsed. Builds the body of the named function.
 static ParseResult
 parseNamed(OpAsmParser &parser, StringRef name, OperationState &result,
            SmallVectorImpl<OpAsmParser::UnresolvedOperand> &operands) {

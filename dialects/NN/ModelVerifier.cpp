@@ -239,8 +239,9 @@ static LogicalResult verifyTables(FuncOp function, DictionaryAttr weights) {
   return success();
 }
 
-/// Verifies that the padding id is a row of the table. A shard of a table may
-/// not have that row.
+/// Verifies that the padding id is a row of the table. If the table is a shard,
+/// the row of the padding id may be in another rank's shard, so a shard is not
+/// checked.
 static LogicalResult verifyPadding(Operation *op) {
   auto embedding = dyn_cast<EmbeddingOp>(op);
   if (!embedding || !embedding.getPadding() || embedding.getFirst())

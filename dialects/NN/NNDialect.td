@@ -145,7 +145,8 @@ def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
     /// Converts the attribute to its form in the plan, which is the runtime's
     /// input. The runtime computes the state from this form when weights load.
     ::heddle::plan::PackedWeight toPlan() const;
-    /// The type of the state; `scale` is the element type of scales and zeros.
+    /// The type of the state. `scale` is the element type of the quantized
+    /// weight's scales and zero points.
     ::mlir::RankedTensorType getStateType(::mlir::Type scale) const;
   }];
 }

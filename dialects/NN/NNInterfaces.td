@@ -23,16 +23,16 @@ class NN_Trait<string name> : NativeOpTrait<name> {
   let cppNamespace = "::heddle::nn";
 }
 
-/// A row-wise operation computes a row of its domain (NN_PropertiesOp) from two
-/// kinds of operands. Of operands that have the same rows as the domain, it
-/// reads only the same row. It may read all of the other operands. Row-wise
+/// A row-wise operation computes the rows of its domain (NN_PropertiesOp)
+/// independently. From an operand with the domain's rows it reads, for one row,
+/// only that row. From other operands it may read everything. Row-wise
 /// operations with the same domain can share a kernel.
 def NN_Rowwise : NN_Trait<"Rowwise">;
 
-/// An element-wise operation computes an element of a result from two kinds of
-/// operands. Of operands that have the result's shape, it reads only the
-/// element with the same index. It may read all of the other operands, such as
-/// scalars and the state of the random numbers.
+/// An element-wise operation computes the elements of its result independently.
+/// From an operand with the result's shape it reads, for one element, only the
+/// element with the same index. From other operands it may read everything, for
+/// example a scalar or the state of the random numbers.
 def NN_Elementwise : TraitList<[NN_Trait<"Elementwise">, NN_Rowwise]>;
 
 /// The result for a token depends on other tokens of its sequence, as in

@@ -182,8 +182,8 @@ LogicalResult SetOp::verifySymbolUses(SymbolTableCollection &tables) {
                         bool(getSlot()), tables);
 }
 
-/// Verifies that the flat tensor has the size of the members with their
-/// padding.
+/// Verifies that the flat tensor is as long as its members, each padded as in a
+/// bucket, and has their element type.
 static LogicalResult verifyFlat(Operation *op, Type flat, TypeRange members) {
   auto whole = cast<RankedTensorType>(flat);
   int64_t elements = 0;
@@ -335,10 +335,11 @@ LogicalResult MicroBatchOp::verify() {
     return emitOpError("gives ")
            << part << ", but a slice of " << whole
            << " along its first dimension has its other dimensions";
-  // The index must be the induction variable of a loop over micro-batches. A
-  // loop that runs over only the last micro-batches counts from 0. Its index
-  // may therefore be the sum of the induction variable and a constant, the
-  // number of earlier micro-batches.
+  // The index selects a micro-batch's slice of a whole batch. It must be the
+  // induction variable of a loop over micro-batches. A loop that runs over only
+  // the last micro-batches counts from 0. For such a loop the index is the sum
+  // of the induction variable and a constant, the number of earlier
+  // micro-batches.
   Value number = getIndex();
   int64_t first = 0;
   if (auto sum = number.getDefiningOp<arith::AddIOp>())

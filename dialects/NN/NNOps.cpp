@@ -55,8 +55,8 @@ static LogicalResult verifyInit(Operation *op, Value init, Value output) {
 }
 
 /// `operand` and `sizes` together say which shard of a larger tensor the
-/// operation works on. Verifies that all of them are present or none is; `what`
-/// names them in the message.
+/// operation works on. Verifies that `operand` and all of `sizes` are present,
+/// or none of them; `what` names them in the message.
 static LogicalResult verifyPart(Operation *op, Value operand,
                                 ArrayRef<IntegerAttr> sizes, StringRef what) {
   for (IntegerAttr size : sizes) {
@@ -126,7 +126,9 @@ LogicalResult DropoutOp::verify() {
   for (int64_t size : parts)
     if (size < 1)
       return emitOpError("is one of ") << size << " parts";
-  // Compare from the innermost to the outermost dimension.
+  // Each of the `inner` sizes must be the number of elements of some last
+  // dimensions of the input. Try the last dimension first, then the last two,
+  // and so on.
   auto wanted = inner.rbegin();
   int64_t elements = 1;
   for (int64_t size : llvm::reverse(getInput().getType().getShape())) {

@@ -60,9 +60,10 @@ static LogicalResult verifyKind(PackedLinearOp op) {
   return success();
 }
 
-/// Verifies `input_block`, the number of inputs that are rounded to int8 with
-/// one scale. Blocks must begin at whole words of the packed weight, and the
-/// int8 products of a block must have a sum of at most 32 bits.
+/// Verifies `input_block`, the number of adjacent input features that are
+/// rounded to int8 with a common scale. A block must begin at a whole word of
+/// the packed weight. It must be short enough that the sum of its int8 products
+/// fits into 32 bits.
 static LogicalResult verifyInputBlock(PackedLinearOp op) {
   constexpr int64_t longest = 1 << 15;
   std::optional<uint64_t> given = op.getInputBlock();
@@ -128,11 +129,11 @@ StringRef PackedLinearOp::getNotDifferentiableReason() {
   return "is for inference only: its weight is packed when weights are loaded";
 }
 
-// Ranks can split the outputs between panels, the contiguous blocks of the
-// packed weight. They can split the inputs between groups, which have scales of
-// their own, or between words if there is at most one group. They cannot split
-// the inputs if blocks that a rank rounds to int8 would differ from the blocks
-// of the whole row, because then results would differ.
+// Ranks can split the output features between panels, the contiguous blocks of
+// the packed weight. They can split the input features between groups, which
+// have scales of their own, or between words if there is at most one group.
+// They cannot split the input features if this would change the blocks that are
+// rounded to int8, because then results would differ.
 dist::ShardingRule PackedLinearOp::getShardingRule() {
   int64_t groups = getGroups(), perWord = getPerWord();
   bool splitsOut = getOutputs() % panelWidth == 0;

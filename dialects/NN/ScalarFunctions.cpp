@@ -31,7 +31,7 @@ static Value geluTanh(Scalars &s, Value x) {
   return s.create<math::TanhOp>(s.mul(x, inner));
 }
 
-/// The function x / 2 (1 + t).
+/// Returns x / 2 * (1 + t).
 static Value halfOf(Scalars &s, Value x, Value t) {
   Value half = s.mul(s.real(0.5), x);
   return s.add(half, s.mul(half, t));

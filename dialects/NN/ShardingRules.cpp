@@ -59,8 +59,8 @@ ShardingRule EmbeddingGradOp::getShardingRule() {
 ShardingRule PositionsOp::getShardingRule() {
   return buildRule(*this, {}, {leadingLetters(rank(getOutput()))});
 }
-// Ranks cannot split the last dimensions, because an output feature may be a
-// copy of any input feature of the row.
+// nn.reorder permutes the features of each row. Ranks cannot split the
+// features, because any input feature may become any output feature.
 ShardingRule ReorderOp::getShardingRule() {
   std::string lead = rowsOf(getInput());
   return buildRule(*this, {lead + "i", "o"}, {lead + "o"}, "i");
@@ -143,7 +143,8 @@ ShardingRule RmsNormGradWeightOp::getShardingRule() {
 // features only between heads. If one tensor holds q, k and v side by side,
 // each of the three segments is split separately.
 
-/// Makes a whole head of keys and values the smallest shard of the factor h.
+/// Lets ranks split the factor h only between heads of keys and values. In
+/// grouped-query attention, several heads of queries share one of these.
 static void countHeads(ShardingRule &rule, int64_t heads, int64_t kvHeads) {
   rule.setUnits(FactorRole::Heads, kvHeads,
                 heads == kvHeads ? "heads" : "key/value heads");
@@ -176,7 +177,8 @@ static void addContext(AttentionOpInterface op,
 }
 
 /// The letters of the factors that ranks must not split: z, the state of the
-/// random numbers, and t, the sequence. Ring attention can split the sequence.
+/// random numbers, and t, the sequence. With ring attention ranks may split the
+/// sequence, so the result is only z.
 static StringRef wholeOf(AttentionOpInterface op) {
   auto placement = op.getPlacementAttr();
   return placement && placement.getRing() ? "z" : "tz";
@@ -232,8 +234,9 @@ ShardingRule CrossEntropyPartOp::getShardingRule() {
   std::string row = rowsOf(getLogits());
   return buildRule(*this, {row + "v", row}, {row, row}, "v");
 }
-// Ranks cannot split the dimension of rows, because the values of all shards
-// are stacked along this dimension.
+// The first operand stacks the log-sum-exps of all vocabulary shards along its
+// first dimension. Ranks cannot split the first dimension of any operand,
+// because a row needs the log-sum-exps of all shards.
 ShardingRule CrossEntropyJoinOp::getShardingRule() {
   std::string row = leadingLetters(rank(getLabels())), rest = row.substr(1);
   return buildRule(*this, {"z" + rest, row, row}, {row, row}, "bz");

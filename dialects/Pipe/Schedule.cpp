@@ -121,10 +121,10 @@ static Line inGroups(Kind kind, int64_t stages, int64_t microBatches,
   return order;
 }
 
-/// Makes the line (the list of passes) of stage `stage` for zb-h1. It is that
-/// of 1f1b, but the gradients of weights are computed `stage` micro-batches
-/// later than the gradients of inputs. Therefore every stage holds the
-/// activations of as many micro-batches as the first stage.
+/// Makes the line (the list of passes) of stage `stage` for zb-h1. The line is
+/// the same as for 1f1b, except that gradients of weights are computed `stage`
+/// micro-batches later than gradients of inputs. So every stage holds the
+/// activations of as many micro-batches as the first stage does in 1f1b.
 static Line makeZeroBubble(int64_t stage, int64_t stages,
                            int64_t microBatches) {
   Line line;
@@ -152,8 +152,10 @@ static Line makeStage(llvm::StringRef kind, int64_t stage, int64_t stages,
     return makeLine(2 * after + (chunks - 1) * stages,
                     inGroups(Kind::Forward, stages, microBatches, chunks),
                     inGroups(Kind::Backward, stages, microBatches, chunks));
-  // A single stage has no bubble, so there is no reason to hold several
-  // micro-batches: one runs after the other.
+  // GPipe runs all forward passes first, which needs memory for all
+  // micro-batches. A single stage gains nothing from that, because it never
+  // waits for another stage. So it runs the passes of one micro-batch after the
+  // other.
   bool all = kind == "gpipe" && stages > 1;
   return makeLine(all ? microBatches : after,
                   inGroups(Kind::Forward, 1, microBatches, 1),

@@ -25,9 +25,9 @@
 
 namespace heddle::pipe {
 
-/// What a pipeline stage does at a time (a fragment): the forward pass, the
-/// backward pass or a half of the backward pass of one micro-batch, or the
-/// optimizer step.
+/// One action of a pipeline stage (a fragment): the forward pass, the backward
+/// pass or a half of the backward pass of one micro-batch, or the optimizer
+/// step.
 struct Action {
   using Kind = plan::FragmentKind;
   Kind kind = Kind::Forward;

@@ -3,10 +3,10 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
 // Checks pipeline schedules for completeness, order and deadlocks, and computes
-// when each forward and backward pass runs. Both execute the lists of passes of
-// all stages together.
+// when each forward and backward pass runs. The check for deadlocks and the
+// computation of times share one simulation, which executes the passes of all
+// stages together.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,8 +42,8 @@ namespace {
 class Progress {
 public:
   bool has(Kind kind) const { return done & bit(kind); }
-  /// A kind that must run before `kind` and has not run yet; nullopt if there
-  /// is none.
+  /// A kind of pass that must run before a pass of the kind `kind` and has not
+  /// run yet. Returns nullopt if there is none.
   std::optional<Kind> missing(Kind kind) const {
     if (kind == Kind::BackwardWeight)
       return has(Kind::BackwardInput) ? std::nullopt
@@ -143,9 +143,9 @@ public:
     return action.chunk * stages + stage;
   }
 
-  /// The virtual stage from which `action` needs a result for the same
-  /// micro-batch: an activation or a gradient. Returns nullopt if `action`
-  /// needs no result of another virtual stage.
+  /// `action` may need an activation or a gradient that another virtual stage
+  /// computes for the same micro-batch. Returns this virtual stage, or nullopt
+  /// if `action` needs no such result.
   std::optional<int64_t> needed(int64_t stage, const Action &action) const {
     int64_t self = virtualStage(stage, action);
     if (action.kind == Kind::Forward && self > 0)
@@ -208,8 +208,9 @@ template <typename Fn> void Execution::run(Fn visit) {
         gradient[place(self, action.microBatch)] = true;
         other = (self + virtualStages - 1) % virtualStages;
       }
-      // Virtual stage `other` needs the result of this action. Only its stage,
-      // `other % stages`, can be waiting for the result.
+      // Virtual stage `other` needs the result of this action. The pipeline
+      // stage that runs it, `other % stages`, may be waiting for the result, so
+      // let that stage continue.
       if (other % stages != stage && !waiting[other % stages]) {
         waiting[other % stages] = true;
         work.push_back(other % stages);
@@ -242,8 +243,9 @@ std::string Execution::describeCircle() const {
   auto waitsFor = [&](int64_t waiter) {
     return *needed(waiter, current(waiter)) % stages;
   };
-  // Follow the waits from stage to stage. After `stages` steps the stage is on
-  // the cycle, because fewer than `stages` stages lie outside of it.
+  // Go from each stage to the stage that it waits for. After `stages` steps the
+  // reached stage is on the cycle of waiting stages, because fewer than
+  // `stages` stages are not on the cycle.
   for (int64_t step = 0; step < stages; ++step)
     stage = waitsFor(stage);
   int64_t first = stage;
@@ -274,7 +276,7 @@ std::string heddle::pipe::checkSchedule(const Schedule &schedule,
 
 double StageTimes::of(const Action &action) const {
   const ChunkTimes &chunk = chunks[action.chunk];
-  // The times in the order of the values of Action::Kind.
+  // The durations of actions, in the order of the values of Action::Kind.
   return std::array{chunk.forward, chunk.backward, chunk.backwardInput,
                     chunk.backwardWeight,
                     optimizer}[static_cast<size_t>(action.kind)];

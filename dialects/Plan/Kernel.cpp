@@ -56,9 +56,8 @@ Type KernelOp::getBufferType(unsigned operand) {
                 : type;
 }
 
-/// Checks that each leading dimension of an operand is larger than the length
-/// of a row, because otherwise rows would overlap. A leading dimension of 0 is
-/// also valid: it means that rows have no padding.
+/// Checks the leading dimensions of a kernel's operands. A leading dimension is
+/// larger than the length of a row, or 0 if rows have no padding.
 static LogicalResult verifyLeadingDimensions(KernelOp kernel) {
   if (!kernel.getLeadingDimensions())
     return success();

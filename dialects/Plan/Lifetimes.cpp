@@ -29,10 +29,10 @@ LogicalResult Lifetimes::find(SequenceOp sequence) {
   return endCarried();
 }
 
-/// Handles each plan.record with the attribute `carried`. The next run of the
-/// program waits for the commands before such a record, so their lifetimes last
-/// to the end of the sequence. Checks that the next run does wait for each
-/// record.
+/// Handles the plan.records with the attribute `carried`. Commands before such
+/// a record may still run when this run of the program ends, and the next run
+/// waits for them. So their lifetimes last to the end of the sequence. Fails
+/// unless the next run waits for each such record.
 LogicalResult Lifetimes::endCarried() {
   for (SettleOp settle : settles)
     if (settle.getNumber() >= carried.size())
@@ -107,9 +107,10 @@ Lifetimes::Clock Lifetimes::clockOf(Stream stream, const Work &work,
 }
 
 /// Checks that `op`, which refers to the previous or the next run of the
-/// program, is in the program's own command sequence. A sequence that the
-/// program calls may run several times in one run. With `again`, loops around
-/// `op` may have several iterations.
+/// program, is executed once in a run. It must be in the program's own command
+/// sequence, because a sequence that the program calls may run several times.
+/// It must not be in a loop with several iterations either, unless `again` is
+/// true.
 static LogicalResult requireOneRun(Operation *op, bool again) {
   Operation *parent = op->getParentOp();
   for (; isa<LoopOp>(parent); parent = parent->getParentOp())
@@ -133,9 +134,9 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
     if (record.getCarried())
       return carry(record, work);
   } else if (auto settling = dyn_cast<SettleOp>(op)) {
-    // The index that plan.settle names can be huge in an edited plan. Limit it,
-    // because `settle` resizes a vector to it. endCarried reports an index that
-    // is too large.
+    // If a user has edited the plan, the index that a plan.settle names can be
+    // huge. Limit it, because `settle` resizes a vector to the index.
+    // endCarried reports an index that is too large.
     constexpr uint64_t most = 1 << 20;
     settles.push_back(settling);
     settle(stream == Stream::Copy ? settledForCopy : settledAt,

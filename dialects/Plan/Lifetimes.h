@@ -73,10 +73,11 @@ public:
   /// is in use until the end of the last iteration.
   llvm::MapVector<mlir::Value, llvm::SmallVector<Span>> uses() const;
 
-  /// Whether a buffer can be used although commands of the previous run may
-  /// still be running. This holds if the stream `copy` waits for these commands
-  /// and then writes the buffer, before anything else uses the buffer. Readers
-  /// wait for that copy, and so also for the commands of the previous run.
+  /// Whether a buffer can be used although commands of the program's previous
+  /// run may still be running. This holds if the stream `copy` waits for these
+  /// commands and then writes the buffer, before anything else uses the buffer.
+  /// Commands that read the buffer wait for this write, and so also for the
+  /// commands of the previous run.
   bool followsCarried(llvm::ArrayRef<Span> uses) const;
 
 private:
@@ -89,7 +90,8 @@ private:
   /// The commands that are known to be done when a stream reaches a certain
   /// command.
   struct Clock {
-    /// The index of the last command on `compute` that is done; -1: none is.
+    /// The index of the last command on `compute` that is done, or -1 if no
+    /// such command is done.
     int64_t begin = -1;
     /// For each stream of `asyncStreams`: how many of its commands in the block
     /// are done.
@@ -120,8 +122,10 @@ private:
   mlir::LogicalResult wait(planir::WaitOp op, int64_t here, Work &work);
   mlir::LogicalResult carry(planir::RecordOp op, Work &work);
   mlir::LogicalResult endCarried();
-  /// Stores in `at` that the stream has waited, at the command with index
-  /// `here`, for the first `count` records with `carried` of the previous run.
+  /// Called when a stream waits, at the command with index `here`, for the
+  /// first `count` records with `carried` of the previous run. `at` has the
+  /// index of the first such wait for each record. Adds entries for the records
+  /// that the stream has not waited for before.
   static void settle(std::vector<int64_t> &at, size_t count, int64_t here) {
     at.resize(std::max(at.size(), count), here);
   }
@@ -131,10 +135,11 @@ private:
 
   int64_t next = 0;
   llvm::MapVector<mlir::Operation *, Span> spans;
-  /// For each command with regions, the index of the last command in them.
+  /// For each command with regions, the index of the last command in its
+  /// regions.
   llvm::DenseMap<mlir::Operation *, int64_t> ends;
-  /// For the token of each plan.record, the commands that are known to be done
-  /// when its stream reaches the record.
+  /// For the token that a plan.record makes, the commands that are known to be
+  /// done when the record's stream reaches the record.
   llvm::DenseMap<mlir::Value, Clock> points;
   /// For each channel, the sends that were not flushed, oldest first.
   llvm::StringMap<std::deque<mlir::Operation *>> sent;

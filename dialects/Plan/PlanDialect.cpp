@@ -49,7 +49,7 @@ void PlanDialect::initialize() {
 }
 
 //===----------------------------------------------------------------------===//
-// Bytes of each kind of memory
+// The attribute #plan.bytes: how many bytes of each kind of memory
 //===----------------------------------------------------------------------===//
 
 int64_t BytesAttr::total() const {
@@ -210,8 +210,8 @@ static LogicalResult verifyCount(Operation *op, uint64_t value,
          << " is negative: " << static_cast<int64_t>(value);
 }
 
-/// Verifies that the numbers of bytes of a program are plausible for each kind
-/// of memory: no machine has more than 2^60 bytes.
+/// Verifies that a program needs a plausible number of bytes of each kind of
+/// memory: no machine has more than 2^60 bytes.
 static LogicalResult verifyBytes(Operation *op, BytesAttr bytes,
                                  StringRef what) {
   for (MemoryKind kind : memoryKinds) {
@@ -307,9 +307,9 @@ LogicalResult StateRefOp::verifySymbolUses(SymbolTableCollection &tables) {
     return emitOpError("refers to ")
            << getStateAttr() << ", of which a rank has what its part of "
            << one.getFlatAttr() << " has: refer to that";
-  // The reference may be to this state only. It may also be to a
-  // one-dimensional range of memory that begins with this state and also covers
-  // the states after it.
+  // The result is the memory of this state alone, with the state's shape. Or it
+  // is one-dimensional, begins with this state, and also covers states that
+  // follow in memory.
   auto stored = cast<RankedTensorType>(one ? one.getType()
                                            : cast<FlatOp>(state).getType());
   auto type = cast<MemRefType>(getResult().getType());
@@ -448,8 +448,9 @@ LogicalResult CollectiveOp::verify() {
     return emitOpError("makes ") << target << " of " << source;
   if (failed(dist::verifyAxes(*this, getAxes())))
     return failure();
-  // The number of elements of the larger buffer, which consists of one part for
-  // each rank. In an all_to_all both buffers have this size.
+  // The number of elements of the larger one of the collective's two buffers.
+  // That buffer consists of one part for each rank. In an all_to_all both
+  // buffers have this size.
   int64_t whole = std::max(in, out);
   bool exchanges = kind == CollectiveKind::AllToAll;
   if (kind == CollectiveKind::AllReduce || kind == CollectiveKind::Rotate)

@@ -26,7 +26,8 @@ struct Access {
   int64_t bytes = 0;
 };
 
-/// Every kind of memory, in the order that plan.bytes lists them.
+/// Every kind of memory. The attribute #plan.bytes has one count for each of
+/// them, in this order.
 inline constexpr MemoryKind memoryKinds[] = {
     MemoryKind::Device, MemoryKind::Host, MemoryKind::Pinned, MemoryKind::File};
 

@@ -160,9 +160,9 @@ Status cublaslt::cublasLtMatmulPreferenceSetAttribute(
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Returns how many bytes of workspace an algorithm needs that splits k into
-/// parts and adds the partial sums. 0 if k is too short to be split, or if the
-/// bytes are more than `most`.
+/// Returns the bytes of workspace for an algorithm that splits k into parts and
+/// adds the partial sums. Returns 0 if k is too short to be split, or if the
+/// algorithm would need more than `most` bytes.
 static uint64_t workspaceOf(const Product &product, uint64_t most) {
   uint64_t k = product.desc.transA == AsIs ? product.a.columns : product.a.rows;
   uint64_t parts = 2 * 4 * product.d.rows * product.d.columns;
@@ -220,8 +220,7 @@ namespace {
 struct QueuedProduct {
   Product product;
   float alpha, beta;
-  /// The buffers that the product reads and writes, in the order of `add`
-  /// calls.
+  /// The buffers that the product reads and writes. `add` appends a buffer.
   std::vector<cuda::EmulatedAccess> accesses;
   /// Indices into `accesses` of the buffers of the product. -1 if the product
   /// has no such buffer.
@@ -252,7 +251,8 @@ static void run(void *data) {
            queued.alpha, queued.beta);
 }
 
-/// Returns an error message for a wrong address, or null.
+/// Checks the algorithm, the alignment of the operands, and the workspace.
+/// Returns an error message, or null if all are accepted.
 static const char *findWrongAddress(const AlgorithmData &choice, const void *a,
                                     const void *b, const void *c, const void *d,
                                     const void *workspace,

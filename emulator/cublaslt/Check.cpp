@@ -10,7 +10,8 @@
 
 using namespace heddle::rt::cublaslt;
 
-/// The combinations of types that NVIDIA documents for sums in f32.
+/// Whether NVIDIA documents this combination of types for products whose sums
+/// are in f32.
 static bool areTypesKnown(const Product &product) {
   const DescData &desc = product.desc;
   DataType factors = product.a.type, sums = product.d.type;
@@ -29,7 +30,8 @@ static bool isEpilogueKnown(Epilogue epilogue) {
   return false;
 }
 
-/// Returns an error message for wrong sizes, or null.
+/// Returns an error message if the sizes of the matrices do not fit each other
+/// or a leading dimension is too small. Returns null otherwise.
 static const char *findWrongSize(const Product &product) {
   for (const LayoutData *layout :
        {&product.a, &product.b, &product.c, &product.d})

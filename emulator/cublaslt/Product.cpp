@@ -3,10 +3,9 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
 // Computes a product d = a * b. Sums are in f32, in the order of k. Threads
-// compute ranges of the result's columns. A thread multiplies a block of
-// columns of b with a packed panel of rows of a at a time.
+// compute ranges of the result's columns. In one step a thread multiplies a
+// panel of rows of a, which is packed, with a block of columns of b.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,7 +50,7 @@ static void store(char *data, DataType type, int64_t index, float value) {
     std::memcpy(data + index * 4, &value, 4);
     return;
   }
-  // Round the f32 to bf16, to nearest even.
+  // The type is bf16: round the f32 to the nearest bf16, ties to even.
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   uint16_t half = std::isnan(value)
@@ -177,8 +176,8 @@ private:
     }
   }
 
-  /// Sums row `number` of a, or column `number` of b, over k. This is the
-  /// gradient of the bias.
+  /// Sums row `number` of a, or column `number` of b, over k. The epilogues for
+  /// the gradient of a bias store these sums.
   void sumFactor(int64_t number) const {
     const DescData &desc = product.desc;
     float sum = 0;

@@ -25,8 +25,8 @@ namespace heddle::rt::cuda {
 /// index), how many commands of this stream come before the point.
 using Clock = std::vector<uint64_t>;
 
-/// Extends `clock` so that everything that comes before `other` comes before
-/// `clock` too.
+/// Merges `other` into `clock`. All commands that come before the point `other`
+/// then also come before the point `clock`.
 inline void join(Clock &clock, const Clock &other) {
   if (clock.size() < other.size())
     clock.resize(other.size());

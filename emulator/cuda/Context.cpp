@@ -51,7 +51,8 @@ Result cuda::inContext(const std::function<Result(ContextData &)> &work,
     ContextData *context = current;
     if (!context)
       return InvalidContext;
-    // The context that a thread uses may have been destroyed by another thread.
+    // Another thread may have destroyed the context that this thread uses, so
+    // look for it among the existing contexts.
     bool isAlive = false;
     for (const auto &[device, other] : state.contexts)
       isAlive |= other.get() == context;

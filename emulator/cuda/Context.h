@@ -51,7 +51,8 @@ struct ContextData {
   const Settings settings;
   Memory memory;
   Timeline timeline;
-  /// Handles of objects that exist. Handles of destroyed objects are errors.
+  /// Handles of the objects that exist. A call fails if its handle is not among
+  /// them, for example because the object was destroyed.
   std::set<StreamHandle> streams;
   std::map<EventHandle, std::unique_ptr<EventData>> events;
   std::map<Module, std::unique_ptr<ModuleData>> modules;
@@ -59,7 +60,7 @@ struct ContextData {
   std::map<Graph, std::unique_ptr<GraphData>> graphs;
   std::map<GraphExec, std::unique_ptr<GraphExecData>> execs;
   std::unique_ptr<Capture> capture;
-  /// Numbers of kernels that were submitted, and that were executed.
+  /// How many kernel launches were submitted, and how many were executed.
   int64_t submitted = 0, launches = 0;
   /// Allocated bytes of GPU memory, and of pinned host memory.
   int64_t gpuBytes = 0, pinnedBytes = 0;
@@ -81,9 +82,10 @@ struct ContextData {
   /// An error of the GPU. Once it is set, every call returns it.
   Result fault = Success;
 
-  /// Counts a wait of the host for work that was submitted when `graphs` graphs
-  /// had been launched. If these are all graphs launched so far, the host waits
-  /// for the last launch, so `lastWaits` is increased.
+  /// Counts a wait of the host for some submitted work. `graphs` is the number
+  /// of graphs that had been launched when the work was submitted. If no graph
+  /// was launched since then, the host also waits for the last launch, so
+  /// `lastWaits` is increased.
   void countWait(int64_t graphs) {
     lastWaits += graphs > 0 && graphs == graphLaunches;
   }

@@ -164,7 +164,8 @@ Result cuda::cuDeviceGet(DeviceNumber *device, int ordinal) {
   });
 }
 
-/// Runs `work` for a call on a device.
+/// Runs `work` for a call about the device with this number. Returns
+/// InvalidDevice if there is no such device.
 static Result onDevice(DeviceNumber device,
                        const std::function<Result(DriverState &)> &work) {
   return inDriver([&](DriverState &state) {

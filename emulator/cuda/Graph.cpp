@@ -44,8 +44,8 @@ void Capture::wait(StreamHandle stream, EventHandle event) {
 }
 
 bool Capture::isJoined() const {
-  // A lane is a captured stream. `clocks[i][j]` is the number of nodes of lane
-  // j that come before the next node of lane i.
+  // A lane is a captured stream. `clocks[i][j]` is the number of commands of
+  // lane j that come before the next node of lane i.
   std::vector<Clock> clocks(graph.lanes, Clock(graph.lanes));
   std::vector<Clock> recorded(graph.points);
   for (const GraphData::Node &node : graph.nodes) {

@@ -26,7 +26,8 @@ struct GraphData {
     enum class Kind { Work, Record, Wait } kind = Kind::Work;
     size_t lane = 0;
     Command command; ///< For Work: the command.
-    /// For Record and Wait: index of the event among those of the graph.
+    /// For Record and Wait: the event that is recorded or waited for, as an
+    /// index among the events of the graph.
     size_t point = 0;
   };
   std::vector<Node> nodes;
@@ -61,8 +62,8 @@ public:
   /// Lets a captured stream wait for an event. If the event was recorded during
   /// the capture, a stream that is not captured yet joins the capture.
   void wait(StreamHandle stream, EventHandle event);
-  /// Called when an event is recorded outside of the capture. The event then no
-  /// longer means a point of the capture.
+  /// Called when an event is recorded outside of the capture. After that a wait
+  /// for the event no longer refers to a captured command.
   void forget(EventHandle event) { points.erase(event); }
   /// Whether all captured commands come before the end of the stream on which
   /// the capture began.

@@ -3,9 +3,9 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-// Allocates GPU memory as two mappings: inaccessible addresses, which the
-// program gets, and the bytes.
+// Allocates GPU memory as two mappings. The program gets the addresses of the
+// first one. The host cannot access it, as it cannot access the memory of a
+// real GPU. The second one has the bytes, which the emulator reads and writes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +18,8 @@
 
 using namespace heddle::rt::cuda;
 
-/// Addresses are aligned to this many bytes and no more, because a driver
-/// promises no more.
+/// A driver guarantees this alignment of addresses in bytes. Addresses have no
+/// larger alignment, so that a program which relies on a larger one fails.
 static constexpr size_t alignment = 256;
 /// GPU memory that a context itself occupies.
 static constexpr size_t contextBytes = size_t(512) << 20;

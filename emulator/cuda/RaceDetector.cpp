@@ -29,8 +29,8 @@ static std::string hex(uint64_t value) {
   return text;
 }
 
-/// Throws if nothing orders the command `earlier`, which was executed before,
-/// and `command`, which is added.
+/// Throws if `command` races with `earlier`, a command that was executed before
+/// it: no event or wait orders the two.
 template <class Completed>
 static void require(const Completed &earlier, const char *did, uint64_t address,
                     const Command &command, const char *does) {
@@ -59,7 +59,8 @@ void RaceDetector::read(emulator::ByteRange range, const Command &command,
   auto at = split(range.first);
   for (uint64_t address = range.first; address < range.end;) {
     if (at == segments.end() || at->first > address) {
-      // No command has accessed these bytes yet.
+      // No earlier command has accessed the bytes from `address` to `next`, so
+      // add a segment for them.
       uint64_t next = at == segments.end() ? range.end : at->first;
       Segment fresh;
       fresh.end = std::min(range.end, next);

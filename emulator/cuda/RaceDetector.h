@@ -30,7 +30,8 @@ public:
   /// Forgets all accesses that come before `floor`. Every command that is added
   /// later must come after these accesses.
   void forgetBefore(const Clock &floor);
-  /// Whether there are so many segments that forgetBefore is worth its time.
+  /// Whether there are so many segments that the caller should reduce them by
+  /// forgetBefore.
   bool isLong() const { return segments.size() >= most; }
   /// Forgets all accesses.
   void clear() { segments.clear(); }

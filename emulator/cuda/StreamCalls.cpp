@@ -28,8 +28,8 @@ Result cuda::cuStreamCreate(StreamHandle *stream, unsigned flags) {
   });
 }
 
-/// Makes the handle invalid. Commands that were submitted to the stream are
-/// still executed.
+/// Makes the stream's handle invalid. Commands that were submitted to the
+/// stream are still executed.
 Result cuda::cuStreamDestroy_v2(StreamHandle stream) {
   return inContext([&](ContextData &context) {
     return context.streams.erase(stream) ? Success : InvalidHandle;
@@ -238,8 +238,8 @@ Result cuda::cuGraphDestroy(Graph graph) {
   });
 }
 
-/// Makes the handle invalid. Launches of the graph that were submitted are
-/// still executed.
+/// Makes the handle of the executable graph invalid. Launches of the graph that
+/// were submitted are still executed.
 Result cuda::cuGraphExecDestroy(GraphExec exec) {
   return inContext([&](ContextData &context) {
     return context.execs.erase(exec) ? Success : InvalidValue;

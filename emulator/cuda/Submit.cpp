@@ -19,9 +19,10 @@ using namespace heddle;
 using namespace heddle::rt;
 using namespace heddle::rt::cuda;
 
-/// Executes commands in a thread of their own if the program has not called the
-/// driver for some time. As on a GPU, commands must make progress while the
-/// host does not call the driver, because another process may wait for them.
+/// Runs in a separate thread. If the program has not called the driver for some
+/// time, executes commands that communicate with other processes. As on a GPU,
+/// such commands must make progress while the host does not call the driver,
+/// because another process may wait for them.
 static void goOnAlone() {
   constexpr std::chrono::milliseconds pause(20), idle(100);
   DriverState &state = DriverState::get();

@@ -44,7 +44,8 @@ void Timeline::submit(StreamData &stream, Command command) {
   stream.queue.push_back(std::move(command));
   if (settings.order == Settings::Order::Early)
     reach(Clock(stream.clock));
-  // With a random order, leave most commands waiting and run only a few early.
+  // With a random order, most commands stay in their streams until the host
+  // waits for them. At one of 16 submissions, run up to 7 commands at once.
   else if (settings.order == Settings::Order::Seed && random() % 16 == 0)
     for (uint64_t count = random() % 8; count > 0 && advance(); --count)
       ;
@@ -132,8 +133,9 @@ bool Timeline::isFree(const StreamData &stream) const {
   return true;
 }
 
+/// Goes from a stream whose next command waits to the stream that it waits for.
 /// A command only waits for commands that were submitted before it, so this
-/// loop ends.
+/// ends at a stream whose next command waits for no other stream.
 StreamData &Timeline::leading(StreamData &stream) {
   StreamData *found = &stream;
   while (!isFree(*found)) {

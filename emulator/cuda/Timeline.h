@@ -37,8 +37,9 @@ struct EventData {
   /// Whether the latest cuEventRecord of the event was captured into a graph.
   bool isCaptured = false;
   bool isTimed = false;
-  /// The number of graph launches before the event was recorded last. It tells
-  /// whether a wait for the event also waits for the last graph.
+  /// How many graphs had been launched when the event was last recorded. If no
+  /// graph was launched since then, a wait for the event also waits for the
+  /// last graph.
   int64_t graphs = 0;
   /// The time at which the stream reached the event, in milliseconds. It is set
   /// when the stream reaches the event.
@@ -59,8 +60,9 @@ public:
   void record(StreamData &stream, EventData &event) const;
   void wait(StreamData &stream, const EventData &event);
 
-  /// Executes commands until the host may continue. Commands that the host
-  /// submits later then come after everything that the host has waited for.
+  /// Called when the host waits for a stream. Executes all commands that were
+  /// submitted to the stream. For the detection of races, commands that the
+  /// host submits later come after these.
   void finish(StreamData &stream) { finish(stream.clock); }
   void finish(const EventData &event) { finish(event.point); }
   void finish();

@@ -155,8 +155,9 @@ Result nccl::ncclCommDestroy(Comm comm) {
   return remove(comm, /*isAborted=*/false);
 }
 
-/// This function must not call the driver. Another thread may be waiting in the
-/// driver for an exchange that ends only because of this call.
+/// This function must not call the driver. Another thread may be inside of a
+/// driver call that waits for messages of this communicator, and only the abort
+/// ends that wait.
 Result nccl::ncclCommAbort(Comm comm) {
   return remove(comm, /*isAborted=*/true);
 }

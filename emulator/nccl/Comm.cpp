@@ -226,9 +226,10 @@ void Exchange::takeMessage(Peer &peer, uint32_t kind, const char *first,
   if (kind == Posted)
     ++peer.posted;
   else if (kind == MadeIn || kind == MadeOut)
-    // Two connections join this rank and the peer, one for each direction. The
-    // peer's receiving end (MadeIn) belongs to the connection on which this
-    // rank sends.
+    // This rank and the peer have two connections, one for each direction.
+    // MadeIn says that the peer has made its receiving end of a connection.
+    // This is the connection on which this rank sends, with index 1. MadeOut is
+    // for the other one.
     peer.isMadeThere[kind == MadeIn] = true;
   else
     peer.messages.push_back({kind, {first, first + bytes}});
@@ -241,7 +242,8 @@ void Exchange::send(int peer, uint32_t kind, const char *bytes, size_t count) {
   }
   Header header = {kind, count};
   int socket = peers[peer].socket;
-  // Take the lock, because the host may make connections while a stream sends.
+  // Take the lock, because the host may send a notice while a stream sends
+  // data, and the bytes of two messages must not mix.
   std::lock_guard<std::mutex> lock(sending);
   if (!sendWhole(socket, &header, sizeof header, aborted) ||
       !sendWhole(socket, bytes, count, aborted))

@@ -99,8 +99,8 @@ public:
   /// otherwise.
   std::atomic<bool> ringIsMade;
   /// The number of batches of NCCL calls that have begun to run, on all
-  /// communicators of this process. HEDDLE_EMULATE_FAULT names the batch to
-  /// break by this number.
+  /// communicators of this process. A batch fails for a test if
+  /// HEDDLE_EMULATE_FAULT gives the batch's position in this count.
   static std::atomic<int64_t> begun;
 
 private:

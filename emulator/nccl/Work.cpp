@@ -95,8 +95,8 @@ Result Batch::submit(std::unique_ptr<Batch> batch) {
     add(call.source, reads, /*isWrite=*/false);
     add(call.target, writes, /*isWrite=*/true);
   }
-  // Finds the function of the emulated driver by its name, in the driver
-  // library that the program has loaded.
+  // The emulated driver is a separate library, which the program has loaded
+  // already. Look up the driver's function by its name.
   static auto submitWork =
       reinterpret_cast<decltype(&cuda::heddleEmulateSubmit)>(
           dlsym(dlopen("libcuda.so.1", RTLD_NOW), "heddleEmulateSubmit"));
@@ -161,8 +161,9 @@ Result Batch::finishConnecting() {
   return Success;
 }
 
-/// Returns the bytes that a rank sends if it sends no data twice. An all-reduce
-/// counts as a reduce-scatter and an all-gather of this rank's part.
+/// Returns the number of bytes that this rank must send to other ranks for the
+/// batch, if it sends no data twice. An all-reduce counts as a reduce-scatter,
+/// followed by an all-gather of this rank's part.
 int64_t Batch::sentBytes() const {
   int64_t sum = 0, ranks = comm->size(), self = comm->rank();
   for (const Call &call : calls) {

@@ -83,8 +83,8 @@ void Access::resolveGlobal(Warp &warp, int64_t bytes) {
   isDense = false; // Contiguous on the device, but not on the host.
 }
 
-/// Finds the lanes' bytes in shared or local memory. `first` is the first
-/// address of this memory.
+/// Finds the host addresses of the lanes' bytes in shared or local memory. This
+/// memory begins at the PTX address `first` and has `size` bytes.
 void Access::resolveWindow(Warp &warp, int64_t bytes, char *base,
                            uint64_t first, uint64_t size, const char *what) {
   uint64_t outside = 0;

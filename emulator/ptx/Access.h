@@ -23,8 +23,8 @@ namespace heddle::emulator {
 /// in any space.
 enum class Space { Generic, Global, Shared, Local, ClusterShared };
 
-/// The bits of Op::flags that memory instructions share. Each instruction's own
-/// flags start at bit 8.
+/// Bits of Op::flags with the same meaning in all instructions that access
+/// memory. Flags that only one instruction has start at bit 8.
 enum AccessFlags { SpaceMask = 7, IsNarrowAddress = 8 };
 
 /// The addresses that a warp's lanes access, after they were checked, and where
@@ -52,8 +52,8 @@ struct Access {
   void noteRead(Warp &warp, int64_t bytes) const;
   void noteAtomic(Warp &warp, int lane, int64_t bytes) const;
   void noteWrite(Warp &warp, int lane, int64_t bytes, const char *values) const;
-  /// Returns the lane's offset in the cluster's shared memory. Valid after
-  /// `resolve` if the access is in shared memory.
+  /// Returns the offset of the lane's bytes in the cluster's shared memory.
+  /// Valid after `resolve` if the lanes access shared memory.
   int64_t offset(const Warp &warp, int lane) const {
     return host[lane] - warp.cluster->shared.data();
   }
@@ -80,7 +80,8 @@ int64_t sharedOffset(Warp &warp, uint64_t address, int64_t bytes,
 /// The text is empty if it may.
 std::string whyNoAccess(Warp &warp, const Block &block, int lane);
 /// Returns the mbarrier at an offset in the cluster's shared memory. Fails if
-/// the lane may not use this mbarrier.
+/// the lane may not use this mbarrier, for example because it is not
+/// initialized.
 Mbarrier &useMbarrier(Warp &warp, int64_t offset, int lane);
 /// Adds one pending arrival to the mbarrier's current phase.
 void expectArrival(Warp &warp, Mbarrier &barrier, int lane);
@@ -95,8 +96,8 @@ uint32_t addressFlags(Decode &d, Space space, int bits);
 /// `mask` access, for the counters of memory traffic. A lane's access is
 /// aligned and has at most 16 bytes, so it lies in one sector of 32 bytes.
 uint64_t countParts(const uint64_t *addresses, uint32_t mask, int64_t bytes);
-/// Passes over the 32 banks of shared memory for one request: the actual
-/// number, and the number without bank conflicts.
+/// How many times a request passes over the 32 banks of shared memory: the
+/// actual number, and the number without bank conflicts.
 struct Wavefronts {
   uint64_t actual = 0, ideal = 0;
 };

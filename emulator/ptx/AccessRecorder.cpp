@@ -106,7 +106,7 @@ void AccessRecorder::finish(std::vector<RangeAccess> &intoRaceable,
 
 using RacePair = std::pair<RangeAccess, RangeAccess>;
 
-/// Returns a pair of the two ranges, beginning with that of the later block.
+/// Returns `a` and `b` as a pair. The range of the later block comes first.
 static RacePair inOrder(const RangeAccess &a, const RangeAccess &b) {
   return a.block < b.block ? RacePair(b, a) : RacePair(a, b);
 }
@@ -123,9 +123,10 @@ static bool areCompatible(AccessKind a, AccessKind b) {
 }
 
 namespace {
-/// Of the ranges that were added, remembers the two that can overlap a later
-/// range of another cluster. `best` is the range that ends last. `second` ends
-/// last among the ranges whose cluster is not that of `best`.
+/// Remembers two of the ranges that are added in the order of their addresses.
+/// If a later range overlaps any added range of another cluster, it overlaps
+/// one of these two. `best` is the range that ends last. `second` ends last
+/// among the ranges of clusters other than that of `best`.
 struct Furthest {
   const RangeAccess *best = nullptr, *second = nullptr;
 
@@ -139,8 +140,8 @@ struct Furthest {
       second = &range;
     }
   }
-  /// Returns a range of another cluster that overlaps `range`, or null. `range`
-  /// must not begin before any range that was added.
+  /// Returns an added range of another cluster that overlaps `range`, or null.
+  /// No added range may begin after the beginning of `range`.
   const RangeAccess *meeting(const RangeAccess &range) const {
     const RangeAccess *other =
         best && best->cluster == range.cluster ? second : best;

@@ -39,7 +39,8 @@ struct RangeAccess {
   uint64_t first = 0, end = 0;
   int64_t block = 0, cluster = 0;
   AccessSite by;
-  /// Whether the access may race with other blocks of its cluster.
+  /// Whether the range is compared with ranges of other blocks of its cluster
+  /// when races are detected.
   bool seesCluster = true;
 };
 
@@ -88,9 +89,9 @@ private:
 
   /// For each instruction, the last range that it accessed.
   std::vector<RangeAccess> last;
-  /// Earlier values of `last`, hashed by instruction and address. An access may
-  /// extend one of these too, because the lanes often walk along separate rows,
-  /// and threads read the same bytes again.
+  /// Ranges that were in `last` before, hashed by instruction and address. An
+  /// access may extend one of these too. Lanes often access several separate
+  /// rows in turn, and threads read the same bytes again.
   std::vector<RangeAccess> recent;
   std::vector<RangeAccess> ofBlock, raceable, ordered;
   /// If a block has more ranges than this, adjacent ranges are merged.

@@ -64,8 +64,9 @@ void copy(Warp &warp, const Op &op) {
     if (!wrong.empty())
       warp.fail(wrong, uint32_t(1) << lane);
   });
-  // Do not resolve the source addresses of lanes whose source size is 0. These
-  // lanes only write zeros.
+  // The copy of a lane whose source size is 0 reads nothing and writes zeros,
+  // so its source address may be invalid. Resolve only the source addresses of
+  // the other lanes.
   uint32_t mask = warp.mask;
   const char *sources[warpSize] = {};
   warp.mask &= reading;
@@ -107,8 +108,8 @@ void finishCopies(Warp &warp, const std::vector<AsyncCopy> &copies) {
   }
 }
 
-/// Removes those copies for which `isTaken` returns true from `copies`, and
-/// returns them.
+/// Returns those of `copies` for which `isTaken` returns true, and removes them
+/// from `copies`.
 template <class F>
 std::vector<AsyncCopy> takeCopies(std::vector<AsyncCopy> &copies, F isTaken) {
   std::vector<AsyncCopy> taken, kept;
@@ -156,9 +157,9 @@ void arriveAfterCopies(Warp &warp, const Op &op) {
   Cluster &cluster = *warp.cluster;
   VectorClock known = cluster.shared.knownBy(warp.inCluster);
   uint32_t time = cluster.shared.now(warp.inCluster);
-  // The arrival orders only what the warp did before it. Advance the warp's
-  // vector clock here, so that later accesses have a later time than the
-  // arrival.
+  // The arrival orders the warp's earlier accesses, but not its later ones.
+  // Advance the warp's vector clock, so that later accesses have a later time
+  // than the arrival.
   cluster.shared.joinLanes(warp.inCluster);
   forLanes(warp.mask, [&](int lane) {
     int64_t offset = at.offset(warp, lane);

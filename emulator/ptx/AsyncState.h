@@ -32,9 +32,10 @@ struct Mbarrier {
   /// expected.
   int64_t bytes = 0;
   uint64_t phase = 0;
-  /// Whether other blocks of the cluster have arrived at the mbarrier. After a
-  /// wait for it, accesses of global memory take no part in the detection of
-  /// races within the cluster.
+  /// Whether other blocks of the cluster have arrived at the mbarrier. Such an
+  /// arrival orders accesses of global memory that the race detector cannot
+  /// tell. So after a wait for the mbarrier, a block's accesses of global
+  /// memory are not compared with those of other blocks of the cluster.
   bool isTold = false;
   /// Vector clocks for the detection of races: `next` joins the clocks of the
   /// warps that have arrived in the current phase, `done` those of the previous
@@ -117,9 +118,8 @@ using Row = std::array<uint32_t, warpSize>;
 struct Products {
   std::vector<WarpProduct> open;
   std::vector<std::vector<WarpProduct>> groups;
-  /// The accumulators of products in flight, by the row (register) that they
-  /// belong to. They are copied to the registers when the warp waits for the
-  /// products.
+  /// The accumulators of products in flight. The key is the row (register) that
+  /// gets the accumulator when the warp waits for the products.
   std::map<uint32_t, Row> accumulators;
   std::map<uint32_t, Row> fenced; ///< Values of rows at the last wgmma.fence.
   bool hasFence = false;

@@ -98,8 +98,9 @@ struct ExtractField {
         std::is_signed_v<T> && (U(a) >> std::min(pos + len - 1, top) & 1);
     U field = pos > top ? 0 : U(a) >> pos;
     U mask = len > top ? U(~U(0)) : U((U(1) << len) - 1);
-    // Bits beyond the field or beyond the value are copies of the field's sign
-    // bit.
+    // A field may extend beyond the highest bit of the value. Result bits that
+    // are outside of the field or have no bit in the value are copies of the
+    // field's sign bit.
     uint32_t inside = pos > top ? 0 : std::min(len, bitsIn<T> - pos);
     U known = inside > top ? U(~U(0)) : U((U(1) << inside) - 1);
     U result = field & mask & known;

@@ -24,9 +24,9 @@ namespace heddle::emulator {
 namespace {
 constexpr int64_t chunkBytes = 16;
 
-/// Values of Op::flags. The op's registers are the address in shared memory;
-/// the global address, tensor map, or source in shared memory; [mbarrier];
-/// [size] or coordinates; [mask of blocks of a multicast].
+/// Values of Op::flags. The op's registers, in order (optional in brackets):
+/// address in shared memory; global address, tensor map, or source in shared
+/// memory; [mbarrier]; size or coordinates; [mask of a multicast's blocks].
 enum BulkFlags {
   NarrowShared = 1,
   NarrowBarrier = 2,
@@ -43,7 +43,7 @@ enum BulkFlags {
 constexpr uint32_t fieldMask = 15;
 constexpr int offsetBits = 20;
 
-/// Returns the constant offset of an address operand. `imm` has all three.
+/// Returns an address operand's constant offset, one of several in `imm`.
 int64_t offsetOf(const Op &op, int index) {
   return op.imm >> (offsetBits * index) & ((int64_t(1) << offsetBits) - 1);
 }
@@ -139,7 +139,7 @@ private:
              first;
     for (int64_t at = 0; at < bytes; at += chunkBytes, done += chunkBytes) {
       Chunk chunk;
-      // The swizzle depends on the address in the shared memory of one block.
+      // Swizzle the address in the block's shared memory, as hardware does.
       chunk.shared = base + swizzled(shared - base + done, map.swizzle);
       chunk.first =
           static_cast<int32_t>(std::clamp<int64_t>(first - at, 0, chunkBytes));
@@ -155,7 +155,7 @@ private:
   const TensorMap &map;
   const int64_t *start;
   int64_t shared, done = 0;
-  /// Offset in the cluster's shared memory of the block's address 0.
+  /// Offset of the block's shared address 0 in the cluster's shared memory.
   int64_t base;
   AccessKind kind;
   int lane;
@@ -413,8 +413,8 @@ void wait(Warp &warp, const Op &op) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// Decodes an address operand, and packs its constant offset into `offsets` at
-/// index `slot`. Returns whether the address is in a register of 32 bits.
+/// Decodes an address operand, and puts its constant offset into slot `slot` of
+/// `offsets`. Returns whether the address is in a register of 32 bits.
 bool takeAddress(Decode &d, size_t index, int slot, int64_t &offsets) {
   int bits = d.address(index);
   if (d.op.imm < 0 || d.op.imm >> offsetBits)

@@ -25,9 +25,9 @@ void Cluster::checkPhase(Mbarrier &barrier) {
   barrier.next = VectorClock();
 }
 
-/// Continues warps that test an mbarrier without waiting for it. They continue
-/// with the answer that the barrier's phase has not completed. Returns whether
-/// there were any such warps.
+/// Continues the warps that test whether the phase of an mbarrier has
+/// completed, without waiting for it. The result of their test is false.
+/// Returns whether there were any such warps.
 bool Cluster::wakePolling() {
   bool woken = false;
   for (Block &block : blocks)

@@ -15,8 +15,8 @@
 namespace heddle::emulator {
 
 namespace {
-/// Ways to read an operand: unchanged, with denormals flushed to zero, or
-/// widened to a larger type.
+/// `Plain`, `Flushed` and `Widened` read an operand: unchanged, with denormals
+/// flushed to zero, or converted from 16 bits to f32.
 template <class T> struct Plain {
   using Bits = T;
   static T get(T value) { return value; }

@@ -139,8 +139,8 @@ void findReconvergence(Program &program) {
     size_t meet = post.of(block);
     if (!last.endsBlock || meet >= post.exit)
       continue;
-    // If the block where paths would converge only exits, they need not
-    // converge.
+    // If the block where the paths would converge only exits, set no
+    // convergence point: each path can exit by itself.
     const Op &first = ops[blocks.starts[meet]];
     bool ends = first.endsBlock && first.imm == noPc && first.targets < 0 &&
                 first.guard == noRow;

@@ -126,8 +126,8 @@ template <class Format> struct NarrowToSingle {
 
 template <class I, class From> void floatToInteger(Warp &warp, const Op &op) {
   const auto *a = warp.row<typename From::Bits>(op, 1);
-  // `end` is the smallest value that is too large for the integer type. The
-  // lower limit `least` is exact as a double for every type.
+  // `end` is one more than the largest value of the integer type, and `least`
+  // is the smallest value. Both are exact as doubles for every type.
   const double end = std::ldexp(1.0, std::numeric_limits<I>::digits);
   const double least = static_cast<double>(std::numeric_limits<I>::min());
   eachLane(warp, warp.row<I>(op, 0), [&](int i) -> I {
@@ -186,7 +186,7 @@ void integerToInteger(Warp &warp, const Op &op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Integers in wider registers, and saturation
+// Conversions of integers in registers wider than their type
 //===----------------------------------------------------------------------===//
 
 /// The type of an operand, and the width of its register in bits. The register

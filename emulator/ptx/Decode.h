@@ -57,8 +57,8 @@ public:
   /// and puts its constant offset into `imm`. Returns the width of the register
   /// in bits.
   int address(size_t index);
-  /// Keeps a register in memory that no other register reuses. Registers whose
-  /// lifetimes do not overlap otherwise share memory.
+  /// Reserves memory for a register that no other register may reuse. Without
+  /// this, registers whose lifetimes do not overlap may share memory.
   void pin(const Operand &operand);
   /// Fails unless the module's target is one of `targets`.
   void requireTarget(std::initializer_list<std::string_view> targets);
@@ -130,16 +130,17 @@ extern const Opcode integerOpcodes[], bitOpcodes[], floatOpcodes[],
 /// Decodes the rest of an instruction that begins with the modifiers
 /// cp.async.bulk or cp.reduce.async.bulk.
 void decodeBulk(Decode &d, bool reduces);
-/// Decode the rest of an instruction that begins with barrier.cluster, and
-/// setmaxnreg.
+/// Decode the rest of an instruction: decodeClusterBarrier after
+/// `barrier.cluster`, decodeRegisters after `setmaxnreg`.
 void decodeClusterBarrier(Decode &d);
 void decodeRegisters(Decode &d);
 
 /// Returns the table entry of the opcode `name`, or null if there is none.
 const Opcode *findOpcode(std::string_view name);
 
-/// Decode an instruction on floats. There is one function for opcodes that
-/// integers have too, and one for all others.
+/// Decode an instruction on floats: decodeFloat on floats of any type,
+/// decodeNarrow on 16-bit floats, and decodeApproximate a function such as
+/// ex2.approx.
 void decodeFloat(Decode &d);
 void decodeNarrow(Decode &d);
 void decodeApproximate(Decode &d);

@@ -47,7 +47,8 @@ struct Multiply {
   static double run(double a, double b) { return a * b; }
 };
 struct MultiplyAdd {
-  // The product of two 16-bit floats is exact in a double.
+  // The product of two 16-bit floats is exact in a double, so only the sum must
+  // be rounded to odd.
   static double run(double a, double b, double c) { return addToOdd(a * b, c); }
 };
 

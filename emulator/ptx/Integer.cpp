@@ -19,7 +19,7 @@ namespace heddle::emulator {
 namespace {
 template <class T> using Unsigned = std::make_unsigned_t<T>;
 
-/// The type with twice the width and the same signedness.
+/// The integer type that is twice as wide as T, with the signedness of T.
 template <class T> struct Twice;
 template <> struct Twice<int16_t> { using Type = int32_t; };
 template <> struct Twice<uint16_t> { using Type = uint32_t; };

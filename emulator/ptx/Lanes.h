@@ -76,8 +76,8 @@ template <class F> void forLanes(uint32_t mask, F f) {
     f(__builtin_ctz(mask));
 }
 
-/// Handlers of instructions with one, two or three operands. They apply F to
-/// the values of each lane.
+/// Execute an instruction with one, two or three operands: the result of each
+/// lane is F of the lane's operands.
 template <class R, class A, class F> void unary(Warp &warp, const Op &op) {
   const A *a = warp.row<A>(op, 1);
   eachLane(warp, warp.row<R>(op, 0), [&](int i) { return F()(a[i]); });

@@ -132,8 +132,8 @@ private:
   }
   void noteRace(std::vector<RangeAccess> &ranges);
   void noteChangedConstant(std::vector<RangeAccess> &ranges);
-  /// Reports two accesses that overlap, such as those of a race, as an error of
-  /// the block that made the first one.
+  /// Reports as an error that two blocks access the same bytes, for example in
+  /// a race. The error is that of the block which made the access `first`.
   void noteMeeting(const RangeAccess &first, const RangeAccess &second,
                    const std::string &what, const std::string &verb);
   void note(int64_t turn, const Warp &warp, const Fault &fault);
@@ -148,7 +148,7 @@ private:
   /// indices.
   std::vector<int64_t> order;
   const int64_t count; ///< Number of clusters to run.
-  /// Position in the order of the first cluster with an error.
+  /// The position in `order` at which the first cluster with an error is.
   std::atomic<int64_t> firstFault;
   std::mutex mutex;
   std::string message;
@@ -159,8 +159,9 @@ private:
 };
 } // namespace
 
-/// Allocates the registers of the worker's warps, and writes the constants of
-/// the kernel to theirs, which no instruction changes.
+/// Allocates the registers of the worker's warps, and writes the kernel's
+/// constants to the registers that hold constants. No instruction changes these
+/// registers, so this is done only once.
 void LaunchRunner::prepare(Worker &worker, std::vector<uint64_t> &registers) {
   Cluster &cluster = worker.cluster;
   worker.program = &program;
@@ -333,7 +334,8 @@ void LaunchRunner::note(int64_t turn, const Warp &warp, const Fault &fault) {
 void LaunchRunner::work(Worker &worker) {
   std::vector<uint64_t> registers;
   prepare(worker, registers);
-  // Take clusters in order, so that every run reports the same first error.
+  // Clusters are taken in order. After an error only clusters that come before
+  // the failed one still matter. So every run reports the same first error.
   for (int64_t turn = next++; turn < count && turn < firstFault;
        turn = next++) {
     startCluster(worker, order.empty() ? turn : order[turn]);
@@ -411,9 +413,9 @@ void LaunchRunner::noteMeeting(const RangeAccess &first,
             setup.memory.describe(std::max(first.first, second.first));
 }
 
-/// Reports bytes that a block writes although an ld.global.nc of the launch
-/// reads them. This instruction promises that its bytes are constant during the
-/// launch.
+/// Reports bytes that a block writes although an ld.global.nc in the same
+/// launch reads them. That instruction promises that the bytes it reads do not
+/// change during the launch.
 void LaunchRunner::noteChangedConstant(std::vector<RangeAccess> &ranges) {
   if (auto found = findChangedConstant(ranges, program.ops))
     noteMeeting(found->first, found->second, "", "reads as a constant");

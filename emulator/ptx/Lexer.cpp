@@ -63,8 +63,9 @@ void Lexer::scanFloatBits(size_t digits) {
     float value;
     std::memcpy(&value, &narrow, 4);
     double wide = value;
-    // The bits of a NaN stay in the low half, because a conversion to double
-    // could change them.
+    // The literal stores a value as the bits of an f64. If the f32 is a NaN, a
+    // conversion to f64 could change its bits, so put them unchanged into the
+    // low half of a NaN.
     if (value == value)
       std::memcpy(&token.literal.bits, &wide, 8);
     else

@@ -135,7 +135,8 @@ std::string Options::problemOfEnvironment() {
 }
 
 int64_t registersOfBlock(int64_t ofThread, int64_t threads) {
-  // A GPU allocates registers to a warp in groups of 8 for each lane.
+  // A GPU allocates registers to whole warps, and rounds the number of
+  // registers of each lane up to a multiple of 8.
   int64_t warps = (threads + warpSize - 1) / warpSize;
   return (ofThread + 7) / 8 * 8 * warps * warpSize;
 }

@@ -100,8 +100,8 @@ void loadParameter(Warp &warp, const Op &op) {
 
 /// Consumes modifiers for caching and ordering, of which only `nc` has an
 /// effect in the emulator. Returns whether the instruction is an access, such
-/// as `volatile` or `acquire`, that synchronizes with other threads. Such an
-/// access does not race with theirs.
+/// as `volatile` or `acquire`, that synchronizes with other threads. Such
+/// accesses do not race with each other.
 bool takeHints(Decode &d) {
   int order =
       d.takeOneOf({"weak", "volatile", "relaxed", "acquire", "release"});

@@ -32,8 +32,8 @@ struct Op {
   /// Offsets of the op's registers (rows) in the memory that holds a warp's
   /// registers: first those of the results, then those of the operands.
   const uint32_t *rows = nullptr;
-  /// A constant whose meaning the handler decides: the offset of an address, a
-  /// branch target, or a number.
+  /// A constant of the instruction: the offset of an address, a branch target,
+  /// or a number, depending on the handler.
   int64_t imm = 0;
   uint32_t guard = noRow;
   /// For brx.idx, which branches to an entry of a list of labels: the index of
@@ -71,14 +71,15 @@ struct FixedRow {
 /// The offset of the first variable in shared memory. The system reserves the
 /// bytes before it, so address 0 is never a variable.
 constexpr int64_t sharedBase = 1024;
-/// A shared address holds, from this bit on, which block of the cluster it
-/// refers to: the block's rank plus one, or 0 for the executing block.
+/// The lowest of the bits in a shared address that say to which block of the
+/// cluster the address refers. These bits hold the block's rank plus one, or 0
+/// for the executing block.
 constexpr int clusterRankShift = 24;
 /// The first generic address of shared memory, and that of local memory.
 constexpr uint64_t sharedWindow = uint64_t(1) << 56;
 constexpr uint64_t localWindow = uint64_t(1) << 57;
-/// The first generic address of the kernel's parameters. Instructions need such
-/// addresses if parameters hold tensor maps.
+/// The first generic address of the kernel's parameters. A tensor map may be a
+/// parameter, and instructions refer to a tensor map by a generic address.
 constexpr uint64_t parameterWindow = uint64_t(1) << 58;
 constexpr uint64_t windowBytes = uint64_t(1) << 32;
 
@@ -99,10 +100,10 @@ struct Program {
   /// blocks that the kernel may read before it writes them. A launch fills them
   /// with NaN.
   std::vector<uint32_t> unwritten;
-  /// Offsets of the wgmma operands in registers, which share their memory with
-  /// no other register. The accumulators are written when the product
-  /// completes. The emulator checks that nothing else has changed them in the
-  /// meantime.
+  /// Offsets of the registers that are operands of wgmma. No other register
+  /// shares their memory. Accumulators are written only when the product
+  /// completes, and the emulator checks that nothing has changed them until
+  /// then.
   std::vector<uint32_t> pinned;
   int64_t registerBytes = 0; ///< Bytes of a warp's registers.
   /// The largest number of 32-bit registers that are live at once.

@@ -100,8 +100,9 @@ uint16_t roundToNarrow(double value, Rounding mode = Rounding::Nearest) {
   int exponent = std::ilogb(size);
   int least = 1 - Format::bias;
   int unit = (exponent < least ? least : exponent) - Format::mantissa;
-  // For a negative number, exchange rounding down and rounding up, because its
-  // magnitude is rounded.
+  // The code below rounds the number's magnitude. For a negative number,
+  // rounding down means that the magnitude is rounded up, and rounding up that
+  // it is rounded down.
   Rounding of = mode;
   if (sign && mode == Rounding::Down)
     of = Rounding::Up;

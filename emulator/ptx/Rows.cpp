@@ -84,8 +84,9 @@ private:
       if (op.guard != noRow)
         read(op.guard);
       for (int j = 0; j < op.results; ++j) {
-        // The result of an op with a guard predicate counts as read too,
-        // because lanes whose predicate is false keep the old value.
+        // If an op has a guard predicate, its result register is also read for
+        // the analysis of liveness: lanes whose predicate is false keep the old
+        // value.
         if (op.guard != noRow)
           read(op.rows[j]);
         set(use.writes, op.rows[j]);
@@ -212,9 +213,10 @@ void assignRows(Program &program, const std::vector<int> &widths) {
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     return intervals[a].first < intervals[b].first;
   });
-  // Only registers of equal width share a row. On divergent paths, different
-  // lanes use the row for different registers at the same time. This works only
-  // if a lane has the same bytes of the row in either register.
+  // Only registers of equal width share a row. After a divergent branch, one
+  // path may use the row for one register while another path uses it for
+  // another, each in its own lanes. The paths do not overwrite each other only
+  // if both registers keep a lane's value in the same bytes of the row.
   std::map<int, RowAllocator> byWidth;
   for (uint32_t row : order) {
     uint32_t granules = granulesOf(widths[row]);

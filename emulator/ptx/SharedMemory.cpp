@@ -19,8 +19,8 @@ namespace heddle::emulator {
 void SharedMemory::reset(int64_t ofBlock, int blocks, int warps,
                          bool shadowed) {
   int64_t size = ofBlock * blocks;
-  // The bytes are a NaN in every float format, so that reads of unwritten
-  // memory show in the results.
+  // Fill the memory with bytes that are a NaN in every float format, so that
+  // reads of unwritten memory show in the results.
   bytes.assign(size, static_cast<char>(0xff));
   isShadowed = shadowed;
   // The warps' clocks do not restart at 0 for the next cluster. So accesses of
@@ -41,8 +41,8 @@ void SharedMemory::reset(int64_t ofBlock, int blocks, int warps,
     latest = 0;
   }
   start = latest + 2;
-  // By its vector clock, each warp knows all accesses of the previous cluster,
-  // but none of this cluster, not even that other warps have started.
+  // A warp's vector clock starts after all accesses of the previous cluster. It
+  // includes no event of this cluster, not even that other warps have started.
   clocks.assign(size_t(numClocks()) * numClocks(), start - 1);
   fences.fill(clocks);
   for (int warp = 0; warp <= numWarps; ++warp)
@@ -120,7 +120,8 @@ std::string SharedMemory::readShadow(Shadow &shadow, int64_t at, int thread) {
   if (!isBefore(shadow.atomicThread, shadow.atomicTime, thread))
     return race("read", thread, "an atomic operation", shadow.atomicThread, at);
   // The shadow has room for one reader. If the recorded read is not ordered
-  // before this one, keep it, and only record that there are other readers.
+  // before the new one, keep the recorded read, and only note that there are
+  // other readers.
   bool isKept = shadow.readTime >= start && shadow.reader != thread &&
                 !isBefore(shadow.reader, shadow.readTime, thread);
   if (isKept) {
@@ -207,8 +208,9 @@ std::string SharedMemory::atomic(int64_t offset, int64_t size, int thread) {
 }
 
 std::string SharedMemory::beginCopy(int64_t offset, int64_t size, int thread) {
-  // The old bytes are invalid immediately, but the new bytes are written only
-  // at the wait.
+  // The target's old contents are invalid as soon as the copy begins. The new
+  // contents are written only when a thread waits for the copy. Until then the
+  // bytes are a NaN.
   std::fill_n(bytes.begin() + offset, size, static_cast<char>(0xff));
   if (!isShadowed)
     return {};

@@ -24,10 +24,12 @@ namespace heddle::emulator {
 /// copies.
 enum class FenceOf { Shared, Global };
 
-/// A vector clock: the accesses of other warps that are ordered before a point
-/// of a warp. `clocks` has for each warp the latest such time. `fences` has for
-/// each warp the time up to which its writes have passed a proxy fence. A
-/// barrier merges the clocks of the warps that arrive, for those that wait.
+/// A vector clock: says which accesses are ordered before a certain point in a
+/// warp's execution. For each warp, `clocks` has the time up to which that
+/// warp's accesses are ordered before the point, and `fences` the time up to
+/// which that warp's writes have passed a proxy fence. A barrier merges the
+/// clocks of the warps that arrive, and passes the merged clock on to the warps
+/// that wait.
 struct VectorClock {
   std::vector<uint32_t> clocks;
   /// One vector of times for shared and one for global memory, indexed by
@@ -42,9 +44,9 @@ struct VectorClock {
 /// The shared memory of all blocks of a cluster, in one array. With full
 /// checks, every byte has a shadow: the warps that last wrote and read it, and
 /// the times at which they did. A warp's time advances at its barriers. An
-/// access is ordered before another warp's access if a barrier has passed its
-/// time on to that warp. Warps and threads are numbered through all blocks of
-/// the cluster.
+/// access is ordered before an access by another warp if a barrier has passed
+/// the time of the first access on to the other warp. Warps and threads are
+/// numbered through all blocks of the cluster.
 class SharedMemory {
 public:
   /// Starts a new cluster. Each of its blocks has `bytesOfBlock` bytes of
@@ -82,8 +84,8 @@ public:
   /// not race with each other.
   std::string beginReduction(int64_t offset, int64_t size, int thread);
   void landReduction(int64_t offset, int64_t size);
-  /// These functions check that a thread may initialize, use and invalidate an
-  /// mbarrier at this offset.
+  /// Check that a thread may initialize (beginBarrier), use (useBarrier) or
+  /// invalidate (endBarrier) an mbarrier at this offset.
   std::string beginBarrier(int64_t offset, int thread);
   std::string useBarrier(int64_t offset, int thread,
                          const VectorClock &knownInits);
@@ -93,12 +95,13 @@ public:
   /// passes it on to the warps that wait there.
   void release(int warp, VectorClock &to);
   /// Merges the clock of the completed bulk copies into `to`, the clock of an
-  /// mbarrier. So whoever waits there may read what they copied.
+  /// mbarrier. Warps that wait at the mbarrier may then read the copied bytes.
   void releaseCopies(VectorClock &to) { release(numWarps, to); }
   /// Returns a warp's vector clock, its own accesses included.
   VectorClock knownBy(int warp);
-  /// Adds to `to` only that the warp has started. A relaxed arrival at the
-  /// cluster's barrier calls this, because it orders no memory accesses.
+  /// Called for a relaxed arrival of a warp at the cluster's barrier. Such an
+  /// arrival orders no memory accesses. It tells other warps only that this
+  /// warp has started, so only this is added to `to`, the barrier's clock.
   void releaseStart(int warp, VectorClock &to);
   void acquire(int warp, const VectorClock &from);
   /// Executes a proxy fence of a warp. Asynchronous operations may then read
@@ -119,9 +122,10 @@ public:
       ++clock(warp, warp);
   }
 
-  /// `now` returns the current time of a warp. `knows` returns whether the time
-  /// `time` of warp `of` is ordered before the current point of `warp`.
+  /// The current time of a warp.
   uint32_t now(int warp) { return isShadowed ? clock(warp, warp) : 0; }
+  /// Whether the time `time` of warp `of` is ordered before the current point
+  /// of `warp`.
   bool knows(int warp, int of, uint32_t time) {
     return !isShadowed || time <= clock(warp, of);
   }
@@ -195,17 +199,17 @@ private:
 
   std::vector<char> bytes;
   std::vector<Shadow> words, parts; ///< Shadows of words, and of single bytes.
-  /// The vector clocks of all warps, one after the other: for each pair of
-  /// warps, the latest time of the second warp that is ordered before the
-  /// current point of the first.
+  /// The vector clocks of all warps, one after the other. For each two warps a
+  /// and b there is the latest time of b that is ordered before the current
+  /// point of a.
   std::vector<uint32_t> clocks;
-  /// For each entry of `clocks`, the time up to which the second warp's writes
-  /// have passed a proxy fence that the first warp knows of. Indexed by
-  /// FenceOf.
+  /// For each two warps a and b, the time up to which the writes of b have
+  /// passed a proxy fence that a knows of. The order is that of `clocks`.
+  /// Indexed by FenceOf.
   std::array<std::vector<uint32_t>, 2> fences;
-  /// For each pair of a warp and another block, the time of the warp's last
-  /// access to the block's memory. The other block must not end before this
-  /// access.
+  /// For each warp and each other block of the cluster, the time of the warp's
+  /// last access to that block's memory. It is an error if that block may end
+  /// before this access.
   std::vector<uint32_t> touches;
   int numWarps = 0, warpsOfBlock = 0;
   int64_t bytesOfBlock = 0;

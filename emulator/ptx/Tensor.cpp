@@ -73,9 +73,9 @@ void loadMatrix(Warp &warp, const Op &op) {
           reinterpret_cast<const __m128i *>(access.host[8 * tile + i]));
     if (op.flags & Transposed)
       transpose(rows);
-    // The 16 bytes of a row are the registers of four adjacent lanes, which
-    // hold two elements each. So the eight rows in order are the register of
-    // all lanes.
+    // A row of a tile has 16 bytes: two elements, or 4 bytes, for each of four
+    // adjacent lanes. So the eight rows, one after the other, are the contents
+    // of a register of all 32 lanes.
     std::memcpy(warp.row<uint32_t>(op, tile), rows, sizeof(rows));
   }
 }
@@ -220,7 +220,8 @@ template <class A, class B, int K> void mma(Warp &warp, const Op &op) {
   alignas(64) Value b[K][8];
   alignas(64) Value sums[16][8];
   int first = op.results;
-  // The elements of a row are distributed over four adjacent lanes.
+  // A register of four adjacent lanes holds `width` elements of a row: `count`
+  // elements in each lane.
   constexpr int width = 4 * count;
   for (int r = 0; r < 2 * registersOfB; ++r) {
     const uint32_t *bits = warp.row<uint32_t>(op, first + r);

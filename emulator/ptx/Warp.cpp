@@ -3,11 +3,10 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
 // Executes the instructions of a warp. Lanes that diverge at a branch run one
 // path after the other, and converge at the branch's immediate post-dominator.
-// An instruction before that point may need all lanes, for example if one path
-// may contain an exit. Then the other paths run first.
+// Before that point a path may reach an instruction that all lanes must execute
+// together. Then the other paths run until they reach this instruction too.
 //
 //===----------------------------------------------------------------------===//
 

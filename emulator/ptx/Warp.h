@@ -101,8 +101,8 @@ struct Warp {
   VectorClock fenced; ///< What the warp knew at its last fence for the cluster.
   /// `fencedInits` is the warp's vector clock at its last fence.mbarrier_init,
   /// which orders only initializations of mbarriers. `knownInits` says which
-  /// initializations by other warps are ordered before by the cluster's
-  /// barrier.
+  /// initializations by other warps the cluster's barrier has ordered before
+  /// the current point of this warp.
   VectorClock fencedInits, knownInits;
   /// `maxRegisters` is the number of registers of a thread after setmaxnreg, or
   /// 0 if unknown. `registerChanges` counts the setmaxnreg that the warp has
@@ -110,8 +110,9 @@ struct Warp {
   int64_t maxRegisters = 0;
   uint32_t registerChanges = 0, registerTime = 0;
   /// Hash of the wgmma and setmaxnreg instructions that the warp has executed,
-  /// and of their operands. All four warps of a warpgroup must execute the
-  /// same, so their hashes are compared at the end of the block.
+  /// and of their operands. All four warps of a warpgroup must execute the same
+  /// instructions of these kinds, so their hashes are compared at the end of
+  /// the block.
   uint64_t trace = 0;
   Block *block = nullptr;
   Cluster *cluster = nullptr;
@@ -158,10 +159,11 @@ private:
   void resumePath();
   bool letSiblingRun();
 
-  /// `rotations` counts how often the warp has switched between waiting paths
-  /// since the last event of the cluster. After too many switches the warp
-  /// waits instead of switching forever. `rotatedAt` is the value of the
-  /// cluster's `events` at the last switch.
+  /// `rotations` counts how often the warp has switched from one of its
+  /// divergent paths to another, all of which wait, since the last event of the
+  /// cluster. After too many switches the warp itself waits, instead of
+  /// switching forever. `rotatedAt` is the value of the cluster's `events` at
+  /// the last switch.
   uint64_t rotations = 0;
   uint64_t rotatedAt = 0;
 };

@@ -38,7 +38,7 @@ enum ProductFlags {
   KindShift = 17
 };
 enum Kind { KindBFloat16, KindHalf, KindTf32, KindBytes };
-/// Bits of Op::imm for products of 8-bit integers, which say which operands are
+/// For products of 8-bit integers, these bits of Op::imm say which operands are
 /// signed.
 enum Signs { SignedA = 1, SignedB = 2 };
 
@@ -91,8 +91,9 @@ int elementBytes(const Op &op) {
   return kind == KindTf32 ? 4 : kind == KindBytes ? 1 : 2;
 }
 
-/// Calls f(offset, at, chunk) for all 16-byte chunks of an operand that the
-/// warp reads: those of `rows` rows of A, or columns of B, from `first` on.
+/// Calls f(offset, at, chunk) for each 16-byte chunk that the warp reads of an
+/// operand in shared memory. The warp reads `rows` rows of A, or `rows` columns
+/// of B, beginning with number `first`.
 template <class F>
 void forChunks(const Op &op, uint64_t bits, bool isTransposed, int first,
                int rows, F f) {
@@ -464,7 +465,8 @@ bool takeForm(Decode &d, bool &halfSums) {
   if (isByte)
     d.op.imm = (a.kind == Type::Signed ? SignedA : 0) |
                (b.kind == Type::Signed ? SignedB : 0);
-  // Products of 8-bit integers exist only for some of the larger shapes.
+  // A wgmma of 8-bit integers exists only for 8, 24 or a multiple of 16
+  // columns, all others for every multiple of 8.
   bool isKnown =
       columns % 8 == 0 && columns >= 8 && columns <= mostColumns &&
       (!isByte || columns == 8 || columns == 24 || columns % 16 == 0);

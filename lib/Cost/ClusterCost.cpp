@@ -22,8 +22,8 @@ bool Cluster::isInside(const plan::Mesh &mesh,
   return true;
 }
 
-/// The clock of a simulated run. It says when the rank is free to compute, and
-/// when each other stream will have done all its work.
+/// The clock of a simulated run. It says when the rank is free to compute, and,
+/// for every other stream, when the stream's work ends.
 struct ClusterCost::Clock {
   /// Starts work of `seconds` on a stream other than `compute`. The work begins
   /// when it is submitted and earlier work of the stream is done. Returns the
@@ -59,8 +59,8 @@ struct ClusterCost::Clock {
     now += seconds;
     time.computing += seconds;
   }
-  /// The sums of times to which a stream other than `compute` adds: the time of
-  /// all its work, and the time in which the rank waits for it.
+  /// The two times to which the work of a stream other than `compute` is added:
+  /// the total time of the work, and the time in which the rank waits for it.
   std::pair<double &, double &> spans(plan::Stream stream) {
     if (plan::copiesBeside(stream))
       return {time.copies, time.exposedCopies};
@@ -134,7 +134,8 @@ double ClusterCost::secondsOf(plan::MemoryKind from, plan::MemoryKind to,
   // written.
   if (from == MemoryKind::File || to == MemoryKind::File)
     return std::max(secondsOnDisk(from, to, bytes), onLink);
-  // On a CPU, the cores read and write the memory of both sides of the copy.
+  // On a CPU, the copy takes the time of its memory accesses: the cores read
+  // one side of the copy and write the other.
   if (isCpu() && from != to && cluster.memoryPerSecond > 0)
     return 2 * bytes / cluster.memoryPerSecond;
   return onLink;
@@ -229,8 +230,8 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
         },
         [&](const plan::command::Record &) { ends[i] = clock.endOf(stream); },
         [&](const plan::command::Wait &wait) {
-          // On a CPU, the cores execute the work of all streams but Copy, so
-          // that kernels wait, too, if one of these streams waits.
+          // On a CPU, the cores execute the work of all streams but Copy.
+          // Kernels therefore wait whenever one of these streams waits.
           bool holdsUp = isCpu() && stream != plan::Stream::Copy;
           clock.wait(holdsUp ? plan::Stream::Compute : stream,
                      commands.at(wait.command).stream, ends.at(wait.command));

@@ -119,9 +119,9 @@ private:
       plan.specialTokens = special.asArrayRef().vec();
   }
 
-  /// The longest window of the attention that reads the cache: the largest
-  /// number of positions to which a token attends. 0 if some of this attention
-  /// has no window.
+  /// The longest window of the attention operations that read the cache: the
+  /// largest number of positions to which a token attends. 0 if one of these
+  /// operations has no window.
   int64_t windowOfCache() {
     int64_t window = 0;
     bool seesAll = false;
@@ -440,8 +440,8 @@ private:
   }
 
   /// Returns which part of a program's input or output each rank holds.
-  /// `buffer` is this input or output. The sequence has its sharding as an
-  /// attribute, under the key of the buffer's port.
+  /// `buffer` is this input or output. The sharding is an attribute of the
+  /// sequence, under the key of the buffer's port.
   plan::Placement portPlacement(planir::SequenceOp sequence,
                                 planir::BufferOp buffer) {
     auto shardings = sequence.getPortsAttr();

@@ -117,7 +117,8 @@ void writeAll(std::vector<emit::Code> &codes, const std::string &runtimePath,
   file.commit();
 }
 
-/// Runs `write`. Returns the error that it threw as a diagnostic, or nullopt.
+/// Runs `write`. If it throws an error, returns this error as a diagnostic;
+/// otherwise returns nullopt.
 template <typename Write>
 std::optional<Diagnostic> diagnosticOf(const Write &write) {
   try {

@@ -95,8 +95,8 @@ static bool requireTaken(const EvalOptions &options,
   return true;
 }
 
-/// The name of an input or output of a program that has only a role, such as
-/// the learning rate: the name of the role.
+/// The name of a program's input or output that is known only by its role, such
+/// as the learning rate: the name of the role.
 static std::string keyOf(nn::PortRole role) {
   return stringifyPortRole(role).str();
 }
@@ -187,8 +187,8 @@ static bool writeOutputs(const EvalOptions &options,
 // The verb
 //===----------------------------------------------------------------------===//
 
-/// Describes the first loss or norm that is not finite, such as "loss of step
-/// 2"; "" if all are finite.
+/// Describes the first loss or gradient norm that is not finite, such as "loss
+/// of step 2". Returns "" if all are finite.
 static std::string firstNonfinite(const TensorMap &history, int64_t steps) {
   for (int64_t step = 1; step <= steps; ++step)
     for (auto [role, name] :

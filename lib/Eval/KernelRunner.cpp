@@ -77,9 +77,9 @@ private:
 };
 } // namespace
 
-/// Whether this process can call the kernels of a model or plan. Kernels with
-/// `onHost` are not considered. Kernels that this process cannot call are PTX,
-/// which the emulator executes.
+/// Whether this process can call the kernels of a model or plan. It cannot if
+/// they are PTX, which the emulator executes. Kernels that a GPU's plan runs on
+/// the host's cores (`onHost`) do not count here.
 static bool runInProcess(Operation *symbolTable) {
   auto strategy = symbolTable->getAttrOfType<dist::StrategyAttr>("strategy");
   return !strategy || factsOf(strategy.getValue().target).kernelsRunOnHost;

@@ -31,8 +31,9 @@ double logSumExp(llvm::ArrayRef<double> scores) {
   return scores.empty() ? largest : largest + std::log(sum);
 }
 
-/// Returns the mean of a row's logits, for label smoothing. If `scores` is a
-/// shard of the `vocab` logits, returns the shard's summand of the mean.
+/// Returns the mean of a row's logits, for label smoothing. If `scores` is only
+/// a shard of the `vocab` logits, returns the shard's sum divided by `vocab`.
+/// These values of all shards add up to the mean.
 double share(llvm::ArrayRef<double> scores, int64_t vocab) {
   return std::accumulate(scores.begin(), scores.end(), 0.0) / double(vocab);
 }

@@ -111,8 +111,9 @@ LogicalResult ModelInterpreter::runReshard(dist::ReshardOp reshard,
   return exchange(reshard, what, input, results);
 }
 
-/// The value of a result until the wait for it: NaN, or zeros for integers. An
-/// operation that reads the result too early gets it.
+/// The value that the result of a collective or a fetch has until the wait for
+/// it: NaN, or zeros for integers. An operation that reads the result too early
+/// gets this value.
 static Tensor unknown(Type type) {
   Tensor value(type);
   if (isFloat(value.kind()))

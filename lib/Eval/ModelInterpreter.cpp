@@ -81,8 +81,8 @@ void ModelInterpreter::placeShards(nn::BucketOp bucket) {
   stateValues[bucket.getSymName()] = Tensor(bucket.getType());
   std::vector<std::string> axes =
       planir::namesOf(cast<ArrayAttr>(bucket.getStorage()->getDims()[0]));
-  // Only axes whose ranks hold replicas of the members split the flat bucket.
-  // Other axes already split the members themselves.
+  // The flat bucket is split only along axes whose ranks hold replicas of the
+  // members. Along other axes the members themselves are split already.
   llvm::erase_if(axes, [](const std::string &axis) {
     return !dist::holdsReplicas(StringRef(axis));
   });

@@ -101,7 +101,8 @@ private:
   /// For the result of each collective that was started and not yet waited
   /// for: the handle that Rank::wait takes.
   llvm::DenseMap<mlir::Value, int64_t> pending;
-  /// For the result of each fetch that was not yet waited for: its value.
+  /// For the result of each dist fetch or move that was started and not yet
+  /// waited for: the value that the wait returns.
   llvm::DenseMap<mlir::Value, Tensor> fetched;
   TensorMap kept; ///< Values that nn.keep selected in this run.
 };

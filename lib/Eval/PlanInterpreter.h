@@ -85,16 +85,18 @@ private:
   mlir::LogicalResult runCollective(planir::CollectiveOp collective,
                                     Environment &values);
   mlir::LogicalResult runWait(planir::WaitOp wait, const Environment &values);
-  /// The address of `bytes` bytes at `offset` in the frame, which is in memory
-  /// of the kind `memory`. If the bytes are not inside of the arena of this
-  /// kind, reports an error at `op` and returns null.
+  /// The address of `bytes` bytes at `offset` in the frame of a sequence: the
+  /// range of the arena that holds the sequence's own values. `memory` is the
+  /// kind of memory. If the bytes are not inside of the arena of this kind,
+  /// reports an error at `op` and returns null.
   char *inFrame(mlir::Operation *op, planir::MemoryKind memory, char *frame,
                 int64_t offset, int64_t bytes);
   /// The address of a buffer in `frame`, the frame of its sequence. Reports an
   /// error and returns null as `inFrame` does.
   char *bufferAddress(planir::BufferOp buffer, char *frame);
-  /// The beginning of a sequence's frame in the kind of memory that the buffer
-  /// is in. `frame` is the beginning in the device's memory.
+  /// The beginning of a sequence's frame in the kind of memory in which
+  /// `buffer` is. `frame` is the beginning of the frame in device memory. In
+  /// other kinds of memory it is the beginning of the arena.
   char *frameOf(planir::BufferOp buffer, char *frame) const;
   char *deviceArena() const { return arena[plan::MemoryKind::Device].get(); }
   /// The address of a state, or of a bucket's flat tensor.
@@ -111,7 +113,8 @@ private:
   mlir::LogicalResult
   finishDeferred(int64_t count = std::numeric_limits<int64_t>::max()) const;
 
-  /// The buffers whose lifetimes begin and end at a command.
+  /// The buffers whose lifetimes begin at a command, and those whose lifetimes
+  /// end there.
   struct Lifetimes {
     llvm::SmallVector<planir::BufferOp> begin, end;
   };
@@ -129,16 +132,17 @@ private:
   planir::ProgramOp program;
   mlir::SymbolTable symbols;
   std::shared_ptr<KernelRunner> kernels;
-  /// The persistent memory and the arena of each kind of memory, each allocated
-  /// between two inaccessible pages.
+  /// For each kind of memory, the persistent region, which holds states, and
+  /// the arena, which holds all other values. Each region is allocated between
+  /// two inaccessible pages.
   plan::PerMemory<std::shared_ptr<char>> persistent, arena;
   /// The queued work of the streams `copy` and `host`.
   mutable std::deque<std::function<void()>> deferred;
   /// How many work items were taken from the queue and executed.
   mutable int64_t numDeferred = 0;
-  /// The points that plan.record has marked with `carried` in the program's
-  /// last run, by their numbers: how many work items were queued before the
-  /// point. A plan.settle in the next run waits for these items.
+  /// For each plan.record with `carried` that the program's last run has
+  /// executed, by the record's number: how many work items were queued before
+  /// it. A plan.settle in the next run waits for these items.
   std::map<int64_t, int64_t> carried;
   planir::SequenceOp lastRun;
   bool hasFailed = false; ///< Whether any work has failed.

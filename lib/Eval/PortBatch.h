@@ -19,11 +19,11 @@ namespace heddle::eval {
 /// The rows of `first`, followed by those of `second`.
 Tensor concatenate(const Tensor &first, const Tensor &second);
 
-/// Returns what run `part` of `parts` runs gets of the input `value`. `shape`
-/// is the shape of the program's input. If `value` has as many elements as this
-/// shape, every run gets all of them. If it has `parts` times as many, each run
-/// gets one of `parts` equal ranges. Returns nullopt for any other number of
-/// elements.
+/// Returns the part of the input `value` that run number `part` gets, out of
+/// `parts` runs. `shape` is the shape of the program's input. If `value` has as
+/// many elements as this shape, every run gets all of them. If it has `parts`
+/// times as many, each run gets one of `parts` equal ranges. Returns nullopt
+/// for any other number of elements.
 std::optional<Tensor> partOfInput(const Tensor &value,
                                   llvm::ArrayRef<int64_t> shape, int64_t part,
                                   int64_t parts);
@@ -48,8 +48,9 @@ plan::Placement placementOf(mlir::ShapedType whole,
                             dist::TensorShardingAttr sharding,
                             mlir::DenseI64ArrayAttr segments);
 
-/// The part of the input `name` that the rank `rank` gets in the run `batch`.
-/// Reports an error at `at` if the input has a shape that does not fit.
+/// The part of the input `name` that the rank `rank` gets in one run. `batch`
+/// says which part of the batch this run computes. Reports an error at `at` if
+/// the input has a shape that does not fit.
 mlir::FailureOr<Tensor> inputOf(mlir::Operation *at, llvm::StringRef name,
                                 mlir::ShapedType type,
                                 mlir::DictionaryAttr ports,

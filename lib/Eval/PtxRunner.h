@@ -27,8 +27,8 @@ public:
                              int64_t stride) override;
 
 private:
-  /// On a GPU the running launch gets all scratch memory. Therefore
-  /// KernelRunner allocates it for a single user.
+  /// On a GPU the running launch gets all scratch memory. KernelRunner
+  /// therefore allocates scratch memory once, and not for each thread.
   PtxRunner() : KernelRunner(/*users=*/1) {}
 
   /// The kernels, by the name of the plan.kernel.

@@ -164,8 +164,9 @@ void World::progress() {
       rank = -1; // Other ranks' collectives may be ready now.
 }
 
-/// Executes the oldest collective that the rank has started, if it is also the
-/// oldest one of all other ranks of its group. Returns whether it did.
+/// Executes the oldest pending collective of the rank, if it is also the oldest
+/// pending collective of every other rank of its group. Returns whether it was
+/// executed.
 bool World::runHead(int64_t rank) {
   if (members[rank].started.empty())
     return false;

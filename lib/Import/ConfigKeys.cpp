@@ -265,9 +265,9 @@ static std::vector<std::string> appliedKeys(const Family &family) {
   return names;
 }
 
-/// Returns the key for which the member's name is an alias, or "" if it is no
-/// alias. Throws H0391 if the alias and the key are both present with different
-/// values.
+/// Returns the key of which `member`, a member of config.json, is an alias.
+/// Returns "" if it is no alias. Throws H0391 if the alias and the key are both
+/// present with different values.
 static std::string aliasedKey(const io::JsonMember &member,
                               const io::JsonValue &config,
                               const Family &family) {

@@ -17,8 +17,8 @@
 using namespace heddle;
 using namespace heddle::config;
 
-/// Gives a setting the value `host`. On a CPU target marks the key as without
-/// meaning instead, since device memory there is host memory.
+/// Gives a setting the value `host`. If the target is a CPU, marks the key as
+/// without meaning instead, since device memory there is host memory.
 static void giveHost(const SettingField &field, const io::JsonValue &value,
                      Merger &merger) {
   if (factsOf(merger.result.values.target).hasDeviceMemory)
@@ -61,8 +61,9 @@ static const io::JsonValue *valueAt(const io::JsonValue &root,
   return value;
 }
 
-/// Changes a placement in host memory, if the file chose it, to pinned memory.
-/// Does nothing unless `wish`, the value of `pin_memory`, is true.
+/// If the file places states in host memory, and `wish` (the value of
+/// `pin_memory`) is true, places them in pinned memory instead. If `wish` has
+/// no meaning, says so in the explanation.
 static void pin(const char *key, MemoryKind Settings::*kind,
                 const io::JsonValue *wish, Merger &merger) {
   if (!wish || !wish->isBool())
@@ -114,9 +115,9 @@ static bool isOnFile(plan::FileRole role, const Settings &values) {
 
 /// Returns the directory that an `nvme_path` gives for offload files. `roles`
 /// says what these files hold, such as parameters or gradients. `given` has the
-/// directories from a stronger source (a flag). Reports an error if --swap-dir
-/// would read the path as a list of directories by role and the path is needed.
-/// If it is not needed, returns "" for such a path.
+/// directories from a stronger source (a flag). --swap-dir would read some
+/// paths as a list of directories by role. Such a path is an error if an
+/// offload file needs it; otherwise the result is "".
 static std::string directoryFor(const std::vector<plan::FileRole> &roles,
                                 const io::JsonValue &path,
                                 const io::OffloadDirectories &given,

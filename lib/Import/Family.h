@@ -128,9 +128,10 @@ public:
                 const char *theta = "rope_theta",
                 const char *known = nullptr) const;
   /// Returns the window of each layer: the number of keys that a query sees, or
-  /// 0 for all. If the file has `layer_types`, layers of type
-  /// "sliding_attention" have `window`. If it does not, the layers for which
-  /// `slides` is true have it. If `window` is 0, no layer may be of that type.
+  /// 0 for all. If the file has `layer_types`, the layers of type
+  /// "sliding_attention" get the window `window`. Otherwise the layers for
+  /// which `slides` is true get it. If `window` is 0, no layer may be of type
+  /// "sliding_attention".
   std::vector<int64_t>
   windows(int64_t layers, int64_t window,
           const std::function<bool(int64_t layer)> &slides) const;
@@ -164,9 +165,9 @@ struct Weight {
   std::vector<int64_t> segments = {};
   /// Whether the matrix is stored as [out, in] instead of [in, out].
   bool outIn = false;
-  /// The tensors of the weight files from which the parameter is made. Their
-  /// names here lack the family's prefix. If absent, the source is the tensor
-  /// with the parameter's name.
+  /// The tensors of the weight files from which the parameter is made, by names
+  /// that lack the family's prefix. If `source` is absent, the parameter is
+  /// made from the tensor with the parameter's name.
   std::optional<weights::Source> source = {};
 };
 
@@ -205,13 +206,13 @@ struct Family {
   /// parameters, each with the reason.
   std::vector<std::pair<const char *, const char *>> ignored;
   std::shared_ptr<const FamilyModel> (*read)(const Config &config);
-  /// The name of the head's weight. Parameters whose names begin like this
-  /// name, up to its first dot, are outside of the base model; their names in
-  /// the files have no family prefix.
+  /// The name of the head's weight. The name up to its first dot is the head's
+  /// prefix. Parameters with this prefix are outside of the base model; their
+  /// names in the files have no family prefix.
   const char *head = "lm_head.weight";
   plan::Objective objective = plan::Objective::NextToken;
-  /// Ends of parameter names that older files spell differently: the end, and
-  /// its older spelling.
+  /// Suffixes of parameter names that older files spell differently. Each pair
+  /// has the suffix and its older spelling.
   std::vector<std::pair<const char *, const char *>> renamed = {};
   /// Aliases that Hugging Face accepts for keys of config.json: the alias, and
   /// the key.

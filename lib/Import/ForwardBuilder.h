@@ -23,8 +23,9 @@
 namespace heddle {
 
 /// Builds the forward function of a model and the functions of its layers. The
-/// functions are for one row, with as many tokens as the model has positions.
-/// The pass import-derive-programs later makes programs for batches of them.
+/// functions are for a batch with a single row, which has as many tokens as the
+/// model has positions. The pass import-derive-programs later makes programs
+/// for larger batches.
 class ForwardBuilder final : public config::Modules {
 public:
   ForwardBuilder(nn::ModelOp model, const config::ModelSpec &spec);
@@ -135,7 +136,8 @@ private:
   mlir::RankedTensorType ints(llvm::ArrayRef<int64_t> shape);
   /// Returns the type of hidden states: [1, tokens, width].
   mlir::RankedTensorType hidden(int64_t width);
-  /// Returns the path within the model, with `*` in place of the layer's index.
+  /// Converts a path within the current layer to a path within the model, with
+  /// `*` in place of the layer's index.
   std::string fullPath(const std::string &path) const;
   mlir::Location at(llvm::StringRef path);
 

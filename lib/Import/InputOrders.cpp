@@ -24,12 +24,12 @@ static constexpr const char *weightEnd = ".weight", *orderEnd = ".order";
 
 namespace {
 
-/// The weights of one matrix product, one for each layer. The files may store
-/// the inputs of a quantized weight in another order than the features of its
-/// activations, and give this order in a tensor g_idx. A weight that is made of
-/// several matrices, for example q, k and v, has one g_idx for each matrix.
-/// `orders` has the order of each weight whose g_idx tensors are equal, and
-/// `tensors` has the names of these tensors.
+/// The weights of one matrix product, one for each layer. In the files, the
+/// inputs of a quantized weight may be in another order than the features of
+/// the activations. A tensor g_idx then gives the order of the inputs. A weight
+/// that is made of several matrices, for example q, k and v, has one g_idx for
+/// each matrix. For each weight whose g_idx tensors are equal, `orders` has the
+/// order, and `tensors` has the names of the g_idx tensors.
 struct Product {
   std::vector<ParameterSpec *> weights;
   std::vector<std::set<std::string>> tensors;

@@ -251,8 +251,8 @@ static void readFamily(const Family &family, const io::JsonValue &config,
 // Entry points
 //===----------------------------------------------------------------------===//
 
-/// Opens the weight files, and copies facts of their headers to `spec`. Throws
-/// an error for a damaged checkpoint.
+/// Opens the weight files. Stores in `spec` what their headers say, for example
+/// how weights are quantized. Throws an error for a damaged checkpoint.
 static io::WeightSet openSpecWeights(const io::JsonValue &config,
                                      const std::string &path, ModelSpec &spec) {
   io::Peers alone;
@@ -294,7 +294,7 @@ static bool isUntied(const io::JsonValue &config, const ModelSpec &spec) {
                      });
 }
 
-/// Reads the family again as if config.json said that the head is a separate
+/// Reads config.json again, as if it said that the head is a separate
 /// parameter, and adds a warning.
 static void untie(const Family &family, const io::JsonValue &config,
                   bool isStrict, ModelSpec &spec) {

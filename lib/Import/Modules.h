@@ -57,7 +57,7 @@ public:
 
   /// The ids of the tokens.
   virtual Tensor ids() = 0;
-  /// The token type of each token (segment, as in BERT): the index, from 0 on,
+  /// The token type (segment, as in BERT) of each token: the index, from 0 on,
   /// of the sentence to which the token belongs within its row.
   virtual Tensor segments() = 0;
   /// The number of tokens of each row. The positions after these tokens are
@@ -108,8 +108,9 @@ public:
   /// Whether the head has weights. The files of an encoder may have none, and
   /// the forward function then ends without the head.
   virtual bool hasHead() const = 0;
-  /// Returns the logits, which are a linear layer of `x`. Its weight is the
-  /// parameter `weight`. If the table has a bias at `path`, it is added.
+  /// Returns the logits: the result of a linear layer with the input `x`. The
+  /// layer's weight is the parameter `weight`. If the table has a bias at
+  /// `path`, it is added.
   virtual Tensor head(Tensor x, const std::string &weight,
                       const std::string &path) = 0;
   /// Marks `x` as the result of the module at `path`, which consists of other

@@ -148,7 +148,7 @@ OwningOpRef<ModuleOp> heddle::readModule(MLIRContext &context,
     return {};
   }
   // The module is verified only after operations have their positions, so that
-  // errors name them.
+  // the verifiers' errors name these positions.
   ParserConfig config(&context, /*verifyAfterParse=*/false);
   AsmParserState state;
   Block block;

@@ -4,9 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads the flags whose text needs more than the type of the setting: meshes,
-// targets, memory budgets, placements of states, the optimizer's betas, and
-// parameter groups.
+// Reads the flags that need a parser of their own: meshes, targets, memory
+// budgets, placements of states, the optimizer's betas, and parameter groups.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,14 +41,14 @@ static std::vector<std::string> splitAt(const char *separators,
   return parts;
 }
 
-/// Splits a list at commas. If a flag is given several times, its text has one
-/// line for each time, and lines are split too.
+/// Splits a list at commas and at line breaks. If a flag is given several
+/// times, its text has one line for each time.
 static std::vector<std::string> splitAtCommas(const std::string &text) {
   return splitAt(",\n", text);
 }
 
-/// Converts the text of a flag to the type of its setting. The text must be in
-/// the flag's range.
+/// Converts the text of a flag to the type of its setting. The text must be a
+/// value in the flag's range.
 static SettingValue valueFromText(const SettingField &field,
                                   const std::string &text) {
   SettingValue like = field.get(Settings());

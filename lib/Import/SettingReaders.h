@@ -4,9 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Functions to which the rows of Settings.def refer. They read flags and keys
-// whose text needs more than the type of the setting, and tell when a setting
-// has no effect.
+// Functions to which the rows of Settings.def refer. Some read flags and keys
+// that need a parser of their own. Others say whether a setting has an effect.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,7 +55,7 @@ void mergePlace(const SettingFlag &flag, const std::string &text,
 /// Reads both betas of Adam, for example `0.9,0.999`.
 void mergeBetas(const SettingFlag &flag, const std::string &text,
                 Merger &merger);
-/// Does nothing, for flags that `mergeScheduleFlags` reads later.
+/// Leaves a flag to `mergeScheduleFlags`, which reads it later.
 void mergeNothing(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
 /// Reads parameter groups, one on each line, for example `REGEX:frozen`.
@@ -98,7 +97,8 @@ void readSwitchOfOffload(const SettingField &field, const io::JsonValue &value,
 /// Reads a list of both betas of Adam.
 void readBetas(const SettingField &field, const io::JsonValue &value,
                Merger &merger);
-/// Does nothing, for keys that the function in the row's `dsAfter` reads later.
+/// Leaves a key to another function, which reads it later: the one that the
+/// setting's row in Settings.def names as `dsAfter`.
 void readNothing(const SettingField &field, const io::JsonValue &value,
                  Merger &merger);
 

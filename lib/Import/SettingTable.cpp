@@ -47,9 +47,10 @@ static const char *typeOfFlag(const SettingField &field) {
 
 SettingField &SettingField::flag(const char *names, const char *group,
                                  const char *help, const char *shown) {
-  // The flag accepts any text except "" if its range has no description. It
-  // also does if the setting has words that are known but not supported:
-  // reading such a word later gives a better error than "out of range".
+  // The flag accepts any text except "" in two cases: if its range has no
+  // description, or if the setting refuses a certain word as not supported. The
+  // function that reads the text reports such a word with a better error than
+  // "out of range".
   bool isText = range.describe().empty() || refused;
   flags.push_back({names, group, help, shown,
                    isText ? io::range::text() : range, typeOfFlag(*this),

@@ -142,8 +142,8 @@ MemoryKind config::memoryOfGradients(const Settings &values) {
                   (kind == MemoryKind::Host || kind == MemoryKind::Pinned);
   // Gradients must stay on the device in two cases. First, a delayed update
   // runs during the next backward pass as soon as a gradient is on the device,
-  // without waiting for the norm. Second, replicas that all-reduce gradients at
-  // the end of a step need all gradients there.
+  // without waiting for the gradient norm. Second, replicas that all-reduce
+  // gradients at the end of a step need all gradients there.
   bool sumsAll = values.zero < 2 && values.data * values.sequence > 1;
   bool waits = !values.delayedUpdate && !sumsAll;
   return isBeside && waits && values.mode == Mode::Train ? kind

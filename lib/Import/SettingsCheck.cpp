@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Resolves batch, micro-batch and accumulation, and checks ranges.
+// Resolves the batch, the micro-batch and the number of gradient accumulation
+// steps. Checks that settings are in their ranges.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,8 +22,7 @@ using namespace heddle::config;
 
 namespace {
 
-/// One of the sizes that the equation batch = micro_batch x accumulate x data
-/// relates.
+/// One of the sizes in the equation batch = micro_batch x accumulate x data.
 struct Corner {
   const char *key;
   int64_t Settings::*member;

@@ -51,11 +51,11 @@ public:
   Merger(ResolvedSettings &result, const Flags &flags)
       : result(result), problems(result.problems), flags(flags) {}
 
-  /// Gives `key` a value. If a stronger source has given a value already, the
-  /// setting keeps it; values of some settings can be combined, and then the
-  /// new value only completes it. Records H0108 or H0114 for an invalid word.
-  /// For a value in a file, `origin.text` is its path in the file, such as
-  /// `optimizer.type`.
+  /// Gives `key` a value. If a stronger source has given the setting a value
+  /// already, that value remains. If values of the setting can be combined, the
+  /// new value completes the stronger one. Records H0108 or H0114 for a word
+  /// that the setting does not accept. For a value in a file, `origin.text` is
+  /// its path in the file, such as `optimizer.type`.
   void give(const std::string &key, const SettingValue &value, Origin origin);
   /// Completes the value of a setting by the value of a weaker source. Does
   /// nothing if the setting's values cannot be combined.
@@ -75,9 +75,9 @@ public:
   /// Whether the file leaves the setting to other sources ("auto") and no
   /// stronger source has given it.
   bool isOpen(const std::string &key) const;
-  /// Set settings that are still open because the file says "auto": they get
-  /// the defaults of Hugging Face's Trainer. `fillMicroBatch` runs before the
-  /// batch is resolved, and `fillOpen` after it.
+  /// These functions give the defaults of Hugging Face's Trainer to settings
+  /// that the file leaves open ("auto"). `fillMicroBatch` runs before the batch
+  /// is resolved, and `fillOpen` after it.
   void fillMicroBatch();
   void fillOpen();
   /// Sets the verdict (such as `overridden`) that --explain-config prints for
@@ -138,9 +138,10 @@ void mergeOptimizerDefaults(Merger &merger);
 /// if the schedule has no such parameter.
 void mergeScheduleFlags(Merger &merger);
 
-/// Chooses the batch, the micro-batch and the number of accumulations such that
-/// batch = micro_batch x accumulate x data ranks. Sizes that a source gives are
-/// kept, and the others get defaults. Throws H0109 if that is impossible.
+/// Chooses the batch, the micro-batch and the number of gradient accumulation
+/// steps such that batch = micro_batch x accumulate x data ranks. Sizes that a
+/// source gives are kept, and the others get defaults. Throws H0109 if that is
+/// impossible.
 void resolveBatch(Merger &merger);
 
 /// Reports an error (H0110) for each setting that is out of range. The error

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Finds the tensors that fill each parameter by their names. Checks their
-// shapes and types, and that every other tensor may be ignored.
+// For each parameter, finds by name the tensors that fill it. Checks the
+// tensors' shapes and types, and that every other tensor may be ignored.
 //
 //===----------------------------------------------------------------------===//
 

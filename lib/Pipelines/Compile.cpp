@@ -249,8 +249,8 @@ static LogicalResult write(ModuleOp module, std::vector<emit::Code> &codes,
   return success();
 }
 
-/// Reduces the draft model's memory budget by the bytes that the first model
-/// uses.
+/// Reduces the draft model's memory budget by the bytes that the main model
+/// uses. `plan` is the main model's plan.
 static void limitMemory(ModuleOp draft, const plan::Plan &plan) {
   for (Operation *root : rootsOf(draft)) {
     auto old = root->getAttrOfType<dist::StrategyAttr>("strategy");
@@ -265,18 +265,18 @@ static void limitMemory(ModuleOp draft, const plan::Plan &plan) {
   }
 }
 
-/// Compiles the draft model. The code for each target is appended to the code
-/// of the first model.
+/// Compiles the draft model. Appends its code for each target to `codes`, which
+/// holds the code of the main model.
 static LogicalResult compileDraft(const CompileOptions &options, Phase stop,
                                   std::vector<emit::Code> &codes) {
   CompileOptions own = options;
-  // The draft model may have to compute two tokens at once for a sequence: if
-  // all its guesses were right, its cache has one token less than the first
-  // model's cache.
+  // The draft model may have to compute two tokens at once for a sequence. If
+  // all its guesses were right, its cache lacks the last guess, which the draft
+  // model has not read, and the main model's next token.
   own.guesses = 1;
   if (!codes.empty()) {
     // Each page of the draft model's cache is assigned together with a page of
-    // the first model's cache, so both caches need the same number of pages.
+    // the main model's cache, so both caches need the same number of pages.
     own.cachePages = codes.front().plan.serving.pages;
     limitMemory(own.draft, codes.front().plan);
   }

@@ -58,7 +58,7 @@ namespace {
 
 /// Fails for a module that was dumped after another phase than the previous
 /// one. A module without the name of a phase was written by hand. In that case
-/// the passes themselves report what they miss.
+/// the passes themselves report what is missing.
 struct CheckPhase : PassWrapper<CheckPhase, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CheckPhase)
   explicit CheckPhase(Phase phase) : phase(phase) {}

@@ -57,8 +57,8 @@ static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
   // at each call of a layer which activations are saved. It runs before
   // `train-differentiate`, which reads this.
   pm.addNestedPass<nn::ModelOp>(createTrainRecompute());
-  // This pass needs the loop of `train-build-steps` and the policies of
-  // `train-recompute`.
+  // This pass needs the loop of `train-build-steps`, and the recomputation
+  // policy that `train-recompute` sets at each call of a layer.
   pm.addNestedPass<nn::ModelOp>(createTrainDifferentiate());
   // This pass needs the states with gradients that `train-differentiate` makes.
   pm.addNestedPass<nn::ModelOp>(createTrainOptimizer());
@@ -96,12 +96,14 @@ static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   // This pass runs before reductions are placed, because reductions transfer
   // gradients in the type that this pass gives them.
   models.addPass(createShardNarrowGradients());
-  // This pass runs before `shard-partition-states`, which reduces a
-  // micro-batch's gradients at the additions that this pass separates from the
-  // products.
+  // This pass separates the additions of gradients over micro-batches from the
+  // products that compute the gradients. It runs before
+  // `shard-partition-states`, which inserts reduce-scatters before these
+  // additions.
   models.addPass(createShardSeparateSums());
-  // This pass runs before `shard-partition-states`, because ZeRO then splits
-  // over replicas what tensor parallelism leaves on each tensor rank.
+  // This pass splits parameters over tensor ranks. It runs before
+  // `shard-partition-states`, because ZeRO then splits each tensor rank's shard
+  // over replicas.
   models.addPass(createShardSplitParameters({options.shardingReasons}));
   // This pass runs before the sharding plan is made, which derives the
   // shardings of values from the storage of states.
@@ -118,8 +120,8 @@ static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   models.addPass(createShardPropagate({options.shardingReasons}));
   // This pass needs the sharding plan, and writes it into the module.
   models.addPass(createShardInsertReshards());
-  // This pass needs the reshards, because a value that the backward pass would
-  // reshard again is saved after its reshard in the forward pass.
+  // This pass needs the reshards. If the backward pass would repeat a reshard
+  // of the forward pass, this pass saves the resharded value instead.
   models.addPass(createShardSaveResharded({options.shardingReasons}));
 }
 
@@ -145,9 +147,9 @@ static void buildSpmd(OpPassManager &pm, const CompileOptions &) {
   // collectives from their waits, because it moves whole collectives into the
   // chunks.
   pm.addNestedPass<nn::ModelOp>(createSpmdChunkTokens());
-  // This pass needs chunks, whose products it tiles. It runs before all-gathers
-  // and fetches of parameters are started early, because it replaces those of
-  // whole parameters by all-gathers and fetches of row tiles.
+  // This pass needs chunks, whose products it tiles. It replaces the all-gather
+  // or fetch of a whole parameter by all-gathers or fetches of row tiles.
+  // Therefore it runs before all-gathers and fetches are started early.
   pm.addPass(createSpmdTileProducts());
   // This pass needs all collectives, those of row tiles too. It starts them
   // early and waits for them late, so that they overlap with computation.
@@ -156,15 +158,17 @@ static void buildSpmd(OpPassManager &pm, const CompileOptions &) {
   // reduction of its gradients. It runs before `spmd-stream-states`, whose
   // tiles are transferred in the order of the updates.
   pm.addNestedPass<nn::ModelOp>(createSpmdAdvanceUpdates());
-  // This pass runs before `spmd-stream-gradients` adds fetches of gradients,
-  // because it removes the zeros that the first micro-batch would fetch.
+  // This pass lets the first micro-batch add gradients to zeros on the device,
+  // so that it fetches no gradients. It runs before `spmd-stream-gradients`,
+  // which adds the fetches.
   pm.addNestedPass<nn::ModelOp>(createSpmdStartGradients());
-  // This pass needs the final positions of all-gathers and updates, because a
-  // parameter is fetched one layer before the first of them that reads it.
+  // This pass needs the final positions of all-gathers and updates: it fetches
+  // a parameter one layer before the first all-gather or update that reads the
+  // parameter.
   pm.addNestedPass<nn::ModelOp>(createSpmdFetchParameters());
   // This pass needs the waits of `spmd-overlap`, after which reduced gradients
-  // are stored. It runs before `spmd-stream-states`, because it computes the
-  // gradient norm from sums of squares, which `spmd-stream-states` tiles.
+  // are stored. It computes the gradient norm from sums of squares. It runs
+  // before `spmd-stream-states`, which splits these sums into tiles.
   pm.addNestedPass<nn::ModelOp>(createSpmdStreamGradients());
   // This pass needs the final order of updates, because the host computes the
   // first ones. It runs before `spmd-stream-states`, which moves all others

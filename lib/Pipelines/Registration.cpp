@@ -34,7 +34,7 @@
 using namespace mlir;
 using namespace heddle;
 
-/// Registers the targets when it is called first. Any thread may call it.
+/// Registers the targets on its first call. Any thread may call it.
 static void registerTargets() {
   static std::once_flag once;
   std::call_once(once, [] {

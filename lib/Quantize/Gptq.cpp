@@ -24,10 +24,10 @@ using namespace heddle::quantize;
 
 /// Block sizes that keep rows in the processor's cache. The errors of
 /// `blockInputs` inputs are added to later inputs together. `blockColumns`
-/// columns of the factor are computed together.
+/// columns of the matrix R (see `factor`) are computed together.
 static constexpr int64_t blockInputs = 128, blockColumns = 64;
-/// The number of outputs that are rounded together. The values of one input for
-/// all of them fit into the vector registers.
+/// The number of outputs that are rounded together. The weights of one input
+/// for all these outputs fit into the vector registers.
 static constexpr int64_t tile = 32;
 
 //===----------------------------------------------------------------------===//
@@ -53,8 +53,8 @@ static bool factor(std::vector<double> &matrix, int64_t size,
   auto row = [&](int64_t i) { return &matrix[i * size]; };
   for (int64_t end = size; end > 0;) {
     int64_t begin = std::max<int64_t>(0, end - blockColumns);
-    // Subtract from the columns of this block the terms of the columns after
-    // it.
+    // The columns of R after this block are final. Subtract their products from
+    // the block's columns of H.
     forEachShare(pool, end, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
         for (int64_t k = std::max(i, begin); k < end; ++k)
@@ -86,8 +86,8 @@ static bool factor(std::vector<double> &matrix, int64_t size,
 
 namespace {
 
-/// Rounds one weight. It needs the second moments of the inputs of the product
-/// that uses the weight.
+/// Rounds one weight. It needs the second moments of the inputs of the matrix
+/// product that uses the weight.
 class Gptq {
 public:
   Gptq(const CodeShape &shape, const std::vector<float> &weight,
@@ -107,7 +107,9 @@ private:
   rt::ThreadPool &pool;
   /// The inputs, in the order in which they are rounded.
   std::vector<int64_t> order;
-  /// The matrix U, with rows and columns in the order of `order`.
+  /// The factors by which the error of an input is added to later inputs: the
+  /// matrix U of the comment at the top of this file. Its rows and columns are
+  /// in the order of `order`.
   std::vector<double> feedback;
   RoundedMatrix result;
 };
@@ -139,9 +141,9 @@ void Gptq::makeFeedback(const Moments &moments, double dampening) {
   double mean = 0;
   for (int64_t i = 0; i < size; ++i)
     mean += moments[i * size + i] / double(size);
-  // If the moments come from few tokens, the matrix may not be positive
-  // definite because of rounding errors. More is then added to the diagonal
-  // until it is.
+  // If the moments come from few tokens, rounding errors can make the matrix
+  // not positive definite, although a number is added to its diagonal. A larger
+  // number is then added, until the matrix is positive definite.
   for (double added = dampening;; added *= 10) {
     feedback.resize(size * size);
     for (int64_t i = 0; i < size; ++i)
@@ -207,8 +209,8 @@ Tile::Tile(Gptq &of, int64_t first, int64_t width)
       values[turn * tile + o] = weightAt(turn, o);
 }
 
-/// Sets the scales and zero points of a group of inputs that begins with input
-/// `input`. They are chosen by the group's values in `group`.
+/// Chooses the scales and zero points of the group of inputs that begins with
+/// input `input`. They depend on the group's weights, which are in `group`.
 void Tile::setCodes(int64_t input, const std::vector<double> &group) {
   std::vector<float> column(length);
   for (int64_t o = 0; o < width; ++o) {
@@ -324,8 +326,8 @@ double quantize::outputError(const std::vector<float> &weight,
   int64_t tiles = (outputs + tile - 1) / tile;
   std::vector<double> errors(tiles), squares(tiles);
   forEachShare(pool, tiles, [&](int64_t begin, int64_t end) {
-    // There is one row more than inputs, because momentOf passes addErrors the
-    // address of the row after the last one.
+    // `whole` and `off` have one row more than there are inputs, because
+    // momentOf passes addErrors the address of the row after the last one.
     std::vector<double> whole((inputs + 1) * tile), off(whole.size());
     for (int64_t number = begin; number < end; ++number) {
       int64_t first = number * tile, width = std::min(tile, outputs - first);

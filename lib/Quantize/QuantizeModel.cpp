@@ -112,7 +112,8 @@ private:
 
   const QuantizeRequest &request;
   Calibration *calibration;
-  /// The threads that quantize; null if those of the calibration do.
+  /// The thread pool for quantization. Null if there is a calibration, whose
+  /// thread pool is then used.
   std::unique_ptr<rt::ThreadPool> ownThreads;
   rt::ThreadPool &threads;
   config::ModelSpec spec;

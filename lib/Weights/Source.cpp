@@ -68,8 +68,9 @@ struct TensorBlock {
   std::vector<int64_t> shape;
   int64_t first = 0; ///< The first element in the tensor.
   Box box;           ///< The range of indices in the tensor.
-  /// For a dimension of the value: the index at which the elements begin, and
-  /// the loops over the tensor that visit these elements, outermost first.
+  /// One dimension of the value. `begin` is the index of the block's first
+  /// element in this dimension. `steps` are the loops over the tensor that
+  /// visit the block's elements along the dimension, outermost first.
   struct Dimension {
     int64_t begin = 0;
     std::vector<Step> steps;
@@ -174,7 +175,8 @@ ValueOf Evaluator::slice(const Source &source) {
   return of;
 }
 
-/// Splits the loops of all dimensions, in order, into loops for the new shape.
+/// Gives a value a new shape. The loops of all old dimensions form one loop
+/// nest over the tensor, which is divided into loops for the new dimensions.
 ValueOf Evaluator::reshape(const Source &source) {
   ValueOf of = evaluate(source.parts.front());
   if (!error.empty())
@@ -273,8 +275,10 @@ ValueOf Evaluator::evaluate(const Source &source) {
   return {};
 }
 
-/// Merges two nested loops into one if, in the state and in the tensor, one
-/// step of the outer loop is as long as the whole inner loop.
+/// Merges adjacent loops of the nest that copies a state's elements from a
+/// tensor, so that fewer and longer loops remain. Two loops become one if an
+/// outer step continues where the inner loop ends, both in the state and in the
+/// tensor.
 static std::vector<plan::WeightSlice::Loop>
 merged(const std::vector<plan::WeightSlice::Loop> &loops) {
   std::vector<plan::WeightSlice::Loop> result;

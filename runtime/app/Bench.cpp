@@ -3,9 +3,8 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-// `bench` runs a program of the binary some times and prints its speed:
-// training steps here, generation in BenchDecode.cpp.
+// `bench` runs a program of the binary repeatedly and prints how fast it is.
+// This file measures training steps, and BenchDecode.cpp measures generation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -121,8 +120,8 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   int64_t read = (swapped.readBytes - trafficBefore.readBytes) / options.steps;
   int64_t written =
       (swapped.writtenBytes - trafficBefore.writtenBytes) / options.steps;
-  // Measure the peak again: other programs may have used the cores the first
-  // time.
+  // Measure the peak FLOP rate again: other programs may have used the cores
+  // during the first measurement.
   rate.keepBest(measureJobRate(job, steps->program()));
   if (!job.isFirst())
     return 0;

@@ -184,7 +184,8 @@ void DecodeBench::token(int64_t position) {
 
 void DecodeBench::runTokens() {
   ReadRate reading(job.threadPool());
-  // Warm-up: touches memory for the first time.
+  // Warm-up: the first accesses to memory pages are slow, so do not measure
+  // them.
   for (int64_t i = 0; i < 2; ++i) {
     token(batch.context);
     reading.measure();
@@ -235,8 +236,9 @@ void DecodeBench::printKernels(const LoadedProgram &program) {
 }
 
 /// Measures the kernels of two programs on the first group of ranks: the decode
-/// program, and the prefill program for a prompt's last chunk. Each program is
-/// only run again, because it keeps its inputs until another one runs.
+/// program, and the prefill program for a prompt's last chunk. A program keeps
+/// its inputs until another program runs, so each program is measured with the
+/// inputs of its last run.
 void DecodeBench::printKernels() {
   printKernels(
       engine.decodeProgram(batch.ofGroup(/*group=*/0, engine.limits().groups)));
@@ -280,9 +282,10 @@ struct ChosenTokens {
   double seconds = 0;
   int64_t tokens = 0, guesses = 0, right = 0;
   double perSecond() const { return double(tokens) / seconds; }
-  /// The mean number of drafted tokens that the target model accepts in a run,
-  /// for each sequence. Each run also yields one token that the target model
-  /// chooses itself, so `tokens - right` is the number of runs.
+  /// For each sequence, the mean number of drafted tokens that the target model
+  /// accepts in a run (`right` counts them over all runs). A run yields these
+  /// tokens and one more, which the target model chooses itself. So `tokens -
+  /// right` is the number of runs.
   double rightPerStep() const {
     return tokens > right ? double(right) / double(tokens - right) : 0;
   }
@@ -461,8 +464,9 @@ static DecodeFigures figuresOf(Job &job, CompiledEngine &engine,
   figures.median = slowestOfRanks(ranks, medianOf(bench.tokenSeconds));
   figures.shortest = slowestOfRanks(ranks, bench.tokenSeconds.front());
   figures.longest = slowestOfRanks(ranks, bench.tokenSeconds.back());
-  // If the data exceeds all caches, it came from memory, so memory is at least
-  // as fast as these reads were.
+  // If the bytes that a token needs exceed all caches, they were read from
+  // memory. Then memory's read rate is at least their number, divided by the
+  // time of a token.
   if (figures.bytes > double(ranks.size() * lastCacheBytes()))
     figures.readRate =
         std::max(figures.readRate, figures.bytes / figures.median);

@@ -81,7 +81,8 @@ int heddle::rt::runCheck(const CheckOptions &options, Ranks &ranks) {
              checked.tolerance, 1e3 * checked.seconds,
              1e3 * checked.plainSeconds, kernel.name.c_str(),
              kernel.ops.c_str(), checked.agrees() ? "" : "  WRONG");
-    // If the process is ended early, the user sees how far it came.
+    // Print each line at once, so that a user who ends the process early sees
+    // which kernels have been checked.
     fflush(stdout);
     if (checked.agrees())
       continue;

@@ -152,8 +152,8 @@ void CompiledEncoder::computeOwn(const std::vector<const EncoderText *> &texts,
   const int64_t count = int64_t(texts.size());
   const LoadedProgram &one = choose(1, int64_t(tokens), /*logits=*/false);
   const LoadedProgram &all = choose(count, tokensOf(one), /*logits=*/false);
-  // Padding costs as much as real tokens. So if the texts differ in length or
-  // do not fill the batch, a run for each text may cost less than one for all.
+  // Padding takes as long as real tokens. If the texts differ in length or do
+  // not fill the batch, it may be faster to run each text alone (`isApart`).
   const bool isApart = double(count) * costs.at(one.program().name) <
                        costs.at(all.program().name);
   const LoadedProgram &program = isApart ? one : all;

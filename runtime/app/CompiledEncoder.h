@@ -25,8 +25,9 @@ namespace heddle::rt {
 /// ranks) has all weights, and computes a share of the texts.
 class CompiledEncoder : public Encoder {
 public:
-  /// Throws H0191 when the plan has no program `encode`, and H0378 when pooling
-  /// needs another width of the hidden states.
+  /// Throws H0191 when the plan has no program `encode`, and H0378 when a step
+  /// of the pooling takes vectors of another width than the model's hidden
+  /// states have.
   CompiledEncoder(Job &job, Pooling pooling);
 
   const EncoderLimits &limits() const override { return most; }
@@ -40,8 +41,8 @@ public:
   /// receives all embeddings.
   void compute(const std::vector<const EncoderText *> &texts,
                float *embeddings);
-  /// Embeds one text on the first group and also returns the logits of its
-  /// tokens, [tokens][vocab].
+  /// Embeds one text on the first replica of the model (group of ranks). Also
+  /// returns the logits of the text's tokens, [tokens][vocab].
   void score(const EncoderText &text, float *embedding, float *logits);
 
 private:

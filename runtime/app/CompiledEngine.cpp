@@ -29,8 +29,9 @@ using plan::PortRole;
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// Returns the input with the role `role`. Called for the lengths of rows and
-/// the positions of tokens, which the programs of all pipeline stages have.
+/// Returns the program's input with the role `role`, which every program must
+/// have. The callers ask for the lengths of rows and the positions of tokens,
+/// which programs have in every pipeline stage.
 static const Value &inputOf(const LoadedProgram &program, PortRole role) {
   const Value *input = program.input(role);
   if (!input)

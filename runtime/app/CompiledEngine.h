@@ -29,9 +29,9 @@ class CompiledEngine : public Engine {
 public:
   /// Throws H0191 when the plan has no key-value cache.
   explicit CompiledEngine(Job &job);
-  /// Creates the engines of a model and of its draft model. Other ranks than
-  /// rank 0 call `follow` of the first engine only, which runs either model as
-  /// rank 0 says.
+  /// Creates the engines of a model and of its draft model. Rank 0 calls `run`
+  /// of either engine. The other ranks call `follow` of the model's engine
+  /// only, which runs the draft model too when rank 0 asks for it.
   static std::pair<std::unique_ptr<CompiledEngine>,
                    std::unique_ptr<CompiledEngine>>
   withDraft(Job &job, Job &draft);
@@ -41,9 +41,9 @@ public:
   void follow() override;
   void finish() override;
 
-  /// Does the work of `run` on one rank, which already has the feeds. Writes
-  /// the logits only on the ranks of a feed's group that run the last pipeline
-  /// stage.
+  /// Does the work of `run` on one rank, which already has the feeds. The
+  /// logits of a feed are written only on those ranks of its group that run the
+  /// last pipeline stage.
   void compute(const std::vector<Feed> &feeds, float *logits);
   /// Returns the smallest program that decodes `texts` sequences together.
   const LoadedProgram &decodeProgram(int64_t texts) const;
@@ -81,7 +81,8 @@ private:
   void takeLogits(const LoadedProgram &program, int64_t row, float *logits);
 
   Job &job;
-  /// The draft model's engine, which `follow` runs too.
+  /// The engine of the draft model. `follow` of this engine runs it when rank 0
+  /// asks for the draft model.
   CompiledEngine *draft = nullptr;
   bool isDraft = false;
   /// The number of program runs so far. If this rank dies, the other ranks'

@@ -102,8 +102,8 @@ DataFeed::DataFeed(const std::vector<DataChoice> &files,
 
 void DataFeed::shuffle(uint64_t newSeed) { seed = newSeed; }
 
-/// Returns the number of rows in a file from the token `origin` on. If the feed
-/// has a single file, only whole batches count.
+/// Returns the number of rows in that part of a file that begins at the token
+/// `origin`. If the feed has a single file, only whole batches count.
 int64_t DataFeed::rowsFrom(const Source &source, int64_t origin) const {
   int64_t whole = sources.size() > 1 ? 1 : shape.rows;
   int64_t tokens = std::max<int64_t>(0, source.file.size() - 1 - origin);
@@ -133,8 +133,9 @@ DataFeed::Pass DataFeed::passAfter(const Source &source, int64_t rows) const {
           rows % source.passRows, source.passRows};
 }
 
-/// Returns the index of the first token of the file's row that this feed reads
-/// after `row` earlier rows of the file.
+/// Returns the index of the token at which a row of file number `index` begins.
+/// `row` is the number of rows of this file that the feed reads before this
+/// row.
 int64_t DataFeed::tokenOf(int64_t index, int64_t row) const {
   Pass pass = passAfter(sources[index], row);
   int64_t place = pass.next;
@@ -261,8 +262,9 @@ void DataFeed::resume(const io::DataState &state, bool sameMix) {
       int64_t left = std::max<int64_t>(0, pass.permuted - pass.next);
       pass.end = pass.next + left / whole * whole;
     } else {
-      // Start rows at the next token, since rows may be longer or shorter than
-      // in the saved run.
+      // The rows of this run may be longer or shorter than those of the saved
+      // run. So do not count rows, but begin at the token that the saved run
+      // would have read next.
       pass.origin += saved.row * state.seq;
       pass.next = 0;
       pass.permuted = pass.end = rowsFrom(source, pass.origin);

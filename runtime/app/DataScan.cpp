@@ -41,7 +41,9 @@ struct ScanWork {
 } // namespace
 
 static void scanShare(const void *context, int64_t, int64_t) {
-  // The pool passes a const pointer; threads write to different elements.
+  // The thread pool passes `context` as a const pointer, but it points to a
+  // ScanWork that is not const. Threads write to different elements of its list
+  // of hashes.
   const_cast<ScanWork *>(static_cast<const ScanWork *>(context))->run();
 }
 

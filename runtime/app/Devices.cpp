@@ -55,10 +55,11 @@ size_t heddle::rt::chooseTarget(const std::vector<Binary> &targets,
   std::optional<GpuHere> gpu;
   if (targets.size() > 1 && options.kind != cpu)
     gpu = findGpu(localRank);
-  // Returns how good a target is for this machine; the best one runs. The
-  // newest code that the GPU can run is best, and the CPU's code is next. Code
-  // that the GPU cannot run comes last. It is chosen only if the binary has no
-  // other code, and then opening the device fails with the reason.
+  // Returns how well a target's code suits this machine. The target with the
+  // largest result is chosen. Code for the GPU is best, the newest that the GPU
+  // can run; code for the CPU is next. Code that the GPU cannot run is worst.
+  // It is chosen only if the binary has no other code, and then opening the
+  // device fails with the reason.
   auto worth = [&](const plan::Plan &plan) {
     if (!options.kind.empty() && options.kind != plan::nameOf(plan.device))
       return -1;
@@ -135,8 +136,8 @@ OffloadOptions heddle::rt::chooseOffload(const plan::Plan &plan,
                                          const DeviceOptions &options) {
   OffloadOptions swap;
   for (const std::string *text : {&plan.swapDir, &options.swapDirectories})
-    // `parse` accepts the text, since the compiler and the command line have
-    // checked it.
+    // The compiler and the command line have checked the text of the
+    // directories, so `parse` accepts it.
     if (auto named = io::OffloadDirectories::parse(*text))
       swap.directories.take(*named);
   swap.checks = options.checksSwap;

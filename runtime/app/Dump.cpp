@@ -35,15 +35,17 @@ struct DumpWriter {
   std::vector<io::SharedTensor> tensors;
   SharedStates gradients{session};
   std::set<std::string> known;
-  /// Which elements of each tensor this rank stores. A deque does not move its
-  /// elements, to which `tensors` points.
+  /// Which elements of each tensor this rank stores. `tensors` points to
+  /// elements of this deque, and a deque does not move its elements when it
+  /// grows.
   std::deque<RankShard> parts;
 };
 
 } // namespace
 
 /// Merges the first dimensions of a shape, such as micro-batches and their
-/// rows, into one dimension, the rows of the batch. Three dimensions remain.
+/// rows, into one dimension, the rows of the batch. The result has at most
+/// three dimensions.
 static void mergeBatch(std::vector<int64_t> &shape) {
   while (shape.size() > 3) {
     shape[1] *= shape[0];

@@ -3,10 +3,9 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-// Replaces a function of the C library that GCC's static unwinder calls to find
-// the object file of an address, and that only glibc 2.35 and later have. With
-// this local one the binary also starts on glibc 2.34.
+// GCC's static unwinder calls a function of the C library to find the object
+// file of an address. Only glibc 2.35 and later have this function. This file
+// defines it in the binary, so that the binary also starts on glibc 2.34.
 //
 //===----------------------------------------------------------------------===//
 

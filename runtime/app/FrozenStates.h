@@ -18,8 +18,8 @@
 namespace heddle::rt {
 
 /// Returns the prefix of an optimizer state's tensors in a checkpoint, such as
-/// `exp_avg.`, which the parameter's name follows. In the plan, `exp_avg` is a
-/// suffix of the state's name.
+/// `exp_avg.`. A checkpoint calls a tensor `exp_avg.<parameter>`, where a plan
+/// has the parameter's name first.
 std::string checkpointPrefix(const plan::State &state);
 
 /// Returns the parameters that were frozen in the run that wrote the

@@ -32,7 +32,8 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Returns `sampling` with the overrides of the flags.
+/// Returns `sampling`, except that parameters set by flags have the values of
+/// the flags.
 static SamplingOptions samplingOf(const GenerateOptions &options,
                                   SamplingOptions sampling) {
   sampling.seed = options.seed;
@@ -80,11 +81,12 @@ static void printJson(const std::string *text, const std::vector<int32_t> &ids,
 
 namespace {
 
-/// A model that generates, with the tokens that end its output.
+/// A model that generates text, and the tokens at which its output ends.
 class TextModel {
 public:
-  /// `asksMakers` chooses the default of sampling parameters that no flag sets:
-  /// if true, the values in the model's generation_config.json, else Heddle's.
+  /// A sampling parameter that no flag sets has a default. If `asksMakers` is
+  /// true, it is the value in the model's generation_config.json, otherwise
+  /// Heddle's own default.
   TextModel(const GenerateOptions &options, Ranks &ranks, bool asksMakers)
       : job(options.job, ranks), options(options), ranks(ranks),
         asksMakers(asksMakers) {}
@@ -191,8 +193,8 @@ static void warnOfFullContext(int64_t made, int64_t asked, int64_t room) {
   warn(full);
 }
 
-/// Returns the tokenizer for output that may have text but does not need it. If
-/// the tokenizer cannot be read, warns and returns null.
+/// Returns the tokenizer for output that can do without text, such as JSON with
+/// token ids. So if the tokenizer cannot be read, only warns and returns null.
 static std::unique_ptr<io::Tokenizer>
 tokenizerForText(const Job &job, const JobOptions &options) {
   try {
@@ -232,7 +234,8 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
   });
   TextSinks sinks;
   sinks.prints = model.job.isFirst() && !options.json;
-  // JSON output has both text and ids.
+  // Print token ids instead of text if a flag asks for it or the prompt is
+  // given as ids. JSON output has both anyway.
   sinks.asIds = !options.json && (options.ids || !options.promptIds.empty());
   sinks.stops = options.stops;
   TextOutput output(sinks, tokenizer.get());

@@ -17,8 +17,9 @@ using namespace heddle::rt;
 
 using plan::Init;
 
-/// FNV-1a. It is implemented here because the same seed must give the same
-/// values in every version.
+/// Hashes a state's name by FNV-1a. The hash chooses the state's random stream.
+/// It is implemented here because the same seed must give the same values in
+/// every version.
 static uint32_t streamOf(const std::string &name) {
   uint32_t hash = 2166136261u;
   for (unsigned char c : name)
@@ -64,7 +65,8 @@ void heddle::rt::initialValues(const Init &init, const std::string &name,
   else
     std::fill_n(values, count,
                 init.kind == Init::Kind::Constant ? float(init.value)
-                // No update was made yet: beta to the power of 0 is 1.
+                // Kind::Power is a state that holds beta^t after t updates. No
+                // update was made yet, and beta^0 is 1.
                 : init.kind == Init::Kind::Power ? 1.0f
                                                  : 0.0f);
   if (init.zeroRow >= 0)

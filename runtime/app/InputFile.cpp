@@ -71,7 +71,8 @@ static const io::TensorInfo *findInput(const io::WeightSet &file,
   return info || other.empty() ? info : file.find(other);
 }
 
-/// Whether the input has default values if the file lacks its tensor.
+/// Whether an input with this role gets default values if the file has no
+/// tensor for it.
 static bool hasUsual(PortRole role) {
   return role == PortRole::Segments || role == PortRole::Lengths ||
          role == PortRole::Positions || role == PortRole::LabelWeights;

@@ -31,8 +31,8 @@ int64_t heddle::rt::chooseThreads(const plan::Plan &plan, int64_t requested,
     return plan::hasThreadsOfMachine(plan)
                ? threadsOfRank(ranks)
                : std::min(plan.threads, availableThreads());
-  // With a GPU, CPU threads update offloaded states and do file I/O. One core
-  // is left for the thread that submits steps.
+  // With a GPU, the CPU threads of the pool update offloaded states and do file
+  // I/O. Leave one core for the thread that submits steps to the GPU.
   return std::max<int64_t>(threadsOfRank(ranks) - 1, 1);
 }
 

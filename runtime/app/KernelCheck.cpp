@@ -42,9 +42,9 @@ plan::GridLaunch partOf(plan::GridLaunch launch, int64_t terms, int64_t most) {
   return launch;
 }
 
-/// Name of the unoptimized reference kernel for the kernel body with the index
-/// `text`, or of its variant that computes only the first and last elements of
-/// the result.
+/// The name of the unoptimized reference kernel for kernel body number `text`.
+/// With `isPart`, the name of the variant that computes only the first and last
+/// elements of the result.
 std::string plainName(int64_t text, bool isPart) {
   return std::to_string(text) + (isPart ? "_part" : "");
 }
@@ -204,9 +204,9 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
     };
     Comparison found = compareWithPlain();
     if (isPart && found.compared == 0) {
-      // The reference kernel has computed no element of this result: it is a
-      // sum over all elements, of which the kernel has computed only some. Run
-      // the variant of the reference kernel that computes all elements.
+      // The reference kernel was run for only some elements, and this result is
+      // a sum over all elements, so there is nothing to compare. Run the
+      // reference kernel for all elements.
       isPart = false;
       runPlain();
       found = compareWithPlain();

@@ -23,13 +23,15 @@ class KernelTimes {
 public:
   explicit KernelTimes(const plan::Plan &plan) : plan(plan) {}
 
-  /// Adds a run. `times` has one entry for each command of `commands`.
+  /// Adds the times of one run of a program. `times` has one entry for each
+  /// command of `commands`.
   void add(const CommandList &commands, const std::vector<LaunchTime> &times);
   /// Prints a table of means per run, longest first.
   void print() const;
-  /// Returns a JSON array: seconds, launches, FLOPs and bytes per run.
+  /// Returns a JSON array with an object for each line of the table that
+  /// `print` prints: seconds, launches, FLOPs and bytes per run.
   std::string json() const;
-  /// Returns the highest rate of a kernel, in FLOPs per second.
+  /// Returns the rate of the fastest kernel, in FLOPs per second.
   double bestRate() const;
 
 private:

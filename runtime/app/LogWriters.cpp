@@ -16,8 +16,8 @@ using namespace heddle::rt;
 
 namespace {
 
-/// A column of the CSV log: its name, and where its value comes from, which is
-/// a key in the JSON object of an event.
+/// A column of the CSV log. Its values are those of the key `key` in the JSON
+/// objects of events of the kind `event`.
 struct Column {
   const char *name, *event, *key;
 };

@@ -20,9 +20,10 @@ namespace heddle::rt {
 /// has other columns.
 std::unique_ptr<LogWriter> makeCsvLog(const std::string &path, bool append);
 
-/// Creates a new event file for TensorBoard in `directory`, which is created.
-/// `step` is the number of earlier steps; TensorBoard then hides later steps in
-/// other files of the directory. Throws H0402 or H0411.
+/// Creates a new event file for TensorBoard in `directory`, and the directory
+/// if it does not exist. `step` is the number of steps that earlier runs made:
+/// the file tells TensorBoard to hide later steps of the directory's other
+/// files, which this run repeats. Throws H0402 or H0411.
 std::unique_ptr<LogWriter> makeTensorBoardLog(const std::string &directory,
                                               int64_t step);
 

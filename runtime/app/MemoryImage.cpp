@@ -38,7 +38,8 @@ static int64_t roundUp(int64_t value, int64_t multiple) {
 
 namespace {
 
-/// A file descriptor that is closed at the end, or -1.
+/// Opens a file for reading, and closes it when the object is destroyed. The
+/// descriptor is -1 if the file cannot be opened.
 class OpenFile {
 public:
   explicit OpenFile(const std::string &path)
@@ -63,7 +64,8 @@ private:
        "they are made again; remove the file if this is said again");
 }
 
-/// Reads until all bytes have come; false if that fails.
+/// Reads `bytes` bytes of the file at `offset`. Returns false if the file is
+/// shorter or cannot be read.
 static bool readFully(int file, char *target, int64_t bytes, int64_t offset) {
   while (bytes > 0) {
     ssize_t done = pread(file, target, bytes, offset);
@@ -142,8 +144,8 @@ void MemoryImage::write(const std::string &path, mode_t mode) const {
   io::OutputFile file(path, mode);
   std::vector<char> zeros(hugePage);
   for (const Block &block : blocks) {
-    // Write zeros into the gap before the block instead of leaving a hole, so
-    // that the file system can allocate whole huge pages.
+    // Fill the padding before a block in the file with zeros. A hole would keep
+    // the file system from allocating whole huge pages.
     if (block.file > file.size())
       file.write(zeros.data(), block.file - file.size());
     file.write(block.memory, block.bytes);

@@ -116,7 +116,8 @@ heddle::rt::requireTokenizer(const plan::Plan &plan, const JobOptions &options,
        help);
 }
 
-/// Adds the tokens of `eos_token_id`: one, or several.
+/// Adds the end tokens of a JSON file to `ends`: `eos_token_id` is one token id
+/// or a list of them.
 static void addEnds(const nlohmann::json &config, std::vector<int64_t> &ends) {
   auto found = config.find("eos_token_id");
   if (found == config.end())

@@ -48,17 +48,18 @@ std::unique_ptr<io::Tokenizer> requireTokenizer(const plan::Plan &plan,
 /// Defaults of generation for a model.
 struct TextDefaults {
   std::vector<int64_t> ends; ///< Tokens that end a sequence.
-  /// Sampling parameters. If `samples` is set, they are those of the model's
-  /// generation_config.json. Otherwise generation is greedy, with that file's
-  /// repetition penalty.
+  /// Sampling parameters of the model's generation_config.json, if that file
+  /// asks for sampling; `samples` is then true. Otherwise generation is greedy,
+  /// and only the repetition penalty comes from the file.
   SamplingOptions sampling;
   bool samples = false;
 };
 
 /// Reads the defaults from the model's config.json (end tokens only), from the
-/// tokenizer's end token if it is not null, and from generation_config.json.
-/// Throws H0370 for a token of that file outside the vocabulary, and H0373 for
-/// an impossible sampling parameter.
+/// tokenizer's end token if `tokenizer` is not null, and from
+/// generation_config.json. Throws H0370 if generation_config.json has a token
+/// outside the vocabulary, and H0373 if it has an impossible sampling
+/// parameter.
 TextDefaults textDefaults(const plan::Plan &plan, const JobOptions &options,
                           const io::Tokenizer *tokenizer);
 

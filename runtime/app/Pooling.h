@@ -65,10 +65,10 @@ struct Pooling {
              int64_t width, float *vector) const;
 };
 
-/// Reads the pooling from the flags. Settings that no flag gives come from the
-/// sentence-transformers modules in `directory` (modules.json), or without
-/// modules.json are the mean without normalization. Throws H0398 for a module
-/// that is not supported.
+/// Reads the pooling from the flags. Settings without a flag come from the
+/// sentence-transformers modules that modules.json in `directory` lists. If
+/// there is no modules.json, the default is the mean without normalization.
+/// Throws H0398 for a module that is not supported.
 Pooling findPooling(const std::string &directory,
                     const PoolingOptions &options);
 

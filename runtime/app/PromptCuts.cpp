@@ -18,8 +18,8 @@ PromptCuts::PromptCuts(const std::vector<Program> &programs)
   std::vector<double> costs(first.size());
   for (int64_t tokens = 1; tokens <= most(); ++tokens) {
     costs[tokens] = std::numeric_limits<double>::infinity();
-    // Try the largest program first: among programs of equal cost it is
-    // preferred, because it leaves the fewest tokens to later runs.
+    // Try the largest program first, so that it is chosen among programs of
+    // equal cost: it leaves the fewest tokens for other programs.
     for (size_t i = programs.size(); i-- > 0;) {
       int64_t rest = std::max<int64_t>(tokens - programs[i].tokens, 0);
       double cost = programs[i].cost + costs[rest];

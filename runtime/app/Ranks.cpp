@@ -28,8 +28,8 @@ using namespace heddle::rt;
 
 using Axes = std::vector<std::string>;
 
-/// The tag of the messages that `maximum` sends. The exchange of texts uses the
-/// tags 0 and 1.
+/// The tag of the messages that `maximum` sends. `exchange` uses the tags 0 and
+/// 1.
 static constexpr int maximumTag = 2;
 
 //===----------------------------------------------------------------------===//
@@ -260,8 +260,8 @@ void Ranks::useLink(Device &device) {
       std::make_unique<DeviceExchange>(joined->source, device, *found, *this);
 }
 
-/// Starts the abort on a separate thread: the library's abort may hang, and the
-/// process must end anyway.
+/// Aborts the devices' communication on a separate thread: NCCL's abort may
+/// hang, and the process must end anyway.
 void Ranks::abortLink() {
   std::lock_guard<std::mutex> lock(linkMutex);
   if (std::shared_ptr<DeviceLink> found = link.lock())
@@ -351,8 +351,8 @@ void Ranks::start(int64_t collective) {
     return joined->devices->start(operation.onDevices);
   operation.memory->load(operation.buffers.source,
                          operation.buffers.sourceBytes);
-  // Report what this rank waits for: if the executor has no thread, `start`
-  // runs the collective to its end.
+  // Announce before `start` which collective this rank waits for: an executor
+  // without a thread runs the whole collective in `start`.
   Waiting here(*this, operation.text);
   operation.ticket = joined->executor.start(operation.call);
 }

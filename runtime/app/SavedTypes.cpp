@@ -37,8 +37,8 @@ SavedTypes SavedTypes::ofCheckpoint(const std::string &directory) {
   return types;
 }
 
-/// Returns the type that a tensor has in the loaded files; "" if it is not
-/// there or has no type that can be saved.
+/// Returns the type that a tensor has in the loaded files. Returns "" if no
+/// file has the tensor, or if its type is not a float type.
 static std::string typeInFiles(const std::optional<io::WeightSet> &files,
                                const std::string &tensor) {
   const io::TensorInfo *info = files ? findTensor(*files, tensor) : nullptr;
@@ -54,9 +54,10 @@ std::string SavedTypes::typeOf(const io::SharedTensor &tensor) const {
   return type.empty() ? tensor.dtype : type;
 }
 
-/// Returns a type that represents the tensor's current values exactly. Training
-/// changes a weight to the full precision of its state. A weight that is not
-/// trained has exactly the file's values, so the file's type suffices.
+/// Returns a type that represents the tensor's current values exactly. After
+/// training, this is the type of the plan's state, because an update changes a
+/// weight in all bits of that type. A weight that is not trained still has the
+/// file's values, so the file's type suffices.
 std::string SavedTypes::typeOfValues(const io::SharedTensor &tensor,
                                      bool isTrained) const {
   std::string type = typeInFiles(files, tensor.name);

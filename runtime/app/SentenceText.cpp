@@ -43,8 +43,9 @@ static int64_t lengthOf(const JsonValue &value, const char *key) {
   return int64_t(std::min(tokens, 1e15));
 }
 
-/// Returns the value of `key` in an object of `config`, whose name is the first
-/// one of `names` that has such a value. Returns null if there is none.
+/// Returns the value of `key` in one of the objects `names` of `config`: the
+/// first object that exists and has such a value. Returns null if there is
+/// none.
 static const JsonValue *findIn(const JsonValue &config,
                                std::initializer_list<const char *> names,
                                const char *key) {
@@ -87,8 +88,8 @@ static void readLength(const std::optional<JsonValue> &config,
   }
 }
 
-/// Reads the prompts of the configuration file; JSON null means an empty
-/// prompt.
+/// Reads the prompts from `file`, a config_sentence_transformers.json. A JSON
+/// null means an empty prompt.
 static void readPrompts(const std::string &file, const std::string &asked,
                         TextRules &rules) {
   std::optional<JsonValue> config = parse(file);

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How a model of sentence-transformers wants its texts: prompts, lower case,
-// and truncation.
+// Reads how texts for a model of sentence-transformers must be prepared: which
+// prompt comes first, whether they are lower case, and at which length they are
+// truncated.
 //
 //===----------------------------------------------------------------------===//
 

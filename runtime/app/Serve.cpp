@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// `serve` answers OpenAI's API over HTTP: loads the model, its tokenizer and
-// chat template, and runs a Service on rank 0, which the other ranks' engines
-// follow.
+// `serve` answers OpenAI's API over HTTP. It loads the model, its tokenizer and
+// its chat template, and runs a Service on rank 0. The engines of the other
+// ranks run the programs that rank 0's engine runs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +29,7 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Returns the name of the model for clients: that of its directory.
+/// Returns the model's name for clients, which is the name of its directory.
 static std::string modelName(const plan::Plan &plan,
                              const JobOptions &options) {
   std::filesystem::path path = modelDirectory(plan, options);

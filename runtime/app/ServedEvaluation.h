@@ -28,7 +28,8 @@ public:
   /// Masking::of.
   ServedEvaluation(Job &job, const std::string &file, int64_t rows,
                    const MaskOptions &mask);
-  /// Returns the mean of -log p over the labels, on every rank.
+  /// Returns the mean over all labels of -log of the label's probability, on
+  /// every rank.
   double meanLoss();
   int64_t tokens() const { return rows * job.plan().seq; }
 

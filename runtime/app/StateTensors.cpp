@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads states from tensors of weight files; a state may be a slice of tensors,
-// strided, or made from quantized weights. Describes states as tensors to save,
-// to which all ranks write.
+// Reads states from tensors of weight files: from slices of tensors, also
+// strided ones, or from quantized weights. Describes states as tensors that all
+// ranks write to a file together.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,8 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Elements moved at a time, so that they stay in the cache.
+/// The number of elements that are copied at a time: so few that they stay in
+/// the CPU's cache.
 static constexpr int64_t blockElements = int64_t(1) << 16;
 
 //===----------------------------------------------------------------------===//

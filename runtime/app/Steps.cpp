@@ -236,8 +236,8 @@ bool TrainSteps::maySkip() const {
 }
 
 /// Drops the pending steps after a step that was not finite. The device has
-/// skipped their updates, because the step set the state `nonfinite`. Resets it
-/// to 0, so that later steps update again.
+/// skipped their updates, because that step set the state `nonfinite` to 1.
+/// Resets `nonfinite` to 0, so that later steps update the states again.
 void TrainSteps::forgetPending() {
   for (; !submitted.empty(); submitted.pop_front())
     skipped -= submitted.front().isSkipped ? 1 : 0;
@@ -293,9 +293,10 @@ void TrainSteps::requireFinite(const StepResult &result) const {
   });
 }
 
-/// Returns the shape of the batch in which the steps of an evaluation are
-/// counted. This is the plan's training batch if it is a multiple of `part`,
-/// the batch of one run of the program; else `part`.
+/// Returns the shape of the batch that counts as one step of an evaluation.
+/// `part` is the shape of the batch of one run of the program. If the plan's
+/// training batch is a multiple of it, the training batch counts as a step;
+/// otherwise, one run does.
 static BatchShape wholeBatch(const plan::Plan &plan, BatchShape part) {
   if (plan.batch > 0 && plan.batch % part.rows == 0)
     part.rows = plan.batch;

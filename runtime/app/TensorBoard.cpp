@@ -24,7 +24,7 @@ using namespace heddle::rt;
 // Records
 //===----------------------------------------------------------------------===//
 
-/// Computes CRC-32C with a table for the values of a byte.
+/// Computes CRC-32C byte by byte, with a table of 256 entries.
 static uint32_t crc32c(const std::string &bytes) {
   static const std::array<uint32_t, 256> table = [] {
     std::array<uint32_t, 256> entries;
@@ -60,7 +60,7 @@ static std::string makeRecord(const std::string &data) {
 }
 
 //===----------------------------------------------------------------------===//
-// Messages, as Protocol Buffers encode them
+// Encoding of messages as Protocol Buffers
 //===----------------------------------------------------------------------===//
 
 static std::string varint(uint64_t value) {

@@ -29,7 +29,8 @@ public:
   virtual int32_t next(const std::vector<int32_t> &tokens) = 0;
   /// Limit of tokens in a sequence; nothing: no limit.
   virtual std::optional<int64_t> maxTokens() const { return std::nullopt; }
-  /// Counts of drafted tokens so far; null without a draft.
+  /// The scheduler's counts, such as the number of tokens that the draft model
+  /// has proposed. Null if there is no draft model.
   virtual const SchedulerCounts *drafted() const { return nullptr; }
 };
 

@@ -18,9 +18,9 @@ using namespace heddle::rt;
 /// Limit of traced steps: viewers cannot handle a long run.
 static constexpr size_t maxSteps = 8;
 
-/// Describes a command for which others wait, in the name of a wait: a
-/// collective as `all_reduce data,seq for optimizer`, an event as the name of
-/// its stream.
+/// A wait is named after the command that it waits for. Returns the name of
+/// that command: for example `all_reduce data,seq for optimizer` for a
+/// collective, and the name of the stream for an event.
 static std::string describe(const plan::Command &command) {
   const auto *start = command.as<plan::command::Collective>();
   if (!start)

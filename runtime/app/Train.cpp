@@ -75,7 +75,8 @@ private:
   Ranks &ranks;
   TrainData data;
   Hyperparameters hyper;
-  /// Hyperparameters that differ from the resumed run.
+  /// Descriptions of the hyperparameters whose values differ from those of the
+  /// resumed run.
   std::vector<std::string> changes;
   /// The checkpoint state with which the run starts. It also has the best
   /// validation so far.
@@ -336,10 +337,11 @@ void Training::finishSteps(int64_t pending) {
     isSound = steps->keepsStates();
     done = steps->next();
     steps->requireFinite(result);
-    // A step that was submitted ahead starts when the step before it ends.
+    // If this step was submitted while the step before it was still running, it
+    // started when that step ended.
     Clock::time_point start = std::max(starts.front(), finished);
-    // Forget the start of the finished step. If it was not finite, the pending
-    // steps after it were dropped: forget their starts too.
+    // Remove the start time of the finished step. If the step was not finite,
+    // the pending steps after it were dropped: remove their start times too.
     starts.erase(starts.begin(), starts.end() - steps->pending());
     finished = Clock::now();
     StepReport report;
@@ -452,8 +454,8 @@ void Training::measureAgain() {
 }
 
 void Training::afterStep() {
-  // Tell all ranks in one collective which signal a rank has received, and
-  // whether a rank's measured peak is too low. The lowest bit is the latter.
+  // Tell all ranks in one collective which signal a rank has received, and, in
+  // the lowest bit, whether a rank's measured peak is too low.
   int64_t asked = ranks.maximum(2 * stopSignal() + (isPeakLow ? 1 : 0));
   signal = asked / 2;
   if (asked % 2 != 0)
@@ -513,8 +515,9 @@ int64_t Training::mappedBytes() {
          job.plan().memory.peakBytes(plan::MemoryKind::File);
 }
 
-/// Describes memory: what the plan needs and what is mapped on this rank, and
-/// what is mapped on all ranks. Offloaded bytes are separate.
+/// Returns the memory of the run as JSON: the bytes that the plan needs, the
+/// bytes that are mapped on this rank, and the bytes that are mapped on each
+/// rank. Bytes in offload files are listed separately.
 std::string Training::peakBytes() {
   const plan::Memory &memory = job.plan().memory;
   int64_t onFile = memory.peakBytes(plan::MemoryKind::File);

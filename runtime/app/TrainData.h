@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The batches of a training run: from token files or tensors, checked before
-// the first step, and resumable.
+// Reads the batches of a training run from token files or tensors, checks all
+// tokens before the first step, and finds the position of a resumed run.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,13 +25,14 @@ public:
   TrainData(Job &job, const TrainOptions &options);
 
   /// Checks all tokens of the data and of `validation` (may be null). Throws
-  /// H0346 for one outside the vocabulary.
+  /// H0346 for a token outside the vocabulary.
   void check(const Evaluation *validation);
-  /// Starts a new run at the first token; `seed` is that of shuffling and
+  /// Starts a new run at the first token. `seed` is the seed for shuffling and
   /// masking.
   void begin(uint64_t seed);
-  /// Continues after the data that `state` has read. Throws H0368 when the
-  /// position is unknown, or the data is not what the checkpoint's run read.
+  /// Continues with the data after the position that the checkpoint `state`
+  /// records. Throws H0368 when the position is unknown, or the data is not
+  /// what the checkpoint's run read.
   void resume(const io::CheckpointState &state, uint64_t seed);
 
   /// Fills this rank's inputs for step `step`, counted from 0. Returns whether

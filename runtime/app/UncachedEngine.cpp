@@ -60,8 +60,8 @@ UncachedEngine::compute(const std::vector<int32_t> &tokens) {
   return values;
 }
 
-/// Serializes tokens. There is at least one, since an empty message means the
-/// end.
+/// Serializes tokens for the ranks. There is always a token, because an empty
+/// message means that there is nothing more to compute.
 static std::string pack(const std::vector<int32_t> &tokens) {
   return {reinterpret_cast<const char *>(tokens.data()),
           tokens.size() * sizeof(int32_t)};

@@ -100,9 +100,9 @@ static std::string describe(const std::string &file) {
 
 static std::string keyOf(Job &job, const io::WeightSet *weights) {
   const plan::Plan &plan = job.plan();
-  // One rank of each replica holds the same weights, and these ranks share a
-  // cache file. So the key has the number of the first of these ranks instead
-  // of this rank's.
+  // Each rank has the same weights as one rank of every other replica, and
+  // these ranks share a cache file. So the key has the number of the first of
+  // them instead of this rank's number.
   int64_t first =
       plan.mesh.member(job.ranks().rank(), plan::groupAxes(plan), 0);
   std::string text =
@@ -251,8 +251,9 @@ void WeightCache::storeIn(const std::string &directory) {
          "pass --weight-cache none");
   io::makeRoom(directory, image->bytes(), limit);
   std::string path = fs::path(directory) / key;
-  // A file in another directory is only readable by this user, since the
-  // model's own directory may be private.
+  // Only a file beside the weights may be readable by all users. In another
+  // directory the file is only readable by this user, because the model's own
+  // directory may be private.
   image->write(path, isPublic && directory == besideWeights ? 0644 : 0600);
   if (job.isFirst())
     fprintf(stderr, "%sweights: kept in %s for the next start\n", job.prefix(),

@@ -38,8 +38,8 @@ public:
   /// Loads the states from the cache; returns false if they are not there.
   /// Warns if the file is damaged.
   bool load();
-  /// Whether a lower rank stores the same states in the same file, so that this
-  /// rank need not store them. Collective.
+  /// Whether a rank with a lower number stores the same states in the same
+  /// file, so that this rank need not store them. Collective.
   bool isKeptByAnother() const;
   /// Stores the states in the first directory where that succeeds; warns if
   /// none does.

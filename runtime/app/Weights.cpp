@@ -57,8 +57,8 @@ struct FillWork {
   /// Receives the index (in the unsharded state) of the first element that is
   /// not finite. Only used if `source` is not null.
   std::atomic<int64_t> *bad = nullptr;
-  /// The state that says which initial values to compute. Only used if `source`
-  /// is null.
+  /// The state from whose name, shape and kind of initialization the initial
+  /// values are computed. Only used if `source` is null.
   const State *first = nullptr;
   uint64_t seed = 0;
 
@@ -173,8 +173,9 @@ static void readState(Job &job, UploadRing &ring, size_t index,
 }
 
 /// Sets a state's initial value. `source` is the parameter of which the state
-/// is a copy, or the state itself if it is no copy. Its name determines the
-/// random values, so that a copy gets the same values as its parameter.
+/// is a copy, or the state itself if it is no copy. The name of `source`
+/// determines the random values, so that a copy gets the same values as its
+/// parameter.
 static void initialize(Job &job, UploadRing &ring, size_t index,
                        const State &source) {
   const State &state = job.plan().states[index];
@@ -271,8 +272,8 @@ void WeightMaker::fill(const State &state, const SourceReader *reader,
     reader->failNonFinite(work.type, bad);
 }
 
-/// Computes the scales and zero points of a weight of which all inputs share a
-/// scale, but are sharded over ranks. They are computed from the unsharded
+/// Computes the scales and zero points of a weight whose inputs are sharded
+/// over ranks although they share a scale. They are computed from the unsharded
 /// weight, so that they do not depend on the mesh.
 GroupScales WeightMaker::wholeScales(const State &state,
                                      const SourceReader *reader,

@@ -97,9 +97,9 @@ private:
   /// Returns the staging buffer for the values that are received from rank
   /// before(k), until addAll adds them to the sum.
   uint8_t *slot(int k) const { return receiveStaging + (k - 1) * slotBytes; }
-  /// Adds a chunk of all ranks in the order of ranks. At first `sum` is this
-  /// rank's chunk, and at the end it is the sum. The chunks of the other ranks
-  /// are in the buffers that `slot` returns.
+  /// Sums a chunk over all ranks, in the order of ranks. `sum` holds this
+  /// rank's chunk at first, and the sum at the end. The chunks of the other
+  /// ranks are in the buffers that `slot` returns.
   void addAll(float *sum, int64_t count) const;
 
   Collectives &owner;

@@ -13,8 +13,9 @@
 
 namespace heddle::rt {
 
-/// Copies elements and converts them between F32, BF16 and F16. With equal
-/// types, any type is allowed, and the buffers may be the same.
+/// Copies elements and converts them between F32, BF16 and F16. If `from` and
+/// `to` are the same type, that may be any type, and the buffers may be the
+/// same.
 void convertElements(plan::DType from, const void *source, plan::DType to,
                      void *destination, int64_t count);
 

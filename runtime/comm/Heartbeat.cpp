@@ -34,8 +34,8 @@ static constexpr int tickTime = 100;
 /// system has not scheduled this process in between. That time must not count
 /// as silence of other ranks.
 static constexpr int64_t gapTime = 5 * tickTime;
-/// Milliseconds between two messages ("beats") of a rank. If its activity has
-/// changed, the next check sends it without waiting so long.
+/// Milliseconds between two messages ("beats") of a rank. If the rank's
+/// activity has changed, its next beat is already sent at the next check.
 static constexpr int64_t beatTime = 500;
 static constexpr int64_t silenceTime = 6000;
 static constexpr int connectTime = 20000;

@@ -66,8 +66,8 @@ static void readRank(const Environment &environment, Launch &launch,
   launch.size = environment.number(size, 1, mostRanks);
   launch.rank = environment.number(rank, 0, launch.size - 1);
   launch.localRank = environment.number(localRank, 0, launch.size - 1, 0);
-  // Under Slurm, `localSize` is a setting of the whole job, but a step of srun
-  // may run fewer tasks.
+  // Limit `localSize` to the number of ranks: under Slurm it is a setting of
+  // the whole job, but a step of srun may run fewer tasks.
   launch.localSize =
       std::min(environment.number(localSize, 1, mostRanks, 1), launch.size);
 }
@@ -84,7 +84,7 @@ static void readMaster(const Environment &environment, Launch &launch) {
     launch.port += launch.port < 65000 ? 1 : -1000;
 }
 
-/// Returns the first host of a Slurm list, as "n[10,20-22],m3".
+/// Returns the first host of a Slurm list such as "n[10,20-22],m3".
 static std::string firstHost(const std::string &list) {
   size_t bracket = list.find('['), comma = list.find(',');
   if (bracket == std::string::npos || comma < bracket)

@@ -58,7 +58,7 @@ private:
   std::vector<std::unique_ptr<Arrival>> arrivals;
 };
 
-/// Throws H0920: message and receive differ in size.
+/// Throws H0920 because a message and its receive differ in size.
 [[noreturn]] void failMessageSize(int peer, int64_t bytes, int64_t expected);
 
 } // namespace heddle::rt

@@ -182,8 +182,8 @@ static Library describe(Launch::Kind kind) {
           "LD_LIBRARY_PATH to where libmpich.so.12 is"};
 }
 
-/// Loads the first library that exists, with global symbols, which the plug-in
-/// uses.
+/// Loads the MPI library, which is the first one of `library.sonames` that
+/// exists. Makes its symbols global, because the plug-in uses them.
 static void loadLibrary(const Library &library) {
   std::string reasons;
   for (const char *soname : library.sonames) {

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Embeds the MPI plug-ins. The build defines the names of the files to include,
-// for each MPI whose headers it found.
+// Embeds the MPI plug-ins. If the build has found the headers of an MPI, it
+// defines a macro with the path of that MPI's plug-in.
 //
 //===----------------------------------------------------------------------===//
 

@@ -112,8 +112,8 @@ static void acceptRanks(const Launch &launch, const Socket &listener, int first,
   }
 }
 
-/// Connects and says hello; returns none unless rank `rank` of this job
-/// answers.
+/// Connects to a rank that listens at this address, and says hello. Returns an
+/// empty Socket unless rank `rank` of this job answers.
 static Socket greet(const Launch &launch, const std::string &address, int port,
                     int ownPort, int rank) {
   Hello own = makeHello(launch, ownPort), answer = {};

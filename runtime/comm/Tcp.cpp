@@ -157,7 +157,8 @@ bool TcpTransport::isDone(const Request &request) const {
   return reinterpret_cast<Outgoing *>(request.storage)->isDone;
 }
 
-/// Releases a request that is done, or whose peer is lost (throws H0424).
+/// Releases a request that is done. If the request is not done, the connection
+/// to its peer was lost: throws H0424.
 void TcpTransport::release(Request &request) {
   bool done = isDone(request);
   int64_t bytes = request.bytes;

@@ -36,7 +36,8 @@ static Address inside(const Region &region, int64_t offset, int64_t bytes,
 
 namespace heddle::rt {
 
-/// Walks the sequences of a program and appends to its command list.
+/// Walks the command sequences of a program and appends their commands to a
+/// command list.
 class Resolver {
 public:
   Resolver(const plan::Plan &plan, const Machine &machine, CommandList &list)

@@ -38,7 +38,8 @@ void heddle::rt::drawOperand(const plan::PlainKernel::Argument &argument,
     for (int64_t i = 0; i < drawn; ++i) {
       int64_t value =
           low + int64_t(philox(0, uint64_t(i), number, 0)[0] % span);
-      // Numbers are little-endian, so the first `size` bytes are the low ones.
+      // Numbers are little-endian, so the first `size` bytes of `value` are its
+      // low bytes.
       memcpy(to + i * size, &value, size);
     }
   }

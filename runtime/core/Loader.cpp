@@ -27,8 +27,8 @@ class SectionReader {
 public:
   explicit SectionReader(const std::string &path);
   std::optional<std::vector<char>> find(const std::string &name);
-  /// Throws if the file is shorter than its header says, because a copy of it
-  /// was cut off.
+  /// Throws if the file is shorter than its header says. This happens if the
+  /// program that copied the file was interrupted.
   void requireWhole(const std::string &path) const;
 
 private:
@@ -135,8 +135,8 @@ plan::Plan rt::parsePlan(const std::string &text, const std::string &origin) {
   return plan;
 }
 
-/// Reads the model in the sections with these names; nullopt if the file has no
-/// such sections.
+/// Reads a model: its plan and its kernels, from the sections with these names.
+/// Returns nullopt if the file lacks one of the sections.
 static std::optional<Binary> readModel(SectionReader &reader,
                                        const std::string &planName,
                                        const std::string &kernelName,
@@ -156,8 +156,8 @@ static std::optional<Binary> readModel(SectionReader &reader,
   return binary;
 }
 
-/// The path of the file for errors. A program opens itself as /proc/self/exe, a
-/// symbolic link, which is followed here.
+/// Returns the path to name in errors. A program opens itself as
+/// /proc/self/exe: this symbolic link is replaced by the path of the program.
 static std::string nameOf(const std::string &path) {
   std::error_code error;
   auto target = std::filesystem::read_symlink(path, error);

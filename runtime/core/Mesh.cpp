@@ -139,9 +139,9 @@ Mesh Mesh::along(AxisRole role) const {
   return mesh;
 }
 
-/// For `axis`, one of `axes`: false if `axis` is a factor or the remainder of
-/// another axis in `axes`. The size of that axis then includes the size of
-/// `axis`, which must not be multiplied in again.
+/// Whether `axis`, one of `axes`, counts in the size of the group of ranks
+/// along `axes`. It does not count if it is a factor or the remainder of
+/// another axis in `axes`: the size of that other axis includes its size.
 bool Mesh::isCounted(const AxisNames &axes, const std::string &axis) const {
   const Axis *whole = axes.size() > 1 ? wholeOf(axis) : nullptr;
   return !whole || !contains(axes, whole->name);

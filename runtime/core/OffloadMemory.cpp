@@ -51,9 +51,9 @@ void OffloadMemory::release(Address address) {
   try {
     await(started());
   } catch (const UserError &) {
-    // Ignore the error: it was thrown already where the caller waited for the
-    // failed transfer. After an error no transfer is running, so the files can
-    // be removed.
+    // Ignore the error: the call that waited for the failed transfer has
+    // already thrown it. After an error no transfer is running, so the files
+    // can be removed.
   }
   uintptr_t end = address.value();
   auto first = files.find(end), last = first;

@@ -211,8 +211,9 @@ int64_t mostGuesses(const Plan &plan) {
 }
 
 /// Whether the weights that programs compute with are sharded over the
-/// data-parallel ranks, as by ZeRO 3. Of a parameter with a copy in the compute
-/// type, kernels read the copy, so only the placement of the copy matters.
+/// data-parallel ranks, as by ZeRO 3. If a parameter has a copy in the compute
+/// type, kernels read the copy instead of the parameter, so only the placement
+/// of the copy matters.
 static bool splitsWeights(const Plan &plan) {
   auto isData = [&](const std::string &axis) {
     return plan.mesh.roleOf(axis) == AxisRole::Data;

@@ -113,8 +113,8 @@ std::vector<ElementRange> RankShard::runs() const {
   while (inner > 0 && dimensions[inner - 1].runs.size() == 1 &&
          dimensions[inner - 1].local == dimensions[inner - 1].whole)
     block *= dimensions[--inner].whole;
-  // The ranges that the rank stores if only the dimensions handled so far
-  // exist, as indices into a row-major array of these dimensions.
+  // The rank's ranges in a tensor that consists only of the dimensions handled
+  // so far, as indices into a row-major array of these dimensions.
   std::vector<ElementRange> outer = {{0, 0, 1}};
   for (size_t i = 0; i < inner; ++i) {
     const Dimension &dimension = dimensions[i];

@@ -11,13 +11,14 @@
 using namespace heddle;
 
 void plan::setThreads(Plan &plan, int64_t threads) {
-  // On a CPU, each thread has its own scratch memory, so its total size depends
-  // on the number of threads. On a GPU, the running kernel has all of it.
+  // On a CPU, each thread has its own scratch memory, so the size of all
+  // scratch memory depends on the number of threads. On a GPU, the running
+  // kernel uses all scratch memory.
   if (plan.device != DeviceKind::Cpu || threads == plan.threads)
     return;
   Memory &memory = plan.memory;
-  // Scratch memory is the last range of the arena. Therefore the size of the
-  // arena follows from the number of threads, `users`.
+  // Scratch memory is the last range of the arena. Therefore the arena's size
+  // for `users` threads follows from the size of their scratch memory.
   auto pagesFor = [&](int64_t users) {
     constexpr int64_t pageBytes = 4096;
     int64_t end = memory.scratchOffset + memory.scratchBytesPerThread * users;

@@ -75,8 +75,8 @@ static std::vector<Region> mirroredOf(const PlanMemory &persistent,
   return all;
 }
 
-/// The name of the state of the kind File that is stored at this offset, for
-/// errors.
+/// Describes the state that is stored at this offset in memory of the kind
+/// File, for errors.
 static std::string nameOfState(const plan::Plan &plan, int64_t offset) {
   const plan::State *found = stateAt(plan, MemoryKind::File, offset);
   if (!found)
@@ -134,8 +134,8 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
     place.name = state.name;
     place.type = state.type;
     // A packed state is computed from this rank's shard of an unpacked weight.
-    // The elements to load are those of the weight, so use the shape of the
-    // weight and not that of the state.
+    // This shard is what is loaded, so it has the weight's shape and not the
+    // packed state's.
     shards.emplace_back(state.placement,
                         state.packed.empty() ? state.shape
                                              : state.packed[0].shape,

@@ -96,9 +96,9 @@ private:
   /// For each Record command, the point that it records. The key is the index
   /// of the command in its command sequence.
   using Points = std::map<int64_t, Point>;
-  /// The points of Record commands for which the next run of the program waits.
-  /// The key is the number in Record::carried, by which the next run names the
-  /// event.
+  /// The points of events that one run of the program leaves for its next run
+  /// to wait for. The key is Record::carried, the number by which the next run
+  /// names the event.
   Points left;
   void order(const Command &command, int64_t number, Points &points);
   void await(const Point &point);
@@ -106,8 +106,8 @@ private:
   /// Asynchronous work that has begun, and for whose end no kernel has waited
   /// so far.
   struct Work {
-    /// The line of the result to which a copy is added. Null if the work is an
-    /// optimizer update on the host's cores.
+    /// The MoveLine to which the bytes of a copy are added. Null if the work is
+    /// an optimizer update on the host's cores.
     MoveLine *line;
     int64_t amount; ///< The bytes of a copy, or the elements of an update.
     int64_t times;
@@ -266,10 +266,10 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   };
   host.toHost += isStateTile(target) ? bytes : 0;
   host.toDevice += isStateTile(source) ? bytes : 0;
-  // Find the state to which the bytes of this copy are attributed. It is the
-  // state outside of the device's memory, if that end of the copy is a state.
-  // Otherwise that end may be a temporary buffer of a kernel on the host's
-  // cores; then it is the state on the device.
+  // Attribute the bytes of this copy to a state. One end of the copy is outside
+  // of the device's memory: if it is a state, use that state. It may instead be
+  // a temporary buffer of a kernel on the host's cores: then use the state on
+  // the device, at the other end.
   bool leaves = from == plan::MemoryKind::Device;
   const plan::State *state = stateIn(plan, leaves ? target : source);
   if (!state)
@@ -277,9 +277,9 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   if (state)
     line.bytesOf[state->role] += bytes;
   else if (isStateTile(source))
-    // Neither end is a state: the host has updated these values, and the ranks
-    // all-gather them next. Attribute the bytes to the state that receives the
-    // gathered values: the parameter, or its bf16 copy.
+    // Neither end of the copy is a state: the host has updated these values,
+    // and the ranks all-gather them next. Attribute the bytes to the state that
+    // receives the gathered values: the parameter, or its bf16 copy.
     line.bytesOf[plan.precision == "fp32" ? plan::StateRole::Parameter
                                           : plan::StateRole::Derived] += bytes;
 }

@@ -29,8 +29,8 @@ static WeightRange runFrom(const WeightSlice &piece, int64_t element) {
   int64_t rest = element - piece.state;
   if (rest < 0)
     return run;
-  // How many elements follow this one consecutively in the state, itself
-  // included: the remaining iterations of the innermost loop. It is 1 if the
+  // The number of elements from `element` on that are consecutive in the state:
+  // the remaining iterations of the slice's innermost loop. It is 1 if the
   // stride of that loop in the state is not 1.
   int64_t left = 1;
   for (const WeightSlice::Loop &loop : piece.loops) {

@@ -32,8 +32,8 @@ inline constexpr int manifestVersion = 1, manifestVersionWithMasters = 2;
 
 /// Whether the directory has a manifest, the file that is written last.
 bool isCheckpoint(const std::string &path);
-/// Convert a step to the name of its checkpoint, and such a name to the step;
-/// other names give nothing.
+/// stepName returns the name of a step's checkpoint. stepOfName returns the
+/// step of such a name, or nullopt for any other name.
 std::string stepName(int64_t step);
 std::optional<int64_t> stepOfName(const std::string &name);
 /// Returns the checkpoints that the run had written before the one at `path`.

@@ -78,7 +78,7 @@ std::string io::resolveModel(const std::string &path) {
 // The manifest
 //===----------------------------------------------------------------------===//
 
-/// Returns the files that the manifest names, unchecked.
+/// Returns the files that the manifest names, without checking them.
 static std::vector<CheckpointPart> readManifest(const std::string &directory) {
   JsonValue manifest =
       parseJsonFile(directory + "/" + manifestFile, modelJsonCodes);
@@ -109,7 +109,8 @@ static std::vector<CheckpointPart> readManifest(const std::string &directory) {
 /// verified before.
 enum class ReadAgain { Yes, No };
 
-/// Returns the error of a damaged file; its code is empty if the file is whole.
+/// Checks a file of a checkpoint. Returns the error to report; the error's code
+/// is empty if the file is whole.
 static Diagnostic inspectPart(const std::string &directory,
                               const CheckpointPart &part,
                               ReadAgain again = ReadAgain::Yes) {
@@ -232,7 +233,8 @@ static uint64_t readSeed(const JsonValue &seed) {
   return value;
 }
 
-/// Limit of counts, so that no sum of two overflows.
+/// The largest count, such as of steps or rows, that is accepted in a
+/// checkpoint: so small that no sum of two counts overflows.
 static constexpr int64_t mostCount = int64_t(1) << 53;
 
 static int64_t readCount(const JsonValue &object, const char *key,

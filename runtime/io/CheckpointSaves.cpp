@@ -60,7 +60,8 @@ static std::string digestOf(const std::string &path) {
              : "";
 }
 
-/// Whether the checkpoint is in `saved`, unchanged.
+/// Whether `saved` lists the checkpoint at `path`, and the checkpoint has not
+/// changed since it was listed.
 static bool isAmong(const std::vector<SavedStep> &saved,
                     const std::string &path) {
   std::string name = fs::path(path).filename(), digest = digestOf(path);
@@ -91,7 +92,8 @@ static std::string latestOf(const std::string &directory) {
   return name.substr(0, name.find_first_of("\r\n"));
 }
 
-/// Returns the absolute path of an entry; a symbolic link is not followed.
+/// Returns the absolute path of a checkpoint's directory. If the directory is a
+/// symbolic link, the link is not followed.
 static fs::path entryPath(const std::string &path) {
   std::error_code ignored;
   fs::path whole = fs::absolute(path, ignored).lexically_normal();

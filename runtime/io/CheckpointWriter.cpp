@@ -172,8 +172,9 @@ static std::vector<std::string> writeTensors(const std::string &directory,
 // Names of checkpoints
 //===----------------------------------------------------------------------===//
 
-/// Renames the complete directory. If a checkpoint has the name already, both
-/// are exchanged atomically and the old one is removed.
+/// Renames the complete directory. If another checkpoint has the name already,
+/// the two directories are exchanged atomically, and the old checkpoint is
+/// removed.
 static void giveName(Temporary &temporary, const std::string &path) {
   if (!pathExists(path))
     return temporary.become(path);

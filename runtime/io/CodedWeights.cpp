@@ -59,16 +59,16 @@ static void readGptq(const JsonValue &said, CodeFormat &format) {
   format.storesLess = layout == "gptq";
 }
 
-/// Returns a member that may have either of two names; AutoAWQ's own file uses
-/// the second name.
+/// Returns the member `name` of `said`, or else the member `other`: AutoAWQ's
+/// own file names some settings differently.
 static const JsonValue *eitherOf(const JsonValue &said, const char *name,
                                  const char *other) {
   const JsonValue *found = said.findNonNull(name);
   return found ? found : said.findNonNull(other);
 }
 
-/// Reads a quantization configuration. `fallback` is the method if it names
-/// none.
+/// Reads a quantization configuration. If the configuration names no method,
+/// `fallback` is the method.
 static CodeFormat readFormat(const JsonValue &said, const char *fallback) {
   std::string method = textOf(said, "quant_method", fallback);
   if (method != "gptq" && method != "awq")

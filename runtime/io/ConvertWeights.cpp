@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// `heddle checkpoint convert`: another element type, or another division into
-// files.
+// `heddle checkpoint convert`: writes weights in another element type, or
+// divides them into other files.
 //
 //===----------------------------------------------------------------------===//
 

@@ -236,7 +236,8 @@ void Preparation::addText(std::string_view text, DocumentWriter &out) {
   isFirst = false;
   while (!text.empty()) {
     size_t size = text.size();
-    // If a block has no position to split, try a longer one.
+    // Encode a block at a time. If a block has no position to split, try a
+    // block twice as long.
     for (size_t window = blockBytes;
          window < text.size() && tokenizer.splitsBeforeWords(); window *= 2) {
       size_t cut = findCut(text.substr(0, window));
@@ -299,7 +300,8 @@ void Preparation::addRecords(const MappedFile &file, DocumentWriter &out) {
   }
 }
 
-/// Whether each line is a document. Throws H0348 for a file that is no text.
+/// Whether each line of the file is a document. Throws H0348 for a file that is
+/// no text.
 bool Preparation::hasRecords(const MappedFile &file) const {
   if (options.format != "auto")
     return options.format == "jsonl";

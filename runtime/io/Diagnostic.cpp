@@ -32,8 +32,8 @@ static bool isContinuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
 }
 
-/// Formats the source line with a caret under `column` (a byte position from
-/// 1). Tabs become spaces; a long line is truncated around the column.
+/// Formats a source line, with a caret below the byte `column`, counted from 1.
+/// Tabs become spaces; a long line is truncated around the caret.
 static std::string formatCaret(const std::string &line, int64_t column) {
   constexpr size_t maxWidth = 100;
   size_t at = std::min<size_t>(column > 0 ? column - 1 : 0, line.size());

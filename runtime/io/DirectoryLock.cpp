@@ -41,8 +41,8 @@ static std::string startOf(int64_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
   std::getline(file, text);
-  // The program's name may contain blanks; the start time is the 20th word
-  // after it.
+  // The file has the program's name in parentheses, and the name may contain
+  // blanks. The start time is the 20th word after the parentheses.
   size_t name = text.rfind(')');
   if (name == std::string::npos)
     return "";
@@ -81,8 +81,8 @@ static Holder readHolder(int handle) {
 
 [[noreturn]] static void refuse(const std::string &directory,
                                 const std::string &path, const Holder &holder) {
-  // The holder is unknown if its process has just created the lock file and has
-  // not written its name yet.
+  // The process that holds the lock is unknown if it has just created the lock
+  // file and has not written its id into it yet.
   std::string who =
       holder.process
           ? "process " + std::to_string(holder.process) + " on " + holder.host
@@ -93,7 +93,8 @@ static Holder readHolder(int handle) {
   fail("H0433", "another run saves into " + directory + ": " + who, help);
 }
 
-/// Opens and locks the file; -1 if it was removed meanwhile.
+/// Opens the lock file and locks it. Returns -1 if another process has removed
+/// the file meanwhile.
 static int tryToLock(const std::string &directory, const std::string &path) {
   struct stat status;
   if (lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))

@@ -116,7 +116,7 @@ ForeignKind io::foreignKindOf(const MappedFile &file) {
 // Texts
 //===----------------------------------------------------------------------===//
 
-/// Returns the beginning of the file that is examined.
+/// Returns the bytes that are examined: the beginning of the file.
 static std::string_view sampleOf(const MappedFile &file) {
   constexpr int64_t sampleBytes = 1 << 16;
   return {reinterpret_cast<const char *>(file.data()),
@@ -186,8 +186,8 @@ struct WordCounts {
   /// (allSmall), or are 0 (allZero).
   bool allSmall(int place) const { return small[place] == all[place]; }
   bool allZero(int place) const { return zero[place] == all[place]; }
-  /// Returns which share of the words whose index modulo 4 is `one` or `other`
-  /// is at most `limit`.
+  /// Of the words whose index modulo 4 is `one` or `other`, returns the
+  /// fraction that is at most `limit`.
   double shareSmall(int one, int other) const {
     return double(small[one] + small[other]) / double(all[one] + all[other]);
   }

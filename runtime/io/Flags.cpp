@@ -60,8 +60,8 @@ namespace {
 struct UnreadWord {
   const CLI::App &app;
   const CLI::App &verb;
-  /// The word and the value after it: `--steps` and `3` for both `--steps 3` and
-  /// `--steps=3`.
+  /// The word and the value after it: `--steps` and `3` for both `--steps 3`
+  /// and `--steps=3`.
   std::string word, value;
   const io::Adviser &adviser;
 
@@ -77,7 +77,8 @@ private:
   bool has(const CLI::App &verb, const std::string &flag) const {
     return flag.size() > 1 && verb.get_option_no_throw(flag);
   }
-  /// Returns the flag with its value.
+  /// Returns `flag` and this word's value as they are written on a command
+  /// line.
   std::string withValue(const std::string &flag) const {
     return value.empty() ? flag : flag + " " + io::shellWord(value);
   }
@@ -85,7 +86,8 @@ private:
 
 } // namespace
 
-/// Advises on a known flag before the verb, or with a wrong number of dashes.
+/// Advises on a word that is a known flag, but comes before the verb or has a
+/// wrong number of dashes.
 std::optional<io::Advice> UnreadWord::adviceForPlace() const {
   if (has(verb, word))
     return io::Advice{word + " is a flag of the verb " + verb.get_name() +
@@ -179,7 +181,8 @@ static std::string nearestChoice(const std::string &message) {
   return closestMatch(given, choices);
 }
 
-/// Returns the message in Heddle's words; CLI11's speak of types and counts.
+/// Returns the error message in Heddle's words, because CLI11's messages speak
+/// of types and counts.
 static std::string messageOf(const CLI::ParseError &error) {
   std::string text = error.what();
   auto between = [&](const char *before, const char *after) {

@@ -18,12 +18,12 @@
 namespace heddle::io {
 
 /// Returns Heddle's spelling of a flag of another tool, for example `--steps
-/// 10` for `--max_steps 10`; one for each verb that may be meant. Empty:
-/// unknown.
+/// 10` for `--max_steps 10`. Returns several spellings if Heddle's verbs have
+/// different flags for it, and none for an unknown flag.
 std::vector<std::string> namesFor(const std::string &flag,
                                   const std::string &value);
-/// Returns advice for a flag of another tool that Heddle has no flag for; "":
-/// unknown.
+/// Returns advice for a flag of another tool that has no counterpart in Heddle,
+/// or "" for an unknown flag.
 std::string adviceFor(const std::string &flag);
 
 } // namespace heddle::io

@@ -107,8 +107,8 @@ bool JsonValue::asBool() const {
 int64_t JsonValue::asInteger() const {
   if (valueKind == Kind::Integer)
     return integer;
-  // 2^63 is a double; all integral doubles with a smaller magnitude can be
-  // converted.
+  // 2^63 is a double. All integral doubles with a smaller magnitude can be
+  // converted to int64_t.
   if (valueKind == Kind::Float && std::trunc(number) == number &&
       std::abs(number) < 9223372036854775808.0)
     return static_cast<int64_t>(number);
@@ -504,7 +504,8 @@ bool JsonTreeBuilder::parse_error(size_t position, const std::string &,
   fail(source->codes.syntax, "not valid JSON: " + message, help);
 }
 
-/// Returns the end of the string that begins at `begin`, or of the text.
+/// Returns the index after the closing quote of the string that begins at
+/// `begin`. Returns the text's size if the string does not end.
 static size_t endOfString(const std::string &text, size_t begin) {
   size_t end = begin + 1;
   while (end < text.size() && text[end] != '"')
@@ -552,7 +553,8 @@ static std::string blankHandWriting(std::string text) {
   return text;
 }
 
-/// Replaces words that are numbers by 0, keeping all offsets.
+/// Replaces the words NaN and Infinity, which JSON lacks, by 0 and blanks, so
+/// that the offsets of all other characters stay the same.
 static std::string zeroWordNumbers(std::string text) {
   char last = ' ';
   for (size_t i = 0; i < text.size();) {

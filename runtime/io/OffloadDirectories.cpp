@@ -14,10 +14,11 @@
 using namespace heddle;
 using namespace heddle::io;
 
-/// `part` is one of the comma-separated parts of a `--swap-dir` value, `path`
-/// or `role=path`. Returns the entry of `directories` that the part sets, or
-/// null for an unknown role, and removes `role=` from the part. A text before
-/// `=` that contains a slash is no role, but belongs to the path.
+/// A `--swap-dir` value is a list, separated by commas, of `path` or
+/// `role=path`. `part` is one element of this list. Returns the entry of
+/// `directories` that the element sets, or null for an unknown role, and
+/// removes `role=` from `part`. If there is a slash before the first `=`, the
+/// whole element is a path.
 static std::string *placeOf(OffloadDirectories &directories,
                             std::string &part) {
   size_t equals = std::min(part.find('='), part.size());

@@ -307,7 +307,8 @@ void OffloadStream::finish(const BlockResult &result) {
   slots[result.tag].number = 0;
 }
 
-/// Processes a result; requests the rest of a short transfer again.
+/// Processes the result of a request. If the request moved only some of its
+/// bytes, requests the rest.
 void OffloadStream::finishPart(const BlockResult &result) {
   Slot &slot = slots[result.tag];
   BlockRequest &request = slot.request;

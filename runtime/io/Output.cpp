@@ -112,7 +112,8 @@ static int openDevice(const std::string &target, const std::string &given) {
   constexpr useconds_t pause = 20000;
   int number = descriptorOf(target), handle = -1;
   if (number >= 0) {
-    // Flush stdout and stderr, so that what was printed before comes first.
+    // Flush stdout and stderr, so that what the process has already printed
+    // comes before this output.
     fflush(nullptr);
     handle = fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (handle < 0)
@@ -135,8 +136,9 @@ static int openDevice(const std::string &target, const std::string &given) {
   return handle;
 }
 
-/// Returns the beginning of a temporary name beside the file, short enough for
-/// the file system.
+/// Temporary files of an output are in the directory of `target`. Returns the
+/// path with which their names begin. It is short enough that the file system
+/// accepts the complete names.
 static std::string stemOf(const std::string &target) {
   constexpr size_t roomForNumbers = 24;
   fs::path path = target;
@@ -401,8 +403,8 @@ static bool isOfModel(const fs::path &path) {
          name == "tokenizer.json" || name == "model.safetensors.index.json";
 }
 
-/// Returns the files in a directory for which `isMeant` is true; none if it
-/// does not exist.
+/// Returns the files in a directory that `isMeant` accepts, or none if the
+/// directory does not exist.
 static std::vector<std::string> filesIn(const fs::path &directory,
                                         bool (*isMeant)(const fs::path &path)) {
   std::vector<std::string> files;

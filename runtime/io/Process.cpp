@@ -23,8 +23,10 @@ using namespace heddle::io;
 // Standard streams
 //===----------------------------------------------------------------------===//
 
-/// Fills closed standard descriptors. Writes to a closed stdout still fail;
-/// those to a closed stderr are lost silently.
+/// Opens /dev/null on each standard descriptor that is closed, so that no file
+/// opened later gets its number. For stdin and stdout, /dev/null is opened
+/// read-only, so that writes to a closed stdout still fail. Writes to a closed
+/// stderr are lost silently.
 static void fillStandardDescriptors() {
   for (int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(number, F_GETFD) < 0)
@@ -54,8 +56,8 @@ void io::flushStandardOutput() {
 
 static void removeAndEnd(int signal) {
   removeTemporaries();
-  // The default action has been restored, by SA_RESETHAND or by the caller. It
-  // ends the process as soon as this handler returns.
+  // Sends the signal again. Its default action is in effect again, and ends the
+  // process as soon as this handler returns.
   raise(signal);
 }
 

@@ -22,7 +22,8 @@ struct DtypeEntry {
   int bits;
 };
 
-/// Sorted by rank: the reference writer puts tensors of the highest rank first.
+/// All dtypes, from the lowest to the highest in the order of the reference
+/// writer, which puts the tensors of the highest dtype first.
 inline constexpr DtypeEntry dtypes[] = {
     {"BOOL", 8},        {"F4", 4},          {"F6_E2M3", 6}, {"F6_E3M2", 6},
     {"U8", 8},          {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8},
@@ -36,8 +37,8 @@ inline constexpr size_t numDtypes = sizeof dtypes / sizeof dtypes[0];
 /// Returns the index in `dtypes`; -1 if there is no such type.
 int dtypeRank(const std::string &dtype);
 
-/// Returns the bits of a tensor; none if a dimension is negative or the product
-/// overflows.
+/// Returns the number of bits of a tensor; none if a dimension is negative or
+/// the product overflows.
 std::optional<int64_t> tensorBits(const std::vector<int64_t> &shape,
                                   int64_t bits);
 

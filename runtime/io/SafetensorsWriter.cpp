@@ -20,7 +20,7 @@
 using namespace heddle;
 using namespace heddle::io;
 
-/// Returns the bytes of a tensor to write.
+/// Returns the size in bytes of a tensor that is to be written.
 template <typename Tensor> static int64_t bytesOf(const Tensor &tensor) {
   int64_t bitsEach = dtypeBits(tensor.dtype);
   std::optional<int64_t> bits = tensorBits(tensor.shape, bitsEach);

@@ -163,7 +163,7 @@ void io::sweepTemporaries(
 // Temporaries
 //===----------------------------------------------------------------------===//
 
-/// Returns the name for attempt number `attempt`.
+/// Returns the temporary name to try after `attempt` names that exist already.
 static std::string candidateName(const std::string &stem, int attempt) {
   return stem + std::to_string(getpid()) +
          (attempt > 0 ? "-" + std::to_string(attempt) : "");
@@ -178,8 +178,8 @@ static int makeTemporary(const std::string &path, Temporary::Kind kind,
     return -1;
   int flags = isDirectory ? O_RDONLY | O_DIRECTORY : O_RDWR | O_CREAT | O_EXCL;
   int handle = ::open(path.c_str(), flags | O_CLOEXEC, mode);
-  // Another process may have removed the file as left over, between its
-  // creation and the lock.
+  // True if another process has removed the file between its creation and the
+  // lock, because it took the file for one that a killed process has left.
   bool isSwept =
       handle < 0 ? isDirectory && errno == ENOENT
                  : lockFile(handle) == EWOULDBLOCK || !isStillAt(handle, path);

@@ -22,7 +22,8 @@ using namespace heddle::io;
 
 namespace {
 
-/// Has a ring buffer of waiting requests and one of results.
+/// Reads and writes blocks on threads. They take requests from one ring buffer
+/// and put the results into another.
 class ThreadQueue : public BlockQueue {
 public:
   explicit ThreadQueue(int64_t depth) : requests(depth), results(depth) {

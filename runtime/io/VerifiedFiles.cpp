@@ -22,9 +22,9 @@ using namespace heddle::io;
 /// of them. If the list is longer, its older half is dropped.
 static constexpr size_t mostBytes = size_t(64) << 10;
 
-/// A file counts as written a moment ago for this many seconds after the write.
-/// Within one tick of the kernel, which takes up to 10 ms, another write may
-/// leave the file's times unchanged.
+/// A file that was written less than this many seconds ago is not remembered as
+/// verified. File times have the resolution of a kernel tick, up to 10 ms, so
+/// that another write within the tick may leave them unchanged.
 static constexpr double coarseSeconds = 0.1;
 
 /// Returns the path of the list of verified files, which has a line for each of
@@ -54,7 +54,8 @@ FileVersion::FileVersion(const std::string &path) : path(path) {
         int64_t(status.st_mtim.tv_sec), int64_t(status.st_mtim.tv_nsec),
         int64_t(status.st_ctim.tv_sec), int64_t(status.st_ctim.tv_nsec)})
     version += std::to_string(number) + " ";
-  // If the clock was set back, the file does not count as old.
+  // If the clock was set back, the difference is negative. The file then counts
+  // as just written, which is safe: it is only verified again.
   isOld = secondsOf(now) - secondsOf(status.st_ctim) > coarseSeconds;
 }
 

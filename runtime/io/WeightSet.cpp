@@ -154,7 +154,7 @@ private:
   void checkEntries();
 
   WeightSet set;
-  /// The index: the shard of each tensor.
+  /// Maps each tensor's name to the name of its shard, as the index file says.
   std::map<std::string, const JsonValue *> entries;
   std::set<std::string> shards;
   std::map<std::string, TensorInfo> tensors;
@@ -333,7 +333,7 @@ weightFilesOf(const std::vector<std::string> &names) {
   std::map<std::string, std::set<std::string>> files;
   for (const std::string &name : names) {
     std::smatch parts;
-    // An adapter is not a model.
+    // Skip files of adapters (LoRA): they do not hold a whole model.
     if (!endsWith(name, ".safetensors") || name.rfind("adapter_", 0) == 0)
       continue;
     bool isShard = std::regex_match(name, parts, shard);

@@ -50,7 +50,8 @@ Hyperparameters::Hyperparameters(const plan::Plan &plan)
       }
   };
   look(plan.programs);
-  // Each stage of a pipeline updates its own parameters.
+  // In a pipeline, each stage has its own programs with updates: look at these,
+  // too.
   for (const plan::Stage &stage : plan.stages)
     look(stage.programs);
 }

@@ -86,8 +86,8 @@ private:
     std::optional<io::TextStream> stream, promptStream;
     StopFilter filter;
     int64_t characters = 0, promptCharacters = 0; ///< Decoded so far.
-    /// When the last token was generated; before the first token, when the
-    /// request was submitted.
+    /// The time at which the last token was generated. Before the first token,
+    /// the time at which the request was submitted.
     Scheduler::Clock::time_point last;
     bool hasToken = false;
   };

@@ -96,7 +96,8 @@ CompletionReply::logprobsOf(const CompletionChoice &part) const {
       likeliest[name] = logprob;
     };
     std::for_each(told.begin() + 1, told.end(), add);
-    // OpenAI's API always includes the chosen token.
+    // OpenAI's API always reports the chosen token. Add it if it is not among
+    // the likeliest ones.
     if (std::none_of(told.begin() + 1, told.end(), [&](const auto &each) {
           return each.token == told.front().token;
         }))

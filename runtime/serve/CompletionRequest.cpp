@@ -37,7 +37,7 @@ std::string ApiError::body() const {
 /// Returns the text of a message, whose content may be a list of parts.
 static nlohmann::ordered_json readContent(const JsonValue *content,
                                           const JsonValue &message) {
-  // An assistant's message may have only tool calls.
+  // An assistant's message that only calls tools has no text.
   if (!content && message.find("tool_calls"))
     return nullptr;
   if (!content)
@@ -123,7 +123,8 @@ static void refuseUnsupported(const RequestFields &fields, bool isChat) {
           (value->asString() != "none" && value->asString() != "auto"))
         refuse(name, name + std::string(" may be \"none\" or \"auto\": tools "
                                         "are not supported"));
-  // Fields of other servers, for which false is the default.
+  // Other servers accept these fields, but Heddle does not support them. The
+  // value false means the same as no field, so only other values are refused.
   for (const char *name :
        {"stop_token_ids", "bad_words", "min_tokens", "truncate_prompt_tokens",
         "use_beam_search", "guided_json", "guided_regex", "guided_choice",
@@ -136,8 +137,9 @@ static void refuseUnsupported(const RequestFields &fields, bool isChat) {
   for (const char *name : {"add_generation_prompt", "skip_special_tokens"})
     if (!fields.flag(name, true))
       refuse(name, name + std::string(" must be true"));
-  // A chat template writes the special tokens itself; for a prompt the
-  // tokenizer adds them.
+  // Special tokens must be added exactly once. A chat template writes them
+  // itself, so the tokenizer adds them to prompts only. Refuse a request that
+  // asks for the opposite.
   if (fields.flag("add_special_tokens", !isChat) == isChat)
     refuse("add_special_tokens", std::string("add_special_tokens must be ") +
                                      (isChat ? "false" : "true"));

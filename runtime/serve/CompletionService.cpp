@@ -30,8 +30,9 @@ struct ActiveRequest {
   std::optional<CompletionReply> writer;
   /// Ids of the sequences that the request asks for.
   std::vector<uint64_t> ids;
-  /// The choices with all their text and tokens; with only their indices if the
-  /// answer is streamed.
+  /// The choices of the answer. They hold all text and tokens, unless the
+  /// answer is streamed: then each chunk is sent at once, and the choices hold
+  /// only their indices.
   std::vector<CompletionChoice> texts;
   std::vector<bool> hasBegun; ///< Whether a choice's first chunk was sent.
   /// For each choice, the number of characters of the prompt that its answer
@@ -78,7 +79,7 @@ private:
   sequencesOf(ActiveRequest &active, const std::vector<Tokens> &prompts,
               const std::string &client);
 
-  /// Processes an event of the loop, on the server's thread.
+  /// Processes an event that CompletionLoop delivers, on the server's thread.
   void take(const SequenceEvent &event);
   void takeStreamed(ActiveRequest &active, const CompletionChoice &part);
   /// Begins the text of each choice with its prompt.
@@ -158,8 +159,8 @@ CompletionService::promptsOf(const CompletionRequest &request) const {
   return prompts;
 }
 
-/// Returns the sequences of a request: `count` for the first prompt, then for
-/// the second, and so on.
+/// Returns the sequences that a request asks for: `request.count` sequences for
+/// each prompt, in the order of the prompts.
 std::vector<CompletionLoop::Submission>
 CompletionService::sequencesOf(ActiveRequest &made,
                                const std::vector<Tokens> &prompts,

@@ -23,7 +23,7 @@ std::string pathOf(std::string target);
 std::string nameOf(const boost::asio::ip::address &peer);
 /// Removes the brackets that an IPv6 address has in a URL.
 std::string withoutBrackets(const std::string &host);
-/// Returns help for a --host that does not resolve.
+/// Returns the help text of the error for a --host that does not resolve.
 std::string helpForHost(const std::string &host);
 
 } // namespace heddle::rt

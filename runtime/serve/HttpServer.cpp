@@ -68,8 +68,8 @@ struct HttpServer::State {
   std::thread thread;
 };
 
-/// A connection and its requests, one after the other. It lives as long as one
-/// of its asynchronous operations, or as a reply to it.
+/// Reads the requests of one connection, one after the other. The object lives
+/// until no asynchronous operation of the connection and no Reply refers to it.
 class HttpServer::Session : public std::enable_shared_from_this<Session> {
 public:
   Session(State &server, tcp::socket socket)
@@ -137,8 +137,8 @@ private:
   std::optional<http::request_parser<http::string_body>> parser;
   HttpAccess access;                ///< The request that is read or answered.
   std::string origin, askedHeaders; ///< CORS headers of that request.
-  /// When the server began to read the request. Once the request's head has
-  /// arrived: when the head arrived.
+  /// The time at which the server began to read the request. Set again to the
+  /// time at which the request's head has arrived.
   Clock::time_point begun;
   std::weak_ptr<Reply> reply; ///< Reply to the request that is being answered.
   uint64_t numRequests = 0;
@@ -248,7 +248,8 @@ void HttpServer::Session::readBody() {
   takeHead();
   if (beast::iequals(parser->get()[http::field::expect], "100-continue"))
     put("HTTP/1.1 100 Continue\r\n\r\n");
-  // The time limit of the whole request continues.
+  // The time limit for the arrival of the request also includes its body, so it
+  // is not set again here.
   http::async_read(stream, buffer, *parser,
                    [me = shared_from_this()](error_code error, size_t) {
                      if (error)
@@ -346,8 +347,9 @@ void HttpServer::Session::watchBehind() {
 }
 
 /// Adds the fields of the Fetch standard (CORS) with which a page of another
-/// origin may read the answer. The names of a preflight's headers are repeated,
-/// since "*" would not include Authorization.
+/// origin may read the answer. A preflight request names the headers that the
+/// page wants to send. The answer allows them by their names, since "*" would
+/// not include Authorization.
 void HttpServer::Session::allowOrigin(http::fields &answer) const {
   const std::vector<std::string> &allowed = server.options.allowedOrigins;
   auto has = [&](const std::string &name) {

@@ -149,7 +149,8 @@ void Sampler::keepTopP() {
 }
 
 bool heddle::rt::areFinite(const float *logits, int64_t count) {
-  // Test the exponent's bits: the compiler can vectorize this loop.
+  // A float is infinite or NaN if all bits of its exponent are set. The
+  // compiler can vectorize this test.
   constexpr uint32_t exponent = 0x7F800000;
   uint32_t found = 0;
   for (int64_t i = 0; i < count; ++i) {

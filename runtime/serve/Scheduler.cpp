@@ -247,8 +247,9 @@ void Scheduler::guess() {
   drafter->guess(std::move(drafted));
 }
 
-/// Returns fewer prompt tokens if any group has tokens to generate: all groups
-/// wait for the run, so a long prompt would delay these tokens.
+/// Returns the limit of prompt tokens for one run. The limit is lower if any
+/// group has tokens to generate: all groups wait for the run, so a long prompt
+/// would delay these tokens.
 int64_t Scheduler::promptTokensOfRun() const {
   constexpr int64_t mostBesideTokens = 128;
   for (const Group &group : groups)
@@ -399,7 +400,8 @@ void Scheduler::takeResult(Sequence &seq, const Feed &feed, float *logits) {
   std::optional<FinishReason> end;
   if (isScored(seq)) {
     end = tellPrompt(seq, feed.position, count, logits);
-    // Logits of drafted tokens follow those of the prompt.
+    // Go on to the logits of the last prompt token, from which the next token
+    // is sampled. Logits of drafted tokens follow.
     logits += (count - 1) * limits.vocab;
   }
   if (!end && seq.computed == int64_t(seq.tokens.size())) {

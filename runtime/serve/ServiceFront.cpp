@@ -121,7 +121,8 @@ void ServiceFront::readThenAnswer(HttpRequest http, const Reply &reply) {
         std::rethrow_exception(error);
       };
     }
-    // The reply must be destroyed on the server's thread.
+    // Move the reply to the server's thread, which must also be the one that
+    // destroys it.
     server.post([this, reply = std::move(reply), path = http.path,
                  answer = std::move(answer)] {
       if (reply->isGone())

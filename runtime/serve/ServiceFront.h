@@ -50,10 +50,10 @@ protected:
   /// A function that starts the answer to a request. It is called on the
   /// server's thread, after `read` has returned it.
   using Answer = std::function<void(const Reply &)>;
-  /// `paths` lists the paths that `read` handles. `read` parses a request and
-  /// returns its Answer; both throw an ApiError to refuse it. `read` runs on a
-  /// thread of its own, since long texts take time, and must not change the
-  /// service.
+  /// `paths` lists the paths of the requests that `read` handles. `read` parses
+  /// a request and returns its Answer. Both `read` and the Answer may throw an
+  /// ApiError to refuse the request. `read` runs on a thread of its own, since
+  /// long texts take time, and must not change the service.
   virtual std::vector<std::string> paths() const = 0;
   virtual Answer read(const HttpRequest &http) = 0;
   /// Returns the most tokens that a sequence (or a text to embed) may have.
@@ -72,9 +72,9 @@ protected:
   /// its reason is in the access log.
   void sendError(const Reply &reply, const std::string &path,
                  const ApiError &error);
-  /// Throws an ApiError for an unknown model name (an empty one is allowed), or
-  /// if `more` sequences in addition to the present `now` would exceed the
-  /// limit.
+  /// Throws an ApiError for an unknown model name (an empty one is allowed).
+  /// Also throws if `now` sequences, which the service has, and `more` new ones
+  /// together exceed the limit.
   void admit(const std::string &model, int64_t now, int64_t more) const;
   /// Returns the tokens of a prompt. Throws an ApiError if there is none, or
   /// one is outside the vocabulary.

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Prepares a calibration: writes token files of its texts, and compiles the
-// model such that each layer's activations can be read.
+// Prepares the calibration of a quantization: writes token files of its texts,
+// and compiles the model such that each layer's activations can be read.
 //
 //===----------------------------------------------------------------------===//
 

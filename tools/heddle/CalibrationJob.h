@@ -50,7 +50,8 @@ public:
   /// Returns the text on which perplexities are measured.
   const quantize::CalibrationText &evaluated() const { return evaluation; }
   /// Returns a name, for messages, of the text on which perplexities are
-  /// measured: `evalFile`, or which rows of the calibration text.
+  /// measured: the name of its file, or for rows of the calibration text, a
+  /// description of these rows.
   const std::string &evaluatedName() const { return name; }
   int64_t seq() const { return rowTokens; }
 

@@ -66,8 +66,8 @@ static void requireEnough(const config::Settings &settings,
          cluster.ranksLocation);
 }
 
-/// Returns the program that computes one token for each of `requests` requests.
-/// Of the programs for enough requests, it is the smallest.
+/// Returns the program that computes one token for each of `requests` requests:
+/// the smallest decode program that has room for so many requests.
 static const plan::Program &decodeOf(const plan::Plan &plan, int64_t requests) {
   const plan::Program *best = nullptr;
   int64_t least = 0;
@@ -110,7 +110,8 @@ static double secondsApart(const cost::ClusterCost &cost,
   const int64_t groups = plan::groupsOf(plan);
   if (ranks == 1)
     return 0;
-  // The page table has most of the bytes of the scheduling decision.
+  // Only count the bytes of the page table, which are most of the bytes of the
+  // scheduling decision.
   int64_t pages = plan.serving.maxContext / plan::cachePageTokens;
   double seconds =
       cost.secondsOf({"data", "tensor"}, "send", /*calls=*/1,

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs a compilation with MLIR. The files of HeddleDriverCompile, of which this
-// is one, use MLIR. They are compiled without exceptions, as MLIR is.
+// Runs a compilation with MLIR. This file belongs to the library
+// HeddleDriverCompile, which is compiled without exceptions, as MLIR is.
 //
 //===----------------------------------------------------------------------===//
 

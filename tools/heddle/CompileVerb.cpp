@@ -258,8 +258,8 @@ static void takeAutoMesh(CompileFlags &flags) {
 }
 
 /// Checks that the mesh fits the cluster file; for --mesh auto, chooses the
-/// mesh. Returns rows for the explanation of settings if there is a cluster
-/// file.
+/// mesh. Returns the rows that --explain-config prints about the cluster file,
+/// if there is one.
 static std::vector<config::ExplainRow>
 readClusterFile(const CompileFlags &flags, CompileJob &job) {
   if (flags.cluster.empty())

@@ -25,8 +25,9 @@ int driver::runEvalJob(const eval::EvalOptions &options) {
   printer.isUsersModule = true;
   if (!read.module)
     return printer.exitCode;
-  // With --poison no verifier runs before the execution, since the execution is
-  // used to find errors in lifetimes that the verifier would reject.
+  // With --poison, the execution sets dead bytes to NaN, in order to find
+  // errors in lifetimes. The verifier would reject a module with such an error,
+  // so it does not run.
   if (!options.poison && failed(takeIn(*read.module, read.done)))
     return printer.exitCode;
   printer.defaultCode = "H0371";

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Finds the link of the cluster over which each axis of the mesh communicates,
-// and estimates the times of exchanges.
+// and estimates the times of collectives and messages.
 //
 //===----------------------------------------------------------------------===//
 

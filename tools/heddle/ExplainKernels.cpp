@@ -60,8 +60,8 @@ private:
 
 /// Operands with which a kernel's blocks can run. Their elements are the random
 /// values that `BINARY check` uses. Long tensors are filled only if they hold
-/// ids: a kernel computes addresses from ids, and other values do not change
-/// the counts.
+/// ids: a kernel computes addresses from ids. Other values do not change which
+/// instructions and memory accesses are counted.
 class Operands {
 public:
   Operands(const plan::Kernel &kernel, const plan::PlainKernel &plain) {

@@ -24,7 +24,8 @@ using nlohmann::json;
 
 namespace {
 
-/// The rates of this machine, as measured now. A rate of 0 is unknown.
+/// The bytes that this machine moves per second, and its floating-point
+/// operations per second, as measured now. 0 means unknown.
 struct Rates {
   int64_t threads = 0;
   double bytes = 0, flops = 0;

@@ -110,8 +110,9 @@ void StepSchedule::usePlan(const plan::Plan &plan,
   double transfers = table.makespan - replayLines(atOnce).makespan;
   for (const plan::Stage *stage : all)
     if (const plan::Program *program = trainingOf(*stage)) {
-      // After its last backward pass, a stage reduces the gradients of
-      // parameters that it shares with other stages. This takes time.
+      // The seconds in which the stage exchanges data after its last backward
+      // pass: it reduces the gradients of parameters that it shares with other
+      // stages.
       double exchange =
           cost->transferSeconds(stage->sequences.at(program->sequence));
       cost::SequenceTime time = cost->timeOf(*stage, program->sequence);

@@ -36,8 +36,8 @@ static json meshOf(const plan::Mesh &mesh) {
   return sizes;
 }
 
-/// Returns the program whose step is described: the training program if there
-/// is one.
+/// Returns the program whose step is described: the training program, or the
+/// first program if the plan does not train.
 static const plan::Program *mainProgram(const plan::Plan &plan) {
   if (const plan::Program *train = plan.findProgram(plan::ProgramKind::Train))
     return train;
@@ -108,8 +108,8 @@ static double flopsPerStep(const plan::Plan &plan) {
 }
 
 /// Describes communication as JSON. Each collective over the same axes has an
-/// entry with its total traffic. Within it, each reason for the collective has
-/// an entry.
+/// entry with its total traffic. Within this entry, the traffic is listed by
+/// what needs the collective, for example `nn.linear` or the module `h.0`.
 static json communicationJson(const plan::Plan &plan, int64_t rank,
                               const cost::ClusterCost *cost) {
   std::vector<rt::TrafficLine> lines = trafficOf(plan, rank);
@@ -332,8 +332,9 @@ static void printMoves(const plan::Plan &plan) {
   std::cout << "updates on the host: " << host.elements << " elements, "
             << each(host.toHost) << " bytes there and " << each(host.toDevice)
             << " back for each";
-  // The printed bytes do not include offloaded gradients. They are in the
-  // host's memory before the update, so the update does not copy them.
+  // The bytes printed above do not include gradients that are offloaded: they
+  // are in the host's memory before the update, so the update does not copy
+  // them. Mention these gradients.
   if (std::any_of(plan.states.begin(), plan.states.end(),
                   [](const plan::State &state) {
                     return state.role == plan::StateRole::Gradient &&

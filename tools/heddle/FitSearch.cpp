@@ -80,7 +80,8 @@ void FitSearch::setLimits() {
   limits.file =
       smaller(base.values.fileBudget,
               cluster.files ? cluster.files->bytes / cluster.ranksPerNode : 0);
-  // On a CPU target, device memory is host memory, so that both limits apply.
+  // On a CPU target, device memory is host memory. So the limits of both kinds
+  // apply to it, and the smaller one decides.
   if (!factsOf(base.values.target).hasDeviceMemory)
     limits.device = smaller(limits.device, limits.host);
 }
@@ -149,8 +150,8 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
     refuse(error.diagnostic);
     return std::nullopt;
   }
-  // The memory limits become budgets, since the pass memory-plan then
-  // prefetches as much as fits them.
+  // Use the memory limits as budgets. The pass memory-plan then prefetches as
+  // much as fits into them.
   config::Settings &settings = job.settings.values;
   settings.memoryBudget = hasLimits ? limits.device : 0;
   bool hasHost = factsOf(settings.target).hasDeviceMemory;
@@ -202,10 +203,10 @@ int64_t FitSearch::excess(const Bytes &bytes) const {
   return sum;
 }
 
-/// Finds the configuration that is nearest to fitting, after none fits. Tries
-/// configurations in the order of the bytes that are known of them, the
-/// smallest first. The compilation of later ones can then stop as soon as they
-/// are known to need more memory.
+/// Called if no configuration fits: finds the one that is nearest to fitting.
+/// Tries configurations in the order of the bytes that their parameters,
+/// gradients and optimizer states need, the smallest first. The compilation of
+/// later ones can then stop as soon as they are known to need more memory.
 void FitSearch::findNearest() {
   std::stable_sort(least.begin(), least.end(),
                    [&](const auto &a, const auto &b) {
@@ -216,7 +217,7 @@ void FitSearch::findNearest() {
       nearest = std::move(mixture);
 }
 
-/// Searches a change of flags with which the configuration `nearest` would fit.
+/// Searches for a change of flags that makes the configuration `nearest` fit.
 /// Flags that the user gave are not changed.
 void FitSearch::findChange() {
   auto costOf = [&](const Change &change) -> std::optional<double> {
@@ -435,8 +436,8 @@ FitSearch::Room FitSearch::searchActivations(const config::Flags &flags,
 }
 
 /// Tries larger and larger micro-batches until one does not fit, since larger
-/// ones need more memory. Returns whether all of them fit without recomputation
-/// and without offloading of activations.
+/// ones need more memory. Returns true if all of them fit, each without
+/// recomputation and without offloading of activations.
 bool FitSearch::searchRows(const Mesh &mesh) {
   bool isFirst = true, isAmple = true;
   for (const std::string &rows : microBatches(mesh)) {
@@ -459,8 +460,8 @@ bool FitSearch::searchRows(const Mesh &mesh) {
   return isAmple;
 }
 
-/// Tries placements of states, from device memory to files, until with one of
-/// them all activations fit.
+/// Tries placements of states, from device memory to files. Stops after the
+/// first placement that leaves room for all activations.
 void FitSearch::searchPlaces(const Mesh &mesh) {
   for (const Placement &place : placements()) {
     bool isAmple = false;

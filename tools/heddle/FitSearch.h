@@ -61,8 +61,8 @@ struct MemoryLimits {
 class FitSearch {
 public:
   /// Makes a job of flags, after reading and checking them. Throws a UserError
-  /// if they are impossible. It is called for each configuration, with `given`
-  /// and the flags that the search adds.
+  /// if they are impossible. It is called for each configuration, with the
+  /// user's flags (`given`) and the flags that the search adds.
   using MakeJob = std::function<CompileJob(const config::Flags &flags)>;
   FitSearch(MakeJob makeJob, config::Flags given,
             const config::ResolvedSettings &base,
@@ -91,8 +91,8 @@ public:
   };
   const Counts &counts() const { return *found; }
   bool isHostUnrated = false; ///< Some host updates have no time (ClusterCost).
-  /// An error for which configurations were impossible, and the number of these
-  /// configurations.
+  /// The first of several equal errors that made configurations impossible, and
+  /// the number of these configurations.
   struct Refusal {
     Diagnostic first;
     int64_t times = 0;
@@ -176,7 +176,8 @@ private:
   /// known bytes of its parameters, gradients and optimizer states.
   std::vector<std::pair<config::Flags, Bytes>> least;
 
-  /// Counts to which the searches of all meshes add.
+  /// The counts of the whole search. The searches of single meshes run in
+  /// parallel, and add to the same counts.
   struct Shared : Counts {
     std::mutex mutex; ///< Guards `lastSaid`.
     std::chrono::steady_clock::time_point lastSaid =

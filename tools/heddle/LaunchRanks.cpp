@@ -146,10 +146,11 @@ static std::string quote(const std::string &text) {
 std::string driver::remoteCommand(const std::string &directory,
                                   const Variables &variables,
                                   const std::vector<std::string> &command) {
-  // The shell execs the command at last, so that $$ is the process id of the
-  // command. Before that, it starts a subshell, which sends the signals whose
-  // names it reads. If the connection ends, the subshell sends SIGTERM, unless
-  // it has sent a signal before.
+  // The remote shell ends with an exec of the command, so that $$ is also the
+  // process id of the command. Before that, it starts a subshell. The subshell
+  // reads names of signals from the connection and sends these signals to the
+  // command. If the connection ends, it sends SIGTERM, unless it has sent a
+  // signal before.
   std::string script =
       "cd " + quote(directory) +
       " || exit; exec 3<&0; (n=; while read -r s; do kill -s \"$s\" $$; n=1; "
@@ -419,7 +420,9 @@ void Job::readSignals() {
     int signal = int(information.ssi_signo);
     io::SignalSender sender = {information.ssi_code == SI_KERNEL,
                                pid_t(information.ssi_pid)};
-    // A second signal from the user makes the ranks end at once.
+    // SIGCHLD says that a rank has ended. The other signals are requests to
+    // stop and are passed on to the ranks, a second one to end them at once.
+    // Repetitions of the same request are not passed on.
     if (signal == SIGCHLD)
       reap();
     else if (requests.judge(signal, sender) != io::StopRequests::Kind::Repeated)

@@ -19,8 +19,8 @@
 using namespace heddle;
 using namespace heddle::driver;
 
-/// Names, for a message, the dump or other input from which a compilation must
-/// start so that `phase` is the first phase to run.
+/// Returns the name, for a message, of the dump or other input from which a
+/// compilation must start so that `phase` is the first phase to run.
 static std::string startBefore(Phase phase) {
   if (phase == Phase::Import)
     return "the model";

@@ -100,9 +100,9 @@ driver::Timetable driver::replayLines(const std::vector<StageLine> &stages) {
   return table;
 }
 
-/// Returns the columns per unit of time. They are enough for the name of every
-/// forward and backward pass, unless the chart would be wider than `width`.
-/// Then each pass has at least one column.
+/// Returns how many columns of the chart a unit of time gets. Every forward and
+/// backward pass then has room for its name, unless the chart would be wider
+/// than `width`. In this case each pass has at least one column.
 static double scaleOf(const driver::Timetable &table, int64_t width) {
   double longest = 0, shortest = table.makespan;
   size_t letters = 0;
@@ -111,8 +111,8 @@ static double scaleOf(const driver::Timetable &table, int64_t width) {
       longest = std::max(longest, cell.end - cell.begin);
       letters = std::max(letters, cell.name.size());
     }
-  // Ignore passes that are much shorter than the longest one. With columns for
-  // their names, the chart would be too wide.
+  // Passes that are much shorter than the longest one do not determine the
+  // scale: if they had room for their names, the chart would be too wide.
   for (const auto &cells : table.stages)
     for (const driver::Timetable::Cell &cell : cells)
       if (cell.end - cell.begin >= longest / 6)

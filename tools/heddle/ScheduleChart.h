@@ -61,7 +61,8 @@ struct Timetable {
   std::vector<double> idle; ///< Share of the step in which each stage is idle.
   double makespan = 0;
 
-  /// Returns the bubble of the schedule: the mean of `idle` over all stages.
+  /// Returns the bubble of the schedule: the mean, over all stages, of the
+  /// share of the step in which a stage is idle.
   double meanIdle() const;
 };
 

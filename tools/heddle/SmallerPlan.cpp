@@ -174,8 +174,10 @@ static std::vector<Ladder> singleChanges(const Settings &settings) {
   return all;
 }
 
-/// Returns ladders (lists of settings to try in order) that change everything
-/// at once. The first does not offload states and activations, the others do.
+/// Returns ladders (lists of settings to try in order) that combine full
+/// recomputation, micro-batches of one row and, if there are several data
+/// ranks, ZeRO-3. The first ladder adds no offloading. The others offload more
+/// and more states and activations.
 static std::vector<Ladder> allChanges(const Settings &settings) {
   Settings least = settings;
   least.zero = hasReplicas(settings) ? 3 : settings.zero;

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Searches flags with which a plan needs less memory. If a plan exceeds its
+// Searches for flags with which a plan needs less memory. If a plan exceeds its
 // memory budgets, `heddle compile` prints these flags.
 //
 //===----------------------------------------------------------------------===//
@@ -36,8 +36,9 @@ struct Smaller {
   bool isCheapest;   ///< Whether all cheaper changes were tried.
 };
 
-/// The time after which a search stops. It may take longer by up to two
-/// compilations.
+/// The time limit of a search. A search may take longer by up to two
+/// compilations: it completes the one that is running, and may try one last
+/// change.
 constexpr std::chrono::seconds searchTime(20);
 
 /// Returns the seconds of a step with a change. Returns nothing if the plan

@@ -50,7 +50,7 @@ struct Cluster {
   std::optional<Link> pcie;
   std::optional<Files> files;
   int64_t ranks() const { return nodes * ranksPerNode; }
-  /// Whether all ranks of each group along `axes` are on the same node.
+  /// Whether each group of ranks along `axes` is on a single node.
   bool isInside(const plan::Mesh &mesh,
                 const std::vector<std::string> &axes) const;
 };
@@ -86,8 +86,8 @@ struct SequenceTime {
 ///   takes no time.
 /// - A copy between a file and a GPU takes as long as the slower of disk and
 ///   link.
-/// - Reads and writes of one disk follow each other, because a disk that reads
-///   and writes at the same time is at best as fast.
+/// - Reads and writes of one disk follow each other, because a disk that does
+///   both at the same time is not faster.
 class ClusterCost {
 public:
   /// `plan` and `cluster` must outlive this.

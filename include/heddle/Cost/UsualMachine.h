@@ -19,8 +19,7 @@ namespace heddle::cost {
 /// speeds are round figures, which only serve to compare plans with each other.
 Cluster usualMachines(plan::DeviceKind device, int64_t ranks);
 
-/// Returns `cluster`. Each speed that it lacks is filled in from usual
-/// machines.
+/// Returns `cluster`. Each speed that it lacks gets the default figure.
 Cluster withUsualTimes(Cluster cluster, plan::DeviceKind device);
 
 } // namespace heddle::cost

@@ -49,8 +49,8 @@ public:
   mlir::LogicalResult run(const ProgramName &name, const TensorMap &inputs,
                           TensorMap &outputs);
 
-  /// The names of a program's inputs on all ranks. Returns nullopt if any rank
-  /// does not have the program.
+  /// The names of all inputs that a program has on any rank. Returns nullopt if
+  /// a rank lacks the program.
   std::optional<std::set<std::string>> inputsOf(const ProgramName &name) const;
 
   /// The states of all ranks. A state that several ranks have is listed once.
@@ -60,10 +60,10 @@ public:
   void setState(const std::string &name, const Tensor &value);
 
   /// Initializes every state. Parameters are read from `weightsDirectory`. If
-  /// `weightsDirectory` is empty, they come from the source that the module
-  /// names: they are read from its directory, or are random. `seed` is the seed
-  /// of random values (nullopt: the module's seed). Copies of parameters in
-  /// compute precision are computed from the parameters.
+  /// `weightsDirectory` is empty, the module says where they come from: a
+  /// directory of weights, or random values. `seed` is the seed of random
+  /// values (nullopt: the module's seed). Copies of parameters in compute
+  /// precision are computed from the parameters.
   bool initialize(const std::string &weightsDirectory,
                   std::optional<uint64_t> seed, Diagnostic &error);
   const dist::Strategy &strategy() const { return chosen; }

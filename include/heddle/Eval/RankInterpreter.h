@@ -48,9 +48,9 @@ struct StateInfo {
   std::vector<int64_t> shape;
   plan::Placement placement; ///< How the shard lies in the whole tensor.
   plan::Init init;
-  /// Says how the state is computed from a weight, if the state is a quantized
-  /// or packed weight: the list then has one element. It is empty for all other
-  /// states. It equals plan::State::packed.
+  /// Has one element if the state is a quantized or packed weight: how the
+  /// state is computed from a weight. It is empty for all other states. It
+  /// equals plan::State::packed.
   std::vector<plan::PackedWeight> packed;
   /// As plan::State::isCopy.
   bool isCopy() const {
@@ -141,8 +141,8 @@ protected:
          llvm::function_ref<int64_t(mlir::Value)> valueOf) const;
   /// Calls `run` for each fragment (the forward or backward pass of a
   /// micro-batch) in the order of the stage's pipeline schedule. `run` gets the
-  /// fragment's body, the index of the micro-batch, and that of its slot, the
-  /// buffers for the values of one micro-batch.
+  /// fragment's body, the index of the micro-batch, and the index of a slot:
+  /// the buffers for the values of one micro-batch.
   mlir::LogicalResult runFragments(
       mlir::Operation *fragments,
       llvm::function_ref<mlir::LogicalResult(mlir::Block &, int64_t, int64_t)>

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Shared by the files in lib/Eval that evaluate `nn` operations. An evaluation
-// is a function
+// The header that all files in lib/Eval that evaluate `nn` operations include.
+// An evaluation is a function
 //   LogicalResult evaluate(nn::XOp op, const Inputs &in, Outputs &out);
 // that reads operands as `in[op.getInput()]` and fills results, which are zeros
 // at first, as `out[op.getOutput()]`. It computes in double precision. The
@@ -111,8 +111,9 @@ void attachEvaluation(mlir::MLIRContext &context) {
 struct DropoutPosition {
   int64_t microBatch = 0;
   int64_t count = 0; ///< The number of elements of the tensor.
-  /// A dimension that is split into `parts` parts. The tensor has the part with
-  /// index `part`. A part consists of `inner` consecutive elements.
+  /// A dimension of the whole tensor that is split into `parts` parts. This
+  /// tensor has the part with index `part`. A part consists of `inner`
+  /// consecutive elements.
   struct Split {
     int64_t part = 0, parts = 1, inner = 1;
   };

@@ -46,8 +46,8 @@ public:
   Tensor() = default;
   /// A tensor of zeros.
   Tensor(ElementKind kind, llvm::ArrayRef<int64_t> shape);
-  /// A tensor of zeros with the shape and element type of `type`, which
-  /// `kindOf` must know; for `index` a tensor of rank 0.
+  /// A tensor of zeros with the shape and element type of `type`. `kindOf` must
+  /// know this element type. For `index` it is a tensor of rank 0.
   explicit Tensor(mlir::Type type);
   /// A float tensor with these elements.
   Tensor(ElementKind kind, llvm::ArrayRef<int64_t> shape,
@@ -57,8 +57,9 @@ public:
          std::vector<int64_t> values);
   /// An integer tensor of rank 0.
   static Tensor scalar(int64_t value);
-  /// Reads a tensor from memory whose elements have the kind's format.
-  /// `leading` is the leading dimension in elements; 0: rows have no padding.
+  /// Reads a tensor from memory. In memory, the elements have the format of
+  /// `kind`. `leading` is the leading dimension in elements; 0: rows have no
+  /// padding.
   static Tensor fromBytes(ElementKind kind, llvm::ArrayRef<int64_t> shape,
                           const void *bytes, int64_t leading = 0);
 

@@ -58,8 +58,8 @@ private:
   };
   struct Member {
     bool finished = false;
-    /// Whether what the rank waits for has happened; null if the rank does not
-    /// wait.
+    /// Returns whether the event for which the rank waits has happened; null if
+    /// the rank does not wait.
     std::function<bool()> ready;
     mlir::Operation *at = nullptr;
     /// The collectives that the rank has started and that are not done, in the
@@ -115,8 +115,8 @@ public:
                                  const Tensor &input);
   mlir::FailureOr<Tensor> wait(int64_t ticket);
   /// Sends a value to the rank that is `delta` steps further along the axis.
-  /// The value is what `read` returns. It is called only when the receiver
-  /// takes the message.
+  /// `read` returns the value, and is called only when the receiver takes the
+  /// message.
   void send(mlir::Operation *op, llvm::StringRef axis, int64_t delta,
             llvm::StringRef channel, std::function<Tensor()> read);
   /// Waits for a message and returns its value, whose shape must fit `type`.

@@ -20,8 +20,8 @@ namespace heddle::config {
 void requireDraftable(const Settings &values);
 
 /// Returns the settings of a draft model. `asked` are the settings as the user
-/// gave them, before the target's model completed them. The context lengths
-/// come from `settled`, the complete settings of the target.
+/// gave them, before they were completed for the target model. The context
+/// lengths come from `settled`, the complete settings of the target model.
 ResolvedSettings draftSettings(const ResolvedSettings &asked,
                                const Settings &settled);
 

@@ -72,8 +72,8 @@ struct ModelSpec {
   int64_t layers = 1, width = 0;
   int64_t vocabSize = 0, maxPositions = 0;
   plan::Objective objective = plan::Objective::NextToken;
-  /// The special tokens. Set only for models that predict masked tokens, since
-  /// training masks other tokens than these.
+  /// The special tokens, which training never masks. Set only for models that
+  /// predict masked tokens.
   SpecialTokens tokens;
   std::string positionsKey; ///< config.json's key for `maxPositions`.
   SourceLocation positionsLocation;
@@ -108,8 +108,8 @@ struct ModelRequest {
   std::string noDecay;   ///< Regular expression of parameter names without
                          ///< weight decay.
   bool isStrict = false; ///< Unknown keys of config.json are errors.
-  /// The objective that the user chose, in place of that of the family or
-  /// module.
+  /// The training objective that the user chose. It replaces the default
+  /// objective of the family or module.
   std::optional<plan::Objective> objective;
 };
 
@@ -118,8 +118,8 @@ struct ModelRequest {
 ModelSpec readModelSpec(const ModelRequest &request);
 
 /// Finds the weights of a model whose parameters are known already.
-/// `request.path` is the directory with the weights, and with a config.json,
-/// which is saved together with trained weights. Throws UserError.
+/// `request.path` is the directory with the weights and a config.json. That
+/// config.json is saved together with trained weights. Throws UserError.
 void findWeights(const ModelRequest &request, ModelSpec &spec);
 
 /// Checks the sizes of a program. Throws H0116 if `seq` is larger than the

@@ -44,8 +44,9 @@ bool settleActivations(Settings &values);
 std::string warnOfCodes(const ResolvedSettings &settings,
                         const ModelSpec &spec);
 
-/// Sets the sizes of ZeRO 3 that a ds_config.json gives as "auto". They follow
-/// from the model's width, as in Hugging Face's Trainer.
+/// Sets the settings of ZeRO 3 that a ds_config.json gives as "auto", such as
+/// the prefetch bucket size. Their values follow from the model's width, as in
+/// Hugging Face's Trainer.
 void fillFromModel(ResolvedSettings &settings, const ModelSpec &spec);
 
 /// Sets the learning rate that Hugging Face's Trainer uses for fine-tuning.

@@ -121,8 +121,8 @@ struct SettingField : Setting {
   /// user compiles such a dump with another value, this is an error.
   std::string firstPhase, lastPhase;
   std::string meaning;
-  /// Returns the reason why the setting has no effect with the given settings,
-  /// or "" if it has one.
+  /// Returns the reason why the setting has no effect with the given settings.
+  /// Returns "" if the setting has an effect.
   const char *(*whyIdle)(const Settings &) = nullptr;
   std::vector<SettingFlag> flags;
   std::vector<DsKey> keys;

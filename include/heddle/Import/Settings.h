@@ -51,21 +51,22 @@ struct ExplainRow {
   std::string why;
 };
 
-/// The settings, where each comes from, and for each key of the settings files
+/// The settings and their origins. Also says for each key of the settings files
 /// whether it was applied, overridden or rejected.
 struct ResolvedSettings {
   Settings values;
-  /// The targets that --target names, since one binary can contain code for
-  /// several. If empty, the only target is that in `values`.
+  /// The targets that --target names. One binary can contain code for several
+  /// targets. If empty, the only target is that in `values`.
   std::vector<Target> targets;
   bool hasNoGpu = false;                 ///< --target auto found no GPU.
   std::map<std::string, Origin> origins; ///< By key; absent for defaults.
   std::vector<ExplainRow> rows;          ///< The keys of files, in their order.
   /// Errors in the settings files, in the order of the file.
   std::vector<Diagnostic> problems;
-  /// Keys of files that are "auto" and that no other source gives. The second
-  /// string is the key of the setting, or the default value if the key is a
-  /// parameter of a schedule.
+  /// Settings that a file gives as "auto" and that no other source gives. The
+  /// first string is the path of the key in the file. The second string is the
+  /// key of the setting, or the default value if the key is a parameter of a
+  /// schedule.
   std::vector<std::pair<std::string, std::string>> unfilled;
 
   /// Records where the value of `key` comes from.
@@ -106,10 +107,10 @@ ResolvedSettings resolveSettings(const Flags &flags,
                                  const std::string &strategyText = "");
 
 /// Chooses the kind of memory in which gradients are kept until the update,
-/// unless the user has chosen it. On a GPU target it is the memory of offloaded
-/// optimizer states, if that is host memory. But gradients stay on the device
-/// in two cases: replicas all-reduce them there at the end of a step, or
-/// delayed updates read them as soon as they are computed.
+/// unless the user has chosen it. If a GPU target offloads optimizer states to
+/// host memory, gradients are kept in that kind of memory too. But gradients
+/// stay on the device in two cases: replicas all-reduce them there at the end
+/// of a step, or delayed updates read them as soon as they are computed.
 MemoryKind memoryOfGradients(const Settings &values);
 
 /// Returns a line that lists all "auto" values of files that were replaced by a

@@ -50,11 +50,11 @@ std::optional<Phase> parsePhase(llvm::StringRef name);
 struct CompileOptions {
   std::string output; ///< Path of the binary; may be empty with `stopAfter`.
   /// A second module, as it is after the phase import, or null. It has a draft
-  /// model, which guesses tokens for the first model. The draft model runs
-  /// through the same phases after the first model, and its cache gets as many
-  /// pages.
+  /// model, which guesses tokens for the main model. The draft model runs
+  /// through the same phases after the main model, and its cache gets as many
+  /// pages as the main model's cache.
   mlir::ModuleOp draft;
-  /// The number of the draft model's guesses that the first model verifies at
+  /// The number of the draft model's guesses that the main model verifies at
   /// once for a request.
   int64_t guesses = 0;
   /// The number of pages of the key-value cache. If it is 0, the number follows

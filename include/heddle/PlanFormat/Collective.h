@@ -27,8 +27,8 @@ inline constexpr int numCollectiveKinds = enumNames<CollectiveKind>.size();
 /// every row, in the order of the buffer.
 struct PartLayout {
   int64_t outer = 1;
-  /// The elements of each segment of a row, over all ranks; empty: the row is
-  /// one segment.
+  /// The number of elements of each segment of a row, those of all ranks
+  /// together; empty: the row is one segment.
   std::vector<int64_t> segments;
 
   bool isContiguous() const { return outer == 1 && segments.size() <= 1; }
@@ -59,19 +59,19 @@ struct CollectiveShape {
   /// The type that is sent: a float type, or the same as `type`.
   DType wire = DType::F32;
   int64_t ranks = 1;
-  /// Elements of the whole buffer. AllReduce: of source and destination;
-  /// ReduceScatter: of the source; AllGather: of the destination; AllToAll and
-  /// Rotate: of either. Except for AllReduce and Rotate it is a multiple of
-  /// ranks x rows x segments.
+  /// The number of elements of the whole buffer: of the source for
+  /// ReduceScatter, of the destination for AllGather. For other kinds, source
+  /// and destination have equally many elements. Except for AllReduce and
+  /// Rotate, the number is a multiple of ranks x rows x segments.
   int64_t count = 0;
   /// Layout of the split buffer: the source of ReduceScatter and AllToAll, the
   /// destination of AllGather. Unused by AllReduce and Rotate.
   PartLayout layout;
   /// Only for AllToAll: the layout of the destination.
   PartLayout concat;
-  /// The largest number of elements that are converted, or received for a sum,
-  /// at a time. It is large enough for full bandwidth, and small enough for the
-  /// processor's cache.
+  /// The largest number of elements that a rank handles at a time when it
+  /// converts them, or when it receives them to add them. It is large enough
+  /// for full bandwidth, and small enough for the processor's cache.
   int64_t mostStaged = int64_t(1) << 20;
 };
 
@@ -113,8 +113,8 @@ struct StagingLayout {
   int64_t chunk = 0; ///< How many elements of a part are staged at a time.
 };
 
-/// The staging buffer of the fixed-order algorithms, equal on every rank of the
-/// group.
+/// The layout of the staging buffer for the fixed-order algorithms. It is equal
+/// on every rank of the group.
 inline StagingLayout stagingLayout(const CollectiveShape &shape) {
   if (shape.ranks == 1)
     return {};

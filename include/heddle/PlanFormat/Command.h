@@ -113,7 +113,7 @@ struct ScheduledFragment {
   int64_t microBatch = 0;
 };
 
-/// An integer that the compiler does not know, times a factor.
+/// An integer that is known only when the command runs, times a factor.
 struct Term {
   enum class Kind {
     Arg, ///< Integer argument number `value` of the sequence.
@@ -229,8 +229,8 @@ struct Collective {
 struct Record {
   static constexpr const char *name = "record";
   /// If -1, all work before the event is done when the program ends. Otherwise
-  /// the work may still run then, and the next run of the program waits for it
-  /// with the `Settle` whose number this is.
+  /// the work may continue after that. The next run of the program waits for it
+  /// by the `Settle` whose `number` is equal to `carried`.
   int64_t carried = -1;
 };
 
@@ -279,9 +279,9 @@ template <typename... Functions> struct Overloads : Functions... {
 template <typename... Functions>
 Overloads(Functions...) -> Overloads<Functions...>;
 
-/// A command of any kind. `What` is the only list of all kinds: code that
-/// handles commands calls `visit`, with one function for each kind or with one
-/// for all others.
+/// A command of any kind. `What` is the only list of all kinds. Code that
+/// handles commands calls `visit`, with one function for each kind. A generic
+/// function can replace those for the remaining kinds.
 struct Command {
   using What =
       std::variant<command::Launch, command::Call, command::Loop,
@@ -307,7 +307,7 @@ struct Command {
   }
 };
 
-/// A sequence that a command runs, and how many times.
+/// A sequence that a command calls, and the number of calls.
 struct SequenceRuns {
   int64_t sequence = 0;
   int64_t times = 1;

@@ -44,9 +44,10 @@ inline constexpr std::array enumNames<FileRole> = {"optimizer", "parameters",
 /// copied from files go through the buffer for copies to the GPU.
 inline constexpr int64_t stagingRingBytes = int64_t(8) << 20;
 
-/// Streams. Work of one stream runs in the order of submission; between streams
-/// only events order it. Store copies out of the device's memory, Copy does
-/// other copies, and Host runs kernels on the cores next to a GPU.
+/// Streams. The work of one stream runs in the order of submission. Work of
+/// different streams is ordered only by events. Store copies out of the
+/// device's memory, Copy does other copies, and Host runs kernels on the cores
+/// next to a GPU.
 enum class Stream { Compute, Communication, Copy, Store, Host };
 inline constexpr Stream streams[] = {Stream::Compute, Stream::Communication,
                                      Stream::Copy, Stream::Store, Stream::Host};
@@ -76,7 +77,7 @@ template <typename T> struct PerMemory {
   T inMemory() const { return total() - (*this)[MemoryKind::File]; }
 };
 
-/// A value for each file of a rank.
+/// A value for each offload file of a rank.
 template <typename T> struct PerFile {
   std::array<T, std::size(fileRoles)> values{};
 

@@ -67,7 +67,7 @@ struct LibraryProduct {
   bool transA = false, transB = false;
   DType type = DType::F32;   ///< Type of a and b.
   DType result = DType::F32; ///< Type of all other operands.
-  /// Indices into the kernel's `refs`; -1: none.
+  /// Indices into `refs`, the addresses of the kernel's operands; -1: none.
   int64_t a = 0, b = 0, c = -1, bias = -1, d = 0, aux = -1, sumA = -1,
           sumB = -1;
   /// Leading dimensions: elements between the beginnings of two rows; 0: no
@@ -124,9 +124,8 @@ struct Kernel {
 /// The initial value of a state when no weights are loaded.
 struct Init {
   enum class Kind { Zeros, Constant, Normal, Power } kind = Kind::Zeros;
-  /// The number that the kind of initial value needs. Constant: it is the value
-  /// itself. Normal: it is the mean. Power: it is the base, and the exponent is
-  /// the number of updates so far.
+  /// The parameter of the initialization. Constant: the value itself. Normal:
+  /// the mean. Power: the base; the exponent is the number of updates so far.
   double value = 0;
   double stddev = 0; ///< Normal: the standard deviation.
   /// The index, in the whole tensor, of a row that is filled with zeros, such
@@ -145,7 +144,7 @@ struct Placement {
   /// indices of the dimension, where n is the number of ranks along the axes.
   /// Indices of the last ranks that are beyond the size are padding.
   std::vector<std::vector<std::string>> split;
-  /// Segments of the last dimension, each of which is split by itself; empty:
+  /// Segments of the last dimension. Each segment is split separately; empty:
   /// one segment.
   std::vector<int64_t> segments;
   /// Only if ZeRO splits the tensor: the axes along which it does. The part
@@ -199,9 +198,9 @@ struct State {
   bool trainable = false;
   bool checkpointed = false;
   bool decays = false; ///< Whether weight decay applies.
-  /// For parameters: the tensors in weight files that have the elements.
-  /// Checkpoints store parameters, and the states that belong to them, in the
-  /// layout of these tensors.
+  /// For parameters: the tensors in weight files from which the parameter is
+  /// loaded. Checkpoints store parameters, and the states that belong to them,
+  /// in the layout of these tensors.
   std::vector<WeightSlice> sources;
   Init init;
   /// One entry if the state is a packed weight, which is derived from a weight
@@ -259,7 +258,8 @@ inline constexpr std::array enumNames<PortRole> = {
 /// Whether an input with this role is a part of the batch.
 bool isOfBatch(PortRole role);
 
-/// What the labels are; as NN_Objective.
+/// What the labels of a batch are. The nn dialect has the same values in
+/// NN_Objective.
 enum class Objective {
   NextToken, ///< A token's label is the token after it.
   /// Some input tokens are masked. Their labels are the tokens before masking.
@@ -268,9 +268,9 @@ enum class Objective {
 template <>
 inline constexpr std::array enumNames<Objective> = {"causal", "mlm"};
 
-/// A value that the runtime writes before a step or reads after it. Its memory
-/// is a range of the program's frame that the frames of the program's commands
-/// do not overlap.
+/// A value that the runtime writes before a step or reads after it. The value
+/// is in the program's frame, in a range that no frame of the program's
+/// commands overlaps.
 struct Port {
   PortRole role = PortRole::Value;
   std::string name; ///< The key in files and messages.
@@ -301,8 +301,8 @@ struct Serving {
   int64_t maxContext = 0; ///< The most tokens of a sequence, prompt included.
   /// The number of pages of the cache that a group of ranks has.
   int64_t pages = 0;
-  /// The number of last positions, including its own, to which a token attends
-  /// in every layer; 0: all.
+  /// The longest attention window of all layers: a token attends to at most so
+  /// many positions, of which its own is the last. 0 if a layer has no window.
   int64_t window = 0;
 };
 
@@ -345,8 +345,7 @@ struct Memory {
   int64_t peakBytes() const {
     return persistentBytes.inMemory() + arenaBytes.inMemory() + stagingBytes;
   }
-  /// The offset at which the memory of scratch data begins in the device's
-  /// arena.
+  /// The offset in the device's arena at which the scratch memory begins.
   int64_t scratchOffset = 0;
   /// Bytes of scratch memory for each thread of a CPU; on a GPU for a launch.
   int64_t scratchBytesPerThread = 0;
@@ -381,8 +380,8 @@ struct Stage {
   std::vector<Sequence> sequences;
   std::vector<Program> programs;
   Memory memory;
-  /// How often a training step launches each kernel; every iteration of a loop
-  /// counts.
+  /// How often a training step launches each kernel. A kernel in a loop counts
+  /// once for each iteration.
   std::vector<int64_t> kernelCalls;
 };
 

@@ -22,10 +22,11 @@
 
 namespace heddle::plan {
 
-/// A simple version of a kernel, generated from the same body. `check` runs the
-/// kernel and its simple version with the same arguments and compares the
-/// results. The simple version takes the kernel's arguments, then one buffer
-/// for each result, because it computes no result in place of an argument.
+/// A kernel that is as simple as possible (one thread computes each element),
+/// generated from the same MLIR operations as an optimized kernel. `check` runs
+/// both kernels with the same arguments and compares the results. The plain
+/// kernel takes the arguments of the optimized one, then one buffer for each
+/// result, because it computes no result in place of an argument.
 struct PlainKernel {
   /// How `check` fills an argument: a tensor gets random numbers from `low` to
   /// `high`, and a scalar gets `low`.
@@ -38,7 +39,8 @@ struct PlainKernel {
   struct Result {
     DType type = DType::F32;
     int64_t elements = 1; ///< The number of elements, padding of rows included.
-    /// The number of elements of a row, and the leading dimension.
+    /// The number of elements of a row of the result, and the result's leading
+    /// dimension.
     int64_t columns = 1, leadingDimension = 1;
     /// The index of the argument in whose memory the kernel computes this
     /// result; -1: the result has memory of its own.
@@ -47,13 +49,14 @@ struct PlainKernel {
     /// equal.
     double tolerance = 0;
   };
-  std::string text; ///< The PTX of the simple version.
-  /// The launches of the simple version. Each computes one tensor. To save
-  /// time, `check` may launch only the blocks that compute the first and the
+  std::string text; ///< The PTX of the plain kernel.
+  /// The launches of the plain kernel. Each computes one tensor. To save time,
+  /// `check` may launch only the thread blocks that compute the first and the
   /// last elements of that tensor.
   std::vector<GridLaunch> launches;
-  /// For each launch, how many terms a thread adds up, as a measure of its
-  /// work. `check` launches fewer blocks if a thread has more work.
+  /// For each launch, how many terms of a sum a thread adds up, as a measure of
+  /// the thread's work. `check` launches fewer thread blocks if a thread has
+  /// more work.
   std::vector<int64_t> terms;
   int64_t scratchBytes = 0;
   std::vector<Argument> arguments;
@@ -62,10 +65,10 @@ struct PlainKernel {
 
 struct PtxImage {
   std::vector<std::string> texts;
-  /// The machine code of each text, which ptxas has made for the text's chip.
-  /// The list is empty, or has empty strings, if there was no ptxas.
+  /// The machine code that ptxas has made of each PTX text. The list is empty,
+  /// or has empty strings, if there was no ptxas.
   std::vector<std::string> cubins;
-  std::vector<PlainKernel> plain; ///< The simple version for each text.
+  std::vector<PlainKernel> plain; ///< The plain kernel for each text.
   /// The image of an ELF shared object with the kernels for the host's cores;
   /// empty if there are none.
   std::string host;
@@ -76,8 +79,7 @@ std::string writePtxImage(const PtxImage &image);
 std::optional<PtxImage> readPtxImage(std::string_view bytes);
 
 std::string writePlainKernel(const PlainKernel &kernel);
-/// Parses a simple version of a kernel. Returns nullopt if the text is
-/// malformed.
+/// Parses the JSON of a PlainKernel. Returns nullopt if the text is malformed.
 std::optional<PlainKernel> readPlainKernel(std::string_view text);
 
 } // namespace heddle::plan

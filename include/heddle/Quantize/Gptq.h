@@ -24,9 +24,10 @@ struct GptqOptions {
   /// The number that is added to the diagonal of the moments, as a fraction of
   /// the diagonal's mean.
   double dampening = 0.01;
-  /// Whether to round the inputs with the largest moments first. The scales are
-  /// then chosen from the original weight, because the inputs of a group, which
-  /// are neighbours, are not rounded one after the other.
+  /// Whether to round the inputs with the largest moments first. The inputs of
+  /// a group, which are neighbours, are then rounded at different times. The
+  /// scales of a group are therefore chosen from the original weight, without
+  /// corrections.
   bool largestFirst = false;
 };
 

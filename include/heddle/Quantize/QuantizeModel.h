@@ -19,7 +19,8 @@ namespace heddle::quantize {
 /// The algorithm that rounds weights.
 enum class Method {
   Nearest, ///< `rtn`: round each value to the nearest.
-  /// `gptq`: inputs that are rounded later correct the errors of earlier ones.
+  /// GPTQ: each rounding error is corrected by changes of inputs that are
+  /// rounded later.
   Gptq,
 };
 

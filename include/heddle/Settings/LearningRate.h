@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Maps the names of DeepSpeed's learning-rate schedules and parameters to the
-// plan format. The import has checked what users write, but names are checked
-// here again, because a dump may have been edited.
+// plan format. The import has checked the names that users write. The names are
+// checked here again, because they may come from an IR dump that was edited.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The settings that a compilation depends on: a field for each row of
-// Settings.def. The readers of the user's files share them with the strategy
-// attribute of modules.
+// Settings.def. The settings are read from flags and from the user's files. The
+// strategy attribute of a module stores them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +26,8 @@
 namespace heddle::config {
 
 /// The words by which users name the values of an enum, in the order of the
-/// values. The word "" is for the value that a setting has if the user leaves
-/// it out, which has no name of its own.
+/// values. The word "" marks the value that a setting has if the user leaves
+/// the setting out. Users cannot name this value.
 template <typename E> struct Words;
 
 enum class Precision { FP32, BF16 };
@@ -98,7 +98,7 @@ struct TargetFacts {
   /// `host` or `pinned` then take none of it.
   bool hasDeviceMemory = false;
   /// Whether each thread of a launch has its own scratch memory. Otherwise all
-  /// threads of a launch share one block.
+  /// threads of a launch share the same scratch memory.
   bool hasScratchPerThread = true;
   /// Alignment in bytes of every buffer of the plan.
   int64_t bufferAlignment = 64;
@@ -198,10 +198,10 @@ template <> struct Words<Quantize> {
   static constexpr std::array all = {"none", "int8", "int4"};
 };
 
-/// Which operations may share a kernel. With None no two operations share one.
-/// With Generic element-wise and row-wise operations may. With Deep matrix
-/// products may share a kernel with the operations before and after them, and
-/// writes to the cache may share one too.
+/// Which operations may share a kernel. With `None` no two operations share
+/// one. With `Generic`, element-wise and row-wise operations may share one.
+/// With `Deep`, matrix products may also share a kernel with the operations
+/// before and after them, and so may writes to the cache.
 enum class Fusion { None, Generic, Deep };
 template <> struct Words<Fusion> {
   static constexpr std::array all = {"none", "generic", "deep"};
@@ -276,7 +276,8 @@ template <typename T> bool setFromValue(T &field, const SettingValue &value) {
 /// names, its range, and how it is read and set.
 struct Setting {
   std::string key; ///< The name that users see.
-  /// The place of the setting in the strategy attribute: section.name or name.
+  /// The path of the setting in the strategy attribute: SECTION.NAME, or NAME
+  /// alone.
   std::string path;
   io::ValueRange range;
   SettingValue (*get)(const Settings &);

@@ -51,7 +51,8 @@ Source stack(int64_t dim, std::vector<Source> parts);
 /// Calls `visit` for every tensor in the expression, from left to right.
 void forEachTensor(Source &source, const std::function<void(Source &)> &visit);
 
-/// The result of an expression in the form that the runtime reads and writes.
+/// The result of an expression as a list of strided copies, with which the
+/// runtime reads and writes weight files.
 struct Layout {
   std::vector<int64_t> shape;
   std::vector<plan::WeightSlice> pieces;

@@ -15,15 +15,17 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// Returns the number of rows of a tile of sums that is `vectors` vectors wide.
-/// All sums of the tile must fit in registers. There must also be enough
-/// independent sums to hide the latency of multiply-add.
+/// A product keeps the sums of one tile of its result in registers. Returns the
+/// number of rows of a tile that is `vectors` vectors wide. More rows would not
+/// fit in the registers; fewer rows would have too few independent sums to hide
+/// the latency of multiply-add.
 static int64_t tileRows(int64_t vectors, int64_t widest) {
   return 2 * vectors <= std::max<int64_t>(widest, 2) ? 12 : 6;
 }
 
-/// Splits a row of `vectors` vectors into groups, which are the widths of
-/// tiles: at most `widest` vectors each, and as equal as possible.
+/// Splits rows of `vectors` vectors into tiles of at most `widest` vectors,
+/// which are as equal in width as possible. Adjacent tiles of the same width
+/// form a group.
 static SmallVector<ColumnGroup> columnGroups(int64_t vectors, int64_t widest) {
   int64_t count = llvm::divideCeil(vectors, widest);
   int64_t narrow = vectors / count, wideCount = vectors % count;
@@ -52,9 +54,10 @@ AttentionBlocking::AttentionBlocking(const AttentionSpec &spec,
   queryBlocks = llvm::divideCeil(spec.seq, queries());
   headGroups = columnGroups(headVectors, widest);
   queryGroups = columnGroups(queryVectors, widest);
-  // The length of a range of keys is a multiple of `keyUnit`. It must be a
-  // multiple of the rows of a tile. With dropout it must also be a multiple of
-  // four, because four adjacent keys share one block of random words.
+  // Ranges of keys are padded to a multiple of `keyUnit`. Products compute
+  // whole tiles, so `keyUnit` is a multiple of the number of rows of a tile.
+  // With dropout `keyUnit` is also a multiple of four, because four adjacent
+  // keys share one block of random words.
   int64_t narrowest =
       std::min(headGroups.back().vectors, queryGroups.back().vectors);
   keyUnit = spec.p > 0 ? 12 : tileRows(narrowest, widest);
@@ -341,7 +344,8 @@ Value AttentionEmitter::costOfRow(Value batch) {
   // The unit is the cost of one pair of a query and a key.
   constexpr int64_t queryCost = 16;
   Value pairs = b.mul(keys, spec.seq);
-  // The pairs that a causal mask hides are not computed.
+  // Subtract the pairs of a query and a later key, which a causal mask hides:
+  // their scores are not computed.
   if (spec.causal && !visible->firstQuery())
     pairs = b.sub(pairs, b.div(b.mul(keys, keys), 2));
   return b.add(pairs, queryCost * spec.seq);
@@ -360,9 +364,9 @@ std::pair<Value, Value> AttentionEmitter::share(Value thread, Value threads,
       b.forLoop(zero, batch, 1, zero, [&](Value row, ValueRange sum) -> Values {
         return {b.add(sum[0], costOfRow(row))};
       })[0];
-  // Returns how many units of work, counted from the first row of the batch,
-  // cost `wanted` together. The result counts all units of the rows that fit
-  // entirely, and some units of the next row.
+  // Counts units of work from the first row of the batch on. Returns how many
+  // of them have the cost `wanted` together: all units of the rows that
+  // `wanted` pays for entirely, and a share of the units of the next row.
   auto itemsOf = [&](Value wanted) {
     return b.forLoop(
         zero, batch, 1, {wanted, zero},

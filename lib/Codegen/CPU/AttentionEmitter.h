@@ -85,8 +85,8 @@ protected:
     mlir::Value pointer;
     int64_t row;
   };
-  /// Finds q, k and v in `tensors`, operands or results that are one packed
-  /// tensor or three separate ones.
+  /// Finds q, k and v, or their gradients. `tensors` holds either one packed
+  /// tensor or three separate tensors.
   std::array<Heads, 3> splitHeads(mlir::ValueRange tensors);
   /// The heads of a tensor [batch, seq, heads * headDim].
   Heads queryHeads(mlir::Value tensor);
@@ -127,7 +127,9 @@ protected:
   /// Fills further rows of the panel, up to `total`, with zeros.
   void packRows(mlir::Value source, int64_t stride, mlir::Value rows,
                 mlir::Value total, const Panel &to);
-  /// Loads or stores vector `vector` of a head's row at `row`, as f32.
+  /// Loads or stores one vector of f32 of a head's features. `row` is the
+  /// address of the features of one token; `vector` is the index of the vector
+  /// among them.
   mlir::Value loadHead(mlir::Value row, int64_t vector);
   void storeHead(mlir::Value value, mlir::Value row, int64_t vector);
   /// Converts `rows` rows of `from` to `to`. In `from` a 32-bit word holds two
@@ -136,8 +138,9 @@ protected:
   /// so nothing is emitted.
   void pairRows(const Panel &from, mlir::Value rows, const Panel &to);
   /// Transposes the natural panel of queries `from` and writes the result to
-  /// `to`. With f32 its elements are multiplied by `factor`; with bf16
-  /// `scoreOf` does it later, because the products would be rounded here.
+  /// `to`. With f32 it also multiplies the queries by `factor`. With bf16
+  /// `scoreOf` multiplies the scores instead, because scaled queries would have
+  /// to be rounded to bf16 again.
   void transposeQueries(const Panel &from, double factor, const Panel &to);
   void fill(const Panel &to, int64_t rows, double value);
 
@@ -149,7 +152,7 @@ protected:
     int64_t fixed = -1;
   };
   /// One tile of a product: its first row and column, its number of rows, and
-  /// its number of vectors of columns.
+  /// its width in vectors.
   struct Tile {
     mlir::Value row, column;
     int64_t rows, vectors;
@@ -165,8 +168,8 @@ protected:
   /// to += left * right, for the rows `range` and all features of a head.
   void accumulate(const RowRange &range, const Panel &left, const Panel &right,
                   mlir::Value depth, int64_t unroll, const Panel &to);
-  /// The number of words that products of queries and keys sum over: the
-  /// features of a head with padding.
+  /// The length, in 32-bit words, of the dot product of a query and a key: the
+  /// features of a head, padded to a multiple of four words.
   mlir::Value headDepth();
   /// The number of rows of a paired panel that holds `count` rows of elements:
   /// with bf16 two rows of elements become one row of pairs.
@@ -180,16 +183,16 @@ protected:
   struct KeyRange {
     mlir::Value first, lead, full, end;
   };
-  /// Calls `body` for each block of keys that the queries from `firstQuery` on
-  /// see.
+  /// Calls `body` for each block of keys that some query of a block sees. The
+  /// block of queries begins with `firstQuery`.
   void forKeyBlocks(mlir::Value firstQuery,
                     llvm::function_ref<void(const KeyRange &)> body);
   /// Calls `body` for the tiles of scores of a block of keys. `masked` is false
   /// if all queries of the tile see all of its keys.
   void forScoreTiles(const KeyRange &range,
                      llvm::function_ref<void(const Tile &, bool masked)> body);
-  /// The mask of those queries that see `key`, for the vector of queries from
-  /// `query` on.
+  /// Returns a mask for the vector of queries that begins with `query`. A lane
+  /// is true if its query sees `key`.
   mlir::Value seen(mlir::Value query, mlir::Value key);
 
   /// 2^t for t <= 0 or slightly above; zero below 2^-125.
@@ -214,8 +217,8 @@ protected:
   /// differ in length.
   std::pair<mlir::Value, mlir::Value>
   share(mlir::Value thread, mlir::Value threads, int64_t itemsOfRow);
-  /// The number of keys of the row, rounded up to a multiple of
-  /// `AttentionBlocking::keyUnit`.
+  /// The number of keys that exist in the current row of the batch (see
+  /// `beginRow`), rounded up to a multiple of `AttentionBlocking::keyUnit`.
   mlir::Value paddedKeys();
   void prepareRandom(const AttentionRandom &random);
   /// The index of a head's first probability (see codegen::firstProbability).
@@ -252,7 +255,7 @@ private:
   /// The cost of computing a row of the batch. The unit is the cost of one pair
   /// of a query and a key.
   mlir::Value costOfRow(mlir::Value batch);
-  /// The length of a row of the batch; null if all rows are full.
+  /// The number of tokens of a row of the batch; null if no row has padding.
   mlir::Value lengthOf(mlir::Value batch);
 
   mlir::VectorType wideType; ///< A vector of i64 with half as many lanes.
@@ -260,8 +263,9 @@ private:
   mlir::Value lengths; ///< The rows' lengths; null if all rows are full.
 };
 
-/// Whether `spec` with these operands (`operands` is 1 for packed q, k and v,
-/// otherwise 3) can be emitted.
+/// Whether code can be emitted for attention with `spec` and these operands.
+/// `operands` is 1 for one packed tensor of q, k and v, and 3 for separate
+/// tensors.
 bool isValidAttention(const AttentionSpec &spec, size_t operands,
                       const AttentionRandom &random, const AttentionKeys &keys);
 

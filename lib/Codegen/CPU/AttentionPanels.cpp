@@ -132,8 +132,8 @@ void AttentionEmitter::transposeQueries(const Panel &from, double factor,
     Values rows;
     for (int64_t r = 0; r < lanes; ++r)
       rows.push_back(loadVector(vectorAt(from, r, 0)));
-    // Transposes the square recursively: swaps the off-diagonal quarters of all
-    // squares of size 2, then 4, 8 and so on.
+    // Transpose the matrix of `lanes` rows and columns: swap the off-diagonal
+    // quarters of all its squares of size 2, then 4, 8 and so on.
     for (int64_t size = 1; size < lanes; size *= 2) {
       SmallVector<int64_t> upper, lower;
       for (int64_t lane = 0; lane < lanes; ++lane) {

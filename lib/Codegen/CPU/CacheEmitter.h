@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Addresses in the paged key-value cache of nn.cache_write and
-// nn.paged_attention, for kernels on x86-64.
+// Computes addresses in the paged key-value cache, for the kernels of
+// nn.cache_write and nn.paged_attention on x86-64.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +16,9 @@
 
 namespace heddle::cpu {
 
-/// The tokens [rows, tokens] that one launch of a serving program computes.
-/// Tokens are numbered row by row.
+/// The tokens that one launch of a serving program computes, as a matrix [rows,
+/// tokens]: each row has tokens of one sequence. Tokens are numbered row by
+/// row.
 class TokenEmitter {
 public:
   using Value = mlir::Value;
@@ -93,9 +94,8 @@ public:
   }
 
 protected:
-  /// Returns the index in the cache of the page with the index `number` in a
-  /// row's page table. This page holds the positions of the row from `number` *
-  /// pageTokens on.
+  /// Reads entry `number` of a row's page table: the index in the cache of the
+  /// page that holds the positions of this row from `number` * pageTokens on.
   Value page(Value row, Value number) {
     return loadInt(pages, b.add(b.mul(row, rowPages), number));
   }

@@ -19,8 +19,8 @@ namespace {
 class CacheWriteEmitter : public CacheEmitter {
 public:
   using CacheEmitter::CacheEmitter;
-  /// Emits the writes of this thread to the cache. The threads divide the heads
-  /// of all tokens evenly.
+  /// Emits the code by which a thread writes its keys and values to the
+  /// key-value cache. The threads divide the heads of all tokens evenly.
   void emit();
   void emitColumns(int64_t tensor, Value first, Value count, Value begin,
                    Value end);

@@ -73,8 +73,8 @@ LogicalResult ColumnsGenerator::plan() {
   return success();
 }
 
-/// The sums over rows `begin` to `end`, starting with zero, for each reduction
-/// and each vector of columns.
+/// Computes the sum over rows `begin` to `end` for each reduction of the kernel
+/// and each vector of columns in `at`.
 SmallVector<Value> ColumnsGenerator::sumRows(Value begin, Value end,
                                              ArrayRef<Coordinate> at) {
   SmallVector<Value> init(reductions.size() * at.size(), neutral());

@@ -128,10 +128,10 @@ public:
     rules.joinsPackedProducts = true;
     rules.headsInPackedProducts = true;
     rules.columnsInRows = true;
-    // A kernel of products may also compute the rows that the products read,
-    // for example by a norm. Then every thread computes all of these rows. For
-    // more than 16 rows this takes longer than a separate kernel. 16 is also
-    // the number of requests that are usually decoded together.
+    // A kernel of matrix products may also compute the rows of their left
+    // operand, for example by a norm. Every thread then computes all of these
+    // rows. For more than 16 rows this takes longer than a separate kernel. 16
+    // is also the number of requests that are usually decoded together.
     rules.rowsOfPrologues = 16;
     return rules;
   }

@@ -18,7 +18,8 @@ namespace {
 constexpr StringLiteral marchNames[] = {"native", "x86-64-v3", "x86-64-v4",
                                         "amx"};
 
-/// Features that every supported CPU has, and those that AVX-512 CPUs add.
+/// The features that every supported CPU has. `avx512Features` are those that a
+/// CPU with AVX-512 has in addition.
 constexpr StringLiteral baseFeatures[] = {"avx2", "fma", "f16c", "bmi2"};
 constexpr StringLiteral avx512Features[] = {"avx512f", "avx512bw", "avx512dq",
                                             "avx512vl"};
@@ -29,9 +30,10 @@ void require(CpuTarget &target, ArrayRef<StringLiteral> features) {
     target.required.push_back(feature.str());
 }
 
-/// Sets the fields of `target` that depend on instruction sets. For `native`,
-/// code generation uses only these instruction sets even if the CPU has more.
-/// So the list of features that a binary checks is short and exact.
+/// Sets the fields of `target` that depend on instruction sets. Even for
+/// `native`, code generation uses no other instruction sets than AVX2 and those
+/// in the arguments. So the list of features that a binary checks is short and
+/// exact.
 void setLevels(CpuTarget &target, bool avx512, bool vnni, bool bf16, bool amx) {
   target.hasAvx512 = avx512;
   target.hasVnni = avx512 && vnni;

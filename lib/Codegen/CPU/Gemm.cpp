@@ -123,7 +123,7 @@ GemmEmitter::partition(Value thread, Value threads) {
   Value columnParts = b.div(threads, rowParts);
   Value rowPart = b.div(thread, columnParts);
   Value columnPart = b.sub(thread, b.mul(rowPart, columnParts));
-  // The number of threads need not be a product of the numbers of parts. The
+  // There may be more threads than pairs of a row part and a column part. The
   // threads that are left over get an empty range of rows.
   auto boundary = [&](int64_t count, Value part, Value parts) {
     return b.min(b.div(b.mul(part, count), parts), b.constant(count));
@@ -199,9 +199,10 @@ Value GemmEmitter::firstRow(Value rowBlock) {
   return b.add(row, b.min(rowBlock, b.constant(blocking.rowExtra)));
 }
 
-/// The address of a tile of sums. If K has several blocks, every tile of the
-/// current block of C has its own memory until the next block of K; otherwise
-/// all tiles use the same memory.
+/// The address of the memory for the partial sums of a tile of C. If K has
+/// several blocks, each tile of the current block of C needs memory of its own,
+/// which keeps its sums for the next block of K. Otherwise all tiles use the
+/// same memory.
 Value GemmEmitter::tilePointer(Value streamIndex, Value residentIndex) {
   if (blocking.kBlocks == 1)
     return tiles;

@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The AMX micro-kernel. It multiplies 32 rows of A by 32 columns of B: 2 x 2
-// tiles of sums, two tiles of A and two of B. One step takes 32 values of K.
-// The packed layout of B is that for the instruction vdpbf16ps, a dot product
-// of bf16 pairs. A is either packed or read in its own layout. Packed A has 32
-// rows of 64 bytes for each step, and the steps are adjacent in memory.
+// The AMX micro-kernel. It multiplies 32 rows of A by 32 columns of B. Its
+// registers hold 2 x 2 tiles of sums, two tiles of A and two of B. One step
+// takes 32 values of K. B is packed as for the instruction vdpbf16ps, a dot
+// product of bf16 pairs. A is either packed or read where it is, without a
+// copy. Packed A has 32 rows of 64 bytes for each step, and the steps are
+// adjacent in memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +20,8 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// The number of values of K in one step, and the number of 32-bit words, which
-/// are pairs of these bf16 values.
+/// One step multiplies `stepK` bf16 values of each row of A. They are
+/// `stepWords` 32-bit words, each a pair of values.
 static constexpr int64_t stepK = 32, stepWords = 16;
 /// The bytes of packed A in one step.
 static constexpr int64_t stepBytesA = 32 * AmxTiles::rowBytes;

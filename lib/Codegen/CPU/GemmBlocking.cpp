@@ -31,9 +31,9 @@ constexpr int64_t maxResidentBytes = 1 << 20;
 /// of K to the next. This is their largest size in bytes.
 constexpr int64_t maxPartialBytes = 1 << 20;
 
-/// The largest number of rows that counts as few. With more rows, packing B
-/// costs less than the faster micro-kernel saves; bench/README.md has the
-/// measurements.
+/// The largest number of rows of A for which B is not packed. With more rows,
+/// packing B costs less than the faster micro-kernel saves; bench/README.md has
+/// the measurements.
 int64_t mostFewRows(const GemmSpec &spec, const CpuTarget &target,
                     bool onTiles) {
   if (spec.transB || !target.hasAvx512)
@@ -61,8 +61,8 @@ bool canReadDirectly(const GemmSpec &spec, bool dot, bool amx, int64_t mr) {
 GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
   dot = target.hasBf16Dot && spec.aType.isBF16() && spec.bType.isBF16();
   lanes = target.lanes();
-  // 28 sums, two vectors of B and one or two of A fill the 32 vector registers
-  // of AVX-512; with AVX2 there are 12 sums in 16 registers.
+  // 28 vectors of sums, two vectors of B and one or two of A fill the 32 vector
+  // registers of AVX-512. With AVX2 12 of the 16 registers hold sums.
   int64_t mostSums = target.hasAvx512 ? 28 : 12;
   amx = dot && target.hasAmx;
   fewRows = spec.m <= mostFewRows(spec, target, amx);

@@ -25,8 +25,8 @@ namespace heddle::cpu {
 /// One operand is resident: `residentBlock` of its micro-panels are packed and
 /// stay in a cache while the micro-panels of the other operand are streamed.
 ///
-/// With few rows there is one row block. Packed panels of B would not be
-/// reused, so B is read in its own layout, and K is not cut.
+/// If A has few rows, there is one row block. Packed panels of B would not be
+/// reused, so B is read where it is, without packing, and K is not cut.
 struct GemmBlocking {
   GemmBlocking(const GemmSpec &spec, const CpuTarget &target);
 
@@ -40,15 +40,15 @@ struct GemmBlocking {
   int64_t panels;
   int64_t kBlocks, kBlock;
   bool residentA;
-  bool directA; ///< A is read in its own layout, without packing.
+  bool directA; ///< A is read where it is, without packing.
   int64_t residentBlock;
   int64_t streamBlock; ///< Micro-panels streamed between two K blocks.
-  /// The number of panels, a power of two, that are computed together if there
-  /// are few rows. With more panels, each stored row is read in longer pieces
-  /// and more independent sums hide the latency of multiply-add.
+  /// The number of panels, a power of two, that are computed together if A has
+  /// few rows. With more panels, more adjacent elements of each row of B are
+  /// read, and more independent sums hide the latency of multiply-add.
   int64_t panelsTogether = 1;
 
-  // Layout of the scratch, in bytes.
+  // Sizes and offsets in a thread's scratch memory, in bytes.
   int64_t tileBytes, panelBytesA, panelBytesB;
   int64_t tilesAt = 0, residentAt, streamAt, scratchBytes;
 

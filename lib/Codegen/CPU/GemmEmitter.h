@@ -112,8 +112,8 @@ private:
   mlir::Value firstOuter(const GemmOperand &operand, mlir::Value index);
   mlir::Value words(mlir::Value kLength);
 
-  // GemmFewRows.cpp: products with few rows of A, which read B in its own
-  // layout.
+  // GemmFewRows.cpp: products with few rows of A. They read B where it is,
+  // without packing it.
   void emitFewRows(Range panels);
   void copyRowsOfA(mlir::Value to);
   void emitPanels(mlir::Value panel, int64_t count, MicroPanel panelA);
@@ -135,7 +135,9 @@ private:
                      const Prefetch &prefetch, mlir::Value tile);
 
   // GemmKernel.cpp: computes one tile of C.
-  /// Whether a micro-kernel starts with the sums that its tile holds.
+
+  /// Whether a micro-kernel starts with the sums in the memory of its tile,
+  /// rather than with zeros.
   bool loadsSums() const { return blocking.kBlocks > 1 || init; }
   void emitTile(mlir::Value rowBlock, mlir::Value panel, MicroPanel panelA,
                 MicroPanel panelB, mlir::Value kLength,

@@ -30,7 +30,9 @@ struct Output {
   mlir::Value value, pointer;
 };
 
-/// Computes the outputs from one vector of sums of each product.
+/// Emits the operations of a kernel that follow its matrix products. From one
+/// vector of elements of each product it computes the same elements of the
+/// kernel's results.
 class Epilogue {
 public:
   Epilogue(KernelEmitter &k, llvm::ArrayRef<Addition> additions,
@@ -56,8 +58,8 @@ private:
   llvm::SmallVector<Output, 2> outputs;
 };
 
-/// Emits a kernel of products with packed weights. The kernel may also compute
-/// the rows that the products read (prologue), and apply operations to the
+/// Emits a kernel that multiplies one matrix A by packed weights. The kernel
+/// may also compute the rows of A (prologue), and apply operations to the
 /// attention heads in the products' results.
 mlir::LogicalResult
 emitPackedProducts(KernelEmitter &k, llvm::ArrayRef<codegen::Product> products);

@@ -5,9 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Emits products with few rows of A. Each element of B is used for few rows, so
-// packing B would take most of the time. Instead the code forms the words that
-// a packed panel would hold in registers, by interleaving two rows of B or by
-// transposing squares. The sum over K has the same order as with packed panels,
+// packing B would take most of the time. Instead the code forms in registers
+// the same words as in a packed panel: it interleaves two rows of B or
+// transposes squares. The sum over K has the same order as with packed panels,
 // so the results have the same bits.
 //
 //===----------------------------------------------------------------------===//
@@ -26,7 +26,7 @@ static constexpr int64_t rowsAhead = 8;
 /// Otherwise the prefetch distance is `bytesAhead` bytes in the same row.
 static constexpr int64_t mostBytesAhead = 1 << 17, bytesAhead = 1 << 10;
 
-/// Computes all rows of C for the panels.
+/// Computes all rows of C in the columns of `panels`.
 void GemmEmitter::emitFewRows(Range panels) {
   Value zero = b.constant(0);
   MicroPanel panelA =
@@ -103,10 +103,10 @@ void GemmEmitter::emitPanels(Value panel, int64_t count, MicroPanel panelA) {
   forTiles([&](Value own, Value tile) { emitStore(rowBlock, own, tile); });
 }
 
-/// Loads words of B for some panels. With f32 these are one stored row. With
-/// pairs of bf16 they are two stored rows, interleaved within 128-bit quarters.
-/// The first vector of a panel then has the lower half of each quarter, the
-/// second vector the upper half.
+/// Loads the words at one index along K for some panels of B. With f32 it loads
+/// one stored row. With pairs of bf16 it loads two stored rows and interleaves
+/// them within 128-bit quarters. The first vector of a panel then has the lower
+/// half of each quarter, the second vector the upper half.
 SmallVector<Value> GemmEmitter::loadRowsOfB(Value from, bool hasSecond,
                                             ArrayRef<Value> masks) {
   int64_t width = blocking.lanes * blocking.perWord();
@@ -138,7 +138,7 @@ SmallVector<Value> GemmEmitter::loadRowsOfB(Value from, bool hasSecond,
   return words;
 }
 
-/// Adds the products with panels of a B that is stored [K, N] to `sums`.
+/// Adds the products of A and some panels of B to `sums`. B is stored [K, N].
 LoopBuilder::Values GemmEmitter::sumRowsOfB(Value panel, int64_t count,
                                             MicroPanel panelA,
                                             LoopBuilder::Values sums) {
@@ -193,9 +193,9 @@ LoopBuilder::Values GemmEmitter::sumRowsOfB(Value panel, int64_t count,
   return sums;
 }
 
-/// Adds the products with a panel of a B that is stored [N, K] to `sums`, one
-/// vector of columns after the other, because transposing a square needs most
-/// registers.
+/// Adds the products of A and a panel of B to `sums`. B is stored [N, K]. The
+/// vectors of columns are computed one after the other, because transposing a
+/// square needs most registers.
 LoopBuilder::Values GemmEmitter::sumColumnsOfB(Value panel, MicroPanel panelA,
                                                LoopBuilder::Values sums) {
   for (int64_t vector = 0; vector < 2; ++vector) {

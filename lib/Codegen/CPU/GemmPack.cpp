@@ -4,11 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Packing of micro-panels. A packed micro-panel holds, for one word of K after
-// the other, the words of `width` outer elements. A word is one f32, or two
-// bf16 that are adjacent along K. Padding after the end of K is zero. Padding
-// after the end of the outer dimension is undefined, because its products are
-// not stored to C.
+// Packs micro-panels: `width` rows of A or columns of B. A word is one f32, or
+// two bf16 that are adjacent along K. A packed micro-panel holds first the
+// first word of each row or column, then the second word of each, and so on.
+// Padding after the end of K is zero. Padding after the last row or column is
+// undefined, because its products are not stored to C.
 //
 //===----------------------------------------------------------------------===//
 
@@ -108,8 +108,8 @@ Value GemmEmitter::loadWords(Type type, Value pointer, Value mask) {
   return b.create<arith::ExtFOp>(vectorType, loaded);
 }
 
-/// Packs an operand whose stored rows hold one value of K each, by copying
-/// rows, or by interleaving two rows for pairs of bf16.
+/// Packs an operand each of whose stored rows belongs to one index along K.
+/// Copies the rows or, for pairs of bf16, interleaves two rows.
 void GemmEmitter::packRowsOfK(const GemmOperand &operand, Value outerBegin,
                               KRange k, Value to) {
   int64_t lanes = blocking.lanes;

@@ -18,9 +18,9 @@ namespace heddle::cpu {
 using Values = LoopBuilder::Values;
 
 /// A group of activations longer than `longestBlock` is cut into blocks of
-/// `cutBlock` elements, each with a scale of its own. The reason: a large
-/// element makes the scale large and so the integers of its whole block less
-/// precise.
+/// `cutBlock` elements, each with a scale of its own. A large element makes the
+/// scale large and so the integers of its whole block less precise. In short
+/// blocks fewer elements are affected.
 static constexpr int64_t longestBlock = 256, cutBlock = 128;
 static constexpr float largestCode = 127;
 /// The scale of int8 activations is computed as if the largest magnitude of a
@@ -95,9 +95,9 @@ Type IntegerActivations::integerType() const {
 }
 
 /// Stores a vector of rounded activations in the order in which the weight
-/// unpacker produces the codes of a packed word, so that each activation meets
-/// its code. Only the first `count` activations exist; fills the last word with
-/// zeros.
+/// unpacker produces the codes of a packed word, so that each activation is
+/// multiplied by the code with the same index along K. Only the first `count`
+/// activations exist; the rest of the last word becomes zero.
 void IntegerActivations::storeIntegers(Value integers, Value to,
                                        int64_t count) {
   int64_t all = llvm::alignTo(count, unpacker.perWord);
@@ -169,8 +169,9 @@ IntegerActivations::Scaling IntegerActivations::int8Scaling(Value largest) {
           b.create<arith::DivFOp>(size, most)};
 }
 
-/// Converts the `length` elements from `first` on, block `block` of the row at
-/// `from`, and writes them to the prepared row at `to`. Returns the sum of the
+/// Rounds one block of a row to integers. The block has index `block` and the
+/// `length` elements from `first` on. `from` and `to` are the addresses of the
+/// row and of the prepared row with the integers. Returns the sum of the
 /// rounded elements, in f32.
 Value IntegerActivations::prepareBlock(Value from, Value to, Value first,
                                        int64_t length, Value block) {

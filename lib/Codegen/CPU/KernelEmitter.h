@@ -30,7 +30,8 @@ struct KernelEmitter {
   mlir::Value scratch; ///< The address of the thread's scratch memory.
   /// The address to which each result is written.
   llvm::SmallVector<mlir::Value> results;
-  /// The bytes of scratch that each thread needs; the generator sets it.
+  /// The bytes of scratch that each thread needs. The function that emits the
+  /// kernel sets this number.
   int64_t scratchBytes = 0;
 
   mlir::ValueRange yields() {
@@ -53,7 +54,8 @@ struct KernelEmitter {
   /// Reserves `bytes` bytes of the thread's scratch and returns their address,
   /// aligned to 64 bytes.
   mlir::Value reserve(int64_t bytes);
-  /// The begin and end of this thread's share of `units` units of work.
+  /// Splits `units` units of work among the threads. Returns the begin and the
+  /// end of the units of the thread that runs the emitted code.
   std::pair<mlir::Value, mlir::Value> share(int64_t units) {
     return self.share(b, b.constant(units));
   }
@@ -74,8 +76,8 @@ struct KernelEmitter {
   /// `scalars` (see the ABI at plan::Kernel).
   void bindArguments(mlir::Value refs, mlir::Value scalarArgs);
 
-  /// Reports an error if the evaluator could not emit some operation. Every
-  /// generator calls this function last.
+  /// Reports an error if `evaluator` could not emit some operation. Every
+  /// function that emits a kernel calls `finish` last.
   mlir::LogicalResult finish();
 
 private:
@@ -88,14 +90,14 @@ using RowEmitter =
     std::function<void(mlir::Value row, llvm::ArrayRef<mlir::Value> to)>;
 
 /// Returns a function that emits the computation of one row of each of
-/// `tensors`, values of the kernel's body. The results equal those of the
-/// generator `rows` bit for bit. Reports an error if a tensor is not computed
-/// row by row.
+/// `tensors`, values of the kernel's body. The results have the same bits as
+/// those of `emitRowsKernel`. Reports an error if a tensor is not computed row
+/// by row.
 mlir::FailureOr<RowEmitter> rowEmitterOf(KernelEmitter &k,
                                          mlir::ValueRange tensors);
 
-// The generators. Each emits the function of the kernel, or reports an error on
-// a kernel that it does not support.
+// Each of these functions emits the code for one form of kernel. It reports an
+// error on a kernel that it does not support.
 
 mlir::LogicalResult emitRowsKernel(KernelEmitter &k);
 mlir::LogicalResult emitColumnsKernel(KernelEmitter &k);
@@ -108,15 +110,16 @@ mlir::LogicalResult emitGemmKernel(KernelEmitter &k);
 mlir::LogicalResult emitAttentionKernel(KernelEmitter &k);
 /// nn.cache_write, in place.
 mlir::LogicalResult emitCacheKernel(KernelEmitter &k);
-/// Emits cache writes for a kernel that computes products and writes their
-/// results to the cache at once. Writes the heads in columns `begin` to `end`
-/// of one operand for `count` tokens from `first` on. `tensor` is the operand's
-/// index: q is 0, k is 1 and v is 2, or 0 for one packed tensor. The caller
-/// must have called `setPointer` for q, k and v.
+/// Emits a part of the cache writes of a kernel that also computes q, k and v.
+/// Writes the heads in columns `begin` to `end` of one operand of `write`, for
+/// `count` tokens from `first` on. `tensor` is the operand's index: q is 0, k
+/// is 1 and v is 2, or 0 for one packed tensor. The caller must have called
+/// `setPointer` for q, k and v.
 void emitCacheColumns(KernelEmitter &k, nn::CacheWriteOp write, int64_t tensor,
                       mlir::Value first, mlir::Value count, mlir::Value begin,
                       mlir::Value end);
-/// Reports an error if the kernel does not write the cache in place.
+/// Reports an error unless each result of `write` has the same memory as the
+/// key-value cache that is the operand for it.
 mlir::LogicalResult verifyInPlace(KernelEmitter &k, nn::CacheWriteOp write);
 /// nn.paged_attention.
 mlir::LogicalResult emitPagedAttention(KernelEmitter &k,

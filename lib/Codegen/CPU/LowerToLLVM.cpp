@@ -174,9 +174,9 @@ void registerCpuCodegen(DialectRegistry &registry) {
 
 LogicalResult lowerToLLVM(ModuleOp module, const CpuTarget &target) {
   PassManager pm(module.getContext());
-  // To save time, verify only the result of the last pass. All but two simple
-  // ones of these passes are MLIR's own, so an invalid result in between is
-  // unlikely.
+  // To save time, verify only the result of the last pass. The other passes are
+  // unlikely to produce an invalid module: MLIR defines most of them, and the
+  // two that this file defines are simple.
   pm.enableVerifier(false);
   pm.addNestedPass<func::FuncOp>(std::make_unique<ApproximateMathPass>());
   // Lower subviews to arithmetic on the base pointer, and the affine maps that

@@ -13,11 +13,12 @@
 // may also be a result of the kernel. Then only one thread writes the row to
 // the result.
 //
-// Heads: operations on attention heads (norms of heads, rotary embeddings, the
-// write of the cache) read columns of other vectors, so they cannot be part of
-// the epilogue. They run after a thread has computed columns of a product.
-// Threads get whole heads, so a thread reads only columns that it has just
-// written, which are still in its cache.
+// Heads: norms of attention heads, rotary embeddings and the write to the
+// key-value cache are fused too. To compute a column of a head, these
+// operations read other columns of the head. So they cannot be part of the
+// epilogue, which gets one vector of columns. They run after a thread has
+// computed whole heads of a product, so they read only columns that the thread
+// has just written and that are still in the CPU's cache.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,8 +40,8 @@ namespace {
 /// An operation on attention heads: the value that it reads and its result.
 struct HeadStage {
   Value input, output;
-  /// For a row-wise operation on heads: computes one head, which the operation
-  /// treats as a row. Null for other operations, such as rotary embeddings.
+  /// Emits the computation of one head by a row-wise operation, for which a
+  /// head is a row. Null for other operations, such as rotary embeddings.
   RowEmitter heads;
   int64_t columns = 0; ///< The number of columns of a head, with `heads`.
 };
@@ -84,9 +85,9 @@ private:
   PackedGemmSpec spec;
   SmallVector<HeadStage> stages; ///< In the order of execution.
   nn::CacheWriteOp write;        ///< The kernel's cache write, or null.
-  /// Some values have a separate dimension of heads: [..., heads, columns of a
-  /// head]. Maps such a value to the value [..., columns] from which it is
-  /// computed head by head.
+  /// Some values have a separate dimension of heads: [..., heads, headColumns].
+  /// Maps such a value to the value [..., heads * headColumns] from which
+  /// row-wise operations compute it.
   llvm::DenseMap<Value, Value> rowsOfHeads;
   SmallVector<Value> rowResults; ///< Results of the prologue.
   SmallVector<Output> outputs;   ///< Values computed by products' epilogues.
@@ -142,8 +143,8 @@ Value PackedFusion::rowsReadBy(Operation *op) {
   return found;
 }
 
-/// Lowers a row-wise operation on heads. Its code is emitted later, in the
-/// HeadStage of the reshape that merges the heads into rows again.
+/// Lowers a row-wise operation on heads to linalg. A later reshape merges the
+/// heads into rows again. The HeadStage of this reshape emits the code.
 LogicalResult PackedFusion::lowerHeads(Operation *op) {
   Value rows = rowsReadBy(op);
   FailureOr<SmallVector<Value>> results = failure();
@@ -154,9 +155,9 @@ LogicalResult PackedFusion::lowerHeads(Operation *op) {
   return success();
 }
 
-/// Adds a stage that emits the row-wise operations which compute `heads`, and
-/// writes the result to the memory of `output`. `output` has the elements of
-/// `heads` without the separate dimension of heads.
+/// Adds a stage that emits the row-wise operations which compute `heads`. The
+/// stage writes their result to the memory of `output`, which is `heads` after
+/// a reshape that merges heads and columns into one dimension.
 LogicalResult PackedFusion::addNorm(Value heads, Value output) {
   auto type = cast<RankedTensorType>(heads.getType());
   Value rows = rowsOfHeads.lookup(heads);
@@ -258,9 +259,9 @@ void PackedFusion::emitStage(const HeadStage &stage, Value first, Value count,
   ev.unbind(stage.input);
 }
 
-/// Emits a stage whose elements depend on other columns of the head, such as a
-/// rotary embedding. The stage may compute in place, so the emitted code first
-/// copies the row and reads the copy.
+/// Emits a stage that computes each element of a head also from other columns
+/// of the head, such as a rotary embedding. The output may overwrite the input.
+/// So the emitted code first copies each row of the input and reads the copy.
 void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
                                Value begin, Value end) {
   TensorEvaluator &ev = k.evaluator;
@@ -302,9 +303,10 @@ void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
   });
 }
 
-/// After a thread has computed columns of the outputs `made`, operations on
-/// heads read these columns, directly or through other such operations. Returns
-/// the function that emits these operations; null if there are none.
+/// Returns a function that emits the operations on heads which read the outputs
+/// `made`, directly or through other operations on heads. A thread executes
+/// them after it has computed some columns of these outputs. Returns null if
+/// there are no such operations.
 PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
   SmallVector<Value> values;
   for (const Output &output : made)

@@ -28,14 +28,14 @@ constexpr int64_t mostStreams = 4;
 /// The distance of prefetches in bytes, for all streams together: about what
 /// memory delivers during the latency of one cache line.
 constexpr int64_t fetchAhead = 8192;
-/// Threads take pieces of a weight dynamically. The first cache lines of a
-/// piece are not prefetched, so a piece must be large enough that this costs
-/// little: at least `leastBytes` for up to `fewRows` rows of A. With more rows
-/// each byte takes longer to multiply, so pieces may be smaller in proportion,
-/// down to `leastBytes` / `mostTimes`.
+/// Threads take parts of a weight dynamically. The first cache lines of a part
+/// are not prefetched, so a part must be large enough that this costs little.
+/// If A has up to `fewRows` rows, a part has at least `leastBytes` bytes. With
+/// more rows each byte takes longer to multiply, so parts may be smaller in
+/// proportion, down to `leastBytes` / `mostTimes`.
 constexpr int64_t leastBytes = 1 << 18, fewRows = 4, mostTimes = 16;
-/// Integer activations are split into two digits if the sums of both digits,
-/// for all rows, fit in this many registers.
+/// Integer activations are split into two digits if the sums of both digits
+/// need at most `fewSums` registers for all rows.
 constexpr int64_t fewSums = 8;
 
 class PackedGemm {
@@ -59,9 +59,10 @@ public:
 private:
   using Values = LoopBuilder::Values;
 
-  /// Returns how many of `count` rows to compute together, so that they share
-  /// the unpacked weight. There are as many as have room for their sums in
-  /// registers, in chunks of about equal size.
+  /// The rows of a chunk are computed together, so that a weight is unpacked
+  /// once for all of them. Returns the length of the chunks into which to split
+  /// `count` rows. The registers hold the sums of a chunk, and all chunks have
+  /// about equal length.
   int64_t chunkOf(int64_t count) const {
     int64_t most = std::max<int64_t>(sumVectors / sumsOfRow(), 1);
     return llvm::divideCeil(count, llvm::divideCeil(count, most));
@@ -170,8 +171,8 @@ void PackedGemm::prepareRow(Value from, Value to) {
          b.mask(b.constant(all - at), lanes));
 }
 
-/// Computes the sum of each group of a row. The zero points of the weight
-/// multiply these sums.
+/// Computes the sum of the elements of A in each group of a row. `scaleGroup`
+/// multiplies this sum by the weight's zero points.
 void PackedGemm::sumGroups(Value row, Value sums) {
   int64_t length = spec.k / spec.groups, full = length / lanes * lanes;
   Type kept = unpacker.dot ? b.builder.getBF16Type() : b.builder.getF32Type();
@@ -245,8 +246,8 @@ void PackedGemm::emitPanels(Value first, int64_t count, Value begin,
   vectors = panelVectors;
   if (sumsOfRow() * count > sumVectors)
     vectors = std::max<int64_t>(2 / numWeights(), 1);
-  // With few rows there are registers for several streams, whose additions are
-  // independent.
+  // With few rows there are registers for the sums of several streams. Sums of
+  // different streams are independent, which hides the latency of additions.
   int64_t streams = 1, perStream = sumsOfRow() * chunkOf(count);
   while (streams * numWeights() < mostStreams &&
          streams * 2 * perStream <= sumVectors * 2 / 3)
@@ -284,8 +285,9 @@ void PackedGemm::emitUnits(Value first, int64_t count, Value begin, Value end) {
   }
 }
 
-/// The smallest number of units that a thread takes dynamically. They must have
-/// enough bytes (see `leastBytes`) and enough panels for all streams.
+/// Threads take sets of units dynamically. Returns the smallest number of units
+/// in a set, which needs enough bytes (see `leastBytes`) and enough panels for
+/// all streams.
 int64_t PackedGemm::leastUnits() const {
   int64_t panels = 0, bytes = 0, columns = 1;
   for (const FusedProducts &each : parts) {
@@ -384,7 +386,8 @@ PackedGemm::Values PackedGemm::multiplyWord(ArrayRef<Value> sources, Value row,
   return next;
 }
 
-/// `sums` plus the products over `count` words from `begin` on.
+/// Adds the products over the `count` packed words from `begin` on to `sums`,
+/// and returns the new sums.
 PackedGemm::Values PackedGemm::sumWords(ArrayRef<Value> sources, Value row,
                                         Value begin, int64_t count,
                                         int64_t rows, ValueRange sums) {
@@ -394,8 +397,9 @@ PackedGemm::Values PackedGemm::sumWords(ArrayRef<Value> sources, Value row,
                    });
 }
 
-/// `sums`, in f32, plus the products over a block of integer activations. The
-/// block's first word is `begin`, its number of elements `length`.
+/// Adds the products over a block of integer activations to `sums`, which are
+/// f32, and returns the new sums. The block's first packed word is `begin`, and
+/// it has `length` elements.
 PackedGemm::Values PackedGemm::sumBlock(ArrayRef<Value> sources, Value row,
                                         Value block, Value begin,
                                         int64_t length, int64_t rows,
@@ -409,8 +413,9 @@ PackedGemm::Values PackedGemm::sumBlock(ArrayRef<Value> sources, Value row,
         activations.beginOfSums(activations.beginAt(ownRow(i), block)));
   while (whole.size() < sums.size())
     whole.push_back(whole[whole.size() - rows]);
-  // The initial value undoes the offset of the codes for the sum of both
-  // digits. So it is added to the low digits, and the high digits begin with 0.
+  // The initial value of a block's sums undoes the offset that makes codes
+  // unsigned. It is the value for both digits together. So the sums of the low
+  // digits begin with it, and those of the high digits with 0.
   whole.resize(sums.size() * unpacker.digits,
                b.zeros(VectorType::get(lanes, b.builder.getI32Type())));
   whole = sumWords(sources, row, begin,
@@ -478,7 +483,8 @@ void PackedGemm::emitTile(Value firstRow, ArrayRef<Value> panels,
     for (const PackedWeight &weight : part->weights)
       sources.push_back(bytes(weight.packedWords,
                               b.mul(panel, unpacker.count() * panelRowBytes)));
-  // The index of the row among the prepared rows.
+  // Scratch memory holds the prepared rows of one block of A. This is the index
+  // of the tile's first row in the block.
   Value local = b.rem(firstRow, scratch.blockRows);
   Value row = sums.row(local);
   Values totals(sources.size() * vectors * rows, b.zeros(f32s));

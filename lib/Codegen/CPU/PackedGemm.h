@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// C = A * B for few rows of A and a packed or quantized B (nn.packed_linear),
-// or several such products of the same A. Each thread reads its part of B once,
-// in several streams, and unpacks it in registers. The sum over K has one order
-// for all numbers of rows and threads, so a row's result has the same bits in
-// every batch.
+// Emits C = A * B for few rows of A and a packed or quantized B
+// (nn.packed_linear), or several such products of the same A. Threads divide B
+// by columns. A thread reads several panels of B at the same time, each element
+// once, and unpacks it in registers. The order of the sum over K does not
+// depend on the numbers of rows and threads, so a row's result has the same
+// bits in every batch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,8 +29,9 @@ struct PackedGemmSpec {
   int64_t bits = 0;     ///< Bits of a value of B: 32, 16, 8 or 4.
   int64_t groups = 0;   ///< Quantization groups along K; 0: B has floats.
   mlir::Type scaleType; ///< Type of scales and zeros: f32, bf16 or f16.
-  /// Threads take units of this many panels. A unit has whole attention heads
-  /// if operations on heads follow the products.
+  /// The number of panels in a unit of work. Units are distributed over
+  /// threads. A unit has whole attention heads if operations on heads follow
+  /// the products.
   int64_t panelsTogether = 1;
   /// The number of elements of A that share a scale if A is rounded to int8
   /// (nn.packed_linear); 0: A is not rounded.
@@ -43,7 +45,8 @@ struct PackedWeight {
   mlir::Value packedWords, scales, zeros;
 };
 
-/// An EpilogueFn that gets one vector of sums of each of the fused products.
+/// Like EpilogueFn in Gemm.h, but gets one vector of elements of each of the
+/// fused products.
 using PackedEpilogueFn =
     std::function<mlir::Value(mlir::ValueRange sums, mlir::Value row,
                               mlir::Value column, mlir::Value mask)>;

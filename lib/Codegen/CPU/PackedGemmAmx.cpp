@@ -35,7 +35,8 @@ constexpr int64_t mostRowsOnVectors = 4;
 /// first-level cache holds these words of a panel while all rows are
 /// multiplied.
 constexpr int64_t wordsOfSlice = 128;
-/// The bytes of the second-level cache for rows of A; CPUs with AMX have 2 MiB.
+/// The bytes of A's rows that should stay in the second-level cache. CPUs with
+/// AMX have 2 MiB of it; the rest is for B and the sums.
 constexpr int64_t residentBytes = 1 << 20;
 /// The distance of prefetches in bytes, for all panels together.
 constexpr int64_t fetchAhead = 8192, lineBytes = 64;
@@ -76,10 +77,11 @@ int64_t stepsOfSlice(int64_t quads) {
   return std::max<int64_t>(wordsOfSlice / quads, 1);
 }
 
-/// The number of units along K. The code computes one unit after the other for
-/// all rows and adds its products to the totals. With bf16 pairs a unit is a
-/// slice that the first-level cache holds, with a quantized weight it is a
-/// group. If the weight has a single group, a unit is a block of the group.
+/// K is cut into units. The code computes the products of one unit after the
+/// other for all rows and adds them to the totals. Returns the number of units.
+/// With bf16 pairs a unit is a slice that the first-level cache holds; with a
+/// quantized weight it is a group. If the weight has a single group, a unit is
+/// a block of the group.
 int64_t unitsOf(const PackedGemmSpec &spec, int64_t quads) {
   if (spec.groups == 0)
     return llvm::divideCeil(commonWords(spec) / quads, stepsOfSlice(quads));
@@ -297,7 +299,8 @@ void PackedGemmAmx::addUnits(Value begin, Value end) {
 }
 
 /// For weights of bf16 pairs: adds the products over the slice of K with the
-/// index `index`. The tiles of sums load the totals and store the new ones.
+/// index `index` to the totals. The tile registers start with the totals, so no
+/// separate addition is needed.
 void PackedGemmAmx::addPairs(Value index) {
   int64_t perSlice = stepsOfSlice(layout.quads);
   KSlice slice;
@@ -310,8 +313,8 @@ void PackedGemmAmx::addPairs(Value index) {
 
 /// Adds the products of a group of the weight, block by block. The order is
 /// that of PackedGemm::sumGroup, so that tiles and vectors give the same bits.
-/// `begin` is the first group of the caller's loop, before which no sums are
-/// left to scale.
+/// The caller loops over groups from `begin` on. If groups have one block, each
+/// iteration but the first also scales and adds the sums of the previous group.
 void PackedGemmAmx::addGroup(Value group, Value begin) {
   int64_t blocks = activations.layout.blocksOfGroup();
   if (blocks == 1)
@@ -464,7 +467,8 @@ void PackedGemmAmx::multiply(const KSlice &slice, Value tile, int64_t rowTiles,
     else
       tiles.load(static_cast<int>(sum), totalOf(sum), AmxTiles::rowBytes);
   // With integers, the last step is emitted outside of the loop, together with
-  // the vector code. With pairs of bf16 there is no vector code.
+  // the vector code `meanwhile`, which scales and adds earlier sums. Pairs of
+  // bf16 have no such code.
   Value last = unpacker.isInteger ? before(slice.steps) : slice.steps;
   b.forLoop(b.constant(0), last, 1, [&](Value step) {
     multiplyStep(slice, tile, step, left, firstColumn, count, nullptr);

@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// PackedGemm on AMX tiles. A word of a packed weight, a pair of bf16 or four
-// int8 codes, is what an AMX tile needs for a column, so tiles of B are loaded
-// from the packed weight itself. int4 codes are unpacked to bytes in scratch.
+// The implementation of PackedGemm.h with AMX tiles. A packed word of a weight
+// has two bf16 or four int8 codes. These are also the 32 bits that a row of an
+// AMX tile of B holds for one column. So tiles of B are loaded from the packed
+// weight itself. int4 codes are unpacked to bytes in scratch.
 //
 // With quantized weights, activations are integers (IntegerActivations.h) and
 // sums are exact, so tiles and vectors give the same bits. Sums of pairs of
@@ -31,8 +32,8 @@ public:
   /// The answer depends on the number of rows only for integer activations,
   /// where both give the same bits.
   static bool isUsedFor(const PackedGemmSpec &spec, const CpuTarget &target);
-  /// The number of rows of a block. The weight is read from memory once for
-  /// each block.
+  /// The number of rows of A in a block. The weight is read from memory once
+  /// for each block.
   static int64_t rowsOfBlock(const PackedGemmSpec &spec);
   /// The smallest number of panels that a thread should take dynamically. If
   /// the cache cannot hold all rows of A, a thread must load them again for
@@ -82,7 +83,8 @@ public:
             mlir::Value begin, mlir::Value end);
 
 private:
-  /// A column of tiles of B along K: half of the columns of a panel.
+  /// A column of tiles of B: all tiles along K for half of the columns of a
+  /// panel.
   struct WeightColumn {
     mlir::Value panel;
     const PackedWeight *weight;
@@ -92,7 +94,8 @@ private:
   /// A slice of K: a block of integer activations, or as many pairs of bf16 as
   /// the first-level cache holds.
   struct KSlice {
-    /// The first packed word, the first tile along K, and the number of tiles.
+    /// The slice's first packed word, its first tile along K, and its number of
+    /// tiles.
     mlir::Value word, firstStep, steps;
     // Only for integer activations:
     mlir::Value group, block; ///< `block` counts all blocks of a row.

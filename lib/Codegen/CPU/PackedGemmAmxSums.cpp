@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Scaling and storing of the sums that AMX tiles compute.
+// Scales the sums that AMX tiles compute, adds them to the totals and stores
+// the results.
 //
 //===----------------------------------------------------------------------===//
 

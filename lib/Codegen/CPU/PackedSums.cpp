@@ -53,8 +53,8 @@ Value PackedSums::groupSum(Value local, Value group) {
   return b.advance(at, b.builder.getF32Type(), group);
 }
 
-/// Loads the scales or zeros of a panel's group for vector `vector` of its
-/// columns, in f32.
+/// Loads the scales or zero points of group `group` for one vector of columns
+/// of a panel, in f32. `vector` is the index of this vector in the panel.
 Value PackedSums::groupVector(Value pointer, Value panel, Value group,
                               int64_t vector) {
   Value row = b.add(b.mul(panel, spec.groups), group);

@@ -33,7 +33,8 @@ public:
   }
 
   /// The address of prepared row `local`. With AMX tiles the scratch holds a
-  /// single prepared row, because each row is copied into tiles at once.
+  /// single prepared row, because each row is copied into tiles before the next
+  /// one is prepared.
   mlir::Value row(mlir::Value local);
   /// The address of the sum of the elements of A in group `group` of prepared
   /// row `local`.
@@ -50,8 +51,8 @@ public:
   /// (sum - zero * s), where s is the sum of the elements of A in the group.
   mlir::Value scaled(Scale scale, mlir::Value sum, mlir::Value local,
                      mlir::Value group, mlir::Value total);
-  /// Applies the epilogue to one vector of sums of each product, and stores the
-  /// result to C at (`row`, `column`).
+  /// Applies the epilogue to `sums` and stores the result to C at (`row`,
+  /// `column`). `sums` has one vector of elements of each product.
   void store(const FusedProducts &part, mlir::ValueRange sums, mlir::Value row,
              mlir::Value column);
 

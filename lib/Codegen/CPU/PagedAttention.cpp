@@ -39,8 +39,8 @@ public:
         powers(k.reserve(blockSize * powerRoom() * sizeof(float))) {}
 
 private:
-  /// The number of queries of a block: as many as have room for their sums in
-  /// registers.
+  /// The number of queries of a block. The registers must hold the sums of all
+  /// of these queries.
   static int64_t sizeOfBlock(KernelEmitter &k, nn::PagedAttentionOp op) {
     int64_t vectors =
         llvm::divideCeil(op.getHeadDim(), k.evaluator.laneCount());

@@ -96,12 +96,13 @@ protected:
   Value splat(Value scalar, mlir::VectorType type) {
     return parts.splat(scalar, type);
   }
-  /// The addresses at which the output of a query is stored, and its partial
-  /// result over one part of the keys.
+  /// The addresses at which two results of a query are stored: its output, and
+  /// its partial result over one part of the keys.
   Value outputAt(Value output, const Query &query);
   Value partAt(Value output, const Query &query, Value part);
-  /// Writes the output of a query, if the query exists. `joined` emits the
-  /// partial results of all parts, combined, from which the output is computed.
+  /// Writes the output of a query, if the query exists. `joined` emits code
+  /// that combines the partial results of all parts of the keys. The output is
+  /// computed from this combined result.
   void storeOutput(Value output, const Query &query,
                    llvm::function_ref<Values()> joined);
 

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Results of attention over a part of the keys, and how they are combined, as
-// in Flash-Decoding (Dao et al. 2023). For a query and a part of the keys, m is
-// the largest score times log2(e), l the sum of 2^(s - m) over the scores s
+// Emits code that combines results of attention, each over a part of the keys,
+// as in Flash-Decoding (Dao et al. 2023). For a query and a part of the keys, m
+// is the largest score times log2(e), l the sum of 2^(s - m) over the scores s
 // (times log2(e)), and O the sum of the values weighted with 2^(s - m). Two
 // parts are combined by
 //

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kernels of the generators `reduce` and `block_sums`: sums of tensors to
-// scalars.
+// Emits kernels that sum the elements of tensors to scalars, and kernels that
+// sum squares over blocks of elements (nn.square_sums).
 //
 //===----------------------------------------------------------------------===//
 
@@ -54,7 +54,7 @@ static void emitBlockSum(KernelEmitter &k, nn::SquareSumsOp op, Value block,
   ev.store(op.getOutput(), k.results[0], {{block}}, {sum});
 }
 
-/// Emits nn.square_sums; threads share the blocks.
+/// Emits nn.square_sums. Threads divide its blocks.
 LogicalResult emitBlockSumsKernel(KernelEmitter &k) {
   auto op = dyn_cast<nn::SquareSumsOp>(k.kernel.getBody().front().front());
   if (!op || k.yields().size() != 1 || k.yields()[0] != op.getOutput())

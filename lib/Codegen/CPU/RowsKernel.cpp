@@ -6,11 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Emits kernels of the generator `rows` for x86-64: element-wise operations and
-// reductions over the last dimension. RowsForm orders these operations in
-// rounds. Each round becomes a loop over vectors of columns. Threads divide the
-// rows of a kernel, or the elements if all values of the kernel have one shape
-// (flat).
+// Emits kernels of element-wise operations and of reductions over the last
+// dimension, for x86-64. RowsForm.h splits the operations of a kernel into
+// rounds: the operations of a round run in one loop over vectors of columns,
+// and a later round may read the reductions of an earlier one. Threads divide
+// the rows of a kernel, or the elements if all values of the kernel have one
+// shape (flat).
 
 #include "KernelEmitter.h"
 #include "heddle/Codegen/Common/RowsForm.h"
@@ -32,8 +33,8 @@ public:
   LoopBuilder &builder() { return b; }
   TensorEvaluator &evaluator() { return ev; }
   void emit();
-  /// Emits the loops that compute one row (rounds of RowsForm). Each result is
-  /// written to the address that `targets` has for it.
+  /// Emits the loops that compute row `row`: one loop for each round of `form`.
+  /// Result i of the kernel is written to the address `targets`[i].
   void emitRow(Value row, ArrayRef<Value> targets);
 
 private:

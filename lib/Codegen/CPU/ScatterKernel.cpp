@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Kernels of nn.embedding_grad. Threads share the columns of the embedding
-// table. Each thread first sorts the token positions by token id, so that it
-// writes every row of the table once, in order. The gradients of positions with
-// the same id are summed in f32, in the order of the positions, so the result
-// does not depend on the number of threads.
+// Emits kernels of nn.embedding_grad. Threads divide the columns of the
+// embedding table. Each thread first sorts the token positions by token id, so
+// that it writes every row of the table once, in order. The gradients of
+// positions with the same id are summed in f32, in the order of the positions,
+// so the result does not depend on the number of threads.
 
 #include "KernelEmitter.h"
 

@@ -20,9 +20,9 @@ using codegen::Element;
 using codegen::Point;
 using codegen::producingGenerics;
 
-/// The evaluator of elements for x86-64: tensors are in raw memory, coordinates
-/// are i64, lanes are those of the target's vectors, and a mask disables lanes
-/// beyond the end of a row.
+/// Emits code for x86-64 that computes elements of tensors. Tensors are in raw
+/// memory and coordinates are i64. Code for several elements uses the target's
+/// vectors, and a mask disables lanes beyond the end of a row.
 class TensorEvaluator : public codegen::ElementEvaluator {
 public:
   TensorEvaluator(LoopBuilder &b, const CpuTarget &target)
@@ -42,8 +42,9 @@ public:
   Element loadFrom(mlir::Value tensor, mlir::Value pointer, const Point &at) {
     return load(tensor, pointer, /*oneRow=*/false, at);
   }
-  /// Stores an element (uniform or vector) of `tensor` at `at` to the tensor's
-  /// memory at `pointer`.
+  /// Stores `element` as the element of `tensor` with the coordinates `at`. The
+  /// tensor begins at address `pointer`. `element` is a vector of elements or
+  /// the same scalar for all lanes.
   void store(mlir::Value tensor, mlir::Value pointer, const Point &at,
              Element element);
 

@@ -12,13 +12,14 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// The largest number of pieces per thread. With many small pieces, all threads
-/// end at about the same time.
+/// The largest number of pieces of work per thread that threads take
+/// dynamically. With many small pieces, all threads end at about the same time.
 static constexpr int64_t mostPieces = 8;
 /// The number of pieces per thread that `forTaken` makes.
 static constexpr int64_t timesOfThread = 16;
 
-/// A location for each of `values`, which builders of blocks ask for.
+/// MLIR needs a location for each argument of a new block. Returns one for each
+/// of `values`.
 static SmallVector<Location> locationsOf(LoopBuilder &b, ValueRange values) {
   return SmallVector<Location>(values.size(), b.loc);
 }

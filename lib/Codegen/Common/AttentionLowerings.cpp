@@ -187,11 +187,10 @@ Values AttentionLoops::forward(Type outputType) {
       lse};
 }
 
-/// The gradient of q, k or v. `weights` [B, heads, queries, keys] has the
-/// gradients of scores for q and k, and the probabilities for v. The gradient
-/// of q is the product of `weights` and k, the gradient of k the product of
-/// `weights` and q, and the gradient of v the product of `weights` and the
-/// output's gradient `grad`.
+/// Computes the gradient of q, k or v. For q it is the product of `weights` and
+/// k, for k the product of `weights` and q, and for v the product of `weights`
+/// and the output's gradient `grad`. `weights` [B, heads, queries, keys] are
+/// the gradients of the scores or, for v, the probabilities.
 Value AttentionLoops::gradOf(Operand which, Value weights, Value grad) {
   int64_t group = spec.heads / spec.kvHeads;
   int64_t columns = (which == Q ? spec.heads : spec.kvHeads) * spec.headDim;

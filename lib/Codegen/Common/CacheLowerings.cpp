@@ -4,12 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lowers the operations on the paged cache to linalg. The keys of a row are cut
-// into parts of a fixed number of positions. Attention has all scores as a
-// tensor [R, T, parts, heads, positions of a part]. A write to the cache
-// searches, for each position of the cache, the token that writes it. This
-// plain form is slow. Code generators have their own algorithms, and `BINARY
-// check` compares their results with those of the plain form.
+// Lowers the operations on the paged key-value cache to linalg. The keys of a
+// row are cut into parts of a fixed number of positions. Attention computes a
+// tensor of all scores, [R, T, parts, heads, positions of a part]. A write to
+// the cache searches, for each position of the cache, for the token that writes
+// it. This plain form is slow. Code generators have their own algorithms, and
+// `BINARY check` compares their results with those of the plain form.
 //
 //===----------------------------------------------------------------------===//
 
@@ -206,7 +206,8 @@ static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
 namespace {
 /// Builds the partial results of nn.paged_attention: one for each part of the
 /// keys, which has a fixed number of positions. Iteration spaces are [row,
-/// token, part, head, position in the part], and features after these.
+/// token, part, head, position in the part]. If an operation also iterates over
+/// features, they are its last dimension.
 class PartialAttentionLowering {
 public:
   PartialAttentionLowering(nn::PagedAttentionOp op,
@@ -227,9 +228,9 @@ private:
   Value keyOf(ScalarBuilder &s, Value part, Value inPart) {
     return plus(s, times(s, part, length), inPart);
   }
-  /// The index in the row of key `inPart` of part `part`. It is clamped to the
-  /// last position that the page table of a row covers, so that reads are in
-  /// bounds.
+  /// The position in its row of the key with the index `inPart` in part `part`.
+  /// It is clamped to the last position that the page table of a row covers, so
+  /// that reads are in bounds.
   Value knownKey(ScalarBuilder &s, Value part, Value inPart) {
     int64_t context = tensorOf(op.getPages()).getDimSize(1) * loops.pageTokens;
     return s.create<arith::MinUIOp>(keyOf(s, part, inPart),

@@ -109,8 +109,8 @@ Element ElementEvaluator::position(linalg::IndexOp op, const Point &iteration) {
   llvm_unreachable("all kinds handled");
 }
 
-/// Whether the result of `op` with these operands has in lane i the value of
-/// lane 0 plus i. Such a result needs only a scalar, not a vector.
+/// Whether lane i of the result of `op` with these operands is lane 0 plus i.
+/// Such a result needs only a scalar, not a vector.
 static bool staysConsecutive(Operation &op, ArrayRef<Element> operands) {
   auto is = [&](unsigned i, Element::Kind kind) {
     return operands[i].kind == kind;

@@ -132,7 +132,8 @@ static Value globalElement(ScalarBuilder &s, nn::DropoutOp op,
     numWithin = 1;
   };
   // If ranks split a dimension, the global index counts shards first and then
-  // positions within a shard. `part` is the next of these dimensions.
+  // positions within a shard. `part` is the number of split dimensions that the
+  // loop has passed.
   size_t part = 0;
   int64_t left = type.getNumElements();
   for (auto [dim, size] : llvm::enumerate(type.getShape())) {

@@ -15,8 +15,8 @@ using namespace mlir;
 
 namespace heddle::codegen {
 
-/// Whether the generator has its own algorithm for the nn operations that it
-/// compiles. Such operations are not lowered to linalg.
+/// Whether this kind of code generator has an algorithm of its own for the nn
+/// operations that it compiles. Such operations are not lowered to linalg.
 static bool isReadWhole(Generator generator) {
   switch (generator) {
   case Generator::Rows:

@@ -16,7 +16,8 @@ namespace heddle::codegen {
 using Args = ValueRange;
 using Combine = LinalgBuilder::Combine;
 
-/// Whether a label counts for the loss.
+/// Whether a token with this label counts for the loss. A negative label marks
+/// a token that does not, such as padding.
 static Value counts(ScalarBuilder &s, Value label) {
   return s.create<arith::CmpIOp>(arith::CmpIPredicate::sge, label, s.i32(0));
 }
@@ -104,8 +105,8 @@ static Values lowerCrossEntropy(nn::CrossEntropyOp op,
 }
 
 /// The log-sum-exp over those columns of the rank's shard that are not padding.
-/// If there are none, the lowest f32, which adds nothing when the ranks' values
-/// are combined.
+/// If all of them are padding, the result is the lowest f32, which adds nothing
+/// when the values of all ranks are combined.
 static Value partLse(Value logits, Type type, const VocabularyShard &part,
                      LinalgBuilder &b) {
   constexpr double lowest = std::numeric_limits<float>::lowest();

@@ -18,11 +18,12 @@ using namespace llvm;
 namespace heddle::codegen {
 
 namespace {
-/// The size of a file's header, the checksum of the code that follows.
+/// The size of a file's header. The header is the checksum of the code that
+/// follows it.
 constexpr size_t headerSize = 8;
 
-/// Size and modification time of the running program, because another build of
-/// the compiler may generate other code.
+/// Identifies this build of the compiler by the size and the modification time
+/// of its executable, because another build may generate other code.
 std::string identifyCompiler() {
   sys::fs::file_status status;
   if (sys::fs::status("/proc/self/exe", status))
@@ -63,7 +64,8 @@ void ObjectCache::add(StringRef hash, StringRef code) const {
     return;
   char header[headerSize];
   support::endian::write64le(header, xxh3_64bits(code));
-  // Write to a temporary file and rename it, because other processes may read.
+  // Write to a temporary file and rename it, because other processes may read
+  // the file at the same time.
   Expected<sys::fs::TempFile> file =
       sys::fs::TempFile::create(pathOf(hash) + ".%%%%%%");
   if (!file) {

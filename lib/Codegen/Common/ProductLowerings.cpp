@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lowers nn.linear, nn.packed_linear and nn.linear_grad_weight to loops, which
-// the plain kernels of `BINARY check` use. `unpackWeight` defines how int4 and
-// int8 codes are unpacked.
+// Lowers nn.linear, nn.packed_linear and nn.linear_grad_weight to loops without
+// optimizations. `BINARY check` compares their results with those of the
+// optimized kernels. `unpackWeight` defines how int4 and int8 codes are
+// unpacked.
 //
 //===----------------------------------------------------------------------===//
 

@@ -124,9 +124,9 @@ bool RowsForm::findFlat() {
 // Rounds
 //===----------------------------------------------------------------------===//
 
-/// The loops over columns (rounds) that compute reductions follow each other.
-/// Returns how many of these must come before `value` can be computed: the
-/// length of the longest chain of reductions on which `value` depends.
+/// The loops over columns that compute reductions (rounds) run one after the
+/// other. Returns how many of these must run before `value` can be computed:
+/// the length of the longest chain of reductions on which `value` depends.
 int RowsForm::depthOf(Value value) {
   auto known = depths.find(value);
   if (known != depths.end())

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements what both mappings of attention share: sizes of blocks,
-// asynchronous copies to workgroup memory, masks, exponentials and stores.
+// Implements what attention's forward pass and gradient share on GPUs: sizes of
+// blocks, asynchronous copies to workgroup memory, masks, exponentials and
+// stores.
 //
 //===----------------------------------------------------------------------===//
 
@@ -79,9 +80,11 @@ AttentionMapper::AttentionMapper(planir::KernelOp kernel,
               op.getRingStep() ? f.argumentScalar(op.getRingStep()) : Value()),
       slices(llvm::divideCeil(spec.headDim, sliceWidth(spec.headDim))) {}
 
-/// If features are sliced, workgroup memory holds two stages of one slice of
-/// rows, and two stages of one slice of columns. The number of tensors that the
-/// mapping multiplies does not matter then.
+/// The rows of a block are the queries or keys for which it computes results.
+/// The columns are the keys or queries over which it loops. If features are
+/// sliced, workgroup memory holds two stages of one slice of the rows, and two
+/// stages of one slice of the columns. The number of tensors that `needs`
+/// counts does not matter then.
 int64_t AttentionMapper::sharedBytesFor(const Needs &needs) const {
   int64_t rowBytes =
       tiles->leadingDimension() * dist::byteSize(spec.elementType);
@@ -396,9 +399,10 @@ void AttentionMapper::hide(WarpTile &tile, Value first, Value isFull,
         b.create<scf::YieldOp>(loc, tile.elements);
       },
       [&](OpBuilder &b, Location loc) {
-        // The condition is the same for all lanes of the warp. The barrier
-        // keeps the compiler from merging the two branches. Merged code would
-        // compare every element even in blocks without masked elements.
+        // All lanes of the warp take the same branch. The barrier keeps the
+        // compiler from merging the branch that masks elements with the one
+        // that does not. Merged code would compare every element even in tiles
+        // without masked elements.
         b.create<NVVM::SyncWarpOp>(loc, i32.constant(-1));
         Value hidden = constant(-std::numeric_limits<float>::infinity());
         Value start = i32.add(first, tiles->firstColumn());
@@ -422,9 +426,9 @@ void AttentionMapper::hideBeforeWindows(WarpTile &tile, Value first) {
   Values begins;
   for (int64_t i = 0; i < tile.rows; ++i)
     begins.push_back(visible.beginOf(i32.add(firstOfWarp, tiles->row(i))));
-  // The visible keys of the block's last query begin later than those of the
-  // block's other queries. If even the last query sees all keys of the tile, no
-  // element is masked.
+  // The window of the block's last query begins later than those of its other
+  // queries. If even the last query sees all keys of the tile, no element is
+  // masked.
   Value last = i32.add(firstRow, rowsOfBlock() - 1);
   Value isFull = i32.less(visible.beginOf(last), i32.add(first, 1));
   hide(tile, first, isFull, begins, /*below=*/false);
@@ -509,10 +513,10 @@ AttentionMapper::Values AttentionMapper::rounded(const WarpTile &sums,
   return elements;
 }
 
-/// Stores a warp's sums to the result. They pass through the rows of workgroup
-/// memory that belong to this warp, which exchanges elements between lanes. So
-/// each access to global memory has full width, and adjacent lanes access
-/// adjacent memory.
+/// Stores a warp's sums to the result. The warp first writes them to its rows
+/// of workgroup memory and reads them back in another order, which exchanges
+/// elements between lanes. So each access to global memory has full width, and
+/// adjacent lanes access adjacent memory.
 void AttentionMapper::storeWide(const WarpTile &sums, ArrayRef<Value> factors,
                                 const Heads &to, Value head, Value staging) {
   OpBuilder &b = f.builder;

@@ -54,8 +54,9 @@ protected:
   /// column.
   struct Needs {
     int64_t rowTensors, columnTensors, numbers = 0;
-    /// The number of tiles of sums, and the number of tiles of products, that a
-    /// warp has in registers at the same time.
+    /// The number of tiles that a warp has in registers at the same time: tiles
+    /// that accumulate sums over the loop (`sums`), and tiles of products
+    /// within an iteration (`products`).
     int64_t sums, products;
     /// The number of registers that drawing dropout's random numbers takes in
     /// the loop. It was measured: with more registers in use, ptxas spills.
@@ -127,9 +128,10 @@ protected:
   /// of the same row; the block of the first slice also does the work that is
   /// needed once for each row.
   Value isFirstSlice() { return i32.less(firstFeature, 1); }
-  /// If features are sliced: returns the products of `rows`, which this block
-  /// computes, with the `columns` rows in `others` (keys if `rows` are queries,
-  /// or queries if they are keys). The products are summed over all slices.
+  /// If features are sliced: multiplies `rows`, for which this block computes
+  /// results, by the next `columns` rows of the other side, `others`. One side
+  /// has queries, the other keys. Returns the products, summed over all slices
+  /// of features.
   WarpTile multiplySlices(const HeadRows &rows, const HeadRows &others);
   /// If features are sliced: copies to workgroup memory the features of
   /// `others` for which this block computes results. `others` are keys if the

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reductions by shuffles and workgroup memory, and the loops over a block's
-// elements.
+// Emits reductions over the threads of a block, by shuffles and through
+// workgroup memory, and the loops over the elements that these threads share.
 //
 //===----------------------------------------------------------------------===//
 
@@ -99,10 +99,10 @@ Value restOf(KernelFrame &f, Value begin, const WalkSpan &span,
   Value at = f.add(span.wholeEnd, thread);
   if (!walk.head)
     return at;
-  // The elements between the aligned, full-width accesses (whole chunks) and
-  // the ends are handled one by one. The first threads take those before the
-  // first chunk (the head), and the threads after them take those after the
-  // last chunk.
+  // Whole chunks are covered by aligned accesses of full width. The other
+  // elements are handled one by one. The first threads handle the elements
+  // before the first chunk (the head), and the threads after them handle the
+  // elements after the last chunk.
   Value isHead = b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult,
                                          thread, walk.head);
   Value inRest = b.create<arith::SubIOp>(f.loc, at, walk.head);

@@ -44,8 +44,8 @@ acrossBlock(KernelFrame &f, mlir::ValueRange values, int64_t threads,
 mlir::Value addFloats(KernelFrame &f, mlir::Value a, mlir::Value b);
 
 /// Completes reductions and stores results. Adds the initial values of
-/// `reductions` to `sums`. Then computes the kernel's results whose indices
-/// `results` lists from these sums, and stores them at `at`.
+/// `reductions` to `sums`. From these sums it computes those results of the
+/// kernel whose indices are in `results`, and stores them at the indices `at`.
 mlir::LogicalResult
 storeSums(KernelFrame &f, llvm::ArrayRef<mlir::linalg::GenericOp> reductions,
           llvm::ArrayRef<mlir::Value> sums, llvm::ArrayRef<mlir::Value> at,

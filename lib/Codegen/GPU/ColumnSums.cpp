@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Sums over rows by threads of a block, and the launch that adds the partial
-// sums of several blocks.
+// Emits the code by which the threads of a block sum each column over rows, and
+// the second launch, which adds the partial sums of several blocks.
 //
 //===----------------------------------------------------------------------===//
 

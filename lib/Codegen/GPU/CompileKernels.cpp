@@ -4,8 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The pass gpu-compile-kernels: every plan.kernel of a model becomes PTX, a
-// plain kernel for `BINARY check`, and a cubin where ptxas is installed.
+// The pass gpu-compile-kernels compiles every plan.kernel of a model to PTX
+// and, if ptxas is installed, to a cubin. For each kernel it also adds a second
+// version without tiling or other optimizations (plan::PlainKernel). `BINARY
+// check` compares the results of both.
 //
 //===----------------------------------------------------------------------===//
 

@@ -212,8 +212,9 @@ FailureOr<Value> ElementEmitter::element(Value tensor, Indices indices) {
   return checked(evaluator.evaluate(tensor, pointOf(indices)).value);
 }
 
-/// Returns the point of an element at `leading` in any column, to hoist code
-/// that is the same for all columns.
+/// Returns the coordinates of an element in any column. `leading` are its
+/// indices in all dimensions but the last. Callers use these coordinates to
+/// hoist code that is the same for all columns.
 ElementEmitter::Point ElementEmitter::anyColumn(Indices leading) const {
   Point at = pointOf(leading);
   at.push_back({Value(), Coordinate::Consecutive});

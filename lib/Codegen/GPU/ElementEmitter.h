@@ -4,12 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// All mappings of kernels fuse operations in the same way. Code that needs an
-// element of a tensor emits the code of the operations that produce the element
-// inline (codegen::ElementEvaluator). The evaluation ends at inputs: kernel
-// arguments, row statistics, and an accumulator. Each input is bound to a
-// reader or a buffer. All operations between inputs and results are
-// element-wise.
+// All kernels for GPUs fuse operations in the same way: where an element of a
+// tensor is needed, the code of the operations that produce the element is
+// emitted inline (codegen::ElementEvaluator). This ends at tensors that are
+// bound to a reader or a buffer: kernel arguments, values with one element per
+// row that have been computed before, and accumulators of reductions. All
+// operations between these tensors and the results are element-wise.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,10 +29,10 @@ struct Chunk {
   mlir::Value base;
   llvm::SmallVector<mlir::Value> columns;
   /// If the length of rows is not a multiple of the number of columns in a
-  /// chunk, aligned chunks begin at another column in each row. Then `shape` is
-  /// the shape of the tensor, and `row` has the leading indices of the chunk's
-  /// elements. The linear index of the element at `row` and `base` is a
-  /// multiple of the number of columns; `base` need not be.
+  /// chunk, the first aligned chunk begins at a different column in each row.
+  /// Then `shape` is the shape of the tensor, and `row` has the leading indices
+  /// of the chunk's elements. The linear index of the element at `row` and
+  /// `base` is a multiple of the number of columns; `base` need not be.
   llvm::SmallVector<mlir::Value> row;
   llvm::ArrayRef<int64_t> shape;
 
@@ -72,22 +72,23 @@ public:
 
   /// Emits an element of `tensor`. On failure, `reason` says why.
   mlir::FailureOr<mlir::Value> element(mlir::Value tensor, Indices indices);
-  /// Emits the elements of `tensor` at `leading` and each column of the chunk,
-  /// the adjacent columns of a thread: a vector, or a scalar if there is one
-  /// column.
+  /// Emits the elements of `tensor` in the columns of the chunk. `leading` are
+  /// their indices in all dimensions but the last. Returns a vector, or a
+  /// scalar if the chunk has one column.
   mlir::FailureOr<mlir::Value> elements(mlir::Value tensor, Indices leading);
-  /// Gives the elements of `tensor` at `leading` a value: later code in the
-  /// current scope uses `values` instead of computing them. `values` has the
-  /// form that `elements` returns.
+  /// Defines the elements of `tensor` in the columns of the chunk, with the
+  /// other indices `leading`. Later code in the current scope uses `values`
+  /// instead of computing them. `values` is a vector or a scalar, as `elements`
+  /// returns it.
   void define(mlir::Value tensor, Indices leading, mlir::Value values);
   /// Emits one iteration of the body of `op`, with `outputs` as the values of
   /// its output operands. Returns the values that the body yields.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   payload(mlir::linalg::GenericOp op, Indices indices,
           llvm::ArrayRef<mlir::Value> outputs);
-  /// Emits the terms that a reduction over columns combines: those at `leading`
-  /// and each column of the chunk, the adjacent columns of a thread. They are a
-  /// vector, or a scalar if there is one column.
+  /// Emits the terms that a reduction over columns combines, for the columns of
+  /// the chunk. `leading` are the indices in all dimensions but the last.
+  /// Returns a vector, or a scalar if the chunk has one column.
   mlir::FailureOr<mlir::Value> terms(mlir::linalg::GenericOp reduction,
                                      Indices leading);
 

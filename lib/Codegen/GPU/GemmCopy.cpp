@@ -20,8 +20,8 @@ namespace heddle::gpu {
 /// 16-byte unit with index i in the row is stored at index i xor key.
 static Value keyOf(ThreadCode &c, const TileShape &shape, Value row) {
   int64_t units = shape.rowBytes() / accessBytes;
-  // If a row is shorter than all banks together, several adjacent rows fill the
-  // banks once. These rows have the same key.
+  // A row may be shorter than 128 bytes, which cover all banks once. Several
+  // adjacent rows then cover the banks together, and have the same key.
   if (units < mixedUnits)
     return c.rem(c.div(row, mixedUnits / units), units);
   return c.rem(row, mixedUnits);
@@ -100,8 +100,9 @@ TileCoordinates TileCopy::coordinatesOf(int64_t access) const {
   int64_t moved = access * threads;
   if (shape.isTransposed()) {
     // The copy transposes the tile. A warp copies eight elements along k times
-    // four elements along "outer". These elements fill whole sectors of global
-    // memory, and they lie in 32 different banks of shared memory.
+    // four elements along "outer", the dimension other than k. These elements
+    // fill whole sectors of global memory, and they lie in 32 different banks
+    // of shared memory.
     int64_t perRow = mixedUnits * shape.tileOuter;
     return {c.div(thread, mixedUnits), c.rem(thread, mixedUnits),
             moved % perRow / mixedUnits, moved / perRow * mixedUnits};
@@ -199,10 +200,11 @@ void TileCopy::copyWords(Value source, Value target) {
 // Rounded to tf32
 //===----------------------------------------------------------------------===//
 
-/// Adjacent lanes have units (four elements along k) of the same row of shared
-/// memory, so that their stores cover all banks. If the operand's rows in
-/// global memory run along "outer", a thread fetches four elements of each of
-/// four rows and transposes them in registers.
+/// Distributes units of four adjacent elements along k among the lanes.
+/// Adjacent lanes take units of the same row of shared memory, so that their
+/// stores cover all banks. If the operand's rows in global memory run along
+/// "outer", the dimension other than k, a thread fetches four elements of each
+/// of four rows and transposes them in registers.
 TileCoordinates TileCopy::unit(int64_t number) const {
   int64_t together = shape.kContiguous ? 1 : tf32Unit;
   int64_t perPass = threads / lanesAlongK() * together;

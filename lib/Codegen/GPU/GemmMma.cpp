@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Multiplier: emits the multiplications of a matrix product, by mma.sync on
-// tensor cores (bf16 and tf32) or by FMA (f32). SumTile: moves the sums from
-// the layout of these instructions to rows.
+// tensor cores (bf16 and tf32) or by FMA (f32). SumTile: moves the sums through
+// shared memory, so that each thread gets adjacent sums of a row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -126,12 +126,12 @@ void Multiplier::multiplyMma(Value leftTile, Value rightTile, int64_t k,
 // FMA
 //===----------------------------------------------------------------------===//
 
-/// Loads groups of four adjacent elements of row `k` of the tile. The first
-/// group begins at column `outer`, and each other one `groupStep` columns after
-/// the previous one. If 16-byte units are permuted (by xor), the address of
-/// each group follows from the first group's address by flipping bits. This
-/// works because tiles are aligned: the bits that distinguish the groups are
-/// zero in the first group's address.
+/// Loads several groups of four adjacent elements from row `k` of the tile. The
+/// first group begins at column `outer`, and each next group begins `groupStep`
+/// columns later. If 16-byte units are permuted (by xor), the address of each
+/// group follows from the first group's address by flipping bits. This works
+/// because tiles are aligned: the bits that distinguish the groups are zero in
+/// the first group's address.
 SmallVector<Value> Multiplier::loadGroups(const TileShape &shape, Value tile,
                                           Value outer, int64_t groups,
                                           int64_t groupStep, int64_t k) {

@@ -33,8 +33,8 @@ constexpr int64_t mmaM = 16, mmaN = 8, mmaK = 16, mmaKTf32 = 8;
 /// A warp's tile in one step of FMA: each lane has a group of 4 x 4 sums.
 constexpr int64_t fmaGroup = 4, fmaM = 4 * fmaGroup, fmaN = 8 * fmaGroup;
 
-/// The number of 16-byte units of shared memory that are permuted with each
-/// other. So many units cover each of the 32 banks once.
+/// The number of adjacent 16-byte units of shared memory within which units are
+/// permuted. Together they cover each of the 32 banks once.
 constexpr int64_t mixedUnits = 8;
 /// The padding in bytes after each row of a tile in tf32. It puts units at the
 /// same index of eight consecutive rows into different banks. Unlike a
@@ -240,9 +240,9 @@ private:
 
 /// Sums one operand along k. There is one sum for each of the operand's rows or
 /// columns in the block's tile. For bf16, tensor cores compute the sums by
-/// multiplying with ones. For f32, each thread adds elements in f32: those of
-/// one column of the tile, or with tf32 the elements that it fetches, before
-/// they are rounded.
+/// multiplying with ones. For f32, threads add elements in f32. With FMA, each
+/// thread adds the elements of one column of the tile. With tf32, it adds the
+/// elements that it fetches, before it rounds them.
 class TileSums {
 public:
   /// `copy` is the object that copies the operand's tiles.
@@ -289,8 +289,8 @@ public:
 
   /// Emits the loop. Returns this thread's sums of the product. If `factorSums`
   /// is given, the thread's sums of one operand follow. This function may be
-  /// called several times, once for each branch of the emitted code, since only
-  /// one branch runs.
+  /// called once in each branch of the emitted code: every call emits a whole
+  /// loop, and only one branch runs.
   llvm::SmallVector<mlir::Value> emit(Multiplier &multiplier,
                                       TileSums *factorSums);
 
@@ -318,9 +318,10 @@ private:
   mlir::Value memory;
   bool sumsLeft;
   Source next;
-  /// With tf32: what this thread has fetched of the first tile of the summed
-  /// operand. `emitTf32` adds these values to the sums before the loop, which
-  /// only adds the tiles that it fetches itself.
+  /// With tf32: the values of the summed operand's first tile that this thread
+  /// has fetched. `emitTf32` adds them to the sums before the loop. Each
+  /// iteration of the loop adds only the values of the next tile, which it
+  /// fetches.
   Values firstOfFactor;
 };
 

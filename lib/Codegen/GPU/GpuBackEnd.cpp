@@ -5,8 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The back end for NVIDIA GPUs. It says which operations are fused into one
-// kernel, runs the passes that make code, checks the objects that they attach,
-// and puts PTX and cubins into the image of a binary.
+// kernel, and runs the passes that make code. It checks the plan.object
+// operations that hold this code, and puts their PTX and cubins into the image
+// of a binary.
 //
 //===----------------------------------------------------------------------===//
 

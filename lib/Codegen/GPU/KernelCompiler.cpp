@@ -137,8 +137,8 @@ std::string sealOf(const CompiledKernel &kernel, StringRef sourceHash) {
   return codegen::hashOf(toBytes(launched) + "\n" + sourceHash.str());
 }
 
-/// Reads a number, a text or a list of numbers without exceptions. Returns
-/// false if the member is missing or has another type.
+/// Reads a member of a JSON object, without exceptions: a number, a string or a
+/// list of numbers. Returns false if the member is missing or has another type.
 template <typename T>
 static bool read(const json &object, const char *key, T &to) {
   auto at = object.find(key);

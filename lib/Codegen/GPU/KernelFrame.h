@@ -46,8 +46,8 @@ public:
   KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
               const FrameOptions &options);
 
-  /// Emits the operations of the body that compute scalars. On failure, the
-  /// emitter's `reason` says why.
+  /// Emits the operations of the body that compute scalars. On failure,
+  /// `emitter.reason` says why.
   mlir::LogicalResult emitScalars();
 
   /// The buffer of the kernel's result `i`.
@@ -134,11 +134,11 @@ struct InsideIf {
   mlir::OpBuilder::InsertionGuard guard;
 };
 
-/// Returns the number of elements in a chunk: the adjacent elements that a
-/// thread handles together. It is the number of elements that one access holds,
-/// of the widest element type among the largest tensors of `kernel`. With it,
-/// the lanes of a warp access consecutive bytes of each of these tensors. If
-/// `columns` is given, the number is halved until it divides `columns`.
+/// Returns the width of a chunk: the number of adjacent elements that a thread
+/// handles together. One access holds a chunk of the kernel's largest tensor;
+/// if several tensors are the largest, of the one with the widest elements. The
+/// lanes of a warp then access consecutive bytes of each of these tensors. If
+/// `columns` is given, the width is halved until it divides `columns`.
 int64_t widestChunk(planir::KernelOp kernel, int64_t columns = 0);
 
 /// Writes a function of `kernel`, and adds its launch on `grid` to `mapped`.

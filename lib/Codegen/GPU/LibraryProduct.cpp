@@ -6,8 +6,8 @@
 //
 // Describes a product's kernel as one call of cuBLASLt, if one call can compute
 // everything: the product, an addend, GELU or its derivative as the epilogue,
-// and the sum of a factor. For a kernel with other operations in its body, for
-// example dropout, the runtime always uses Heddle's code.
+// and the sums of one operand along k. For a kernel with other operations in
+// its body, for example dropout, the runtime always uses Heddle's code.
 //
 //===----------------------------------------------------------------------===//
 
@@ -92,8 +92,9 @@ bool CallReader::readAddend() {
   return address >= 0;
 }
 
-/// Reads the sum of a factor. Returns false if cuBLASLt cannot compute it: the
-/// library computes at most one such sum, and cannot add it to a value.
+/// Reads the sums of an operand along k. Returns false if cuBLASLt cannot
+/// compute them: the library computes such sums for at most one operand, and
+/// cannot add them to initial values.
 bool CallReader::readFactorSum() {
   if (product.sums.empty())
     return true;
@@ -153,8 +154,9 @@ bool CallReader::readResults() {
     aux = addressOfResult(value);
   }
   d = addressOfResult(result);
-  // The product's result, the input of GELU and the sums must each be a result
-  // of the kernel exactly once, since the call writes each to one address.
+  // The product's result, the input of GELU and the sums of an operand must
+  // each be a result of the kernel exactly once, since the call writes each to
+  // one address.
   bool writesAux = end == ProductEnd::GeluTanh && aux >= 0;
   return d >= 0 &&
          yielded.size() == 1 + size_t(writesAux) + product.sums.size();

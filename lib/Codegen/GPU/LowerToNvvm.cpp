@@ -128,9 +128,10 @@ private:
 };
 } // namespace
 
-/// Sets the alignment of a vector access to its size, or to that of the widest
-/// access if this is less. Upstream's lowering only assumes the alignment of an
-/// element, so that the back end would split the access.
+/// Sets the alignment of each vector access to the size of the vector, or to
+/// the size of the widest access if the vector is larger. Upstream's lowering
+/// only assumes the alignment of an element, so that the back end would split
+/// the access.
 static void alignVectors(Operation *root) {
   auto alignment = [](Type type) -> std::optional<uint64_t> {
     auto vector = dyn_cast<VectorType>(type);

@@ -123,10 +123,10 @@ void GradMapper::gradScores(WarpTile &weights, WarpTile &scores, Value first,
         weight = capped(weight);
         slopes.push_back(slopeOf(weight));
       } else if (spec.elementType.isF32()) {
-        // Subtracts lse before it multiplies by log2(e), for accuracy. Where
-        // the probability is large, the difference is small, so that its
-        // multiplication rounds little. lse itself is not rounded by a
-        // multiplication.
+        // Subtracts lse before the multiplication by log2(e), for accuracy.
+        // Where the probability is large, the difference is small, and so is
+        // the rounding error of its product. The product of lse itself and
+        // log2(e) would have a larger error.
         Value negated = f.builder.create<arith::NegFOp>(f.loc, lse(i, j));
         weight = inLog2(fmaF(weight, spec.scale, negated));
         continue;
@@ -168,8 +168,8 @@ void GradMapper::hideOutside(WarpTile &weights, Value first,
   Values ends;
   for (int64_t i = 0; i < weights.rows; ++i)
     ends.push_back(visible.endSeeing(i32.add(firstOfWarp, tiles->row(i))));
-  // The last query that sees a key comes later for a later key. If all queries
-  // of the tile see even the block's first key, no element is masked.
+  // The later a key is, the later is the last query that sees it. If all
+  // queries of the tile see even the block's first key, no element is masked.
   Value isFull =
       i32.less(i32.add(first, columns - 1), visible.endSeeing(firstRow));
   hide(weights, first, isFull, ends, /*below=*/true);

@@ -25,7 +25,7 @@ using Tile = ColumnTile;
 
 /// If several blocks share rows, each thread sums at least this many rows.
 constexpr int64_t leastRows = 8;
-/// The number of blocks from which on every supported chip is busy.
+/// With this many blocks, every supported chip is busy.
 constexpr int64_t manyBlocks = 512;
 /// The most blocks that share the rows of the same columns. The number is
 /// limited because the second launch reads the partial sums of all these

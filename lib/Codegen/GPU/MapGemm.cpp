@@ -232,8 +232,9 @@ int64_t GemmMapper::widestChunk(int64_t most) const {
   return most;
 }
 
-/// Returns the number of columns that a 16-byte access holds of the tensor with
-/// the narrowest elements.
+/// Returns the number of columns of a chunk: as many elements as a 16-byte
+/// access holds. If the tensors of the result's shape have different element
+/// types, the narrowest type counts.
 int64_t GemmMapper::resultChunk() {
   auto shape = cast<RankedTensorType>(product.result().getType()).getShape();
   for (Type type : llvm::concat<const Type>(kernel.getArgumentTypes(),
@@ -294,10 +295,11 @@ LogicalResult GemmMapper::emitTileChunk(SumTile &tile, Value inTileRow,
   return success();
 }
 
-/// Emits a chunk of a row whose length is no multiple of `width`. The chunk
-/// begins at `column`. With `isShifted` it begins before `column`, where the
-/// result's memory is aligned. If it crosses the begin or the end of the tile's
-/// row, its elements are emitted one by one.
+/// Emits a chunk of a row whose length is no multiple of `width`. Without
+/// `isShifted`, the chunk begins at `column`. With it, the chunk begins up to
+/// `width` columns earlier, where the result's memory is aligned. If the chunk
+/// crosses the beginning or the end of the tile's row, its elements are emitted
+/// one by one.
 LogicalResult GemmMapper::emitOddChunk(SumTile &tile, Value row, Value column,
                                        int64_t width, bool isShifted) {
   ThreadCode &c = *code;
@@ -341,9 +343,9 @@ Value GemmMapper::partPointer(Value inPart, Value row, Value column) {
   return c.at(c.globalPointer(all), c.mul(element, 4));
 }
 
-/// The address, in scratch memory, of a partial sum of a factor. `place` is the
-/// index of the sum, and `inPart` the index of the part of k. The partial sums
-/// of the factor follow those of the product.
+/// The address, in scratch memory, of a partial sum of an operand along k.
+/// `place` is the index of the sum, and `inPart` the index of the part of k.
+/// These partial sums follow those of the product.
 Value GemmMapper::factorPartPointer(Value inPart, Value place) {
   ThreadCode &c = *code;
   Value all =
@@ -407,9 +409,9 @@ LogicalResult GemmMapper::emitSumOfParts() {
   return success();
 }
 
-/// Stores this block's sum of a factor: as a result, or with split-K as a
-/// partial sum. `inTile` is the row or column of the tile to which the sum
-/// belongs.
+/// Stores this block's sum, along k, of one row or column of an operand: as a
+/// result, or with split-K as a partial sum. `inTile` is the index of the row
+/// or column in the tile.
 LogicalResult GemmMapper::emitFactorSum(Value inTile, Value sum) {
   ThreadCode &c = *code;
   Value place = c.add(product.sumsA ? firstRow : firstColumn, inTile);
@@ -420,8 +422,8 @@ LogicalResult GemmMapper::emitFactorSum(Value inTile, Value sum) {
   return success();
 }
 
-/// Stores the finished sum `sum` of a factor, plus the initial value, to each
-/// result that is such a sum.
+/// Stores `sum`, the finished sum of one row or column of an operand. Each
+/// result that holds such sums gets `sum` plus the initial value.
 LogicalResult GemmMapper::storeFactorSum(Value place, Value sum) {
   KernelFrame &f = *frame;
   Chunk chunk = f.chunk(code->toIndex(place), 1);

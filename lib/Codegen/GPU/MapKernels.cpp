@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Chooses how each plan.kernel is mapped to the GPU, by the generator that the
-// kernel names. Has the pass gpu-map-kernels, which makes a gpu.func of every
-// kernel.
+// kernel names. Defines the pass gpu-map-kernels, which makes a gpu.func of
+// every kernel.
 //
 //===----------------------------------------------------------------------===//
 

@@ -46,8 +46,8 @@ private:
   LogicalResult emitParts(KernelFrame &f);
   LogicalResult emitAll(KernelFrame &f);
   LogicalResult emitSumOfParts(KernelFrame &f);
-  /// Stores the results of the kernel. Every thread can compute them from
-  /// `sums`.
+  /// Computes the results of the kernel from the finished sums `sums`. The
+  /// first thread stores them.
   LogicalResult emitResults(KernelFrame &f, ArrayRef<Value> sums);
   SmallVector<Value> addSlots(KernelFrame &f);
   /// The scratch memory that holds the partial sums of one reduction between

@@ -6,10 +6,10 @@
 //
 // Maps chains of row-wise operations: element-wise operations, and reductions
 // over the last dimension. codegen::RowsForm describes them as rounds over the
-// columns of a row. MapFlat.cpp maps kernels of only element-wise operations.
-// In all others a block computes one row after the other, and each thread takes
-// the same chunks of columns in every round. Values that several rounds read
-// are kept in registers if they fit, otherwise in workgroup memory.
+// columns of a row. Kernels of only element-wise operations are mapped by
+// MapFlat.cpp instead. A block computes one row after the other, and each
+// thread takes the same chunks of columns in every round. Values that several
+// rounds read are kept in registers if they fit, otherwise in workgroup memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -88,7 +88,7 @@ private:
   SmallVector<Value> running;
   Walk walk; ///< The walk of the current round.
   /// The shape of the current round's tensors. It is a member because `walk`
-  /// only refers to it.
+  /// holds only a reference to the shape.
   SmallVector<int64_t> shape;
   /// Whether a result overwrites an argument that threads may read at arbitrary
   /// columns. A barrier must then separate these reads from the stores.

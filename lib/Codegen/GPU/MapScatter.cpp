@@ -28,16 +28,16 @@ namespace heddle::gpu {
 
 namespace {
 constexpr int64_t threads = ColumnTile::threads;
-/// The number of accesses by which each thread fills elements of the table.
+/// The number of accesses to the table that each thread makes to fill it.
 constexpr int64_t accessesToFill = 8;
-/// The most positions of a row that a few adjacent threads sum. A whole block
-/// sums a row with more positions.
+/// The largest number of positions that a few adjacent threads sum for one row
+/// of the table. If more positions add to the row, a whole block sums them.
 constexpr int64_t mostAlone = 8;
 
-/// Returns the number of adjacent columns of a thread. It is the number of
-/// elements that one access holds of the gradients or of the table, whichever
-/// has wider elements. The lanes of a warp then access consecutive bytes of
-/// both tensors.
+/// Returns the number of adjacent columns that a thread handles together. One
+/// access holds that many elements of the gradients or of the table: of the
+/// tensor with the wider elements. The lanes of a warp then access consecutive
+/// bytes of both tensors.
 int64_t chunkOf(nn::EmbeddingGradOp op) {
   int64_t width = accessBytes;
   for (Type type : {op.getGrad().getType(), op.getOutput().getType()})
@@ -335,8 +335,8 @@ LogicalResult ScatterMapper::sumMany(KernelFrame &f,
   {
     OpBuilder::InsertionGuard inLoop(b);
     b.setInsertionPointToStart(loop.getBody());
-    // After the barrier no thread still reads what the previous row left in the
-    // memory, so that it may be overwritten.
+    // Until the barrier, other threads may still read the workgroup memory of
+    // an earlier iteration. This iteration overwrites that memory.
     b.create<mlir::gpu::BarrierOp>(f.loc);
     Value left =
         b.create<arith::SubIOp>(f.loc, segment.count, loop.getInductionVar());

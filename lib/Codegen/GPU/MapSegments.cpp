@@ -30,7 +30,8 @@ constexpr int64_t threads = 256;
 /// The length of a piece of a segment in units of 64 elements. One block sums a
 /// piece.
 constexpr int64_t pieceUnits = 1024;
-/// The number of accesses by which each thread scales elements.
+/// The number of accesses to the flat tensor that each thread makes to scale
+/// it.
 constexpr int64_t accessesToScale = 16;
 
 class SegmentMapper {

@@ -46,8 +46,8 @@ static Range labels(int64_t columns) {
   return {-1, static_cast<double>(columns - 1)};
 }
 
-/// The range of values for an input that is the logarithm of a sum of `count`
-/// exponentials, computed from small numbers.
+/// The range of an input that is the logarithm of a sum of `count`
+/// exponentials. The exponents are small numbers.
 static Range logOfSum(int64_t count) {
   double log = std::log(static_cast<double>(count));
   return {log, log + 1};
@@ -160,8 +160,8 @@ static std::optional<Range> rangeOf(OpOperand &use) {
 }
 
 /// Returns the value that a scalar argument, such as the index of a layer or a
-/// micro-batch, has in the comparison. It is not 0 if possible, so that a
-/// kernel that ignores the argument gets other results.
+/// micro-batch, has when `BINARY check` compares the kernels. It is not 0 if
+/// possible, so that a kernel that ignores the argument gets other results.
 static int64_t scalarFor(BlockArgument argument) {
   for (Operation *user : argument.getUsers()) {
     Value layer, microBatch, part;

@@ -83,8 +83,9 @@ SmallVector<Value> RowLayout::keptRowsAndResults() const {
   return kept;
 }
 
-/// Returns false for kernels with sums over rows. Their threads handle only
-/// whole chunks, so that the width of a chunk must divide the length of a row.
+/// Kernels with sums over rows have no columns outside of whole chunks. Their
+/// threads handle only whole chunks, so that the width of a chunk must divide
+/// the length of a row.
 bool RowLayout::isOdd(const RowRound &round) const {
   int64_t widest = widestChunk(kernel);
   return !form.hasColumnSums() && round.extent % widest &&
@@ -197,8 +198,8 @@ int64_t RowLayout::countBlocks() const {
 
 /// Finds the tensors that may be kept: tensors whose rows are read in several
 /// rounds (passes over a row's columns), and tensors with a single row that all
-/// rows share. Returns false, with no such tensors, if the rows of different
-/// rounds have different lengths.
+/// rows share. Finds none and returns false if the rows of different rounds
+/// have different lengths.
 bool RowLayout::findKept() {
   const RowRound &first = *form.rounds().front();
   if (llvm::any_of(form.rounds(), [&](const RowRound *round) {

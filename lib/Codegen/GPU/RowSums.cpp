@@ -54,9 +54,9 @@ FailureOr<SmallVector<Value>> RowSums::add(KernelFrame &f, RowChunks &chunks,
   ArrayRef<codegen::RowReduction> sums = form.columnSums().reductions;
   for (const codegen::RowReduction &sum : sums)
     f.emitter.hoistTerms(sum.op, leading);
-  // Each chunk of columns has one carried value for each sum. Since the loop
-  // visits chunks in order, `next` can count through the values of all chunks.
-  // It is the index of the value to which terms are added next.
+  // The index of the carried value to which terms are added next. The carried
+  // values are in the order of chunks, and for each chunk in the order of sums.
+  // The loop visits them in the same order, so that `next` only counts up.
   size_t next = 0;
   return chunks.walk(
       running, {},

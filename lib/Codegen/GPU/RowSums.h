@@ -42,8 +42,8 @@ public:
 
   /// Emits the initial values of a thread's sums.
   llvm::SmallVector<mlir::Value> zeros(KernelFrame &f, int64_t threads) const;
-  /// Emits a thread's sums after one more row, whose indices are `leading`:
-  /// `running`, the sums so far, plus the terms of this row.
+  /// Emits a thread's sums after one more row: adds the row's terms to
+  /// `running`, the sums so far. `leading` are the indices of the row.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   add(KernelFrame &f, RowChunks &chunks, llvm::ArrayRef<mlir::Value> leading,
       mlir::ValueRange running) const;

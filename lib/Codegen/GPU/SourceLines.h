@@ -6,7 +6,8 @@
 //
 // Source lines of kernels for profilers. Equal layers share one kernel, so that
 // the code of a kernel cannot name a layer. Its `.loc` lines therefore refer to
-// operations of the kernel's body. A profiler shows the layer by the launch.
+// operations of the kernel's body. Which layer a kernel runs for is seen from
+// its launch in the profiler.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,9 +23,9 @@ namespace heddle::gpu {
 /// itself gets the location of the operation that its generator implements.
 void numberOperations(planir::KernelOp kernel);
 
-/// Emits the files and lines that `numberOperations` has set to PTX (`.file`,
-/// `.loc`), without other debug information. This does not change the
-/// instructions.
+/// Makes the module's PTX contain `.file` and `.loc` lines for the locations
+/// that `numberOperations` has set. The PTX gets no other debug information,
+/// and its instructions do not change.
 void addSourceLines(mlir::gpu::GPUModuleOp module);
 
 /// Removes source lines from PTX. ptxas would copy them into the cubin.

@@ -44,7 +44,7 @@ public:
   mlir::Value rem(mlir::Value a, mlir::Value b);
   mlir::Value rem(mlir::Value a, int64_t b);
   mlir::Value exclusiveOr(mlir::Value a, mlir::Value b);
-  /// a < b as signed numbers.
+  /// Returns whether a < b, as signed numbers.
   mlir::Value less(mlir::Value a, mlir::Value b);
   mlir::Value less(mlir::Value a, int64_t b);
   /// Returns the conjunction of two conditions. A null condition counts as

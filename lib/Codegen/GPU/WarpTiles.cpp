@@ -141,9 +141,9 @@ private:
 RandomShares MmaTiles::randomShares(bool keysAreColumns) {
   RandomShares shares;
   if (keysAreColumns) {
-    // Two lanes of a row hold elements of the same four keys, whose random
-    // words for dropout are drawn together. Each of these lanes draws the words
-    // for one of the two rows.
+    // Two adjacent lanes hold elements of the same four keys, for two rows of
+    // queries. The random words for dropout of four keys are drawn together.
+    // Each of the two lanes draws the words for one of the rows.
     Value mine = i32.rem(lane, 2), first = i32.sub(lane, mine);
     shares.row = i32.add(i32.div(lane, 4), i32.mul(mine, 8));
     shares.column = i32.mul(i32.div(i32.rem(lane, 4), 2), 4);
@@ -360,8 +360,8 @@ WarpTile FmaTiles::multiply(const LeftRows &left, const SharedRows &right,
   return sums;
 }
 
-/// Multiplies `count` columns of the rows, from column `begin` on. Each element
-/// of the product is one sum.
+/// Multiplies `count` columns of the rows, from column `begin` on. All terms of
+/// an element are added to one sum.
 WarpTile FmaTiles::multiplyPart(const LeftRows &left, const SharedRows &right,
                                 int64_t columns, Value begin, int64_t count) {
   OpBuilder &b = f.builder;

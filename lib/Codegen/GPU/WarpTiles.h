@@ -100,9 +100,9 @@ public:
   /// column, and the distance of its column `j` from the first one.
   virtual mlir::Value firstColumn() = 0;
   virtual int64_t columnOffset(int64_t j) = 0;
-  /// The columns that this thread has in the sums of `accumulate`, which are
-  /// features: its first column, and the distance of its column `j` from the
-  /// first one. Groups of `chunk` columns are adjacent.
+  /// The columns that this thread has in the sums of `accumulate`: its first
+  /// column, and the distance of its column `j` from the first one. The columns
+  /// are features. Groups of `chunk` columns are adjacent.
   virtual mlir::Value firstSumColumn() = 0;
   virtual int64_t sumColumnOffset(int64_t j) = 0;
   virtual int64_t chunk() const = 0;

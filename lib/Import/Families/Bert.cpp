@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The BERT family: post-norm encoder blocks over learned positions and segments
-// (Devlin et al., 2018), with the parameters of Hugging Face's BertForMaskedLM.
+// The BERT family: post-norm encoder blocks with learned position and segment
+// embeddings (Devlin et al., 2018), with the parameters of Hugging Face's
+// BertForMaskedLM.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The GPT-2 family: pre-norm decoder blocks over learned positions (Radford et
-// al., 2019), with Hugging Face's parameters.
+// The GPT-2 family: pre-norm decoder blocks with learned position embeddings
+// (Radford et al., 2019), with Hugging Face's parameters.
 //
 //===----------------------------------------------------------------------===//
 

@@ -37,7 +37,7 @@ public:
         parallel(c.flag("use_parallel_residual", true)) {
     tied = c.flag("tie_word_embeddings", false);
     c.requireDivides(heads, embed);
-    // Newer files have the keys of rotary embeddings in the object
+    // A newer config.json has the keys of rotary embeddings in the object
     // `rope_parameters`.
     const io::JsonValue *newer = c.json.findNonNull("rope_parameters");
     const char *part = "partial_rotary_factor";

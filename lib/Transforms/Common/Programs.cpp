@@ -59,8 +59,8 @@ LogicalResult heddle::verifyPorts(nn::StepOp step, StringRef code) {
   return success();
 }
 
-// Unlike the function above, this one does not check that ports are unique,
-// because VerifyText.cpp checks that for every plan.
+// The check of an nn.step also refuses a port that occurs twice. This check
+// does not, because VerifyText.cpp refuses it in every plan.
 LogicalResult heddle::verifyPorts(planir::SequenceOp sequence, StringRef code) {
   for (auto buffer : sequence.getBody().getOps<planir::BufferOp>())
     if (nn::PortAttr port = buffer.getPort())

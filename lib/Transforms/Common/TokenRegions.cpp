@@ -149,8 +149,8 @@ std::optional<TokenRegion> regionFrom(Operation *product) {
 }
 
 /// Adds the operations on paths from one operation of the region to another,
-/// and sorts the region by the order in the block. Returns true if nothing had
-/// to be added.
+/// and sorts the region by the order in the MLIR block. Returns true if nothing
+/// had to be added.
 bool close(TokenRegion &region, Block &block) {
   DenseSet<Operation *> after, before;
   for (Operation &op : block)

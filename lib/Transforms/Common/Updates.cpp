@@ -154,10 +154,10 @@ StateRange UpdateReader::rangeWritten(Value value, StringRef kind,
     } else if (isa<dist::MoveOp, dist::WaitOp>(user)) {
       range = rangeWritten(user->getResult(0), kind, range);
     } else if (isExchange(user)) {
-      // After an exchange, `range.first` would be wrong: for example, an
-      // all-gather's result begins with the shard of the first rank, not with
-      // this rank's shard. Therefore start again with an empty range, and keep
-      // only the parameters.
+      // After a collective or a slice, `range.first` would be wrong: for
+      // example, an all-gather's result begins with the shard of the first
+      // rank, not with this rank's shard. Therefore start again with an empty
+      // range, and keep only the parameters.
       llvm::append_range(
           range.parameters,
           rangeWritten(user->getResult(0), kind, StateRange()).parameters);

@@ -54,7 +54,8 @@ inline llvm::SmallVector<mlir::Operation *> makersOf(mlir::Value value) {
 /// states are those of `parameters`, in this order, and have `whole` elements
 /// together. The range has `count` elements and begins at element `first`.
 struct StateRange {
-  /// Empty if no states of the requested kind were found.
+  /// The parameters that the states belong to. Empty if no states of the
+  /// requested kind were found.
   llvm::SmallVector<llvm::StringRef> parameters;
   int64_t first = 0, count = 0, whole = 0;
 
@@ -80,12 +81,12 @@ inline llvm::SmallVector<int64_t> offsetsOf(mlir::TypeRange members) {
 /// nn.update itself, or the launch of a kernel that contains an nn.update.
 struct Update {
   mlir::Operation *op = nullptr;
-  /// Operands of the update. An operand is null if it is computed inside of the
-  /// kernel.
+  /// Operands of the update. An operand is null if the kernel that contains the
+  /// update computes it.
   mlir::Value parameter, gradient;
   llvm::SmallVector<mlir::Value> states;
   /// Results of the update. A result is null if the update does not compute it,
-  /// or if the kernel does not return it.
+  /// or if the kernel that contains the update does not return it.
   mlir::Value newParameter, copy;
   llvm::SmallVector<mlir::Value> newStates;
 };

@@ -90,7 +90,8 @@ private:
            << *state.getParameter() << " and has to be named @" << name;
   }
 
-  /// Checks operations in the order of execution.
+  /// Checks the reads, writes and updates in an MLIR block, in the order in
+  /// which the step executes them.
   LogicalResult verifyBlock(Block &block) {
     llvm::StringMap<nn::SetOp> unread; // Writes of this block not yet read.
     for (Operation &op : block) {
@@ -292,8 +293,8 @@ private:
     return success();
   }
 
-  /// Whether layers read the state, or the states of the bucket. If they do
-  /// not, only the optimizer reads these states.
+  /// Whether layers read the state `name`, or the states of the bucket `name`.
+  /// If layers do not, only the optimizer reads these states.
   bool isComputedWith(StringRef name) {
     StringRef state = firstStateOf(symbols, name);
     nn::StateRole role = roleOf(state);
@@ -324,9 +325,9 @@ private:
   }
 
   /// Returns the members of a flat state that overlap with the given range. If
-  /// replicas split the flat state, returns all members, because the range then
-  /// counts elements of a rank's shard, and each rank's shard has other members
-  /// at this range.
+  /// replicas split the flat state, the range counts elements of a rank's
+  /// shard. The members in this range then differ between ranks, so all members
+  /// are returned.
   SmallVector<StringRef> statesIn(StringRef name, int64_t first,
                                   int64_t elements) {
     std::vector<Member> &members = layouts[name];
@@ -489,7 +490,7 @@ private:
   }
 
   /// Checks that all operands and results of an update belong to the same
-  /// parameters, and are the same range of their elements.
+  /// parameters, and cover the same range of the parameters' elements.
   LogicalResult verifyUpdate(const Update &update) {
     if (!updates.insert(update.op).second)
       return success();
@@ -519,9 +520,9 @@ private:
       return update.op->emitError(code)
              << "does not read and write parameters, and what the optimizer "
                 "keeps of the same ones, in one order";
-    // `gradients` is empty if the update's gradient is not read from gradient
-    // states, for example because it was packed from several values. Then there
-    // is nothing to compare.
+    // If the update's gradient is not read from gradient states, for example
+    // because it was packed from several values, `gradients` is empty. It then
+    // cannot be compared with `range`.
     StateRange gradients = rangeRead(
         update.gradient, nn::stringifyStateRole(nn::StateRole::Gradient));
     if (!gradients.parameters.empty() && !(gradients == range))
@@ -569,10 +570,12 @@ private:
     int64_t offset, size;
     bool isSplit; ///< Replicas split the flat state; `offset` has no meaning.
   };
-  /// A cache: the members of each flat state, in order.
+  /// The members of each flat state, in order. They are cached, because many
+  /// updates use the same flat state.
   llvm::StringMap<std::vector<Member>> layouts;
   llvm::StringSet<> written, inSplitBucket;
-  /// The parameters of which layers do not read the f32 values, but a copy.
+  /// The parameters that have a copy in another precision, which layers read
+  /// instead of the parameter.
   llvm::StringSet<> copied;
   llvm::StringMap<int> updated;
   /// How many elements the tiles of an update have covered so far. The key is

@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Implements the pass `fuse-form-kernels`: see Passes.td. Groups.h has the
-// rules for which operations may share a kernel; this file tries them, and
-// outlines the groups.
+// rules for which operations may share a kernel. This file finds groups of
+// operations that these rules allow, and outlines each group into a kernel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -87,11 +87,11 @@ private:
            states->lookup<nn::StateOp>(other.getValue());
   }
 
-  /// Delays writes of states as far as possible, because a write between two
-  /// operations would keep them out of one kernel. A plan that offloads these
-  /// states has no such writes. Both plans must form the same kernels, because
-  /// other kernels would add in another order, so that sums would differ in the
-  /// last bits.
+  /// Delays writes of states as far as possible, because two operations with a
+  /// write between them could not share a kernel. Another plan of the same
+  /// model may offload these states, and then has no writes in between. Both
+  /// plans must form the same kernels: different kernels add in different
+  /// orders, so that sums would differ in the last bits.
   void sinkSets(Block &block) {
     for (nn::SetOp set : llvm::to_vector(block.getOps<nn::SetOp>())) {
       Operation *next = set->getNextNode();
@@ -128,8 +128,8 @@ private:
 
   /// Returns the operations whose kernels `op` might join. In general these are
   /// the operations that compute its operands. A sum over rows may also join
-  /// operations that read or multiply the same rows. A product with a packed
-  /// weight may also join other products of the same rows.
+  /// operations that read or multiply the same rows. A matrix product with a
+  /// packed weight may also join other products with the same input.
   SmallVector<Operation *> neighborsOf(Operation *op) {
     SmallVector<Operation *> neighbors;
     if (sumsRows(op)) {
@@ -381,8 +381,8 @@ private:
       if (!group.contains(user) && !(here && here->isBeforeInBlock(last)))
         return -1;
     }
-    // If the operand is a part of a larger value that another operation reads
-    // too, its memory must not be overwritten.
+    // The operand may be a slice of a larger value. If another operation reads
+    // the larger value too, the slice's memory must not be overwritten.
     auto unpack = operand.getDefiningOp<nn::UnpackOp>();
     if (unpack && !unpack.getFlat().hasOneUse())
       return -1;

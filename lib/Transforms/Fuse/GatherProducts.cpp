@@ -39,8 +39,8 @@ struct GatherProducts : heddle::impl::FuseGatherProductsBase<GatherProducts> {
   }
 
 private:
-  /// Moves each product to directly after the previous product of the same
-  /// rows, if its other operands are computed before that.
+  /// Moves each matrix product to directly after the previous product with the
+  /// same input, if the operands of the moved product are computed before that.
   void gather(Block &block) {
     DenseMap<Value, Operation *> latest;
     for (Operation &op : llvm::make_early_inc_range(block)) {

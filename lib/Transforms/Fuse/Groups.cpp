@@ -114,8 +114,8 @@ static std::string refusalOfSums(ArrayRef<Operation *> ops,
              : "there are too many sums of its columns";
 }
 
-/// Returns the reason why two products with packed weights cannot share a
-/// kernel; empty if they can.
+/// Returns the reason why two matrix products with packed weights cannot share
+/// a kernel; empty if they can.
 static std::string refusalOfProduct(nn::PackedLinearOp op,
                                     nn::PackedLinearOp first,
                                     const codegen::FusionRules &rules) {
@@ -139,8 +139,8 @@ static std::string refusalOfProduct(nn::PackedLinearOp op,
 /// Whether the operation works on attention heads.
 static bool isOnHeads(Operation *op) { return nn::headColumnsOf(op) > 0; }
 
-/// The first product with a packed weight among `members`; null if there is
-/// none.
+/// The first matrix product with a packed weight among `members`; null if there
+/// is none.
 static nn::PackedLinearOp packedIn(ArrayRef<Operation *> members) {
   for (Operation *op : members)
     if (auto packed = dyn_cast<nn::PackedLinearOp>(op))
@@ -148,9 +148,9 @@ static nn::PackedLinearOp packedIn(ArrayRef<Operation *> members) {
   return {};
 }
 
-/// Returns the reason why a product cannot share a kernel with the row-wise
-/// operations that compute its input, for example a norm. The text is empty if
-/// the product can.
+/// Returns the reason why a matrix product cannot share a kernel with the
+/// row-wise operations that compute its input, for example a norm. The text is
+/// empty if the product can.
 static std::string refusalOfPrologue(nn::PackedLinearOp product,
                                      ArrayRef<Operation *> members,
                                      const codegen::FusionRules &rules) {
@@ -177,7 +177,7 @@ static std::string refusalOfPrologue(nn::PackedLinearOp product,
 }
 
 /// Returns the reason why an operation on attention heads cannot follow a
-/// product in its kernel; empty if it can.
+/// matrix product in the product's kernel; empty if it can.
 static std::string refusalOfHeads(Operation *op, nn::PackedLinearOp product,
                                   ArrayRef<Operation *> members,
                                   const codegen::FusionRules &rules) {
@@ -201,8 +201,8 @@ static std::string refusalOfHeads(Operation *op, nn::PackedLinearOp product,
 }
 
 /// Returns the reason why an element-wise operation cannot be the epilogue of a
-/// product; empty if it can. The operation must have the same shape as those of
-/// its operands that the kernel computes.
+/// matrix product; empty if it can. The operation must have the same shape as
+/// those of its operands that the kernel computes.
 static std::string refusalOfEpilogue(Operation *op,
                                      ArrayRef<Operation *> members) {
   for (Value operand : op->getOperands()) {
@@ -217,8 +217,8 @@ static std::string refusalOfEpilogue(Operation *op,
   return "";
 }
 
-/// Returns the reason why an operation cannot follow a product in its kernel;
-/// empty if it can.
+/// Returns the reason why an operation cannot follow a matrix product in the
+/// product's kernel; empty if it can.
 static std::string refusalAfterProduct(Operation *op,
                                        ArrayRef<Operation *> members,
                                        const codegen::FusionRules &rules) {
@@ -230,8 +230,8 @@ static std::string refusalAfterProduct(Operation *op,
   return refusalOfEpilogue(op, members);
 }
 
-/// Returns the reason why the option --fusion forbids the operation in this
-/// kernel; empty if it does not.
+/// Returns the reason why the option --fusion forbids the operation in a kernel
+/// with the operations `members`; empty if it does not.
 static std::string refusalOfPolicy(Operation *op, ArrayRef<Operation *> members,
                                    const codegen::FusionRules &rules) {
   if (rules.policy == config::Fusion::None)

@@ -32,8 +32,8 @@ struct WeightFormat {
   bool even = true;
 };
 
-/// The values that replace a weight: packed values, and, if it is quantized,
-/// scales and zero points.
+/// The MLIR values that replace a weight: the packed weight, and, if it is
+/// quantized, its scales and zero points.
 using PackedValues = SmallVector<Value, 3>;
 
 class Packer {
@@ -115,8 +115,9 @@ bool Packer::isKept(nn::StateOp state) {
   });
 }
 
-/// Calls the given function for the parameter that `value` is. If `value` is an
-/// argument, calls it for all parameters that callers pass for this argument.
+/// If `value` is a parameter, calls `visit` for it. If `value` is an argument
+/// of a function, calls `visit` for all parameters that callers pass for this
+/// argument.
 void Packer::forEachWeight(Value value,
                            llvm::function_ref<void(nn::StateOp)> visit) {
   if (nn::StateOp state = weightOf(value))
@@ -161,9 +162,9 @@ FailureOr<WeightFormat> Packer::formatOf(nn::StateOp state, nn::LinearOp user) {
   return failure();
 }
 
-/// Checks the format of the weight `value`. If it is an argument, callers may
-/// pass different parameters. All of these must have the same format, because
-/// the code of the product is the same.
+/// Checks the format of the weight `value`. If `value` is an argument of a
+/// function, callers may pass different parameters for it. All of these must
+/// have the same format, because one and the same product reads them.
 LogicalResult Packer::check(Value value, nn::LinearOp user,
                             WeightFormat &format, nn::StateOp &first) {
   if (nn::StateOp state = weightOf(value)) {
@@ -263,9 +264,9 @@ PackedValues Packer::pack(Value value, nn::LinearOp user) {
 }
 
 /// Returns how many inputs of a product share a scale when the kernel quantizes
-/// the inputs. In general the number is that of the weight values that share a
-/// scale. If that number exceeds `longest`, `cut` inputs share a scale, so that
-/// one large input makes few others less precise.
+/// the inputs. In general as many inputs share a scale as weight values do. If
+/// more than 256 weight values share one, only 128 inputs do, so that one large
+/// input makes fewer others less precise.
 static int64_t inputBlockOf(int64_t groupLength, int64_t perWord) {
   constexpr int64_t longest = 256, cut = 128;
   return groupLength > longest ? cut : llvm::alignTo(groupLength, perWord);

@@ -44,8 +44,8 @@ private:
     return getElementTypeOrSelf(sum.getOutput()).isF32();
   }
 
-  /// Whether a product of the same block computes a weight's gradient from the
-  /// rows that are summed.
+  /// Whether the rows that are summed are also an operand of the matrix product
+  /// that computes a weight's gradient, in the same MLIR block as the sum.
   static bool isMultiplied(nn::SumRowsOp sum) {
     return llvm::any_of(sum.getInput().getUsers(), [&](Operation *user) {
       auto product = dyn_cast<nn::LinearGradWeightOp>(user);

@@ -265,10 +265,10 @@ CacheValues CacheAdder::rewriteAttention(nn::AttentionOp attention,
   return CacheValues(write.getResults());
 }
 
-/// Replaces an nn.positions by `given`, the program's input of positions. If
-/// the nn.positions adds an offset to positions, `given` lacks it. Each
-/// embedding that reads the nn.positions then adds the offset itself: its first
-/// row gets the index -offset.
+/// Replaces an nn.positions by `given`, the program's input of positions. The
+/// nn.positions may add an offset to the positions, but `given` has no offset.
+/// So each embedding that reads the nn.positions adds the offset itself: the
+/// first row of its table gets the index -offset.
 void CacheAdder::replacePositions(nn::PositionsOp positions, Value given) {
   auto offset = static_cast<int64_t>(positions.getOffset());
   for (Operation *user : positions.getOutput().getUsers()) {
@@ -283,10 +283,11 @@ void CacheAdder::replacePositions(nn::PositionsOp positions, Value given) {
   positions.erase();
 }
 
-/// Rewrites the attention, calls and positions of a function. `read(op, path)`
-/// must return the value that the cache at `path` has before the attention or
-/// call `op`. `write(path, values)` receives the cache's new value, which `op`
-/// returns.
+/// Rewrites the attention, calls and positions of a function. A cache has a
+/// path, which names the layer calls that lead to its attention. `read(op,
+/// path)` must return the value that the cache at `path` has before the
+/// attention or call `op`. `write(path, values)` receives the cache's new
+/// value, which `op` returns.
 void CacheAdder::rewriteBody(
     nn::FuncOp function, CacheInputs inputs,
     llvm::function_ref<CacheValues(Operation *, StringRef)> read,
@@ -341,8 +342,9 @@ RankedTensorType CacheAdder::tokensOf(nn::FuncOp layer) {
   return {};
 }
 
-/// Returns the shapes of the caches of a layer. The layer is rewritten when it
-/// is first called; programs of the same sizes call the same layers.
+/// Returns the shapes of the caches of a layer, and rewrites the layer when
+/// this function first gets it. A layer is rewritten once, although several
+/// programs may call it.
 const SmallVector<CacheShape> &CacheAdder::rewriteLayer(nn::FuncOp layer) {
   auto known = layers.find(layer);
   if (known != layers.end())

@@ -388,8 +388,8 @@ void Deriver::build(const DerivedProgram &program) {
     } else if (auto call = dyn_cast<nn::CallOp>(op)) {
       copyCall(call, values, program);
     } else if (ofOneToken) {
-      // An operand that has a row for each token is replaced by its row for the
-      // one token.
+      // The program computes this operation for one token only. So an operand
+      // with a row for each token is replaced by the row of that token.
       IRMapping mixed = values;
       for (Value operand : op.getOperands())
         if (Value row = rows.lookupOrNull(operand))

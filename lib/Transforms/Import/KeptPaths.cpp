@@ -12,8 +12,8 @@
 using namespace mlir;
 using namespace heddle;
 
-/// The paths of the function's nn.keep operations, in their order. These are
-/// the values that a user can ask for.
+/// The paths of the function's nn.keep operations, in the order of the
+/// operations. These paths name the values that `--keep` can dump.
 static std::vector<std::string> offersOf(nn::FuncOp layer) {
   std::vector<std::string> paths;
   for (auto keep : layer.getBody().getOps<nn::KeepOp>())

@@ -19,20 +19,21 @@ static DerivedProgram cached(Kind kind, int64_t rows, int64_t tokens) {
   return {kind, rows, tokens, false, false, name};
 }
 
-/// The number of rows of the next larger decode program. Programs with 1 to 6
-/// rows, then 8, 12, 16, ... are made. A run uses the smallest program that is
-/// large enough, so little time is spent on unused rows. For up to 6 rows each
-/// number has a program: a product with few rows unpacks a quantized weight
-/// once for all rows, in vector registers.
+/// Returns the number of rows of the smallest decode program with more than
+/// `rows` rows. Decode programs have 1 to 6, then 8, 12, 16, ... rows. The
+/// runtime uses the smallest program that is large enough, so it spends little
+/// time on unused rows. Each number up to 6 has a program, because a matrix
+/// product with few rows unpacks a quantized weight once for all rows, in
+/// vector registers.
 static int64_t rowsAfter(int64_t rows) {
   if (rows < 6)
     return rows + 1;
   return llvm::isPowerOf2_64(rows) ? rows / 2 * 3 : rows / 3 * 4;
 }
 
-/// Adds the decode programs. A row computes one token. A sequence uses one row,
-/// and one further row for each of the `guesses` drafted tokens that are
-/// verified.
+/// Adds the decode programs. Each row of a decode program's input computes one
+/// token. A sequence uses one row, and one further row for each of the
+/// `guesses` drafted tokens that are verified.
 static void addDecoding(const dist::Strategy &strategy, int64_t guesses,
                         std::vector<DerivedProgram> &programs) {
   int64_t most = config::textsOfGroup(strategy) * (1 + guesses);

@@ -17,8 +17,9 @@ using namespace heddle::memory;
 
 namespace {
 
-/// Changes a step so that its last stores continue during the next step: adds
-/// dist.carry at its end, and waits in its first layers.
+/// Changes a step so that its last stores to offload files continue during the
+/// next step. Adds dist.carry at the end of the step. Makes the first layers of
+/// the step wait for the stores that the previous step left unfinished.
 class Carrier {
 public:
   Carrier(nn::StepOp step, const SymbolTable &symbols)
@@ -159,8 +160,8 @@ private:
   const SymbolTable &symbols;
   OpBuilder builder;
   SmallVector<Operation *> stores, layers;
-  /// The waits (dist.flush) after the first store, each with the number of
-  /// unfinished stores that it allowed before this pass.
+  /// The waits (dist.flush) after the first store. Each has the number of
+  /// stores that it allowed to stay unfinished before this pass changed it.
   SmallVector<std::pair<dist::FlushOp, int64_t>> flushes;
   SmallVector<Operation *> placed;
 };

@@ -18,8 +18,8 @@ bool heddle::memory::isCollective(Operation *op) {
              dist::AllToAllOp, dist::RotateOp>(op);
 }
 
-/// Describes where each rank's part lies in a buffer of type `type` that is
-/// split along dimension `dim`.
+/// Describes which elements of a buffer belong to each rank. The buffer has the
+/// type `type` and is split along dimension `dim`.
 static plan::PartLayout layoutOf(RankedTensorType type, int64_t dim,
                                  std::optional<ArrayRef<int64_t>> segments) {
   plan::PartLayout layout;

@@ -55,11 +55,12 @@ Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
   return builder.create<planir::RecordOp>(loc, token, stream);
 }
 
-/// Orders a new copy on `stream` after copies on the other of the streams
-/// `Copy` (fetches) and `Store` (stores). `stream` waits for the last copy
-/// there whose bytes may overlap with `run`, the bytes of the new copy. If
-/// `isAtOnce` is true, it waits for the last copy there, whichever bytes that
-/// copies. Copies on one stream need no wait, because they are executed in
+/// Orders a new copy on `stream` after copies on another stream. The stream
+/// `Copy` fetches and the stream `Store` stores. A new fetch waits for the last
+/// store whose bytes may overlap with `run`, the bytes of the new copy. A new
+/// store likewise waits for the last fetch with such bytes. If `isAtOnce` is
+/// true, the new copy waits for the last copy on the other stream, whatever its
+/// bytes. Copies on one stream need no wait, because they are executed in
 /// order.
 void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
                                     const StateRange &run, bool isAtOnce) {
@@ -142,9 +143,8 @@ void SequenceEmitter::emitCarry(dist::CarryOp carry) {
   stores.clear();
 }
 
-/// Emits a copy between the host's memory and the device. If the source is in
-/// the host's memory, the copy waits for the kernel on the host that computes
-/// it.
+/// Emits a copy between the host's memory and the device. A source in the
+/// host's memory is computed by a kernel on the host, for which the copy waits.
 void SequenceEmitter::emitMove(dist::MoveOp move) {
   Location loc = move.getLoc();
   planir::Stream reader = planir::Stream::Host;

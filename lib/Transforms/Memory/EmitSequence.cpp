@@ -172,7 +172,7 @@ void SequenceEmitter::copy(Location loc, Value target, Value source) {
   ++numCopies;
 }
 
-/// Whether the host runs a kernel of the block.
+/// Whether the host runs a kernel of the MLIR block.
 static bool hasWorkOfHost(Block &block, const SymbolTable &symbols) {
   return llvm::any_of(block.getOps<planir::LaunchOp>(), [&](auto launch) {
     return symbols.lookup<planir::KernelOp>(launch.getKernel()).getOnHost();
@@ -202,8 +202,8 @@ void SequenceEmitter::emitCommands(Block &block) {
       emitLoop(loop);
     if (auto fragments = dyn_cast<pipe::FragmentsOp>(op))
       emitFragments(fragments);
-    // Copy arithmetic on indices unchanged, because its results are only passed
-    // to launches.
+    // Clone operations that compute indices, because their results are only
+    // passed to launches.
     bool isNumber = op.getNumResults() == 1 && op.getNumOperands() > 0 &&
                     op.getResult(0).getType().isIndex();
     if (isNumber)
@@ -264,11 +264,11 @@ void SequenceEmitter::emitState(Operation &op) {
 
 /// Limits the number of kernels that the host has not finished, because pinned
 /// memory has to hold the operands of all of them. If a result of the kernel is
-/// moved to the device, the wait for that move is the limit already. Otherwise
-/// the stream `compute` waits here for an earlier kernel.
+/// moved to the device, the step waits for that move, so no other limit is
+/// needed. Otherwise the stream `compute` waits here for an earlier kernel.
 void SequenceEmitter::boundHost(planir::LaunchOp launch) {
-  // The same number as the default of the option `in-flight` of the pass
-  // spmd-host-updates.
+  // The largest number of unfinished kernels. It equals the default of the
+  // option `in-flight` of the pass spmd-host-updates.
   constexpr size_t mostUnderWay = 8;
   bool comesBack = llvm::any_of(launch->getUsers(), [](Operation *user) {
     return isa<dist::MoveOp>(user);

@@ -6,7 +6,7 @@
 //
 // Second step of `memory-plan`: after Storage has decided which values share
 // memory, SequenceEmitter makes the commands of a function. Frame then assigns
-// offsets to its buffers.
+// offsets to the buffers of these commands.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,8 @@ namespace heddle::memory {
 class SequenceEmitter {
 public:
   /// `library` says that collectives may use the algorithms of an MPI library.
-  /// These can need larger staging buffers than Heddle's own algorithms.
+  /// The library's algorithms can need larger staging buffers than Heddle's
+  /// own.
   SequenceEmitter(mlir::FunctionOpInterface function,
                   const mlir::SymbolTable &symbols, Storage &storage,
                   planir::ProgramOp program, bool library);
@@ -92,8 +93,8 @@ private:
   /// For each value that is still being computed or transferred, the token to
   /// wait for before the value is used.
   llvm::DenseMap<mlir::Value, mlir::Value> tokens;
-  /// A copy to or from a state that another stream runs, concurrently with the
-  /// commands on the stream `compute`. The copy may still be running.
+  /// A copy to or from a state. It is on another stream than `compute`, and may
+  /// still be running.
   struct UnderWay {
     StateRange run;
     mlir::Value token;

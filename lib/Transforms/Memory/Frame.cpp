@@ -125,8 +125,8 @@ ownersAt(int64_t command,
          ArrayRef<std::pair<StringRef, const Interval *>> intervals,
          int64_t alignment) {
   std::map<std::string, int64_t> owners;
-  // The ranges that have been counted, each as its begin and end. They are
-  // disjoint.
+  // The ranges of memory that have been counted, each as its begin and end.
+  // They are disjoint, so that no byte is counted twice.
   std::map<int64_t, int64_t> taken;
   auto take = [&](StringRef owner, int64_t begin, int64_t end) {
     while (begin < end) {

@@ -67,8 +67,8 @@ static std::string ownerInMemory(nn::StateOp state) {
 
 namespace {
 
-/// Assigns offsets to the states of one model. Without a program it only counts
-/// their bytes.
+/// Assigns offsets to the states of one model, and counts their bytes. If
+/// `program` is null, it only counts the bytes.
 class StateLayout {
 public:
   StateLayout(nn::ModelOp model, planir::ProgramOp program)
@@ -168,7 +168,7 @@ private:
       map.modelBytes[planir::memoryOf(state.getMemory())] += bytes;
   }
 
-  /// Lets an offloaded state begin at a page.
+  /// Lets an offloaded state begin at a page boundary.
   void beginAtPage(nn::StateOp state) {
     int64_t &end = endOf(state.getMemory());
     if (state.getMemory() != nn::MemoryKind::Device)
@@ -264,8 +264,8 @@ bool RangeOverlaps::share(StringRef a, StringRef b) {
   auto [entry, isNew] = shared.try_emplace({a.data(), b.data()}, false);
   if (!isNew)
     return entry->second;
-  // Each of the names `a` and `b` is that of a state or a bucket, and so gives
-  // a list of adjacent states. If two such lists overlap, one list contains the
+  // `a` and `b` each name a state or a bucket, which is a list of adjacent
+  // states. If the two lists have a state in common, one list contains the
   // first state of the other list.
   SmallVector<StringRef> first = statesOf(symbols, a);
   SmallVector<StringRef> second = statesOf(symbols, b);

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// First step of `memory-plan`: assigns the persistent region to states.
+// First step of `memory-plan`: assigns each state its offset in the persistent
+// region.
 //
 //===----------------------------------------------------------------------===//
 
@@ -72,7 +73,8 @@ private:
 
 /// Returns the category of data, for example "activations", under which the
 /// memory map counts a buffer's bytes. Categories are keys of `explain --json`
-/// and must not change, so tiles of states keep their old name there.
+/// and must not change. Therefore tiles of states still have the category
+/// "windows of states", although they are called tiles elsewhere.
 llvm::StringRef ownerOf(const Root &root);
 
 } // namespace heddle::memory

@@ -116,7 +116,8 @@ private:
       return strategy.memoryBudget == 0 ||
              arenaBytesOf(frame, scratch, strategy) <= room;
     };
-    // NCCL needs no staging memory in the plan.
+    // The collectives of an MPI library may need more staging memory in the
+    // plan than Heddle's. NCCL has its own staging memory.
     bool library = strategy.collectives == config::Collectives::Library &&
                    !factsOf(strategy.target).libraryIsNccl;
     for (FunctionOpInterface function : inOrder(model, symbols)) {
@@ -186,7 +187,8 @@ private:
     // moved.
     std::optional<int64_t> first;
     bool mayFit = true;
-    // A copy of the original step, if the original does not fit.
+    // A copy of the original step. It is made if the original step exceeds the
+    // memory budget.
     OwningOpRef<nn::StepOp> before;
     auto planNow = [&] {
       std::unique_ptr<Attempt> now = attempt();

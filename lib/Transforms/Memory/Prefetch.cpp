@@ -33,14 +33,15 @@ constexpr size_t mostAhead = 8;
 /// The fetches that the update of one tile of a state waits for.
 struct TileFetches {
   SmallVector<dist::FetchOp> fetches;
-  /// `home` is the operation before which the fetches were originally. The
-  /// fetches must stay after the operation `after`, unless it is null. Neither
-  /// operation moves.
+  /// `home` is the operation before which the fetches were originally. If
+  /// `after` is not null, the fetches must stay after it. Neither operation
+  /// moves.
   Operation *home = nullptr, *after = nullptr;
 };
 
-/// The stores before the current operation, in order, each with the operation
-/// of the block that contains it.
+/// The stores before the current operation of an MLIR block, in order. A store
+/// may be nested in an operation of the block, such as a loop, so it is
+/// recorded together with this operation.
 class StoreHistory {
 public:
   explicit StoreHistory(const SymbolTable &symbols) : overlap(symbols) {}
@@ -91,8 +92,8 @@ static Operation *stayingAt(Operation *op, const Moved &moved) {
   return op;
 }
 
-/// Returns the launch that reads what a fetch transfers. Null if it is in
-/// another block, or if the fetch is not asynchronous.
+/// Returns the launch that reads what a fetch transfers. Null if the launch is
+/// in another MLIR block, or if the fetch is not asynchronous.
 static Operation *readerOf(dist::FetchOp fetch, const SymbolTable &symbols) {
   if (!fetch.getPending() || fetch.getSlot() ||
       memoryOf(symbols, fetch.getState()) == nn::MemoryKind::Device)
@@ -109,7 +110,7 @@ static nn::StateRole roleOf(dist::FetchOp fetch, const SymbolTable &symbols) {
   return symbols.lookup<nn::StateOp>(state).getRole();
 }
 
-/// For each optimizer update of a state tile in the block, in order: the
+/// For each optimizer update of a state tile in an MLIR block, in order: the
 /// fetches that the update waits for.
 static SmallVector<TileFetches> tilesOf(Block &block,
                                         const SymbolTable &symbols) {
@@ -128,7 +129,7 @@ static SmallVector<TileFetches> tilesOf(Block &block,
 
 namespace {
 
-/// Moves the fetches that the updates of one block wait for.
+/// Moves the fetches that the optimizer updates of one MLIR block wait for.
 class TilePrefetcher {
 public:
   TilePrefetcher(Block &block, const SymbolTable &symbols)
@@ -168,7 +169,8 @@ public:
   }
 
 private:
-  /// Finds for each tile the last operation before it that stores bytes of it.
+  /// Sets `after` of each tile to the last operation that comes before the
+  /// tile's fetches and stores bytes which they read.
   void findConflicts() {
     DenseMap<Operation *, SmallVector<TileFetches *>> at;
     for (TileFetches &tile : tiles)
@@ -210,8 +212,8 @@ private:
   }
 
   /// Places the fetches of all tiles. Those of the first `count` tiles start at
-  /// the beginning of the block. The fetches of each later tile i start where
-  /// the fetches of tile i - `by` originally started.
+  /// the beginning of the MLIR block. The fetches of each later tile i start
+  /// where the fetches of tile i - `by` originally started.
   void place(size_t count, size_t by) {
     for (auto [number, tile] : llvm::enumerate(tiles)) {
       Operation *at = number < count + by ? begin : tiles[number - by].home;
@@ -247,8 +249,9 @@ struct LayerFetches {
   Operation *layer = nullptr, *earliest = nullptr;
 };
 
-/// Moves the fetches of one block that run while layers are computed: fetches
-/// of parameters, of activations, and of gradients to which a layer adds.
+/// Moves the fetches in one MLIR block that run while layers are computed:
+/// fetches of parameters, of activations, and of gradients to which a layer
+/// adds.
 class LayerPrefetcher {
 public:
   LayerPrefetcher(Block &block, const SymbolTable &symbols, nn::ModelOp model)
@@ -299,7 +302,7 @@ private:
                                                           : nn::CallOp();
   }
 
-  /// The last operation of the block that reads what was fetched.
+  /// The last operation of the MLIR block that reads what was fetched.
   Operation *lastReaderOf(dist::FetchOp fetch) const {
     Operation *last = waitOf(fetch);
     SmallVector<Operation *> readers(last->getUsers());
@@ -407,18 +410,19 @@ private:
     return role == nn::StateRole::Parameter || role == nn::StateRole::Derived;
   }
 
-  /// Whether the strategy's limits hold: the elements of all parameters that
-  /// are being fetched at the same time (prefetchBucketSize), and of all that
-  /// are in memory at the same time (maxLiveParameters).
+  /// Whether the strategy's limits hold. `prefetchBucketSize` limits the
+  /// elements of parameters that are being fetched at the same time.
+  /// `maxLiveParameters` limits the elements of parameters that are in memory
+  /// at the same time.
   bool isWithinLimits() const {
     constexpr int64_t noLimit = dist::Strategy::noLimit;
     if (strategy.maxLiveParameters == noLimit &&
         strategy.prefetchBucketSize == noLimit)
       return true;
-    /// `underWay` has the fetches that are not waited for yet, and `live` the
-    /// fetches whose result is still read later. An entry is the wait or the
-    /// last reader of a fetch, until which the fetched elements count, and the
-    /// number of these elements.
+    /// `underWay` has the fetches that are not waited for yet, and `live` has
+    /// the fetches whose result is still read later. An entry has the number of
+    /// fetched elements, and the operation until which they count: the wait for
+    /// the fetch in `underWay`, the last reader of its result in `live`.
     std::list<std::pair<Operation *, int64_t>> underWay, live;
     auto sumAt = [](std::list<std::pair<Operation *, int64_t>> &fetched,
                     Operation *now) {
@@ -449,7 +453,8 @@ private:
   Block &block;
   const SymbolTable &symbols;
   const dist::Strategy &strategy;
-  /// Fetches of state tiles, which do not move here.
+  /// Fetches of state tiles, which TilePrefetcher moves and this class does
+  /// not.
   llvm::SmallPtrSet<Operation *, 16> ofUpdates;
   SmallVector<LayerFetches> groups;
   /// For each fetch, the index of its group.

@@ -21,11 +21,12 @@ namespace heddle::memory {
 /// step, with its fetches where they are at the call, fits into memory. If the
 /// original step does not fit, nothing moves.
 ///
-/// First it moves the fetches of tiles of states that updates read. The first
-/// ones move to the beginning of the block, or of the loop before them. Then
-/// each fetch moves to where the fetch of an earlier tile was, as many tiles
-/// ahead as `fits` allows. A fetch never passes a store of the same bytes, and
-/// the first ones pass no other fetch or store.
+/// First it moves the fetches of state tiles that optimizer updates read. The
+/// fetches of the first tiles move to the beginning of the MLIR block, or to
+/// directly before a loop that precedes them. They pass no other fetch or
+/// store. Then the fetches of each later tile move to where the fetches of an
+/// earlier tile were, as many tiles ahead as `fits` allows. No fetch passes a
+/// store of the same bytes.
 ///
 /// Then it moves the fetches of layers, as many layers ahead as `fits` and the
 /// strategy's limits on parameters allow. Parameters that are read twice are

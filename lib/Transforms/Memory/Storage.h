@@ -91,8 +91,8 @@ public:
   static llvm::SmallVector<std::pair<int64_t, int64_t>>
   paddingOf(nn::PackOp pack);
   /// Whether a message is sent directly from a slot of a state, without a copy.
-  /// A slot stays unchanged until another micro-batch uses it, so nothing has
-  /// to wait for the send before that.
+  /// The slot stays unchanged until another micro-batch uses it, so no command
+  /// before that use has to wait for the send.
   bool isSentFromSlot(dist::SendOp send);
   /// For each result of a function, the argument in whose memory it is
   /// computed, or -1.

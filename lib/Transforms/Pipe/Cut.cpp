@@ -26,7 +26,9 @@ namespace {
 constexpr int64_t impossible = std::numeric_limits<int64_t>::max();
 
 /// Finds the best partition of the layers into stages. Costs are rounded to
-/// integers, because sums of floating-point costs of equal layers could differ.
+/// integers, because sums of floating-point numbers depend on the order of
+/// their summands. Two stages with the same layers could otherwise have
+/// different costs.
 class Partition {
 public:
   Partition(const LayerCosts &costs, int64_t stages)
@@ -66,8 +68,8 @@ private:
 
 template <typename Fn>
 std::pair<int64_t, Cut> Partition::solve(Fn combine) const {
-  // best[end] is the smallest value of a partition of the layers before `end`
-  // into the stages so far.
+  // best[end] is the smallest value of a partition of the first `end` layers
+  // into the stages that were handled so far.
   std::vector<int64_t> best(layers + 1, impossible);
   std::vector<std::vector<int64_t>> begins;
   best[0] = 0;
@@ -131,8 +133,9 @@ static bool repeat(std::string &text, size_t start, llvm::StringRef &rest) {
   return true;
 }
 
-/// Expands repeats, groups and commas of a layout in Megatron's syntax, and
-/// writes the result to `text`. Returns an error message, or "".
+/// Expands a layout in Megatron's syntax (see readCut): writes out repeats and
+/// groups, and drops commas. `text` then has a letter for each layer and a `|`
+/// for the end of each stage but the last. Returns an error message, or "".
 static std::string expandLayout(llvm::StringRef layout, std::string &text) {
   llvm::SmallVector<size_t> groups;
   for (llvm::StringRef rest = layout; !rest.empty();) {

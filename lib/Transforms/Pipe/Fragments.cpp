@@ -76,8 +76,8 @@ void Fragments::assignOther(Operation *op, bool beforeForward,
     numbers[op] = last;
 }
 
-/// Assigns each operation that could be in any fragment to the first fragment
-/// that uses it.
+/// Some operations could be in any fragment. Assigns each of them to the first
+/// fragment that uses its results.
 void Fragments::assignByUsers() {
   for (Operation *op : llvm::reverse(open)) {
     int64_t first = -1;
@@ -199,8 +199,9 @@ Value Fragments::startOf(Value sum) const {
   return {};
 }
 
-/// Follows a sum through the additions that the same fragment makes, and
-/// returns the result of the last one.
+/// Follows a sum through the additions of further summands, in this fragment or
+/// in later ones, and returns the result of the last addition. Stops at an
+/// nn.add in the fragment that computes the sum.
 Value Fragments::endOf(Value sum) const {
   while (sum.hasOneUse()) {
     OpOperand &use = *sum.getUses().begin();

@@ -58,8 +58,8 @@ struct PassedSum {
   /// The value to which the earlier fragment adds its summand; null: zeros.
   mlir::Value start;
   mlir::Value total; ///< The sum after the addition of the later fragment.
-  /// The operations through which `total` gets to the nn.set that writes it to
-  /// a state, including the nn.set.
+  /// The operations on the way from the sum after the later addition (`total`)
+  /// to the nn.set that writes this sum to a state, including the nn.set.
   llvm::SmallVector<mlir::Operation *> chain;
 };
 

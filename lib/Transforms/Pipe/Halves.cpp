@@ -125,8 +125,8 @@ const Halves &BackwardSplitter::halvesOf(nn::FuncOp function,
     return halves;
   Block &body = function.getBody().front();
   auto results = body.getTerminator()->getOperands();
-  // The operations that compute the results for which other layers wait. They
-  // belong to the first half.
+  // The operations that compute the gradients for which other layers wait. They
+  // belong to the function `.input`.
   DenseSet<Operation *> early;
   SmallVector<Value> worklist;
   for (auto [number, result] : llvm::enumerate(results))

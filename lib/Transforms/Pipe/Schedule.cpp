@@ -37,8 +37,9 @@ struct SchedulePass : heddle::impl::PipeScheduleBase<SchedulePass> {
   }
 
 private:
-  /// Counts the floating-point operations of an operation. Those of a called
-  /// function are counted only once, and are the count of each of its calls.
+  /// Counts the floating-point operations of an operation. A call counts as
+  /// much as the function that it calls. The count of a function is computed
+  /// only once.
   class Arithmetic {
   public:
     explicit Arithmetic(nn::ModelOp model) : symbols(model) {}

@@ -154,8 +154,8 @@ void FragmentWriter::finish(const PassedSum &sum) {
   IRMapping here = mapping;
   here.map(sum.total, mapping.lookup(sum.operand->get()));
   for (Operation *op : sum.chain) {
-    // An operation may use a read of a state that comes later in the body. This
-    // read is then copied, too.
+    // An operation may use an nn.get that is not copied yet, because it comes
+    // later in the body. Copy the nn.get, too.
     for (Value operand : op->getOperands())
       if (auto get = operand.getDefiningOp<nn::GetOp>();
           get && !here.contains(operand))

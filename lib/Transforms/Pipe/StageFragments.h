@@ -35,8 +35,8 @@ public:
         routes(routes), fragment(fragment), mapping(mapping), slot(slot) {}
 
   void write();
-  /// The value in this fragment that corresponds to a value of the whole body;
-  /// null if there is none.
+  /// The value in this fragment that corresponds to a value in the whole
+  /// model's loop body over micro-batches; null if there is none.
   mlir::Value lookup(mlir::Value value) const {
     return mapping.lookupOrNull(value);
   }

@@ -117,9 +117,9 @@ void UpdateWriter::write(Operation &op) {
                 });
   if (isFlat)
     return writeFlat(op, bucket);
-  // For the gradient norm, the sums of squares are packed and then resharded.
-  // These reshards are not copied, because `total` sums over stages and over
-  // all other axes at once.
+  // The sums of squares for the gradient norm are packed and then resharded.
+  // These reshards are not copied: the all-reduce that UpdateWriter::total
+  // writes replaces them.
   bool ofNorm = isa<dist::ReshardOp>(op) &&
                 isa_and_nonnull<nn::PackOp>(op.getOperand(0).getDefiningOp());
   if (!ofNorm)
@@ -156,8 +156,8 @@ static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
 }
 
 void UpdateWriter::writeFlat(Operation &op, const StageBucket *bucket) {
-  // A result of `op` has no value on this stage if the stage has no parameters
-  // of the bucket. Its entry in `flats` is then null.
+  // If the stage has no parameters of the bucket, a result of `op` has no value
+  // on this stage. Its entry in `flats` is then null.
   for (Value result : op.getResults())
     flats[result] = {};
   auto segments = op.getAttrOfType<FlatSymbolRefAttr>("bucket");

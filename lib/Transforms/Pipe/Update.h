@@ -20,11 +20,11 @@
 
 namespace heddle::pipe {
 
-/// A stage has only some parameters of a bucket of the whole model, in two new
-/// buckets. `own` has the parameters whose sums of squares this stage adds to
-/// the gradient norm. `copies` has parameters that another stage has, too, and
-/// whose sums of squares the other stage adds. Null if there are no such
-/// parameters.
+/// The buckets of a stage that replace one bucket of the whole model. A stage
+/// has only some of that bucket's parameters. `own` has the parameters whose
+/// sums of squares this stage adds to the gradient norm. `copies` has
+/// parameters that another stage has, too, and whose sums of squares the other
+/// stage adds. A bucket without parameters is null.
 struct StageBucket {
   nn::BucketOp own, copies;
   nn::BucketOp operator[](int number) const { return number ? copies : own; }
@@ -60,8 +60,8 @@ public:
   void write(mlir::Operation &op);
 
 private:
-  /// The two values of a stage that replace a value of the whole model which
-  /// holds a bucket's elements: one for the stage's bucket `own`, one for its
+  /// A value of the whole model that holds the elements of a bucket is replaced
+  /// by two values of the stage: one for the stage's bucket `own`, one for its
   /// bucket `copies`.
   using Flat = std::array<mlir::Value, 2>;
 

@@ -21,9 +21,9 @@ namespace heddle {
 #include "include/heddle/Transforms/Pipe/Passes.h.inc"
 } // namespace heddle
 
-/// Finds the entry of the layer to which a call belongs. The call's path is the
-/// layer's path. If the call runs only a part of the layer, more components
-/// follow in the call's path.
+/// Finds the entry of a layer in `layers`, which has an entry for each layer's
+/// path. The path of `call` is the layer's path, or extends it if the call runs
+/// only a part of the layer.
 template <typename Map>
 static typename Map::iterator findLayer(Map &layers, nn::CallOp call) {
   for (StringRef path = call.getPath();;

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A memory with what a check knows about each byte, for example the buffer that
-// the byte was written for. Checks execute a trace on such a memory.
+// A map of memory that holds what a check knows about each byte, for example
+// which buffer the byte was written for. A check updates the map while it
+// executes a trace.
 //
 //===----------------------------------------------------------------------===//
 

@@ -47,7 +47,7 @@ bool isOfOneGroup(planir::ProgramOp program, planir::SequenceOp step) {
 }
 
 /// Checks that no collective connects groups that run a program independently:
-/// one of them would wait for the others.
+/// one group would wait for the other.
 std::optional<Fault> checkApart(const plan::Mesh &mesh,
                                 ArrayRef<Trace> traces) {
   auto leaves = [&](const Collective &collective) {

@@ -187,7 +187,7 @@ private:
   }
 
   /// Checks the operands that hold positions in a key-value cache. Each must be
-  /// the input of the program that the runtime fills with these positions.
+  /// that input of the program which the runtime fills with these positions.
   bool checkElements(const Event &event, const Access &access,
                      const BodyRun &run) {
     if (event.kernel < 0)
@@ -210,8 +210,8 @@ private:
   }
 
   /// Checks that a program writes the keys of its tokens to each cache exactly
-  /// once, before attention reads that cache. Otherwise a layer would use the
-  /// cache of another one.
+  /// once, before attention reads that cache. A layer that used another layer's
+  /// cache would break this rule.
   bool checkCache(const Event &event, const Access &access, Range range) {
     for (auto state = stateAt(range.begin);
          state != trace.states.end() && state->range.begin < range.end;

@@ -192,8 +192,9 @@ private:
     return true;
   }
 
-  /// Handles a copy within temporary memory. Afterwards the copy must be stored
-  /// instead of the original.
+  /// Handles a copy of fetched gradients within temporary memory. From then on
+  /// the bytes of the copy must be stored, instead of the bytes that were
+  /// copied.
   bool copy(Range to, Range from) {
     std::vector<FetchedSum> parts;
     for (FetchedSum &sum : sums) {
@@ -230,8 +231,8 @@ private:
     return true;
   }
 
-  /// Handles a write of an event. If the event also reads the written bytes, it
-  /// adds to the gradient.
+  /// Handles a command's write to `range`. If the command also reads these
+  /// bytes, it adds to the gradient that they hold.
   bool write(const Event &event, const BodyRun &run, Range range) {
     auto reads = [&](const Access &access) {
       return !access.writes && access.space == Space::Arena &&

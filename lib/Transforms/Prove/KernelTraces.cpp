@@ -31,8 +31,8 @@ static std::vector<int16_t> sourcesOf(Value value) {
   return sources;
 }
 
-/// Records the arguments that tell an operation where in a cache tokens are
-/// stored.
+/// Records which arguments of a kernel tell a cache operation where in the
+/// cache tokens are stored.
 template <typename CacheOp>
 static void describePlaces(CacheOp op, Kernel &kernel) {
   const std::pair<Value, plan::PortRole> places[] = {

@@ -126,7 +126,7 @@ static StringRef parameterOf(planir::StateOp state) {
 
 std::vector<Member> heddle::prove::membersOf(planir::ProgramOp program) {
   std::vector<Member> members;
-  // Adds a state. A flat tensor is added under its first state.
+  // Adds a state to `members`. A flat tensor gets the name of its first state.
   auto add = [&](int64_t begin, Type type, planir::StateOp state) {
     StringRef parameter = parameterOf(state), kind = state.getSymName();
     if (parameter.empty())

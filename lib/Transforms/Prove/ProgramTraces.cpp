@@ -86,8 +86,8 @@ Axes axesOf(const RankTerm &ofRank) {
   return axes;
 }
 
-/// The addresses, indices and tokens that the values in one call of a command
-/// sequence have.
+/// What is known about the values in one call of a command sequence: the
+/// address of each buffer, the value of each index, and each token.
 struct Scope {
   DenseMap<Value, Operand> places;
   DenseMap<Value, Number> numbers;
@@ -213,8 +213,8 @@ private:
   }
 
   LogicalResult walkCommand(Operation &op, Scope &scope) {
-    // The limit of commands after unrolling. A short text of a plan can have
-    // nested loops and calls that run far more.
+    // The limit of commands after unrolling. Because of nested loops and calls,
+    // even a small plan can execute very many commands.
     constexpr int64_t most = 1 << 24;
     if (++walked > most)
       return op.emitError("H0913: a step runs more than ")

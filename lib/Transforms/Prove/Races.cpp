@@ -141,10 +141,10 @@ void merge(std::vector<Range> &ranges) {
   ranges.resize(kept);
 }
 
-/// Finds the shortest sealed range of commands that begins with the start of a
-/// collective at `first`: the range must wait for everything that it starts,
-/// and must contain no message and no access with a varying address. Returns
-/// its end, or `first` if there is no such range.
+/// Finds the shortest sealed range of commands whose first command is `first`,
+/// the start of a collective. A sealed range waits for everything that it
+/// starts, and contains no message and no access with a varying address.
+/// Returns the end of the range, or `first` if there is no such range.
 size_t endOfSealed(const Body &body, size_t first) {
   std::set<int32_t> open;
   for (size_t index = first; index < body.size(); ++index) {
@@ -256,7 +256,7 @@ private:
   static constexpr int64_t notStarted = -1, done = -2;
 
   /// An operation that may still be running. It is a collective or message, or
-  /// a command that some stream does not know to be done.
+  /// a command that at least one stream has not yet waited for.
   struct Operation {
     const Event *event;
     BodyRun run;
@@ -312,8 +312,8 @@ private:
 
   bool check(const Event &event, const BodyRun &run) {
     for (const Access &access : event.accesses) {
-      // The beginning of a buffer's lifetime accesses the buffer's bytes only
-      // if the runtime writes an input there.
+      // The event Fresh marks the begin of a buffer's lifetime. It accesses no
+      // bytes, unless the runtime writes an input to the buffer.
       bool isNothing = event.kind == Event::Kind::Fresh && !access.writes;
       if (access.bytes == 0 || isNothing)
         continue;
@@ -349,8 +349,8 @@ private:
   bool communicate(const Event &event, const BodyRun &run) {
     if (event.kind == Event::Kind::Join)
       return join(event, run);
-    // In the first execution there is no previous step that could have left
-    // work.
+    // The first execution of the step has no previous step that could have left
+    // unfinished work.
     if (event.kind == Event::Kind::Settle)
       return points.count(event.token) == 0 || join(event, run);
     if (event.kind == Event::Kind::Record) {
@@ -406,7 +406,8 @@ private:
     return clock;
   }
 
-  /// From now on, whoever waits for the stream also waits for the operation.
+  /// From now on, a command that waits for the stream also waits for the
+  /// operation.
   void follow(int64_t operation, int stream) {
     operations[operation].stream = stream;
     operations[operation].number = issued[stream]++;
@@ -483,8 +484,8 @@ private:
   const Trace &trace;
   /// For each body, the ranges into which its commands are divided.
   std::vector<std::vector<CommandRange>> commandRanges;
-  /// For each token, the operation that was started with it, `notStarted` or
-  /// `done`.
+  /// For each token, the index of the operation that was started with it. The
+  /// index is `notStarted` before the start, and `done` after the wait.
   std::vector<int64_t> tokens;
   std::deque<Operation> operations;
   /// For each channel, the sends that were not waited for, oldest first.
@@ -499,8 +500,9 @@ private:
   /// For each token, the recorded point of a stream, as a vector clock.
   std::map<int32_t, Clock> points;
   std::set<int32_t> left; ///< Tokens of points that the next step waits for.
-  /// In the second execution: the index of its first operation. Operations with
-  /// smaller indices belong to the first execution. 0 in the first execution.
+  /// The step may be executed twice. In the second execution this is the index
+  /// of the execution's first operation: smaller indices belong to operations
+  /// of the first execution. It is 0 in the first execution.
   int64_t mostLeft = 0;
   std::optional<Fault> fault;
 };

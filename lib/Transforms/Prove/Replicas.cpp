@@ -45,7 +45,8 @@ uint64_t combine(uint64_t a, const std::string &text) {
   return combine(a, std::hash<std::string>()(text));
 }
 
-/// Records for each byte of memory on which ranks it may differ.
+/// Records for each byte of memory along which mesh axes ranks may have
+/// different values of it.
 class Memory : public ByteMap<Known> {
 public:
   /// Handles a write of some unknown bytes of the range. The written value
@@ -309,7 +310,8 @@ private:
         write(access, access.operand == 0 ? out : Known{Axes(~0)}, memory);
   }
 
-  /// Names a message between stages, or between ranks of one stage.
+  /// Returns a key that identifies a message between stages, or between ranks
+  /// of one stage.
   std::string keyOf(const Event &event, bool sends) const {
     const plan::Channel &channel = trace.messages[event.number].channel;
     int64_t peer = trace.stage;

@@ -21,7 +21,8 @@ namespace {
 /// A range of elements of a parameter, or of the same elements of its gradient
 /// or moments. Ranges of a parameter and of its moments compare equal.
 struct ElementRange {
-  /// Index into Trace::members: the first member of the same parameter.
+  /// The index in Trace::members of the first member that belongs to the same
+  /// parameter.
   int32_t parameter = -1;
   int64_t first = 0, count = 0;
   int32_t member = -1; ///< Index into Trace::members.
@@ -190,8 +191,9 @@ private:
     for (const Access &access : event.accesses) {
       if (!access.writes)
         continue;
-      // A result that is written in place must have the same elements as the
-      // operands.
+      // A result that overwrites an operand of the update holds the same
+      // elements as this operand. What is known about the memory then stays
+      // true.
       bool isSame = !common.empty() && elementsOf(access) == common;
       if (isSame || access.space != Space::Arena)
         continue;
@@ -297,7 +299,7 @@ private:
                              otherPlace + " for " + otherPath);
   }
 
-  /// Forgets copies whose bytes are overwritten.
+  /// Forgets copies in temporary memory whose bytes are overwritten.
   void forget(const Access &access) {
     if (access.space != Space::Arena)
       return;

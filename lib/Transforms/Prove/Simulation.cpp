@@ -16,9 +16,10 @@ using namespace heddle::prove;
 
 namespace {
 
-/// Simulates collectives and messages in one order. Another order cannot give
-/// another result: executing one never prevents another, and whether one blocks
-/// depends only on which others were executed (as in Kahn process networks).
+/// Simulates collectives and messages in one order. Any other order would give
+/// the same result: executing one of them never prevents the execution of
+/// another. Whether a collective or message blocks depends only on which others
+/// were executed before (as in Kahn process networks).
 class Simulation {
 public:
   explicit Simulation(const Peers &peers)
@@ -71,7 +72,8 @@ private:
     size_t run = 0, next = 0;
     /// Collectives of this rank that are not done, the oldest first.
     std::deque<Queued> queue;
-    /// Sends in flight. Their field `group` is the index of the channel.
+    /// Sends in flight. The `group` of such an entry is the index of the send's
+    /// channel.
     std::deque<Queued> out;
     int64_t started = 0, finished = 0;
     /// For each token, how many collectives this rank had started when it
@@ -308,7 +310,8 @@ private:
   const Peers &peers;
   std::vector<Rank> ranks;
   /// For each group, how many of its members have a collective of the group at
-  /// the head of their queue. The collective runs when all members have.
+  /// the head of their queue. The collective runs when this number is the
+  /// number of members.
   std::vector<size_t> atHead;
   std::vector<int64_t> sent, taken;
   std::deque<size_t> ready;

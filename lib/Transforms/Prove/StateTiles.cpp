@@ -173,8 +173,8 @@ private:
                                     "bytes there");
   }
 
-  /// Handles a copy of a result that the host computed to a state in the
-  /// device's memory.
+  /// Handles a copy whose source is a result of a computation on the host, and
+  /// whose target is a state in the device's memory.
   bool receive(const Event &event, const State &state, Range to, Range from) {
     stored.push_back(to);
     comesBack = true;
@@ -185,8 +185,8 @@ private:
                   "writes to @" + state.name + " what no update has made");
   }
 
-  /// Handles a copy within temporary memory. If the tile was computed, its copy
-  /// counts as computed too.
+  /// Handles a copy within temporary memory. If the source is a tile that was
+  /// computed and not stored yet, the target becomes such a tile, too.
   bool carry(const Event &event, Range to, Range from) {
     bool isMade =
         std::any_of(tiles.begin(), tiles.end(), [&](const StateTile &tile) {

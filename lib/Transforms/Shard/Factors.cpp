@@ -83,8 +83,8 @@ void FactorFinder::giveRoles() {
 void FactorFinder::split() {
   factors.axes.assign(rule->factors.size(), {});
   factors.origins.clear();
-  // Each rank computes the gradient of the rows of the vocabulary that it
-  // holds.
+  // A rank holds some rows of the embedding table, and computes the gradient of
+  // these rows.
   if (auto grad = dyn_cast<nn::EmbeddingGradOp>(op);
       grad && splitsTable(*rule, grad.getIds(), around.vocabularyRanks))
     for (Attribute axis : around.vocabularyAxes)

@@ -43,7 +43,8 @@ struct Surroundings {
   llvm::SmallVector<Axes> tokenAxes = llvm::SmallVector<Axes>(2);
 };
 
-/// How the axes of a mesh split one computation.
+/// How the axes of a mesh split the dimensions of one operation's operands and
+/// results.
 struct Factors {
   /// For each factor of the operation's sharding rule, the axes that split it.
   /// A factor is a set of dimensions of operands and results that are split

@@ -50,9 +50,9 @@ private:
   }
 
   void write(Operation &op);
-  /// Inserts the reshard that the plan wants after a result. `init` is null, or
-  /// an operand that the operation added to the result and that was removed
-  /// from it. Its addition is then inserted after the reshard.
+  /// Inserts the reshard that the plan wants after `result`. If `init` is not
+  /// null, the operation used to add it to the result. An addition of `init` is
+  /// then inserted after the reshard.
   void follow(OpResult result, const shard::Sequel &sequel, Value init);
 
   void note(Value value) {
@@ -151,8 +151,8 @@ void ReshardWriter::reshard(OpOperand &operand, const shard::Need &need) {
     operand.set(remade(value, need.sharding));
     return;
   }
-  // If the value is the result of a reshard from the wanted sharding, use the
-  // input of this reshard. No other reshard is needed then.
+  // If the value is the result of a reshard whose input has the wanted
+  // sharding, use this input. No other reshard is needed then.
   if (auto back = value.getDefiningOp<dist::ReshardOp>();
       back && back->getBlock() == op->getBlock() &&
       back.getFrom() == need.sharding && isWhole &&

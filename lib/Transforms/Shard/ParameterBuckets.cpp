@@ -258,7 +258,7 @@ public:
   BucketCopier(OpBuilder &builder, ParameterBucket &bucket)
       : builder(builder), bucket(bucket) {}
 
-  /// Lets the operations that are copied later use `mine` instead of `value`.
+  /// Replaces `value` by `mine` in all operations that are copied from now on.
   void map(Value value, Value mine) { mapping.map(value, mine); }
 
   /// Copies the operation that computes `value` for the bucket, and returns the
@@ -483,8 +483,8 @@ void ParameterBuckets::gather(ParameterBucket &bucket, Operation *before,
   }
 }
 
-/// Whether parameters that two operations read, `from` and later `to`, stay
-/// gathered in between. They do if the layers in between gather fewer than
+/// Whether parameters stay gathered from their use by `from` until their use by
+/// the later operation `to`. They do if the layers in between gather fewer than
 /// `maxReuseDistance` elements (DeepSpeed: stage3_max_reuse_distance).
 bool ParameterBuckets::staysGathered(Operation *from, Operation *to,
                                      const BucketUses &uses) {
@@ -508,9 +508,9 @@ void ParameterBuckets::gatherParameters(nn::StepOp reader) {
                              .getMembers()
                              .getAsRange<FlatSymbolRefAttr>())
         bucketsByState[member.getValue()] = &bucket;
-  // Each call of a layer gathers the parameters that it reads. For operations
-  // outside of layers, the users in a block that are close together share one
-  // all-gather.
+  // Each call of a layer gathers the parameters that it reads. Operations
+  // outside of layers that are in one MLIR block share an all-gather if few
+  // parameters are gathered between them (see staysGathered).
   BucketUses uses;
   SmallVector<nn::GetOp> gets;
   reader.walk([&](nn::GetOp get) {

@@ -21,10 +21,10 @@
 namespace heddle::shard {
 
 /// Parameters whose elements follow each other in flat buffers: one for their
-/// values, one for their gradients, and one for each optimizer state. They are
-/// reduced, updated and all-gathered together. All parameters of a bucket are
-/// in the same parameter group. The axis `tensor` splits all or none of them.
-/// With ZeRO 3 every rank keeps all or none of them whole.
+/// values, one for their gradients, and one for each optimizer state. Each of
+/// these buffers is reduced, updated or all-gathered as a whole. All parameters
+/// of a bucket are in the same parameter group. The axis `tensor` splits all or
+/// none of them. With ZeRO 3 every rank keeps all or none of them whole.
 ///
 /// With ZeRO 0 and 1 a bucket spans the whole model. From ZeRO 2 on a bucket
 /// has the parameters of one call of a layer, or of one module outside of the
@@ -35,8 +35,8 @@ struct ParameterBucket {
   bool tensor = false; ///< Whether the axis `tensor` splits the parameters.
   /// With ZeRO 3: whether every rank keeps the parameters whole.
   bool persists = false;
-  /// The number of elements, with the padding that makes the parts of all
-  /// replicas equal.
+  /// The number of elements, with the padding that makes the shards of all
+  /// replicas equally large.
   int64_t elements = 0;
   nn::UpdateOp update; ///< The update that is copied for this bucket.
   nn::BucketOp values, gradients, copies;
@@ -86,7 +86,7 @@ private:
   /// The operands that read parameters of a bucket. The key has the bucket, and
   /// the operation before which the bucket is gathered. If the operands are in
   /// a layer, this is the call of the layer; otherwise it is the parent
-  /// operation of their block.
+  /// operation of their MLIR block.
   using BucketUses =
       llvm::MapVector<std::pair<ParameterBucket *, mlir::Operation *>,
                       llvm::SmallVector<mlir::OpOperand *>>;

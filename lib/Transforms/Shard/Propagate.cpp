@@ -29,8 +29,8 @@ struct Propagate : heddle::impl::ShardPropagateBase<Propagate> {
       return signalPassFailure();
     if (!printReasons)
       return;
-    // The cached plan has no reasons, because collecting their text takes time.
-    // To print reasons, make a second plan.
+    // The cached plan does not say why each value has its sharding, because
+    // collecting these reasons takes time. To print them, make a second plan.
     shard::Reasons reasons;
     shard::ShardingPlan(getOperation(), &reasons);
     reasons.print(llvm::errs());

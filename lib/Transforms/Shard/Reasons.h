@@ -91,8 +91,8 @@ private:
   /// Maps `Line::shared` to the index of its line in `lines`, to find a line
   /// that differs only in the number of the layer.
   llvm::StringMap<size_t> numbers;
-  /// For arguments of functions to which calls pass a state: the name of the
-  /// state, by which lines name the argument.
+  /// For each argument of a function to which calls pass a state: the name of
+  /// the state. The printed lines call the argument by this name.
   llvm::DenseMap<mlir::Value, std::string> names;
 };
 

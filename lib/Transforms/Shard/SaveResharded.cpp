@@ -5,9 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Moves all-to-alls out of the backward pass. The backward pass may need a
-// saved activation in another sharding. If the forward pass computes the
-// activation in this sharding, too, it saves it in this sharding, so that the
-// backward pass needs no all-to-all.
+// saved activation in another sharding than the one in which the forward pass
+// saves it. If the forward pass computes the activation in the needed sharding,
+// too, this pass makes it save that value instead, and the all-to-all is
+// removed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -97,10 +98,10 @@ private:
     return found;
   }
 
-  /// Looks for a value that equals the result of the reshard `wanted`, if it
-  /// were applied to `value`. This can be the input of the reshard that
-  /// computes `value`, or the output of another reshard of `value`. Returns
-  /// null if there is none.
+  /// Applying the reshard `wanted` to `value` would give some result. Looks for
+  /// an existing value that equals this result: either the input of the reshard
+  /// that computes `value`, or the output of another reshard of `value`.
+  /// Returns null if there is none.
   static Value exchanged(Value value, dist::ReshardOp wanted) {
     auto fits = [&](dist::ReshardOp other) {
       return other && other.getSegmentsAttr() == wanted.getSegmentsAttr();
@@ -162,8 +163,8 @@ private:
     return ArrayAttr::get(list.getContext(), values);
   }
 
-  /// Adds a result to the function of `saved`, which computes the activation:
-  /// the function and all its calls return `value` as their last result.
+  /// Lets the function that computes the activation return `value`, too.
+  /// `value` becomes the last result of the function and of all its calls.
   void addResult(const Saved &saved, Value value, TensorShardingAttr sharding) {
     nn::FuncOp maker = saved.maker;
     size_t number = maker.getResultTypes().size();
@@ -183,9 +184,9 @@ private:
     }
   }
 
-  /// Adds an argument to `function`. Each call of `function` passes for `like`
-  /// a result of some earlier call. For the new argument it passes the last
-  /// result of the same earlier call.
+  /// Adds an argument to `function`. At each call of `function`, the operand
+  /// for `like` is a result of an earlier call. The last result of this earlier
+  /// call becomes the operand for the new argument.
   BlockArgument addArgument(nn::FuncOp function, BlockArgument like,
                             TensorShardingAttr sharding) {
     BlockArgument argument =

@@ -76,8 +76,9 @@ LogicalResult Separator::separate(ArrayRef<Value> starts) {
   return success();
 }
 
-/// Removes the use of a start value by an operation that is not a call, if the
-/// operation adds a gradient to it. Emits an error for any other use.
+/// Removes an operand that holds the gradients of earlier micro-batches from an
+/// operation that is not a call. The operation must add a gradient to this
+/// operand. Emits an error if it uses the operand in any other way.
 LogicalResult Separator::separate(OpOperand &use) {
   Operation *op = use.getOwner();
   if (auto add = dyn_cast<nn::AddOp>(op)) {

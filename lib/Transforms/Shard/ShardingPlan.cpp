@@ -141,7 +141,7 @@ private:
   /// of its token dimension; nullopt if it has none.
   DenseMap<Value, std::optional<size_t>> activations;
   /// The reshards that have been reported. The key is the resharded value, the
-  /// new sharding, and the block.
+  /// new sharding, and the block of the operation that needs the reshard.
   llvm::DenseSet<std::tuple<Value, Attribute, Block *>> noted;
 };
 
@@ -241,10 +241,9 @@ LogicalResult PlanBuilder::visitCompute(nn::ShardingRuleOpInterface op) {
 
 void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
                            const Factors &factors) {
-  // The map `activations` has the partial sums that are not gradients of
-  // parameters. The results belong to it if the operation adds such sums or is
-  // linear in one of them. They also do if the operation itself sums over a
-  // split factor other than rows and tokens.
+  // `activations` has the partial sums that are not gradients of parameters.
+  // The operation's results are such sums if it adds such sums, is linear in
+  // one of them, or itself sums over a split factor other than rows and tokens.
   bool sums = llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
     return (factors.addsUp || factors.sums.contains(&operand)) &&
            activations.contains(operand.get());
@@ -393,7 +392,8 @@ LogicalResult PlanBuilder::visit(Operation &op) {
       set(member, sharding);
   if (auto reshard = dyn_cast<dist::ReshardOp>(op))
     visitReshard(reshard);
-  // nn.keep dumps a value that is reduced: each rank dumps its shard.
+  // nn.keep must not dump a partial sum, so the value is reduced first. Each
+  // rank dumps its shard.
   if (auto kept = dyn_cast<nn::KeepOp>(op))
     need(kept.getValueMutable(), withoutSums(of(kept.getValue())));
   if (isa<nn::ReturnOp>(op))
@@ -429,8 +429,9 @@ LogicalResult PlanBuilder::visitStep(nn::StepOp step) {
       around.tokenAxes = {dims[rank - 2], dims[rank - 1]};
       around.vocabularyAxes = mesh.getAxesOf(AxisRole::Tensor);
       around.vocabularyRanks = mesh.getSize(AxisRole::Tensor);
-      // With sequence parallelism, `tensor` also splits tokens, except between
-      // the two products of a pair.
+      // With sequence parallelism, `tensor` also splits the tokens of
+      // activations. It does not do so between a matrix product whose weight it
+      // splits by columns and the next product, whose weight it splits by rows.
       around.sharesTokens = strategy.sequenceParallel &&
                             !around.vocabularyAxes.empty() && isSplit;
       if (around.sharesTokens)

@@ -29,8 +29,9 @@ struct Need {
   llvm::SmallVector<int64_t> segments;
 };
 
-/// What is inserted after a result: a reshard and, if `init` is not null, an
-/// addition. Other operations read the value after these.
+/// What the pass shard-insert-reshards inserts after a result: a reshard and,
+/// if `init` is not null, an addition after the reshard. Other operations then
+/// read the reshard's or the addition's result.
 struct Sequel {
   Need need;
   /// An init of the operation: an operand to which the operation adds its
@@ -79,7 +80,8 @@ private:
   bool complete = true;
   llvm::DenseMap<mlir::Value, dist::TensorShardingAttr> shardings;
   llvm::DenseMap<mlir::Value, Sequel> sequels;
-  /// For each result that has a sequel: what `madeAs` returns.
+  /// For each result that has a sequel (see `sequelOf`): the sharding that
+  /// `madeAs` returns.
   llvm::DenseMap<mlir::Value, dist::TensorShardingAttr> made;
   llvm::DenseMap<mlir::OpOperand *, Need> needs;
   llvm::DenseSet<mlir::Operation *> reached;

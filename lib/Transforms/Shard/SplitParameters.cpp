@@ -109,8 +109,8 @@ private:
       function.walk([&](nn::LinearOp linear) { choose(linear); });
     if (choices.empty())
       warn(model, mesh);
-    // A training step alone decides how embedding tables are split. Other
-    // programs of the model use the tables with the same split.
+    // If the model is trained, only the training step decides how embedding
+    // tables are split. The other programs use the tables with the same split.
     auto trains = [](nn::StepOp step) {
       return step.getKind() == nn::ProgramKind::Train;
     };
@@ -168,9 +168,10 @@ private:
               << " follows a product and needs all its features";
   }
 
-  /// The second half of a pair. `products` are all products that read what the
-  /// first product computes. `overwritten` are arguments of the layer, such as
-  /// a cache, that operations between the two halves overwrite.
+  /// The products that end a pair. A pair is a matrix product whose weight is
+  /// split by columns, and the products that read its result, whose weights are
+  /// split by rows. `overwritten` are arguments of the layer, such as a cache,
+  /// that operations within the pair overwrite.
   struct PairEnd {
     llvm::SetVector<nn::LinearOp> products;
     SmallVector<Dim> overwritten;
@@ -216,8 +217,9 @@ private:
     return any;
   }
 
-  /// Makes a pair of the product `linear` and the products that read its
-  /// result, if all their weights are arguments of the layer.
+  /// Makes a pair of the matrix product `linear`, whose weight is split by
+  /// columns, and the products that read its result, whose weights are split by
+  /// rows. All these weights must be arguments of the layer.
   void choose(nn::LinearOp linear) {
     auto weight = dyn_cast<BlockArgument>(linear.getWeight());
     if (!weight || choices.contains(weight))
@@ -378,11 +380,11 @@ private:
   std::optional<SymbolTable> symbols; ///< The model's symbols.
   /// For each argument that is split, the dimension that is split.
   DenseMap<Value, int64_t> choices;
-  /// For each argument in `choices`, the reason.
+  /// For each argument in `choices`, the reason why it is split.
   DenseMap<Value, std::string> whys;
-  /// For each state that is split, the reason.
+  /// For each state that is split, the reason why it is split.
   DenseMap<Operation *, std::string> rules;
-  /// The states whose split follows from a pair of products.
+  /// The states whose split follows from a pair of matrix products.
   llvm::DenseSet<Operation *> decided;
   Operation *blocker = nullptr; ///< The first operation that prevented a pair.
   SmallVector<Attribute> tensorAxes; ///< The axes with the role Tensor.

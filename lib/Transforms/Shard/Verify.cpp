@@ -108,8 +108,8 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
            (isa<nn::ReturnOp>(op) && isa<nn::FuncOp>(op->getParentOp()));
   }
 
-  /// Checks that a partial sum is reduced before an operation reads it that
-  /// needs the whole sum.
+  /// Checks that a partial sum is reduced before any operation that needs the
+  /// whole sum reads it.
   static LogicalResult verifyUsers(nn::ShardingRuleOpInterface op) {
     auto shardings = op->getAttrOfType<ArrayAttr>("shardings");
     for (auto [result, attribute] : llvm::zip(op->getResults(), shardings)) {

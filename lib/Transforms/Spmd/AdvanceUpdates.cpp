@@ -69,8 +69,9 @@ public:
     if (!updates.empty())
       splitLast();
     SmallVector<std::pair<Operation *, nn::UpdateOp>> places;
-    // If nothing in this block writes the gradients, earlier passes have
-    // computed them, and the update can run at the block's beginning.
+    // If nothing in this MLIR block writes the gradients, earlier passes have
+    // computed them. The update can then run at the beginning of the MLIR
+    // block.
     Operation *begin = &body->front();
     for (nn::UpdateOp update : updates)
       if (Operation *last = lastUse(update); last || begin->getNextNode())
@@ -268,9 +269,9 @@ private:
     return last;
   }
 
-  /// Returns the last operation of the block after which the update may run:
-  /// one that writes a gradient which the update reads, or reads a state which
-  /// the update writes. Null if there is none.
+  /// Returns the last operation of the MLIR block after which the update may
+  /// run: one that writes a gradient which the update reads, or reads a state
+  /// which the update writes. Null if there is none.
   Operation *lastUse(nn::UpdateOp update) {
     llvm::StringSet<> gradients, results;
     auto get = cast<nn::GetOp>(readOf(update.getGradient()).front());

@@ -46,9 +46,9 @@ SmallVector<std::pair<int64_t, int64_t>> piecesOf(int64_t count, int64_t most) {
 
 /// Divides the tokens of a region into chunks of at most `most` tokens. If a
 /// row has at most `most` tokens, each chunk has one or more complete rows.
-/// Otherwise each chunk has the same range of positions of all rows. If there
-/// are more than `most` rows, such a chunk would be too large, and each chunk
-/// has a range of positions of one row.
+/// Otherwise, if there are at most `most` rows, each chunk has the same range
+/// of positions of all rows. Otherwise each chunk has a range of positions of
+/// one row.
 SmallVector<Chunk> chunksOf(const TokenRegion &region, int64_t most) {
   bool wholeRows = most >= region.tokens, allRows = most >= region.rows;
   int64_t rows = wholeRows ? most / region.tokens : allRows ? region.rows : 1;

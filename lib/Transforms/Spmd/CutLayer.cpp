@@ -22,8 +22,8 @@ static bool isScalar(Operation *op) {
          llvm::none_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
 }
 
-/// Collects the values from outside of an operation that it uses, itself or in
-/// its regions.
+/// Collects the values that are defined outside of `op` and used by `op` or by
+/// an operation in its regions.
 static void collectUsed(Operation *op, llvm::SetVector<Value> &used) {
   op->walk([&](Operation *inner) {
     for (Value operand : inner->getOperands())

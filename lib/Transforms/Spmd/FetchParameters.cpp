@@ -40,8 +40,8 @@ struct Fetched {
   Operation *lastReader = nullptr;
 };
 
-/// Inserts the fetches for the operations of one block that read offloaded
-/// parameters.
+/// Inserts the fetches for those operations of one MLIR block that read
+/// offloaded parameters.
 class Fetcher {
 public:
   Fetcher(Block &block, const BucketOffsets &offsets,
@@ -178,9 +178,9 @@ private:
     auto type = flat.clone({lead + run.end - run.first});
     nn::CallOp previous = neighbour(&reader, /*before=*/true);
     int64_t size = run.end - run.first;
-    // If the block is that of the step itself, it only updates parameters,
-    // after all forward and backward passes. It has no layer with which the
-    // fetch could overlap.
+    // If the MLIR block is the body of the step itself, it only updates
+    // parameters, after all forward and backward passes. It has no layer with
+    // which the fetch could overlap.
     bool isEarly = !isUpdate && size <= strategy.prefetchBucketSize &&
                    (strategy.maxLiveParameters == dist::Strategy::noLimit ||
                     size + elementsAt(previous) <= strategy.maxLiveParameters);
@@ -202,16 +202,17 @@ private:
   }
 
   /// Returns the operation before which a fetch starts if no layer precedes the
-  /// reader of the fetched value. It is at the beginning of the block, after
-  /// the fetches that start there already, so that fetches have the same order
-  /// as their readers.
+  /// reader of the fetched value. It is at the beginning of the MLIR block,
+  /// after the fetches that start there already, so that fetches have the same
+  /// order as their readers.
   Operation *beginning(Operation &reader) {
     if (!first)
       first = &block.front();
     return first->isBeforeInBlock(&reader) ? first : &reader;
   }
 
-  /// Stores a bucket that ranks have all-gathered after updating it.
+  /// Replaces the write of a bucket, which was updated and then all-gathered,
+  /// by a store to the bucket's offloaded memory.
   void store(nn::SetOp set) {
     builder.setInsertionPoint(set);
     builder.create<dist::StoreOp>(set.getLoc(), set.getState(), 0,
@@ -231,13 +232,14 @@ private:
   const dist::Strategy &strategy;
   OpBuilder builder;
   size_t numEmbeddings = 0;
-  /// Whether the block holds the updates after all forward and backward passes.
+  /// Whether the MLIR block holds the updates after all forward and backward
+  /// passes.
   bool isUpdate;
   std::list<Fetched> runs;
   /// For each state whose fetched value is in memory: the value, and the
   /// transfer that fetched it.
   llvm::StringMap<std::pair<Value, Fetched *>> here;
-  /// The first operation of the block before any fetch was inserted.
+  /// The first operation of the MLIR block before any fetch was inserted.
   Operation *first = nullptr;
 };
 

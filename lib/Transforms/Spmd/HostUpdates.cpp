@@ -69,8 +69,8 @@ struct Return {
   Value pending;
 };
 
-/// Replaces those updates of one block that the host computes by updates of
-/// tiles, with the moves between device and host.
+/// Replaces updates in one MLIR block by updates of tiles, and inserts the
+/// moves between device and host. The updates are those that the host computes.
 class Converter {
 public:
   Converter(Block &block, const SymbolTable &symbols, size_t inFlight)
@@ -83,8 +83,8 @@ public:
     updates.back().results.resize(op->getNumResults());
   }
 
-  /// Replaces the updates by tiles of `size` elements. Returns the number of
-  /// tiles.
+  /// Replaces the updates by updates of tiles with `size` elements. Returns the
+  /// number of tiles.
   size_t run(int64_t size) {
     for (HostUpdate &update : updates)
       addTiles(update, size);
@@ -123,9 +123,10 @@ private:
     });
   }
 
-  /// Sets the insertion point for the waits for the last tiles. If an operation
-  /// overwrites memory that the host may still read, the insertion point is
-  /// before this operation. Otherwise it is the end of the block.
+  /// Sets the insertion point for the waits until the last tiles are back on
+  /// the device. If an operation overwrites memory that the host may still
+  /// read, the insertion point is before this operation. Otherwise it is the
+  /// end of the MLIR block.
   void toEnd() {
     for (Operation *op = updates.back().op->getNextNode(); op;
          op = op->getNextNode())
@@ -281,8 +282,8 @@ private:
   OpBuilder builder;
   std::deque<HostUpdate> updates;
   std::deque<StateTile> tiles;
-  /// For each tile that is not received yet, its results; the oldest tile
-  /// first.
+  /// For each tile that is not yet back on the device, its results; the oldest
+  /// tile first.
   std::deque<SmallVector<Return>> returns;
   DenseMap<Value, Value> numbers; ///< For each scalar, its copy on the host.
   bool stored = false;            ///< Whether something was stored to a file.
@@ -340,8 +341,8 @@ private:
     return anyOnHost;
   }
 
-  /// Returns the number of elements of which a tile's size must be a multiple.
-  /// The number is chosen so that each result on file has whole pages.
+  /// Returns the unit of a tile's size, in elements. Every tile's size must be
+  /// a multiple of this unit, so that each result on file has whole pages.
   static int64_t unitOf(ArrayRef<nn::UpdateOp> updates,
                         const SymbolTable &symbols) {
     int64_t unit = spmd::tileUnit;

@@ -25,9 +25,9 @@ constexpr int64_t minLayersBetween = 3;
 /// gather them again.
 constexpr llvm::StringLiteral activationsReason = "activations";
 
-/// The calls of layers in one block, and the uses of values before, between and
-/// after these calls. The block is the body of a micro-batch, or of a pipeline
-/// stage's forward or backward pass.
+/// The calls of layers in one MLIR block, and the uses of values before,
+/// between and after these calls. The MLIR block is the body of a loop over
+/// micro-batches, or of a pipeline stage's forward or backward pass.
 class LayerUses {
 public:
   /// Collects the calls of layers. If a layer has a product that is computed in
@@ -43,7 +43,7 @@ public:
   /// depend on nothing but weights.
   llvm::SmallVector<mlir::Value> activations() const;
 
-  /// Returns the operations of the block that use a value, in their order.
+  /// Returns the operations of the MLIR block that use a value, in their order.
   llvm::SmallVector<mlir::Operation *> users(mlir::Value value) const;
 
   /// Returns the operations that compute or use a value, in groups. If at least
@@ -71,9 +71,9 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> numBefore;
 };
 
-/// Returns the blocks of a training step that save activations for the backward
-/// pass: the bodies of micro-batches, and of forward and backward passes of a
-/// pipeline stage.
+/// Returns the MLIR blocks of a training step that save activations for the
+/// backward pass: the bodies of loops over micro-batches, and of forward and
+/// backward passes of a pipeline stage.
 llvm::SmallVector<mlir::Block *> waitingBlocks(nn::StepOp step);
 
 /// Returns the states that hold activations between the forward and the

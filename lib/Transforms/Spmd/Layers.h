@@ -13,7 +13,7 @@
 
 namespace heddle::spmd {
 
-/// Returns the nearest call of a layer in the same block as `op`: the one
+/// Returns the nearest call of a layer in the same MLIR block as `op`: the one
 /// before `op` if `before` is true, otherwise the one after it. Null if there
 /// is none.
 inline nn::CallOp neighbour(mlir::Operation *op, bool before) {
@@ -27,9 +27,9 @@ inline nn::CallOp neighbour(mlir::Operation *op, bool before) {
 /// passes.
 llvm::SmallVector<mlir::Block *> blocksOf(nn::StepOp step);
 
-/// Inserts waits for the stores of a block. The wait for a store comes after
-/// the layer that follows the store, so that the store overlaps with this
-/// layer. If no layer follows, the wait is at the end of the block.
+/// Inserts waits for the stores of an MLIR block. The wait for a store comes
+/// after the layer that follows the store, so that the store overlaps with this
+/// layer. If no layer follows, the wait is at the end of the MLIR block.
 void waitForStores(mlir::Block &block,
                    llvm::SmallVector<mlir::Operation *> stores);
 

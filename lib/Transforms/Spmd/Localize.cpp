@@ -53,8 +53,9 @@ public:
         functions.push_back(&op);
     for (Operation *function : functions)
       localizeBlock(function->getRegion(0).front());
-    // A result that was all-gathered may be longer than before, because each
-    // rank's part was padded.
+    // The type of a step must match the results that the step now returns. An
+    // all-gathered result may be longer than before, because each rank's part
+    // was padded.
     for (auto step : model.getOps<nn::StepOp>())
       step.setFunctionType(builder.getFunctionType(
           step.getArgumentTypes(),

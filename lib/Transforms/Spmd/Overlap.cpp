@@ -107,8 +107,9 @@ private:
     ++numPrefetched;
   }
 
-  /// Lets an all-gather of activations start where it is, but waits for it only
-  /// where the gathered value is read.
+  /// Leaves an all-gather of activations where it is, but makes it
+  /// asynchronous: the wait for it comes directly before the gathered value is
+  /// read.
   void awaitLate(dist::AllGatherOp gather) {
     auto unpack =
         dyn_cast<nn::UnpackOp>(*gather.getOutput().getUsers().begin());

@@ -105,8 +105,9 @@ private:
     for (Attribute axis : reshard.getFrom().getUnreduced())
       if (!llvm::is_contained(reshard.getTo().getUnreduced(), axis))
         sums.push_back(axis);
-    // If an axis of the sum splits a dimension of the result, a reduce-scatter
-    // along that dimension sums and splits at once.
+    // If the tensor is a partial sum over an axis that splits a dimension of
+    // the result, a reduce-scatter along that dimension sums and splits at
+    // once.
     for (auto [dim, axes] : llvm::enumerate(wanted)) {
       Axes scattered;
       for (Attribute axis : axes)
@@ -128,9 +129,9 @@ private:
   }
 
   /// Moves mesh axes from one dimension of the tensor to another by
-  /// all-to-alls. An axis moves if it is the innermost axis that splits the
-  /// first dimension, and the only axis that is missing in the split of the
-  /// second one.
+  /// all-to-alls. An axis moves if two conditions hold: among the axes that
+  /// split the first dimension it is the innermost, and it is the only axis
+  /// that is missing in the split of the second one.
   void exchange() {
     for (size_t from = 0; from < now.size(); ++from)
       for (size_t to = 0; to < now.size(); ++to) {
@@ -205,8 +206,8 @@ private:
   dist::MeshOp mesh;
   OpBuilder builder;
   Value value;
-  /// For each dimension, the axes that split it now, and those that shall split
-  /// it.
+  /// For each dimension, the axes that split it now (`now`), and the axes that
+  /// split it after the reshard (`wanted`).
   SmallVector<Axes> now, wanted;
 };
 

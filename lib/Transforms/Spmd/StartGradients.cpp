@@ -65,7 +65,8 @@ public:
 private:
   struct Read {
     mutable nn::GetOp get;
-    /// How many of the gradients that `get` reads the body has written before.
+    /// How many of the gradients that `get` reads are written earlier in the
+    /// body.
     size_t written;
   };
 

@@ -18,7 +18,8 @@
 
 namespace heddle::spmd {
 
-/// Offset and length of direct I/O are multiples of that many bytes.
+/// The offset and the length of direct I/O must be multiples of this number of
+/// bytes.
 constexpr int64_t pageBytes = 4096;
 /// The number of f32 elements in a page of direct I/O.
 constexpr int64_t tileUnit = pageBytes / 4;

@@ -44,9 +44,10 @@ RankedTensorType slotsFor(RankedTensorType type, int64_t slots) {
       type.getElementType());
 }
 
-/// The offloaded states that hold activations of a block between their store
-/// and their fetch. All blocks use the same states, because blocks run one
-/// after the other, and each block reads only what it stored itself.
+/// The offloaded states that hold activations of an MLIR block between their
+/// store and their fetch. All MLIR blocks of the step use the same states,
+/// because they run one after the other, and each reads only what it stored
+/// itself.
 class Slots {
 public:
   Slots(nn::ModelOp model, SymbolTable &symbols, nn::MemoryKind kind)
@@ -55,8 +56,8 @@ public:
   /// Frees all slots.
   void beginBlock() { used.clear(); }
 
-  /// Returns an offloaded state for a value. No other value of the block uses
-  /// this state.
+  /// Returns an offloaded state for a value. No other value of the current MLIR
+  /// block uses this state.
   StringRef take(Value value) {
     RankedTensorType type = slotsFor(tensorOf(value), 1);
     SmallVector<StringRef> &ofType = names[type];
@@ -82,12 +83,13 @@ private:
   nn::MemoryKind kind;
   DenseMap<Type, SmallVector<StringRef>> names;
   /// For each type, how many states of this type hold values of the current
-  /// block. The next value of the block gets the state with this index in
-  /// `names`.
+  /// MLIR block. This number is also the index in `names` of the next free
+  /// state of the type.
   DenseMap<Type, size_t> used;
 };
 
-/// Inserts the stores and fetches of one block.
+/// Inserts the stores and fetches of one MLIR block: the body of a loop over
+/// micro-batches, or of a pipeline stage's forward or backward pass.
 class Streamer {
 public:
   explicit Streamer(Block &block) : uses(block), builder(block.getParent()) {}
@@ -222,8 +224,9 @@ private:
     return moved;
   }
 
-  /// Moves states with saved activations to another kind of memory, except
-  /// those from which values are sent. Returns their names.
+  /// Moves the states that hold saved activations to another kind of memory,
+  /// except states from which values are sent. Returns the names of the moved
+  /// states.
   static llvm::StringSet<> placeSlots(nn::ModelOp model, nn::MemoryKind kind) {
     llvm::StringSet<> saved = savedSlots(model), placed;
     for (auto state : model.getOps<nn::StateOp>()) {

@@ -47,12 +47,12 @@ struct GradientRange {
 using Pages = std::set<std::pair<StringRef, int64_t>>;
 constexpr int64_t everyPage = -1;
 
-/// Inserts the fetches and stores for the gradients of one block.
+/// Inserts the fetches and stores for the gradients of one MLIR block.
 class Streamer {
 public:
   /// `tile` is the number of zeros that are stored with one transfer. `written`
-  /// has the pages to which earlier blocks have written, and the pages that
-  /// this block writes are added to it.
+  /// has the pages to which earlier MLIR blocks have written. The pages that
+  /// `block` writes are added to it.
   Streamer(Block &block, const SymbolTable &symbols,
            const BucketOffsets &offsets, int64_t tile, Pages &written)
       : block(block), symbols(symbols), offsets(offsets), tile(tile),
@@ -109,8 +109,9 @@ private:
     return cast<RankedTensorType>(bucket.getType());
   }
 
-  /// The number of elements of which the offset and length of a transfer must
-  /// be multiples: a page for files, 1 for the host's memory.
+  /// The unit of a transfer, in elements: the offset and the length of the
+  /// transfer must be multiples of it. It is a page for files, and 1 for the
+  /// host's memory.
   int64_t pageOf(nn::BucketOp bucket) const {
     if (memoryOf(symbols, bucket.getSymName()) != nn::MemoryKind::File)
       return 1;
@@ -307,9 +308,9 @@ private:
       storeEdge({piece.bucket, end, piece.end, parts[3]});
   }
 
-  /// Stores a page of the file of which this block computed only the parts
-  /// `pieces`. The other parts are fetched from the file. If nothing was stored
-  /// to the page before, the other parts are filled with zeros.
+  /// Stores a page of the file. The operations of `block` have computed only
+  /// the parts `pieces` of the page. The other parts are fetched from the file,
+  /// or are zeros if nothing was stored to the page before.
   void storeAmong(int64_t number, ArrayRef<GradientRange> pieces) {
     nn::BucketOp bucket = pieces.front().bucket;
     Location loc = pieces.front().flat.getLoc();
@@ -322,9 +323,9 @@ private:
     }
     sizes.push_back(begin + type.getNumElements() - next);
     StringRef name = bucket.getSymName();
-    // Whether the file already has other parts of the page. If the block is not
-    // in a loop, it comes after all loops, which have written their parts of
-    // the page.
+    // Whether the file already has other parts of the page. If the MLIR block
+    // is not in a loop, it comes after all loops, which have written their
+    // parts of the page.
     bool isThere = isStep || !written.insert({name, number}).second ||
                    written.count({name, everyPage}) > 0;
     Value rest;
@@ -383,7 +384,7 @@ private:
   const BucketOffsets &offsets;
   int64_t tile;
   Pages &written;
-  /// Whether the block is that of the step itself, outside of loops.
+  /// Whether the MLIR block is the body of the step itself, outside of loops.
   bool isStep;
   OpBuilder builder;
   /// For each state that was fetched, its value.

@@ -41,7 +41,8 @@ struct Streamed {
   Operation *op;
   int64_t elements = 0; ///< The number of elements of each flat operand.
   /// The number of elements of an operand from which one element of a result is
-  /// computed. It is the block size for sums of squares, otherwise 1.
+  /// computed. For a sum of squares it is the number of squares that are added,
+  /// otherwise 1.
   int64_t unit = 1;
   /// `sources` has for each operand the offloaded state from which its tiles
   /// are fetched, or null if the operand is in the device's memory. `parts` has

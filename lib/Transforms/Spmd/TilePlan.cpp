@@ -69,9 +69,9 @@ std::optional<Weight> TilePlanner::weightOf(Value value) {
   return weight;
 }
 
-/// Returns the number of rows of which a tile's size must be a multiple. The
-/// number is such that a sum over tiles has the same bits as one product,
-/// because AMX adds 32 products of bf16 in one instruction.
+/// Returns the unit of a tile's size, in rows. Every tile's size must be a
+/// multiple of this unit. A sum over tiles then has the same bits as one
+/// product, because AMX adds 32 products of bf16 in one instruction.
 static int64_t unitOfSums(const Weight &weight, ArrayRef<Operation *> ops) {
   bool sums = llvm::any_of(ops, [](Operation *op) {
     auto linear = dyn_cast<nn::LinearOp>(op);
@@ -130,9 +130,9 @@ LogicalResult TilePlanner::cut(Tiling &tiling, StringRef parameter,
   return success();
 }
 
-/// Describes a layer's result that is a gradient which ranks reduce-scatter.
-/// Returns nullopt if the result is no such gradient, or if its bucket has
-/// other gradients too.
+/// Describes the gradient that a layer returns as `result` and that ranks
+/// reduce-scatter. Returns nullopt if the result is no such gradient, or if the
+/// gradient's bucket has other gradients too.
 std::optional<Gradient> TilePlanner::gradientOf(OpResult result,
                                                 std::string &parameter) {
   Gradient gradient;
@@ -217,10 +217,10 @@ FailureOr<TilePlan> TilePlanner::planOf(nn::CallOp call) {
   return plan;
 }
 
-/// Whether an embedding is not computed in tiles. This has two reasons. Ranks
-/// may already split the vocabulary, and their shards are not divided further.
-/// Or the embedding fetches single rows from offloaded memory, so it never
-/// needs the whole table.
+/// Whether an embedding is not computed in tiles. There are two possible
+/// reasons. Ranks may already split the vocabulary, and their shards are not
+/// divided further. Or the embedding fetches single rows from offloaded memory,
+/// so it never needs the whole table.
 bool TilePlanner::hasNoTiles(nn::EmbeddingOp embedding) {
   std::optional<Weight> weight = weightOf(embedding.getTable());
   return embedding.getFirst() ||

@@ -3,9 +3,8 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-// Analysis of `spmd-tile-products`: it finds the products of a layer whose
-// weights the strategy tiles, and the rows of each tile.
+// Analysis of `spmd-tile-products`. It finds the products of a layer that read
+// a weight which the strategy divides into tiles, and the rows of each tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -104,8 +103,8 @@ private:
 
   const TiledWeights &tiled;
   const mlir::SymbolTable &symbols;
-  /// For each state, the bucket that contains it, and the index of the state's
-  /// first element in this bucket.
+  /// Maps the name of a state to the bucket that contains the state, and to the
+  /// index of the state's first element in this bucket.
   llvm::StringMap<std::pair<nn::BucketOp, int64_t>> places;
 };
 

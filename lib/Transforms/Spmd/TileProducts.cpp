@@ -91,8 +91,9 @@ private:
   // Transferring tiles
   //===--------------------------------------------------------------------===//
 
-  /// Returns the operation before which the transfer of a tile for `layer`
-  /// starts. It is the call that precedes `layer`.
+  /// Returns the operation before which the transfer of a tile that `layer`
+  /// reads starts: the call before `layer`, so that the transfer overlaps with
+  /// this call. Returns `layer` itself if no call precedes it.
   static Operation *ahead(Operation *layer) {
     Operation *call = neighbour(layer, /*before=*/true);
     return call ? call : layer;
@@ -130,7 +131,8 @@ private:
   }
 
   /// Returns the rows of a tile that are in this rank's shard of the weight. If
-  /// they must be fetched, the fetch is complete before the operation `use`.
+  /// the weight is offloaded, the fetch of these rows is complete before the
+  /// operation `use`.
   Value partOf(const Weight &weight, const RowTile &tile, Operation *use) {
     if (weight.isOffloaded)
       return fetch(weight.bucket, weight.first + tile.first * weight.width(),
@@ -146,9 +148,10 @@ private:
     return sliceOf(builder, rows, 0, indexOf(loc, tile.first), tile.rows);
   }
 
-  /// Returns a tile of a weight for `use`. If the tile is transferred, the
-  /// transfer starts one call earlier than `use`, unless the tile is larger
-  /// than the strategy's prefetch limit.
+  /// Returns the tile of a weight that the operation `use` reads. If the tile
+  /// must be fetched or all-gathered, the transfer starts before the call that
+  /// precedes `use`, unless the tile is larger than the strategy's prefetch
+  /// limit.
   Value tileOf(const Weight &weight, const RowTile &tile, Operation *use) {
     RankedTensorType whole = weight.whole(tile);
     bool isEarly = whole.getNumElements() <= strategy.prefetchBucketSize;
@@ -169,7 +172,8 @@ private:
   // Computing with tiles
   //===--------------------------------------------------------------------===//
 
-  /// Slices the features of a value that correspond to a tile's rows.
+  /// Returns the features of `value` that a row tile needs: row i of the weight
+  /// belongs to feature i of the value.
   Value rowsOf(Value value, const Tiling &tiling, const RowTile &tile,
                Value first) {
     auto type = tensorOf(value);
@@ -188,8 +192,8 @@ private:
                                          slice, ArrayAttr());
   }
 
-  /// Concatenates the results for all tiles, whose features correspond to the
-  /// tiles' rows.
+  /// Concatenates the results of all tiles along the features, in the order of
+  /// the weight's rows.
   Value join(SmallVector<Value> parts, const Tiling &tiling) {
     auto type = tensorOf(parts.front());
     int64_t last = type.getRank() - 1;
@@ -251,9 +255,9 @@ private:
 
   /// Computes a product in tiles of its weight. If the weight's rows are output
   /// features, the results of the tiles are concatenated. If the rows are input
-  /// features, the results are added: the sum of each tile starts with the sum
-  /// of the previous tile, in f32. The bias is added after the last tile, so
-  /// that the result is rounded once.
+  /// features, each tile gives a partial sum of the output. A tile's product is
+  /// then added to the partial sum of the tiles before it, in f32. The bias is
+  /// added after the last tile, so that the result is rounded once.
   Value compute(nn::LinearOp linear, const Weight &weight, IRMapping &values,
                 Operation *use) {
     bool sums = !linear.getTransposed();
@@ -359,8 +363,8 @@ private:
     return sums;
   }
 
-  /// Concatenates the rank's shards of the tiles' gradients, and replaces the
-  /// result of the original reduce-scatter by them.
+  /// Concatenates the rank's shards of all tiles of a gradient. The
+  /// concatenated shard replaces the result of the original reduce-scatter.
   void finish(Sums &sums, Operation *use) {
     sums.parts.push_back(waitFor(use, sums.last.getOutput()));
     dist::ReduceScatterOp scatter = sums.gradient.scatter;
@@ -409,7 +413,8 @@ private:
     return layer ? (layer.getPath() + "." + name).str() : name.str();
   }
 
-  /// Replaces a product outside of layers.
+  /// Replaces a product outside of layers by products with the tiles of its
+  /// weight or gradient.
   void replace(Operation *product, const TilePlan &plan) {
     IRMapping values;
     if (auto linear = dyn_cast<nn::LinearOp>(product)) {
@@ -497,7 +502,7 @@ private:
   TilePlanner planner;
   OpBuilder builder;
   /// How many calls have replaced parts of the current layer so far. `nextPath`
-  /// makes their paths unique with it.
+  /// appends this number to a call's path to make the path unique.
   int64_t number = 0;
   std::string outside; ///< The path of the current product outside of layers.
   SmallVector<Operation *> replaced;

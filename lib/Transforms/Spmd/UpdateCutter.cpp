@@ -33,7 +33,7 @@ std::optional<SmallVector<Operation *>> spmd::writesOf(nn::UpdateOp update) {
 }
 
 /// Returns the bucket from which the flat tensor `flat` is read. Returns null
-/// if `flat` is computed otherwise. Also returns null if ranks split the
+/// if `flat` is not read from a bucket. Also returns null if ranks split the
 /// bucket, because a rank's shard may begin or end inside of a parameter.
 nn::BucketOp UpdateCutter::bucketOf(Value flat) {
   auto get = flat.getDefiningOp<nn::GetOp>();
@@ -70,9 +70,9 @@ SmallVector<size_t> UpdateCutter::countsOf(nn::UpdateOp update, int64_t size,
   return counts;
 }
 
-/// Makes a bucket of `count` adjacent tensors of the bucket `whole`, from the
-/// tensor with index `first` on. If the last tensor is among them, the new
-/// bucket also gets the padding at the end of `whole`.
+/// Makes a bucket of `count` adjacent tensors of the bucket `whole`, beginning
+/// with tensor number `first`. If the last tensor is among them, the new bucket
+/// also gets the padding at the end of `whole`.
 nn::BucketOp UpdateCutter::bucketOfMembers(nn::BucketOp whole, size_t first,
                                            size_t count, size_t number) {
   ArrayRef<Attribute> members = whole.getMembers().getValue();

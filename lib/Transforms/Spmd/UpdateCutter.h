@@ -3,10 +3,9 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-// Splits the update of a bucket into updates of some of its parameters each.
-// Passes use this if only some of the parameters can be updated early, or by
-// the host.
+// Splits the optimizer's update of a bucket into several updates, each for some
+// of the bucket's parameters. Passes use this if only some of the parameters
+// can be updated early, or by the host.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +36,8 @@ public:
   /// and returns the new updates. A range has at most `size` elements, unless
   /// it is a single parameter. `late` has the names of gradients that are
   /// written only after the loop over micro-batches: a range has either only
-  /// such gradients or none. An update of a single range is returned unchanged,
-  /// and so is one that reads other values than whole buckets. Requires that
+  /// such gradients or none. Returns the update unchanged if it has only one
+  /// range, or if it reads other values than whole buckets. Requires that
   /// `writesOf(update)` has a value.
   llvm::SmallVector<nn::UpdateOp> cut(nn::UpdateOp update, int64_t size,
                                       const llvm::StringSet<> &late = {});

@@ -73,8 +73,9 @@ LogicalResult verifyBucket(nn::BucketOp bucket,
   if (failed(dist::verifyAxes(bucket, axes)))
     return failure();
   // ZeRO splits the flat tensor over the axes whose ranks hold replicas of the
-  // parameters. Tensor parallelism splits each tensor of the bucket by itself,
-  // so the ranks of its axes do not divide the size of the flat tensor.
+  // parameters. Tensor parallelism does not: it splits each parameter before
+  // the parameters are laid side by side in the flat tensor. So `ranks` counts
+  // only the ranks along the axes of replicas.
   SmallVector<Attribute> replicas(axes.getValue());
   llvm::erase_if(replicas,
                  [](Attribute axis) { return !dist::holdsReplicas(axis); });

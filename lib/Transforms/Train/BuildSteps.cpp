@@ -245,9 +245,9 @@ private:
       arguments.push_back(parts.back());
     }
     auto results = inlineBody(builder, function, arguments);
-    // The weights of tokens are inserted after the layers, and before the
-    // operations of the loss, so that they do not separate operations of the
-    // loss that could share a kernel.
+    // Insert the operations that compute token weights after the layers, and
+    // before the operations that compute the loss. Elsewhere they could
+    // separate operations of the loss that would otherwise share a kernel.
     builder.setInsertionPointToStart(block);
     for (Operation &op : *block)
       if (isa<nn::CallOp, nn::MicroBatchOp>(op))

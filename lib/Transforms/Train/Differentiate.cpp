@@ -35,8 +35,8 @@ struct Differentiate : heddle::impl::TrainDifferentiateBase<Differentiate> {
       if (step.getKind() == nn::ProgramKind::Train &&
           failed(differentiate(model, step)))
         return signalPassFailure();
-    // Functions that only the program before differentiation called have no
-    // calls any more.
+    // Erase functions that only the original forward pass called. The
+    // differentiated program calls other functions in their place.
     eraseUncalled(model);
   }
 

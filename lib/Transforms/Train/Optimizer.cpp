@@ -46,8 +46,8 @@ struct Group {
   bool takesDecay() const { return decays && !ownDecay; }
 };
 
-/// Scalars that all elements of an update read. A scalar that the update does
-/// not need is null.
+/// Scalar operands of an update. The update of every element reads them. A
+/// scalar that the update does not need is null.
 struct StepScalars {
   Value lr;
   SmallVector<Value> corrections;
@@ -85,8 +85,8 @@ struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
   }
 
 private:
-  /// A group without parameters, which has the name and the settings for
-  /// `parameter`.
+  /// Returns a new group, which has no parameters yet, with the name and the
+  /// settings that apply to `parameter`.
   Group groupOf(const train::ParameterGroups &groups, nn::StateOp parameter) {
     Group group;
     group.name = parameter.getDecays() ? "decay" : "no_decay";
@@ -345,8 +345,9 @@ private:
       Value updates = s.isGreater(labels, s.real(0));
       for (auto [result, old] : llvm::zip(results, before))
         result = s.select(updates, result, old);
-      // Only a finite value is stored: checkpoints contain this gradient, and
-      // must not contain infinities or NaN.
+      // The delayed update stores the gradient in a state for the next step.
+      // Checkpoints contain that state and must not contain infinities or NaN,
+      // so store 0 instead of such a value.
       results.push_back(finiteOrZero(s, gradient));
     }
     s.create<nn::ReturnOp>(results);
@@ -385,9 +386,10 @@ private:
   }
 
   /// Adds a state that becomes 1 in the first step whose loss or gradient norm
-  /// is not finite. While the state is 1, steps update nothing. Only the host
-  /// resets it to 0. It cannot do so earlier than it reads the loss, and it may
-  /// have submitted the next steps by then. Returns the state's new value.
+  /// is not finite, and returns the state's new value. While the state is 1,
+  /// steps update nothing. Only the host resets it to 0, after it has read the
+  /// loss. The host may have submitted the next steps before that, and these
+  /// steps must not update parameters either.
   Value noteNonfinite(OpBuilder &builder, nn::StepOp step, Value norm,
                       Value loss) {
     Location loc = step.getLoc();
@@ -412,10 +414,10 @@ private:
   }
 
   /// The condition for an update: 1, or 0 if the step must not update anything.
-  /// It is 0 if no label counts, or if the loss or the norm of the gradients is
-  /// not finite. Ranks must sum the count of labels before it is compared with
-  /// 0. They do, because sharding propagation reduces a partial sum before an
-  /// operation that is not linear in it.
+  /// It is 0 if the loss counts no label of the batch, or if the loss or the
+  /// norm of the gradients is not finite. Each rank counts the labels of its
+  /// own tokens. Sharding propagation inserts an all-reduce of these counts
+  /// before the comparison with 0, because the comparison is not linear.
   Value conditionOf(OpBuilder &builder, nn::StepOp step, Value norm) {
     Location loc = step.getLoc();
     auto port = [&](nn::PortRole role) {

@@ -127,8 +127,8 @@ void Reverse::add(Value operand, Value gradient) {
     return builder.create<nn::AddOp>(gradient.getLoc(), sum, more,
                                      /*shardings=*/nullptr);
   };
-  // The gradient of a parameter is added to the sum by an nn.add, because the
-  // operation that computes the gradient cannot do the addition itself.
+  // The operation that computed this gradient of a parameter could not add it
+  // to the parameter's accumulated gradient, so an nn.add does.
   if (Key key = keyOf(operand)) {
     Value more = castTo(builder, gradient, nn::gradientType(operand.getType()));
     totals[key] = plus(accumulator(operand), more);

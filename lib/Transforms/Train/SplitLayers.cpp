@@ -3,11 +3,10 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
 // Makes programs for the calibration of GPTQ that run one layer at a time. Each
-// program is a copy of `eval` that returns the results of one call of a layer.
-// Operations that these results do not need are left out. Results of other
-// calls that the program needs become inputs.
+// program is a copy of the evaluation program (`eval`) that returns the results
+// of one call of a layer. Operations that these results do not need are left
+// out. If the program needs results of other calls, they become its inputs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -223,8 +222,9 @@ static void eraseUnusedInputs(nn::FuncOp program) {
   program.setInputsAttr(ArrayAttr::get(program.getContext(), left));
 }
 
-/// Adds a program for the layer's call with index `number`. `rewrite` gets a
-/// copy of the call. The program returns the values that `rewrite` returns.
+/// Adds a program that runs only call number `number` of `eval`, which is a
+/// call of a layer. `rewrite` gets a copy of the call. The program returns the
+/// values that `rewrite` returns.
 LogicalResult Splitter::add(const Twine &name, size_t number, Rewrite rewrite,
                             ArrayRef<Attribute> outputs) {
   auto program = cast<nn::FuncOp>(eval->clone());

@@ -224,9 +224,9 @@ void CpuDevice::wait(Stream stream, Event event) {
 
 void CpuDevice::synchronize(Stream stream) { await(known[size_t(stream)]); }
 
-/// Captures work only if no memory is in files. All captured work is then done
-/// in the order of submission, so that recording and awaiting an event needs no
-/// action.
+/// Captures work only if the device uses no offload files. All captured work is
+/// then done in the order of submission, so that recording and awaiting an
+/// event needs no action.
 std::optional<CapturedWork>
 CpuDevice::capture(const std::function<void()> &submit) {
   if (swap.isUsed())

@@ -21,9 +21,9 @@
 
 using namespace heddle::rt;
 
-/// An instruction that multiplies. `loop` executes it in a loop, each round of
-/// which does `flopsPerRound` floating-point operations.
 namespace {
+/// A multiplying instruction to measure. `loop` runs `rounds` rounds of this
+/// instruction; each round does `flopsPerRound` floating-point operations.
 struct MultiplyUnit {
   const char *name;
   void (*loop)(int64_t rounds);

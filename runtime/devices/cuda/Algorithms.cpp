@@ -26,9 +26,9 @@ using namespace heddle::rt::cuda;
 namespace fs = std::filesystem;
 using heddle::rt::cublaslt::Algorithm;
 
-/// Returns a text with everything on which the choice of an algorithm depends.
-/// Conditions that are the same for all products are not in the text; if they
-/// change, the file's format (`form`) must change.
+/// Returns a text with all properties of a product on which the choice of its
+/// algorithm depends. Properties that all products share are not in the text;
+/// if one of them changes, the file's format (`form`) must change.
 static std::string describe(const plan::LibraryProduct &what) {
   std::ostringstream text;
   text << what.m << 'x' << what.n << 'x' << what.k << '.' << what.transA
@@ -118,7 +118,7 @@ void Algorithms::save() {
     file.write(text.data(), int64_t(text.size()));
     file.commit(/*isDurable=*/false);
   } catch (const UserError &) {
-    // The error is ignored, since without the file the next run only asks the
+    // Ignore a failed write: without the file the next run only asks the
     // library again.
   }
 }

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writes the PTX of the casts as text, loads it, and launches it.
+// Writes kernels that cast buffers from one type to another as PTX text, loads
+// the PTX, and launches the kernels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -61,7 +62,8 @@ static std::string widen(DType type, int i) {
   std::string number = std::to_string(i);
   if (type == DType::F16)
     return "  cvt.f32.f16 %f" + number + ", %h" + number + ";\n";
-  // The bits of a bf16 are the upper bits of the f32.
+  // The bits of a bf16 are the upper half of the bits of the f32 with the same
+  // value.
   return "  mov.b32 %r0, {%zero, %h" + number + "};\n  mov.b32 %f" + number +
          ", %r0;\n";
 }
@@ -133,8 +135,8 @@ Casts::Casts(const Driver &driver) : driver(driver) {
     std::string name = nameOf(to, from, each);
     check(driver.findFunction(&functions[name], module, name.c_str()),
           "the runtime's own kernels");
-    // This query makes the driver load the function now, since it must not load
-    // one while work is captured.
+    // Ask for an attribute, so that the driver loads the function now: it must
+    // not load a function while work is captured.
     int registers = 0;
     check(driver.functionAttribute(&registers, FunctionRegisters,
                                    functions[name]),

@@ -104,8 +104,8 @@ private:
     tasks.add(of(stream), std::move(work), isCapturing);
   }
   void copyFile(Stream stream, Address target, Address source, int64_t bytes);
-  /// Waits for all submitted work, and then returns the memory in files, which
-  /// the host may access.
+  /// Waits for all submitted work, and then returns the offload files for an
+  /// access by the host.
   OffloadMemory &idleFiles();
   EventHandle makeHandle(unsigned flags = eventDisableTiming);
   /// Orders two streams: work that is submitted to `later` after this call
@@ -294,8 +294,8 @@ Address CudaDevice::allocate(const MemoryRequest &request) {
 }
 
 void CudaDevice::release(Address address) {
-  // This may run during the handling of an exception, so that it must not throw
-  // another one.
+  // `release` may be called while an exception is handled, so it must not throw
+  // another one: ignore errors.
   for (StreamHandle stream : streams)
     driver.finishStream(stream);
   if (files.holds(address))

@@ -22,8 +22,8 @@ namespace heddle::rt::cuda {
 /// Memory of the kind File, and copies between it and a GPU. A copy is divided
 /// into chunks, which pass through a ring of slots in pinned memory. While one
 /// chunk is copied between ring and GPU, other chunks are copied between file
-/// and ring. There is one ring for reading and one for writing. Only one stream
-/// reads files and one writes them, and each copy uses the whole ring.
+/// and ring. There is one ring for reading and one for writing. Each ring
+/// serves a single stream, so that a copy can use all of its slots.
 class FileCopies {
 public:
   FileCopies(const Driver &driver, const OffloadOptions &options)
@@ -48,10 +48,10 @@ public:
   void close();
 
   /// Submit a copy to the stream. Work that is submitted to the stream later
-  /// runs after the copy: when `read` has put the bytes on the GPU, or when
-  /// `write` has copied them from the GPU to pinned memory. A later read of the
-  /// same bytes of the file waits until they are written to the file. With
-  /// `repeats` the copy is captured in a graph.
+  /// waits until `read` has put the bytes on the GPU, or until `write` has
+  /// copied them from the GPU to pinned memory. A later read of the same bytes
+  /// of the file waits until they are written to the file. With `repeats` the
+  /// copy is captured in a graph.
   void read(StreamHandle stream, DevicePointer target, Address source,
             int64_t bytes, bool repeats);
   void write(StreamHandle stream, Address target, DevicePointer source,
@@ -63,9 +63,8 @@ public:
     readers.tasks.check();
     writers.tasks.check();
   }
-  /// Returns the memory in files, for accesses by the host. While the host
-  /// accesses it, no copy may be running. Throws the first error of earlier
-  /// copies.
+  /// Returns the offload files, for accesses by the host. During such an access
+  /// no copy may be running. Throws the first error of earlier copies.
   OffloadMemory &memory() {
     checkTasks();
     return swap;

@@ -15,8 +15,9 @@ using namespace heddle::rt::cuda;
 
 void HostTasks::add(StreamHandle stream, std::function<void()> work,
                     bool repeats) {
-  // If the task is in a graph, which runs it repeatedly, this object owns it.
-  // Any other task is deleted by the host function that performs it.
+  // This HostTasks owns a task that is in a graph, because the graph runs it
+  // repeatedly. Any other task is deleted by the host function that performs
+  // it.
   auto task = std::make_unique<Task>(Task{this, std::move(work), repeats});
   auto run = [](void *data) {
     auto *task = static_cast<Task *>(data);

@@ -156,8 +156,9 @@ void Link::abort() {
 }
 
 void Link::check() const {
-  // After `abort`, the process reports an error and ends within this time. This
-  // thread waits for that, so that it does not report a second error.
+  // The process calls `abort` when it reports an error, and ends within ten
+  // seconds. Sleep until the process ends, so that this thread does not report
+  // a second error.
   constexpr std::chrono::seconds parting(10);
   std::unique_lock<std::mutex> lock(mutex);
   bool isLost = isAborted && found == Success;
@@ -192,10 +193,10 @@ int Link::join(const std::string &name, int ranks, int position) {
 }
 
 /// Sends one byte in each direction between ranks that will exchange messages.
-/// NCCL connects two ranks at their first message, and blocks the host until
-/// both ranks have called it. The ranks capture their steps in different
-/// orders. Without this exchange they could therefore wait for each other
-/// forever.
+/// NCCL connects two ranks at their first message, and blocks the host of each
+/// until the other one has submitted that message too. The ranks capture their
+/// steps in different orders. Without this exchange they could therefore wait
+/// for each other forever.
 void Link::connect(int number, const std::vector<int> &to,
                    const std::vector<int> &from) {
   if (to.empty() && from.empty())

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Splits products whose sizes are not aligned into parts, and calls cuBLASLt
-// for each part.
+// Computes a matrix product by several calls of cuBLASLt if its sizes are not
+// aligned: one call for each part of the product.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What NVTX requires of a program that marks ranges: tables of function
-// pointers, which an attached profiler sets.
+// Marks ranges for profilers by NVTX. NVTX requires that the program has tables
+// of function pointers, which an attached profiler sets.
 //
 //===----------------------------------------------------------------------===//
 

@@ -196,9 +196,9 @@ bool SeparateDevice::isReady(const std::deque<Work> &queue) const {
          events[work.event.number].done >= work.time;
 }
 
-/// Performs the next work of one stream. A stream waits only for work that was
-/// submitted before its own. Therefore at least one stream can always advance,
-/// unless all queues are empty.
+/// Performs the next work of one stream. A stream only ever waits for work that
+/// was submitted earlier than the work that waits. Therefore at least one
+/// stream can always advance, unless all queues are empty.
 void SeparateDevice::advance() {
   size_t first = random() % queues.size();
   for (size_t i = 0; i < queues.size(); ++i) {

@@ -26,9 +26,9 @@ struct ChatTemplate::Program {
   nlohmann::ordered_json specialTokens = nlohmann::ordered_json::object();
 };
 
-/// Throws an error at its position. If the template is a string inside a file,
-/// the position is that of the string, and the message has the line and column
-/// in the template.
+/// Reports an error in a template at the position of the error. If the template
+/// is a string inside a file, the reported position is that of the string, and
+/// the message has the line and column in the template.
 [[noreturn]] static void refuse(SourceLocation source,
                                 const TemplateError &error) {
   std::string where;

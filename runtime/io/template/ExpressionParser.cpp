@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compiles expressions of Jinja to functions of a scope.
+// Compiles expressions of Jinja to functions. Each function takes the scope in
+// which it looks up variables.
 //
 //===----------------------------------------------------------------------===//
 
@@ -64,7 +65,9 @@ bool ExpressionParser::hasName(const std::string &wanted, size_t since) const {
 }
 
 void ExpressionParser::link() {
-  // Limit of nested evaluations, each of which calls the next.
+  // An operator or filter that is applied to the result of another one
+  // evaluates it by a nested call. The limit keeps these calls from exhausting
+  // the stack.
   constexpr int most = 1000;
   if (++links > most)
     refuse("an expression is too long");
@@ -76,7 +79,8 @@ std::string ExpressionParser::name() {
   return take().text;
 }
 
-/// Calls `action` and adds the position to an error that has none.
+/// Calls `action`. If it throws an error without a position in the template,
+/// the error gets the position `place`.
 template <typename Action>
 static auto at(TemplatePosition place, const Action &action) {
   try {
@@ -120,8 +124,8 @@ Expression ExpressionParser::tuple(bool withCondition) {
 }
 
 Expression ExpressionParser::expression(bool withCondition) {
-  // The most nested expressions: deeper recursion of the parser could exhaust
-  // the stack.
+  // The maximal depth of nested expressions: deeper recursion of the parser
+  // could exhaust the stack.
   constexpr int deepest = 100;
   if (++depth > deepest)
     refuse("the template is nested too deeply");
@@ -406,7 +410,8 @@ Expression ExpressionParser::subscript(Expression value) {
         };
         int64_t first = bound(begin, by > 0 ? 0 : size - 1);
         int64_t last = bound(end, by > 0 ? size : -1);
-        // A larger step selects nothing more, and could overflow.
+        // Clamp the slice's step: a step larger than the sequence selects only
+        // the first element anyway, and could overflow `i`.
         by = std::clamp(by, -size - 1, size + 1);
         for (int64_t i = first; by > 0 ? i < last : i > last; i += by)
           chosen.push_back(all[i]);

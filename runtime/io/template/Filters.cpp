@@ -37,8 +37,8 @@ static Value length(const Value &input, const Arguments &) {
 
 static constexpr int64_t widestIndent = 1 << 10;
 
-/// The filter `tojson` of transformers, which also accepts Jinja's own
-/// argument.
+/// The filter `tojson` of transformers. The first argument may also be the
+/// indent, as in Jinja.
 static Value toJson(const Value &input, const Arguments &arguments) {
   JsonStyle style;
   Value ascii = arguments.get(0, "ensure_ascii");
@@ -59,8 +59,8 @@ static Value toJson(const Value &input, const Arguments &arguments) {
   return input.json(style);
 }
 
-/// Returns the member that a filter's `attribute` names, such as `a.b`, or the
-/// value itself.
+/// Returns the member of `value` that a filter's argument `attribute` names,
+/// such as `a.b`. Without this argument, returns `value` itself.
 static Value attributeOf(const Value &value, const Value &attribute) {
   if (attribute.isUndefined())
     return value;
@@ -77,7 +77,8 @@ static Value attributeOf(const Value &value, const Value &attribute) {
   return found;
 }
 
-/// Returns the key by which texts are compared if case does not count.
+/// Returns the key that represents `value` in a comparison: a text in lower
+/// case, unless `hasCase` demands that upper and lower case differ.
 static Value caseless(const Value &value, bool hasCase) {
   return value.isString() && !hasCase ? memberOf(value, "lower").call({})
                                       : value;
@@ -125,7 +126,8 @@ static std::string trimmed(const Value &input) {
   return memberOf(input.str(), "strip").call({}).string();
 }
 
-/// Parses a text that is a number as a whole.
+/// Parses a text that consists of one number. Returns nothing for any other
+/// text.
 static std::optional<double> numberOf(const std::string &text) {
   try {
     size_t read = 0;
@@ -196,7 +198,8 @@ static Value sort(const Value &input, const Arguments &arguments) {
   return all;
 }
 
-/// Returns the first minimum or maximum.
+/// The filters `max` and `min`: return the first of the largest or smallest
+/// elements.
 template <bool isLargest>
 static Value extreme(const Value &input, const Arguments &arguments) {
   List all = input.elements();
@@ -338,9 +341,9 @@ static Value rounded(const Value &input, const Arguments &arguments) {
     return std::nearbyint(scaled) / scale;
   if (!input.is<double>())
     return input.integer();
-  // Format the number with `places` decimal digits, as Python rounds. To
-  // multiply by a power of ten and round could differ, since the product is
-  // inexact.
+  // Format the number with `places` decimal digits, as Python's round does. If
+  // it were multiplied by a power of ten and then rounded, the result could
+  // differ, since the product is inexact.
   constexpr int64_t most = 400;
   std::ostringstream text;
   text << std::fixed << std::setprecision(int(std::min(places, most)))
@@ -389,8 +392,9 @@ static Value batch(const Value &input, const Arguments &arguments) {
   return rows;
 }
 
-/// Returns `slices` columns; the first ones have one element more if they do
-/// not divide evenly.
+/// The filter `slice`: divides a list into `slices` lists of consecutive
+/// elements. If the elements cannot be divided evenly, the first lists have one
+/// element more.
 static Value slice(const Value &input, const Arguments &arguments) {
   List all = input.elements(), columns;
   int64_t count = arguments.get(0, "slices").integer();

@@ -35,9 +35,9 @@ struct Token {
   TemplatePosition place;
 };
 
-/// Splits a template into tokens. White space is stripped where tags ask for
-/// it, and always at the beginning of a line before a statement, and the line
-/// end after it. Throws TemplateError.
+/// Splits a template into tokens. Strips white space where tags ask for it.
+/// Always strips the white space between the beginning of a line and a
+/// statement, and the line end after a statement. Throws TemplateError.
 std::vector<Token> tokenize(const std::string &source);
 
 } // namespace heddle::io::jinja

@@ -13,7 +13,7 @@
 using namespace heddle::io;
 using namespace heddle::io::jinja;
 
-/// Computes an integer; throws on overflow.
+/// Applies `compute` to two integers; throws if it reports an overflow.
 template <typename Compute>
 static Value whole(const Value &a, const Value &b, const Compute &compute) {
   int64_t result = 0;

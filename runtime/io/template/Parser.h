@@ -17,7 +17,8 @@
 
 namespace heddle::io::jinja {
 
-/// Variables of a block; lookups continue in the enclosing scope.
+/// The variables of a block of the template, such as the body of a loop. A name
+/// that is not among them is looked up in the enclosing scope, `around`.
 struct Scope {
   std::map<std::string, Value> names;
   std::shared_ptr<Scope> around;

@@ -295,8 +295,10 @@ Flow Loop::run(const std::shared_ptr<const Loop> &self, const ScopePtr &scope,
   // runs. As in Jinja, a body that was left early does not count.
   bool isDone = false;
   auto last = std::make_shared<std::optional<List>>();
-  // `last` holds the arguments of the last call, and they may include this
-  // function. So the function has only a weak reference to `last`.
+  // The function `loop.changed(...)`: tells whether its arguments differ from
+  // those of its previous call, which are in `last`. These arguments may
+  // include the function itself. So it has only a weak reference to `last`: a
+  // strong one could form a cycle that is never freed.
   Function changed = [known = std::weak_ptr<std::optional<List>>(last)](
                          const Arguments &arguments) {
     auto last = known.lock();
@@ -505,7 +507,8 @@ Statement StatementParser::macro() {
   endTag();
   return [made = std::make_shared<const Macro>(std::move(made))](
              const ScopePtr &scope, std::string &) {
-    // Weak reference: the scope owns the macro.
+    // The scope owns the macro. A strong reference from the macro to the scope
+    // would form a cycle that is never freed.
     std::weak_ptr<Scope> defined = scope;
     auto depth = std::make_shared<int>(0);
     scope->names[made->name] = Function([=](const Arguments &arguments) {

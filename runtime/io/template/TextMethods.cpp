@@ -22,8 +22,8 @@ using namespace heddle::io::jinja;
 // Slicing and splitting
 //===----------------------------------------------------------------------===//
 
-/// Whether Python's str.isspace() accepts a character. Besides Unicode white
-/// space these are the separators of ASCII.
+/// Whether Python's str.isspace() accepts a character: Unicode white space, and
+/// the four separators of ASCII (0x1C to 0x1F).
 static bool isSpace(uint32_t code) {
   return unicode::isSpace(code) || (code >= 0x1C && code <= 0x1F);
 }
@@ -144,7 +144,9 @@ static Value splitFromEnd(const Value &self, const Arguments &arguments) {
   return parts;
 }
 
-/// Returns the text before a separator, the separator, and the text after it.
+/// The methods `partition` and `rpartition`, which splits at the last
+/// separator: return the text before the separator, the separator, and the text
+/// after it.
 template <bool isLast>
 static Value partition(const Value &self, const Arguments &arguments) {
   const std::string &text = self.string();
@@ -184,7 +186,8 @@ static Value splitLines(const Value &self, const Arguments &arguments) {
   return lines;
 }
 
-/// Whether `holds` is true for a text, or for one of several.
+/// The methods `startswith` and `endswith`: whether a text begins or ends with
+/// the argument, or with one of several in a tuple. `holds` tests one of them.
 template <bool (*holds)(const std::string &, const std::string &)>
 static Value affixMethod(const Value &self, const Arguments &arguments) {
   Value part = arguments.get(0, "prefix");
@@ -248,7 +251,8 @@ static Value replace(const Value &self, const Arguments &arguments) {
               to = arguments.get(1, "new").string();
   Value most = arguments.get(2, "count");
   int64_t left = isGiven(most) ? std::max<int64_t>(most.integer(), -1) : -1;
-  // An empty text matches before each character, and at the end.
+  // The text to replace is empty. As in Python, it is found before each
+  // character, and at the end.
   if (from.empty()) {
     std::string result;
     List all = Value(text).elements();
@@ -311,7 +315,7 @@ lowerSome(const std::string &text, bool (*isWanted)(uint32_t),
                   !unicode::isCased(unicode::characterAt(text, end).code);
     if (!isWanted(character.code))
       other(result, text.substr(at, character.length), character.code);
-    // Final sigma, at the end of a word.
+    // At the end of a word, the lower-case sigma has a form of its own.
     else if (character.code == sigma && isInWord && isLast)
       result += "\u03C2";
     else

@@ -97,7 +97,6 @@ public:
   bool isUndefined() const { return is<Undefined>(); }
   bool isNone() const { return is<None>(); }
   bool isString() const { return is<std::string>(); }
-  /// Whether the value is a tuple.
   bool isTuple() const { return isList() && hasRoundBrackets; }
   bool isList() const { return is<std::shared_ptr<List>>(); }
   bool isDict() const { return is<std::shared_ptr<Dict>>(); }
@@ -126,7 +125,7 @@ public:
   Value at(const Value &key) const;
   void set(const std::string &key, Value value);
   bool contains(const Value &element) const;
-  /// Whether both have the same type and are equal.
+  /// Whether this value and `other` have the same type and are equal.
   bool isSameAs(const Value &other) const {
     return data.index() == other.data.index() && *this == other;
   }

@@ -26,8 +26,9 @@ public:
   WorkLimit(const WorkLimit &) = delete;
   WorkLimit &operator=(const WorkLimit &) = delete;
 
-  /// The bytes that `spend` counts for a call or for an iteration of a loop, so
-  /// that templates that run for long reach the limit, too.
+  /// `spend` counts this many bytes for each call and each iteration of a loop,
+  /// even if it creates no value. So a template that only runs for long reaches
+  /// the limit, too.
   static constexpr int64_t step = 100;
   /// Counts bytes that are created or traversed; throws when the limit is
   /// exceeded.

@@ -52,7 +52,8 @@ static Decoder makeByteLevel(const JsonValue &) {
   };
 }
 
-/// Returns bytes as text: unchanged if they are UTF-8, else as many U+FFFD.
+/// Returns bytes as text: unchanged if they are valid UTF-8, else one U+FFFD
+/// for each byte.
 static std::string textOfBytes(const std::string &bytes) {
   if (unicode::isValid(bytes))
     return bytes;

@@ -17,7 +17,8 @@ static int32_t idOf(const JsonValue &value) {
   return static_cast<int32_t>(value.asInteger());
 }
 
-/// `single` is a list of special tokens around the sequence A.
+/// `single` lists the special tokens of a prompt with one sequence, in order.
+/// An item that is no special token is the sequence itself.
 static SpecialTokens makeTemplate(const JsonValue &value) {
   SpecialTokens tokens;
   bool isAfter = false;
@@ -35,7 +36,8 @@ static SpecialTokens makeTemplate(const JsonValue &value) {
   return tokens;
 }
 
-/// `cls` is before the text and `sep` after it, each a text with its id.
+/// Puts the token `cls` before the text and `sep` after it. The value of each
+/// key is a pair of a token's text and its id.
 static SpecialTokens makePair(const JsonValue &value) {
   auto one = [&](const char *key) {
     const JsonValue &pair = value.at(key);

@@ -22,8 +22,9 @@ struct Regex::Code {
 };
 
 namespace {
-/// What a thread needs to match. A run of one class of characters may be as
-/// long as the text, so the stack of compiled code can grow.
+/// The buffers with which one thread runs compiled patterns. The stack of
+/// compiled code grows with the length of a match, which may be as long as the
+/// text. So the stack starts small and can grow.
 struct Matcher {
   static constexpr size_t firstStack = 64 << 10, largestStack = 64 << 20;
   pcre2_match_data *data = pcre2_match_data_create(1, nullptr);
@@ -41,7 +42,8 @@ struct Matcher {
 
 static constexpr uint32_t utf = PCRE2_UTF | PCRE2_NO_UTF_CHECK;
 
-/// Compiles a pattern; null, with PCRE2's message, if it is invalid.
+/// Compiles a pattern. If it is invalid, returns null, and sets `message` to
+/// PCRE2's error message.
 static pcre2_code *compile(const std::string &pattern, uint32_t options,
                            std::string &message) {
   int error = 0;
@@ -91,7 +93,8 @@ Regex Regex::literal(const std::string &text) {
   return Regex(std::move(made));
 }
 
-/// Replaces each byte that is invalid UTF-8 by a symbol.
+/// Replaces each byte that is invalid UTF-8 by `^`, because PCRE2 only accepts
+/// valid UTF-8.
 static const std::string &asUtf8(const std::string &text, std::string &copy) {
   unicode::forEach(text, [&](unicode::Character character, size_t offset) {
     if (character.isValid)

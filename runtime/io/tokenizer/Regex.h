@@ -31,7 +31,7 @@ public:
   /// Returns an expression that matches exactly `text`.
   static Regex literal(const std::string &text);
   /// Divides `text` into matches and the ranges between them. A byte that is
-  /// invalid UTF-8 is matched as a symbol.
+  /// invalid UTF-8 is matched as if it were the symbol `^`.
   std::vector<Span> spans(const std::string &text) const;
   /// Returns the text with `content` in place of each match.
   std::string replace(const std::string &text,

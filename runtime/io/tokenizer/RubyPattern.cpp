@@ -18,8 +18,8 @@
 
 using namespace heddle;
 
-/// Character classes for which PCRE2 has another name or none; also those of
-/// POSIX brackets.
+/// The names of Ruby's character classes, as in `\p{word}` and [:word:], and
+/// what PCRE2 allows in brackets for the same characters.
 static constexpr std::pair<const char *, const char *> properties[] = {
     {"word", "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"},
     {"alnum", "\\p{Alphabetic}\\p{Nd}"},
@@ -147,7 +147,8 @@ private:
     }
   }
 
-  /// Translates the beginning of a group; `m` makes a dot match a newline.
+  /// Translates the beginning of a group. Its option `m` makes a dot match a
+  /// newline.
   void group() {
     if (comes("(?#")) {
       open.pop_back();
@@ -196,8 +197,8 @@ private:
 
   /// Translates an escape outside of sets, after the backslash.
   void escape() {
-    // Oniguruma's \w has these digits of Latin-1 outside of sets, but not
-    // inside.
+    // Outside of sets, Oniguruma's \w also matches six digits of Latin-1: the
+    // superscripts 1 to 3 and the three fractions.
     static const std::string word =
         propertyOf("word") + std::string("\\xB2\\xB3\\xB9\\xBC-\\xBE");
     switch (at + 1 < in.size() ? in[at + 1] : 0) {
@@ -341,7 +342,7 @@ private:
     std::string name = in.substr(at + 2, end - at - 2);
     bool isNegated = !name.empty() && name[0] == '^';
     name.erase(0, isNegated);
-    // Includes symbols, which \p{punct} does not.
+    // [:punct:] includes symbols, which \p{punct} does not.
     const char *known = name == "punct" ? "\\p{P}\\p{S}" : propertyOf(name);
     if (!known)
       refuse("[:" + name + ":]");
@@ -387,7 +388,7 @@ private:
   size_t at = 0;
   int depth = 0; ///< Nesting of sets.
   std::string out;
-  /// Where the expression that a quantifier repeats begins in `out`.
+  /// The offset in `out` of the expression that the next quantifier repeats.
   size_t atom = 0;
   std::vector<size_t> open; ///< Where the open groups begin in `out`.
 };

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The stages of a tokenizer and their factories, by the types of
-// tokenizer.json.
+// The stages of a tokenizer, and the functions that create a stage from its
+// section of tokenizer.json.
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,7 +75,8 @@ public:
   int64_t vocabSize() const { return vocabulary.size(); }
 
 protected:
-  /// Appends the tokens of single bytes, if each byte has one.
+  /// Appends, for each byte of `text`, the token that represents this byte. If
+  /// a byte has no such token, appends nothing and returns false.
   bool appendBytes(const std::string &text, std::vector<int32_t> &ids) const;
 
   Vocabulary vocabulary;
@@ -95,7 +96,8 @@ using Decoder =
     std::function<std::vector<std::string>(std::vector<std::string>)>;
 Decoder makeDecoder(const JsonValue &value);
 
-/// The function that creates each type of a stage.
+/// For each type of a stage, its name in tokenizer.json and the function that
+/// creates the stage.
 template <typename Stage>
 using StageTable =
     std::vector<std::pair<const char *, Stage (*)(const JsonValue &)>>;

@@ -44,14 +44,16 @@ private:
   std::vector<std::string> tokens;
 };
 
-/// Returns the token of a single byte in vocabularies that have such tokens:
-/// `<0x0A>`.
+/// Returns the token of a single byte, such as `<0x0A>`, in vocabularies that
+/// have such tokens.
 std::string byteToken(uint8_t byte);
 /// Returns the byte of a token such as `<0x0A>`; -1 for other tokens.
 int byteOfToken(const std::string &token);
 
-/// The 256 characters that represent bytes in byte-level tokenizers: printable
-/// bytes represent themselves, the others for U+0100 and following, in order.
+/// Conversion between bytes and the 256 characters that represent them in
+/// byte-level tokenizers. A printable byte is represented by the character with
+/// the same code. The other bytes are represented by the characters from U+0100
+/// on, in order.
 namespace alphabet {
 /// Appends the characters that represent `bytes`.
 void append(std::string &text, const std::string &bytes);

@@ -56,8 +56,9 @@ public:
   }
 };
 
-/// WordPiece (Devlin et al., 2018): the longest token at the beginning of a
-/// word, then the longest ones with the prefix for continuations.
+/// WordPiece (Devlin et al., 2018): takes the longest token at the beginning of
+/// the word, and then repeatedly the longest token that continues the word. The
+/// vocabulary marks continuing tokens with a prefix, such as ##.
 class WordPieceModel final : public WordModel {
 public:
   explicit WordPieceModel(const JsonValue &value)

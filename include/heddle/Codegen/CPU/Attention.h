@@ -29,8 +29,9 @@ using codegen::AttentionSpec;
 
 /// The operands of nn.attention that say which keys exist.
 struct AttentionKeys {
-  /// An i32 tensor [batch]: how many tokens each row has in the whole sequence;
-  /// null if all rows are full.
+  /// An i32 tensor [batch]: the number of tokens of each row of the batch. With
+  /// ring attention it counts the tokens of all shards. Null if no row has
+  /// padding tokens.
   mlir::Value lengths = {};
   /// Where queries and keys are in the sequence if ring attention splits it;
   /// otherwise null. The queries are shard `sequenceShard` of the sequence. In

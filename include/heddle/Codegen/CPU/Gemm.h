@@ -5,16 +5,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Emits C = A * B as loops over micro-kernels, which read packed panels of A
-// and B. For few rows of A they read B in its own layout.
+// and B. If A has few rows, they read B where it is, without packing it.
 //
 // Every thread computes its part of C alone. There is no barrier, the sum over
 // K is never split across threads, and the result does not depend on the number
-// of threads. The sum over K runs from the first value to the last: one value
+// of threads. The sum over K runs from the first index to the last: one index
 // at a time, in pairs for bf16 with dot products, and in groups of 32 for many
-// rows on AMX. So two products can share the values of K: the sums of the
-// second product begin with the results of the first. The results have the same
-// bits as those of a single product if the first product takes a whole number
-// of pairs or groups.
+// rows on AMX. So K can be split between two products, of which the second adds
+// to the results of the first. The results have the same bits as those of a
+// single product if the first product takes a whole number of pairs or groups.
 //
 //===----------------------------------------------------------------------===//
 

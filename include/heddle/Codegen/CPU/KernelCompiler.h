@@ -42,8 +42,8 @@ std::string sealOf(const CompiledKernel &kernel, llvm::StringRef sourceHash);
 /// Registers the dialects and translations that compiling kernels needs.
 void registerKernelCompiler(mlir::DialectRegistry &registry);
 
-/// Adds a function `symbol` that computes `kernel`, with the ABI of
-/// plan::Kernel, to `module`. Lowers the kernel's body to linalg in place.
+/// Adds a function to `module` that computes `kernel`. Its name is `symbol`;
+/// plan::Kernel describes its ABI. Lowers the kernel's body to linalg in place.
 /// Returns the bytes of scratch that each thread needs.
 mlir::FailureOr<int64_t> emitKernelFunction(planir::KernelOp kernel,
                                             llvm::StringRef symbol,

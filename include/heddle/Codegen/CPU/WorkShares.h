@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Load balancing between the threads of a kernel launch: static shares, and
-// pieces of work that threads take dynamically from a shared counter.
+// Distributes work over the threads of a kernel launch: in static shares, and
+// in pieces that threads take dynamically from a shared counter.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,15 +50,15 @@ public:
   WorkShares(LoopBuilder &b, const LaunchThread &self, int64_t units,
              int64_t least);
 
-  /// The value of `held` for the first round: the thread holds no piece. The
-  /// counter of taken pieces runs through all rounds. So when the pieces of a
-  /// round are used up, a thread takes a piece of a later round; the thread
-  /// holds it and passes it to that round as `held`.
+  /// Threads take the pieces of all rounds from one counter. When a round has
+  /// no more pieces, a thread gets a piece of a later round. The thread keeps
+  /// this piece and passes it to that round as `held`. This function returns
+  /// the value of `held` for the first round: no piece.
   mlir::Value none() { return b.constant(-1); }
-  /// Emits this thread's work in round `round`: a loop over ranges of units,
-  /// whose body `body` emits. A range may be empty. Returns the piece that the
-  /// caller passes to the next round as `held`. Every thread must execute the
-  /// rounds in order, from 0.
+  /// Emits this thread's work in round `round`: a loop over ranges of units.
+  /// `body` emits the code for one range, which may be empty. Returns the piece
+  /// that the caller passes to the next round as `held`. Every thread must
+  /// execute the rounds in order, from 0.
   mlir::Value
   emitRound(mlir::Value round, mlir::Value held,
             llvm::function_ref<void(mlir::Value begin, mlir::Value end)> body);

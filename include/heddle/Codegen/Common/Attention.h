@@ -72,14 +72,16 @@ public:
               mlir::Value ringStep);
 
   /// Selects the row of the batch that the other methods describe. `length` is
-  /// the number of tokens that the row has in the whole sequence; null if all
-  /// rows are full.
+  /// the number of its tokens, over all shards of the sequence; null if no row
+  /// has padding.
   void beginRow(mlir::Value length);
-  /// The number of the rank's keys that exist in the row.
+  /// The number of the rank's keys that are not padding, in the selected row.
   mlir::Value count() const { return keyCount; }
-  /// The number of the rank's keys that exist in a row with `length` tokens.
+  /// The number of the rank's keys that are not padding, in a row with `length`
+  /// tokens.
   mlir::Value countOf(mlir::Value length);
-  /// How many positions a query is ahead of the first key that the rank holds.
+  /// The position of `query` in the whole sequence minus that of the first key
+  /// that the rank holds.
   mlir::Value ahead(mlir::Value query);
   /// The end (exclusive) of the keys that `query` sees. The query must exist in
   /// the row.
@@ -99,7 +101,7 @@ public:
   /// `key`. The end may be greater than the number of queries.
   mlir::Value endSeeing(mlir::Value key);
   /// Whether a query may see none of the rank's keys. This can happen if rows
-  /// have lengths or if ring attention splits the sequence.
+  /// have padding or if ring attention splits the sequence.
   bool maySeeNoKey() const { return queriesFrom || hasLengths; }
   /// The positions of the rank's first query and first key in the whole
   /// sequence; null for 0.

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Emits code for fused element-wise operations. The generators of kernels use
-// it, through TensorEvaluator on x86-64.
+// Emits code for fused element-wise operations. It is the common part of
+// TensorEvaluator for kernels on x86-64 and of ElementEmitter for GPUs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -129,7 +129,8 @@ public:
   /// this before a loop over columns, so that the loop does not recompute these
   /// values.
   void hoist(mlir::Value tensor, const Point &at);
-  /// Hoists, like `hoist`, for the inputs that one iteration of `op` reads.
+  /// Emits at the current insertion point those values that the inputs of one
+  /// iteration of `op` need and that are the same for all lanes (see `hoist`).
   /// `op` may be a reduction.
   void hoistInputs(mlir::linalg::GenericOp op, const Point &iteration);
   /// Emits at the current insertion point those values that an evaluation of

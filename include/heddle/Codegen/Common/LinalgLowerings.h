@@ -26,8 +26,8 @@ namespace heddle::codegen {
 /// the dialects of the operations that the lowerings build.
 void registerLinalgLowerings(mlir::DialectRegistry &registry);
 
-/// How to lower operations, such as products and attention, for which a
-/// generator has its own algorithm.
+/// What to do with operations for which a code generator has an algorithm of
+/// its own, such as products and attention.
 enum class WholeOps {
   Stay,  ///< Leave them to the generator.
   Lower, ///< Lower them to plain loops, which are correct but slow.

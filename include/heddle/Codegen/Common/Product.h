@@ -13,9 +13,8 @@
 
 namespace heddle::codegen {
 
-/// A matrix product C = A B of [m, k] by [k, n], summed in f32, in a kernel of
-/// the generator gemm. The other operations of the kernel compute from elements
-/// of C.
+/// A matrix product C = A B of [m, k] by [k, n] in a kernel, summed in f32. The
+/// other operations of the kernel compute from elements of C.
 struct Product {
   /// nn.linear, nn.packed_linear or nn.linear_grad_weight.
   mlir::Operation *op = nullptr;

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// RowsForm turns the body of a kernel of the generator `rows` (element-wise
-// operations and reductions over the last dimension) into an order of loops,
-// from which the CPU and GPU generators emit code.
+// RowsForm arranges the operations of a kernel in loops, from which the CPU and
+// GPU back ends emit code. It is for kernels that consist of element-wise
+// operations and reductions over the last dimension.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,8 +42,8 @@ struct RowRound {
   llvm::SmallVector<unsigned> stores;
 };
 
-/// The loops of a kernel of the generator `rows`, whose body has been lowered
-/// to linalg.
+/// The loops of a kernel of element-wise operations and reductions over the
+/// last dimension. The kernel's body has been lowered to linalg.
 ///
 /// A kernel whose values all have one shape, without padding between rows, is
 /// flat: one loop over its elements. Otherwise each row (an index of all

@@ -30,8 +30,8 @@ struct TargetOptions {
 /// The operations that a target can fuse into one kernel, in addition to those
 /// that every target can. This is all that the fuse phase knows about a target.
 struct FusionRules {
-  /// The setting of the strategy that limits fusion: the fuse phase applies the
-  /// rules below only as far as it allows.
+  /// The strategy's setting that limits fusion. The fuse phase applies the
+  /// rules below only as far as this setting allows.
   config::Fusion policy = config::Fusion::Deep;
   /// Whether the kernel of a weight's gradient also sums the rows of the
   /// output's gradient, which gives the gradient of the bias.
@@ -76,8 +76,9 @@ public:
 
   /// The value of the setting `target` that selects this target.
   virtual config::Target name() const = 0;
-  /// Whether the target can compile kernels of this generator. If not, a kernel
-  /// of this generator gets no object, and a remark says so.
+  /// Each kernel names the kind of code generator that compiles it. Returns
+  /// whether the target has this code generator. If not, the kernel gets no
+  /// object, and a remark says so.
   virtual bool supports(nn::Generator generator) const = 0;
   /// The fusion rules for plans of `strategy`.
   virtual FusionRules fusionRules(const dist::Strategy &strategy) const {

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compiles a kernel that is mapped to gpu.func operations to PTX as for a GPU,
-// and executes the PTX in the machine of heddle::emulator. Tests use it.
+// Compiles a mapped kernel, which consists of gpu.func operations, to PTX as
+// for a GPU. Executes the PTX in the machine of heddle::emulator. Tests use it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,9 +27,10 @@ public:
   static llvm::Expected<std::unique_ptr<EmulatedKernel>>
   load(const MappedKernel &source, llvm::StringRef chip);
 
-  /// Runs all launches. Returns an error message, or "". `refs` are the
-  /// addresses of the buffers. Accesses beyond the size of a buffer's type are
-  /// errors. Adds counts of the launches' operations to `counters`.
+  /// Runs all launches of the kernel. Returns an error message, or "". `refs`
+  /// are the addresses of the kernel's buffers. An access beyond the size of a
+  /// buffer's type is an error. Adds the counts of the executed operations to
+  /// `counters`.
   std::string run(llvm::ArrayRef<void *> refs,
                   llvm::ArrayRef<int64_t> scalars = {},
                   emulator::Counters *counters = nullptr) const {

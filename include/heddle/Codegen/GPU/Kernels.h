@@ -90,8 +90,8 @@ mlir::FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
                                         mlir::gpu::GPUModuleOp module,
                                         const Chip &chip);
 
-/// Changes `kernel` so that no result overwrites an argument. A result that did
-/// gets separate memory with the same leading dimension.
+/// Changes `kernel` so that no result overwrites an argument. A result that
+/// overwrote one gets separate memory with the same leading dimension.
 void untie(planir::KernelOp kernel);
 
 struct PlainMapping : MappedKernel {
@@ -185,9 +185,10 @@ struct CompiledKernel {
 /// The launch of a mapped function.
 CompiledKernel::Launch launchOf(const MappedLaunch &mapped);
 
-/// Compiles a source for `chip`. `context` must have everything that
-/// `registerGpuCodegen` registers. `ptxas` is the path of the assembler; empty:
-/// do not assemble. PTX that ptxas refuses is an error.
+/// Compiles the source of a kernel for `chip`. `context` must have everything
+/// that `registerGpuCodegen` registers. `ptxas` is the path of the assembler;
+/// if it is empty, the PTX is not assembled. PTX that ptxas refuses is an
+/// error.
 mlir::FailureOr<CompiledKernel>
 compileKernel(const codegen::KernelSource &source, const Chip &chip,
               llvm::StringRef ptxas, mlir::MLIRContext &context);

@@ -36,9 +36,9 @@ nn::MemoryKind memoryOf(const mlir::SymbolTable &symbols, llvm::StringRef name);
 /// the copy instead of the parameter.
 llvm::DenseSet<mlir::StringAttr> copiedIn(nn::ModelOp model);
 
-/// Whether `isMeant`, for example the match with a pattern of the user, returns
-/// true for a parameter's own name, or for the names of all tensors in the
-/// weight files from which the parameter is made.
+/// Whether `isMeant` returns true for a parameter's own name, or for the names
+/// of all tensors in the weight files from which the parameter is made. For
+/// example, `isMeant` compares a name with a pattern that the user wrote.
 bool isNamed(nn::StateOp parameter,
              llvm::function_ref<bool(llvm::StringRef)> isMeant);
 

@@ -20,8 +20,8 @@ namespace heddle {
 /// in memory.
 class TiledWeights {
 public:
-  /// Reads the setting. Emits H0148 on the model for an invalid pattern or
-  /// number of tiles.
+  /// Reads the setting `tile` of the model's strategy. Emits H0148 on the model
+  /// if a pattern or a number of tiles is invalid.
   static mlir::FailureOr<TiledWeights> of(nn::ModelOp model);
 
   bool empty() const { return entries.empty(); }
@@ -31,7 +31,8 @@ public:
   /// parameter is not a matrix.
   int64_t tilesOf(llvm::StringRef parameter, mlir::Type type) const;
 
-  /// The patterns of the setting that match none of the parameters.
+  /// The patterns of the setting `tile` that match none of the given
+  /// parameters.
   llvm::SmallVector<llvm::StringRef>
   unmatched(llvm::ArrayRef<llvm::StringRef> parameters) const;
 

@@ -31,21 +31,21 @@ struct TokenSplit {
   llvm::BitVector operands, results;
 };
 
-/// Matrix products of a block and the operations between them. All of these
-/// compute each token independently or sum over tokens.
+/// Matrix products of an MLIR block and the operations between them. All of
+/// these compute each token independently or sum over tokens.
 struct TokenRegion {
   int64_t rows = 0;   ///< The number of rows of the batch.
   int64_t tokens = 0; ///< The number of tokens in a row.
-  /// In the order of the block.
+  /// The operations of the region, in the order of the MLIR block.
   llvm::SetVector<mlir::Operation *> ops;
   /// Values of shape [rows, tokens, ...] that only operations of the region
   /// read.
   llvm::DenseSet<mlir::Value> inner;
 
   /// The operands and results of `op` that have one slice for each token.
-  /// Returns nullopt if `op` does not compute tokens independently: attention,
-  /// and dropout, whose random numbers depend on a token's position in the
-  /// batch.
+  /// Returns nullopt if `op` does not compute tokens independently. Attention
+  /// does not, and neither does dropout, because its random numbers depend on a
+  /// token's position in the batch.
   std::optional<TokenSplit> splitOf(mlir::Operation *op) const;
 };
 

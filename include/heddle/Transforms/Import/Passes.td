@@ -58,7 +58,7 @@ def ImportDerivePrograms : Pass<"import-derive-programs", "::heddle::nn::ModelOp
     ```mlir
     nn.func @forward(%ids: tensor<1x8xi32>) -> tensor<1x8x97xf32>
         attributes {inputs = [#nn.port<ids>], outputs = [#nn.port<logits>]}
-    // becomes, with 4 rows of 64 tokens
+    // With 4 rows of 64 tokens, the pass replaces this function by programs:
     nn.func @forward(%ids: tensor<4x64xi32>, %labels: tensor<4x64xi32>)
         -> tensor<4x64xf32>
         attributes {program = #nn.program<train>, inputs = [#nn.port<ids>, #nn.port<labels>],

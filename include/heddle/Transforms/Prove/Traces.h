@@ -77,8 +77,8 @@ struct Member {
   Range range;
   int64_t width = 1; ///< The number of bytes of an element.
   std::string parameter;
-  /// What the bytes are for the parameter, as in the state's name: for example
-  /// `exp_avg` for a moment of Adam. Empty for the parameter itself.
+  /// The kind of the state, which is a part of its name: for example `exp_avg`
+  /// for a moment of Adam. Empty for the parameter itself.
   std::string kind;
 };
 
@@ -92,9 +92,9 @@ struct Port {
   bool isOutput = false;
 };
 
-/// Bytes that an event reads or writes. The first one is at the address `begin`
-/// + `perIteration` * iteration + `perSlot` * slot, and their number is
-/// `bytes`.
+/// The bytes that a command reads or writes. Their number is `bytes`. The
+/// address of the first byte is `begin` + `perIteration` * iteration +
+/// `perSlot` * slot.
 struct Access {
   Space space = Space::Arena;
   bool writes = false;
@@ -162,8 +162,8 @@ struct Event {
     Copy,
     CopyRows, ///< Reads ids, and the rows of a table that they select.
     Fill,
-    /// The lifetime of a buffer begins. If the access `writes`, the runtime has
-    /// filled the buffer with an input of the step.
+    /// The lifetime of a buffer begins. If the event's access has `writes` set,
+    /// the runtime has filled the buffer with an input of the step.
     Fresh,
     /// Records the point that `stream` has reached, like cudaEventRecord.
     Record,
@@ -224,7 +224,7 @@ struct BodyRun {
 struct Trace {
   std::vector<Range> buffers; ///< For each buffer, its range of bytes.
   std::vector<State> states;  ///< The states, sorted by their first byte.
-  /// Sorted by their first byte; they do not overlap.
+  /// The members, which do not overlap, sorted by their first byte.
   std::vector<Member> members;
   std::vector<Port> ports;
   std::vector<Collective> collectives;
@@ -338,8 +338,8 @@ std::optional<Fault> checkGradients(const Trace &trace);
 /// - No command may touch bytes that a communication in flight writes, or write
 ///   bytes that a communication in flight reads. A collective is in flight from
 ///   its start to its wait. A message is in flight from its send until a flush
-///   that waits for it. A flush waits for all sends but a number of the latest
-///   ones.
+///   that waits for it. A flush waits for all sends, except for a given number
+///   of the latest sends.
 /// - Every collective must be waited for before the step ends.
 /// - If two commands on different streams use the same bytes, and at least one
 ///   writes them, a record and a wait must order the commands.

@@ -75,9 +75,9 @@ struct AlgorithmData {
 };
 constexpr uint64_t algorithmMark = 0x6c65646465486c74;
 
-/// Checks a product as NVIDIA's documentation does: returns Success,
+/// Checks a product by the rules of NVIDIA's documentation. Returns Success,
 /// InvalidValue if the description contradicts itself, or NotSupported if no
-/// algorithm computes it. `why` gets the reason.
+/// algorithm computes the product. `why` gets the reason.
 Status check(const Product &product, std::string &why);
 
 /// Host addresses of the operands; null if the product has no such operand.

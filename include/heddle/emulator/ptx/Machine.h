@@ -3,11 +3,10 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
 // Parses PTX and executes it on the host's cores, from the same text that a
 // driver would get. One warp is executed at a time, on vectors of 32 lanes. An
-// instruction that the machine does not know is an error that names the line;
-// so is an access whose result a GPU would leave undefined.
+// instruction that the machine does not know is an error that names the line.
+// An access whose result a GPU would leave undefined is an error, too.
 //
 //===----------------------------------------------------------------------===//
 

@@ -3,9 +3,8 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-// `heddle explain` counts instructions and memory accesses of kernels with it,
-// without running every block.
+// Counts instructions and memory accesses of a launch without running every
+// block. `heddle explain` uses this to describe kernels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,11 +22,13 @@ struct SampledCounts {
   bool isExact = false; ///< Whether all blocks ran.
 };
 
-/// Runs blocks of `launch` and counts. All blocks run if they should execute at
-/// most `budget` warp instructions. Otherwise the first and the last block run,
-/// and one random block from each of equal ranges between them: as many as the
-/// budget allows, but at least 30. Their counts are scaled to all blocks
-/// between the first and the last. Returns an error message, or "".
+/// Runs blocks of `launch`, and counts what they execute and access. If the
+/// whole launch is expected to execute at most `budget` warp instructions, all
+/// blocks run. Otherwise only a sample runs: the first and the last block, and
+/// one random block from each of several equal ranges between them. The sample
+/// has as many ranges as the budget allows, but at least 30. The counts of
+/// these random blocks are scaled to all blocks between the first and the last.
+/// Returns an error message, or "".
 std::string countSample(const Module &module, Launch launch,
                         const GlobalMemory &memory, uint64_t budget,
                         SampledCounts &sampled);

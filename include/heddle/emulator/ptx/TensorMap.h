@@ -17,7 +17,7 @@
 
 namespace heddle::emulator {
 
-/// The contents of a CUtensorMap in the emulator, whose layout is not NVIDIA's.
+/// What the emulator stores in a CUtensorMap. NVIDIA's layout is different.
 /// `type` and `swizzle` have the values of the driver's enumerations.
 struct alignas(64) TensorMap {
   static constexpr int maxRank = 5;

@@ -19,14 +19,15 @@ struct Comparison {
   int64_t elements = 0, compared = 0;
 };
 
-/// Compares a kernel's result with a reference. The error of an element is the
-/// difference, divided by the sum of the element's magnitude and the root mean
-/// square of its row. The root mean square of the whole tensor is used instead
-/// if it is larger, so that rows of small elements do not inflate errors. (In
-/// causal attention, the first rows average few values and are large; later
-/// rows average many and are small.) Padding between rows is ignored. If
-/// `isPart`, the reference was not computed everywhere. Its other elements are
-/// NaN and are ignored.
+/// Compares a kernel's result with a reference. The error of an element is its
+/// difference from the reference, divided by the sum of two magnitudes: that of
+/// the element, and the root mean square of its row. If the root mean square of
+/// the whole tensor is larger than that of the row, it is used instead, so that
+/// rows of small elements do not inflate errors. (In causal attention, the
+/// first rows average few values and are large; later rows average many and are
+/// small.) Padding between rows is ignored. If `isPart`, the reference kernel
+/// has computed only some elements. The others are NaN in the reference, and
+/// are not compared.
 Comparison compareResults(const char *actual, const char *expected,
                           const plan::PlainKernel::Result &of, bool isPart);
 

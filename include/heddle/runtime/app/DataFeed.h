@@ -40,13 +40,13 @@ struct DataChoice {
 /// that is not a positive number, or if only some files have weights.
 std::vector<DataChoice> parseData(const std::vector<std::string> &arguments);
 
-/// Reads batches of rows. In a file, row r of batch b consists of the seq + 1
-/// tokens from (b * rows + r) * seq on; the first seq are the inputs, the last
-/// seq the labels.
+/// Reads batches of rows. In a file, row r of batch b consists of seq + 1
+/// tokens, the first of which has the index (b * rows + r) * seq. The first seq
+/// tokens of a row are the inputs, and its last seq tokens are the labels.
 ///
 /// With several files, each yields its rows in order and starts again after its
-/// last. The next row always comes from the file that has yielded the fewest
-/// rows relative to its weight.
+/// last row. The next row always comes from the file that has yielded the
+/// fewest rows relative to its weight.
 class DataFeed {
 public:
   /// Throws H0347 when the file is shorter than one batch.
@@ -74,10 +74,10 @@ public:
 
   /// Which tokens of a row to read.
   enum class What { Inputs, Labels };
-  /// Reads this rank's tokens of the batch that begins at row `first` of this
-  /// feed. Each entry of `runs` is a range of elements in the tensor of the
-  /// whole batch, with the offset in `target` where the tokens are written.
-  /// Throws H0346 for a token outside the vocabulary.
+  /// Reads tokens of the batch whose first row is row `first` of this feed.
+  /// `runs` are the ranges of elements that this rank needs from the tensor of
+  /// the whole batch. A range has the offset in `target` where its tokens are
+  /// written. Throws H0346 for a token outside the vocabulary.
   void read(int64_t first, const std::vector<ElementRange> &runs, What what,
             int32_t *target);
 
@@ -141,8 +141,8 @@ private:
   int64_t units = 0;            ///< Sum of the files' weights (Source::units).
   int64_t rowsBefore = 0, tokensBefore = 0;
 
-  // The origin of a row in a batch of mixed files: the index of the file, and
-  // the number of rows that were taken from this file before.
+  // Where a row of a batch comes from if there are several files: the index of
+  // the file, and the number of rows that were taken from this file before.
   struct Planned {
     int64_t source, row;
   };

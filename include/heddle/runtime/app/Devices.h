@@ -79,8 +79,9 @@ void requireOwnGpu(const Device &device, io::Peers &ranks);
 /// same answer.
 bool mayUseNccl(const Device &device, io::Peers &ranks);
 
-/// Creates a CPU device for tests: `cpu` (or null), or `separate:SEED`, which
-/// keeps host and device memory apart. Throws H0190 for another name.
+/// Creates a CPU device for tests. `name` is `cpu` (or null), or
+/// `separate:SEED` for a device that keeps its memory apart from the host's.
+/// Throws H0190 for another name.
 std::unique_ptr<Device> makeDevice(const char *name, ThreadPool &pool,
                                    const OffloadOptions &swap = {});
 

@@ -31,9 +31,9 @@ inline constexpr int32_t noLabel = -100;
 class InputFile {
 public:
   /// Opens the file and checks every value. Throws H0366 for a missing or an
-  /// unknown tensor, H0367 for a wrong type or shape, H0369 for a value out of
-  /// range, for padding before tokens, and for next-token labels that equal the
-  /// tokens.
+  /// unknown tensor, H0367 for a wrong type or shape, and H0369 for wrong
+  /// values: a value out of range, padding before tokens, or labels that each
+  /// equal their own token, because they were not shifted.
   InputFile(const std::string &path, const plan::Plan &plan,
             plan::ProgramKind kind);
 

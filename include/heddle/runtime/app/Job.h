@@ -36,7 +36,7 @@ public:
 
   const plan::Plan &plan() const { return binary.plan; }
   Ranks &ranks() { return others; }
-  /// Whether this is rank 0, which prints.
+  /// Whether this is rank 0, the only rank that prints warnings and results.
   bool isFirst() const { return others.rank() == 0; }
   /// The word before "weights" or "memory" in messages: "draft " if this job
   /// runs the draft model, else "".
@@ -70,9 +70,9 @@ private:
 /// Throws H0191: the plan has no program of that kind.
 [[noreturn]] void failNoProgram(const plan::Plan &plan, plan::ProgramKind kind);
 
-/// Returns the number of threads for one of `ranks` ranks on this machine. This
-/// is `requested` unless it is 0; else the number that was given at
-/// compilation; else the number of this rank's cores.
+/// Returns the number of threads for this rank, if `ranks` ranks share this
+/// machine. This is `requested` unless it is 0; else the number that was given
+/// at compilation; else the number of this rank's cores.
 int64_t chooseThreads(const plan::Plan &plan, int64_t requested, int64_t ranks);
 
 } // namespace heddle::rt

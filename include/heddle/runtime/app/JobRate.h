@@ -22,8 +22,8 @@ struct JobRate {
   double stepFlops = 0; ///< FLOPs of the model in one step.
   double peakFlopsPerSecond = 0;
   bool isStated = false; ///< The peak is the vendor's figure, not measured.
-  /// Whether `peakFlopsPerSecond` is the rate of one of the job's steps,
-  /// because that step was faster than the measured peak.
+  /// Whether `peakFlopsPerSecond` is not the measured peak, but the rate that
+  /// the job reached in its own work, because this rate was higher.
   bool isSeen = false;
   std::string unit; ///< The instructions that have this peak, as `avx512f`.
   /// "stated", "measured" or "best seen".

@@ -53,9 +53,9 @@ public:
   int64_t bytes() const;
   /// Writes the file atomically. Throws H0401 or H0402.
   void write(const std::string &path, mode_t mode = 0600) const;
-  /// Loads the file into memory, and returns how; nothing if there is no file.
-  /// Throws H0482 when the file is damaged; the memory then is unchanged or
-  /// zero.
+  /// Loads the file into memory. Returns whether it was mapped or read, or
+  /// nothing if there is no file. Throws H0482 if the file is damaged; the
+  /// memory then has its old content or zeros.
   std::optional<LoadWay> load(const std::string &path, LoadWay way);
 
 private:

@@ -141,7 +141,8 @@ struct ServeOptions {
   int64_t port = 8080;                     ///< 0: any free port.
   std::string apiKey;                      ///< Empty: no authorization.
   std::vector<std::string> allowedOrigins; ///< Origins for CORS; "*": all.
-  /// Names of the model; empty: its directory's name.
+  /// Names by which clients may call the model. If empty, the model's name is
+  /// that of its directory.
   std::vector<std::string> names;
   std::string accessLog;        ///< Path; "-": stderr; empty: none.
   int64_t requestTimeout = 600; ///< Seconds.
@@ -206,8 +207,8 @@ struct CheckOptions {
   bool json = false;
 };
 
-/// Run a verb; every rank calls it. Returns the exit status; throws a
-/// UserError. Only rank 0 prints.
+/// Each of these functions runs one verb. Every rank must call the function,
+/// but only rank 0 prints. Returns the exit status; throws a UserError.
 int runTrain(const TrainOptions &options, Ranks &ranks);
 int runEval(const EvalOptions &options, Ranks &ranks);
 int runGenerate(const GenerateOptions &options, Ranks &ranks);

@@ -26,8 +26,8 @@ namespace heddle::rt {
 class DeviceLink;
 class World;
 
-/// The ranks that run one plan together, from their connection to their end. In
-/// a job of one rank, nothing is sent.
+/// The connected ranks of a job, as this rank sees them. They run one plan
+/// together. In a job of one rank, nothing is sent.
 class Ranks : public io::Peers, public Communication {
 public:
   /// Connects to the ranks that a launcher started with this process. Pins this
@@ -49,10 +49,10 @@ public:
   std::string tell(const std::string &text = "");
 
   /// Sets up the communication of a plan, which must outlive this object. If
-  /// `spareCore`, there is a core for a further thread, on which collectives
-  /// run beside the threads that compute. Throws on all ranks: H0220 when the
-  /// plan is for another number of ranks, H0222 when ranks run different plans,
-  /// H0292 when no thread can be created.
+  /// `spareCore`, there is a core for another thread, so that collectives can
+  /// run on that thread beside the threads that compute. Throws on all ranks:
+  /// H0220 when the plan is for another number of ranks, H0222 when ranks run
+  /// different plans, H0292 when no thread can be created.
   void join(const plan::Plan &plan, bool spareCore);
   /// Sets up the communication of a draft model's plan, in addition to the plan
   /// of `join`. Both plans have the same mesh. The draft model has no pipeline
@@ -89,11 +89,13 @@ public:
   /// Bytes that this rank has sent in collectives and messages.
   int64_t bytesSent() const;
 
-  /// Ends the job in order; every rank calls it.
+  /// Ends the job after a success. Every rank calls this function, and all
+  /// ranks wait for each other before they close their connections.
   void finish();
-  /// Ends after an error; returns the exit status. An error that `together` has
-  /// thrown on all ranks is printed once, and all ranks end in order. After any
-  /// other error this function tells the other ranks and ends this process.
+  /// Ends the job after an error; returns the exit status. If `together` has
+  /// thrown the error on all ranks, it is printed once, and all ranks end as in
+  /// `finish`. After any other error this function tells the other ranks and
+  /// ends this process.
   int end(const Diagnostic &diagnostic);
 
 private:

@@ -70,8 +70,9 @@ public:
   /// Tries again to write waiting records, and warns of lost ones.
   ~LogFile();
 
-  /// Opens the file, with `append` at its end, where it terminates an
-  /// incomplete line. `flag` is the flag that named the file. Throws H0411.
+  /// Opens the file. With `append`, keeps its content and terminates its last
+  /// line if that is incomplete. `flag` is the flag that named the file. Throws
+  /// H0411.
   void open(const std::string &path, bool append, const char *flag);
   bool isOpen() const { return descriptor >= 0; }
   /// Writes a record. Throws H0411 if the first record of an empty file cannot
@@ -110,8 +111,8 @@ public:
   /// empty file cannot be written.
   void write(const JsonLine &line);
   /// Writes the final error; thread-safe. Writes nothing if another thread
-  /// hangs in `write`, or if another rank has already ended the file while this
-  /// process was stopped.
+  /// hangs in `write`. Writes nothing either if the file already ends with an
+  /// error, which another rank wrote while this process was stopped.
   void writeError(const Diagnostic &diagnostic);
 
 private:

@@ -16,8 +16,8 @@ namespace heddle::rt {
 /// Whether the plan generates or encodes, and does not train.
 bool isForServing(const plan::Plan &plan);
 
-/// Formats regions as `weights 8192 bytes (8.00 KiB), arena ...`, without empty
-/// ones.
+/// Formats the sizes of memory regions as a list of items such as `weights 8192
+/// bytes (8.00 KiB)`, separated by commas. Leaves out empty regions.
 std::string
 textOfRegions(std::initializer_list<std::pair<const char *, int64_t>> regions);
 

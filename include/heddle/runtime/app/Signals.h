@@ -11,9 +11,9 @@
 
 namespace heddle::rt {
 
-/// From now on SIGINT, SIGTERM and, unless it is ignored, SIGHUP are recorded
-/// for `stopSignal`. A second signal of a kind ends the process
-/// (io::StopRequests).
+/// Makes the process record SIGINT, SIGTERM and SIGHUP for `stopSignal`, but
+/// not an ignored SIGHUP. If one of these signals comes a second time, it ends
+/// the process (io::StopRequests).
 void catchStopSignals();
 
 /// Returns the first signal that came, or 0.

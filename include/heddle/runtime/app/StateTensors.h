@@ -22,15 +22,15 @@
 
 namespace heddle::rt {
 
-/// Returns the parameter to which a state belongs, such as the one whose
-/// optimizer state it is. Returns the state itself if it is a parameter, or
-/// null if it belongs to none.
+/// Returns the parameter to which a state belongs; for example, an optimizer
+/// state belongs to the parameter that it helps to update. Returns the state
+/// itself if it is a parameter, or null if it belongs to none.
 const plan::State *findParameter(const plan::Stage &stage,
                                  const plan::State &state);
 
 /// Returns the slices of tensors in weight files and checkpoints that make up a
-/// state. They are those of the parameter to which the state belongs, or else a
-/// tensor with the state's name.
+/// state. If the state belongs to a parameter, these are the parameter's
+/// slices; otherwise, the only slice is the whole tensor with the state's name.
 std::vector<plan::WeightSlice> sourcesOf(const plan::Stage &stage,
                                          const plan::State &state);
 
@@ -78,9 +78,9 @@ private:
       return matrix == other.matrix && output == other.output;
     }
   };
-  /// Returns, for each output of the state, which output of a quantized matrix
-  /// in the files it is. Returns nothing unless the state consists of whole
-  /// outputs of quantized matrices.
+  /// Maps each output of the state to the output of a quantized matrix in the
+  /// files from which it is read. Returns nothing unless the state consists of
+  /// whole outputs of quantized matrices.
   std::vector<CodedOutput> codedOutputs() const;
   struct Tensor {
     const io::TensorInfo *info = nullptr;
@@ -95,10 +95,10 @@ private:
   std::vector<Tensor> tensors;
 };
 
-/// Checks the order of the inputs (g_idx of GPTQ) of each quantized matrix that
-/// `orders` has as a key. Matrix products with the same input share one order,
-/// so it must be that of the matrix that `orders` maps it to. If this is "",
-/// the order must be ascending. Throws H0389 if an order is wrong.
+/// Checks the orders of the inputs of quantized matrices (g_idx of GPTQ). Each
+/// key of `orders` names an order. It must equal the order that the key's value
+/// names, because matrix products with the same input share one order. If the
+/// value is "", the order must be ascending. Throws H0389 if an order is wrong.
 void requireOrders(const io::WeightSet &weights,
                    const std::map<std::string, std::string> &orders);
 

@@ -140,16 +140,17 @@ public:
   void submit(int64_t index, bool hasLabels, LaunchTime *times = nullptr);
   /// Number of steps that were submitted and not finished.
   int64_t pending() const { return int64_t(submitted.size()); }
-  /// Limit of pending steps when the host continues with the next batch. With
-  /// 1, the host reads a step's results after it has submitted the next step.
+  /// How many submitted steps may be unfinished while the host prepares the
+  /// next batch. With 1, the host reads a step's results after it has submitted
+  /// the next step.
   int64_t maxPending() const { return ahead; }
   /// Waits for the oldest pending step and returns its results. If the step is
   /// not finite, neither it nor the pending steps after it update the states.
   /// Those pending steps are dropped, and must be submitted again.
   StepResult finish();
   /// Returns the index of the step to submit next, counted from 0. After a step
-  /// that is not finite, this is the step after it if such steps are skipped,
-  /// else the same step.
+  /// that is not finite, this is the index of the step after it if
+  /// `skipsNonfinite`, else the index of the same step.
   int64_t next() const { return following; }
   /// Whether the states have exactly the updates of the steps before `next`.
   /// False after a step that was not finite, if the plan has no state

@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Communication between devices by their own library, NCCL for GPUs, on
-// streams. Ranks uses it for the collectives and messages that it supports; the
-// host runs the rest.
+// streams. The class Ranks uses it for all collectives and messages that the
+// library supports; the host runs the rest.
 //
 //===----------------------------------------------------------------------===//
 
@@ -71,7 +71,8 @@ private:
     Event ready, done;
   };
   struct Line {
-    /// Communicators of this rank's sends and receives; -1: none.
+    /// The indices of the communicators of this rank's sends and of its
+    /// receives; -1 if there are none.
     int out = -1, in = -1;
     Event ready, done;
     /// Events that are recorded at the ends of sends: one for each send since

@@ -31,15 +31,16 @@ public:
   using Ticket = int64_t;
 
   /// Creates a thread if the transport is thread-safe, the job has several
-  /// ranks, and the thread takes no core away from computation. The latter
-  /// holds if there is a spare core (`spareCore`), or if the transport sleeps
+  /// ranks, and the thread takes no core away from computation. It takes none
+  /// away if there is a spare core (`spareCore`), or if the transport sleeps
   /// while it waits.
   Executor(Collectives &collectives, Transport &transport, bool spareCore);
   /// Completes all collectives that were started.
   ~Executor();
 
   Ticket start(const CollectiveCall &call);
-  /// Throws the error of this collective or of an earlier one.
+  /// Waits until the collective is done. Throws its error, or the error of an
+  /// earlier collective.
   void wait(Ticket ticket);
 
 private:

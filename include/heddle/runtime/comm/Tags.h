@@ -6,9 +6,10 @@
 //
 // Tags of messages. They are below 32768, which every MPI allows:
 //
-//   0x0000-0x00FF  control: start-up and the same-plan check; no plan traffic
-//   0x1000-0x103F  collectives: 0x1000 + 4 * group + kind, where `group` has
-//                  bit 3 for pipe, 2 for data, 1 for seq, 0 for tensor
+//   0x0000-0x00FF  control: messages that no plan contains, such as those that
+//                  compare the ranks' plans at start-up
+//   0x1000-0x113F  collectives: 0x1000 + 5 * group + kind, where `group` is
+//                  the Communicator::id and there are 5 kinds of collectives
 //   0x2000-0x3FFF  send and receive: 0x2000 + channel
 //
 // Messages with the same tag between two ranks arrive in the order of sending.

@@ -33,8 +33,8 @@ struct Request {
 class LibraryCollectives {
 public:
   virtual ~LibraryCollectives() = default;
-  /// Registers a group. All its ranks call it, and all ranks register groups in
-  /// the same order.
+  /// Registers a group of ranks with the library. All ranks of the group call
+  /// this function, and all ranks register groups in the same order.
   virtual int addGroup(const std::vector<int> &worldRanks) = 0;
   /// Sums floats; `in` may equal `out`.
   virtual void allReduce(const float *in, float *out, int64_t count,
@@ -62,7 +62,7 @@ public:
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// The name in messages to users, as "Open MPI".
+  /// The transport's name in messages to users, such as "Open MPI".
   virtual const char *name() const = 0;
   /// Whether several threads may call this transport at the same time.
   virtual bool isConcurrent() const = 0;

@@ -21,8 +21,9 @@
 
 namespace heddle::rt {
 
-/// The life of a rank among the others: `open`, `checkPlan`, `startHeartbeat`,
-/// then steps, then `finish` or `fail`.
+/// This rank's connection with the other ranks of the job. The owner calls
+/// `open`, `checkPlan` and `startHeartbeat`, then runs the steps, and then
+/// calls `finish` or `fail`.
 class World {
 public:
   /// Connects to the other ranks that the launcher has started. Throws when
@@ -53,8 +54,9 @@ public:
       heartbeat->setActivity(step, text);
   }
 
-  /// Ends this rank in order. All ranks call this function, after the last step
-  /// or after an error that all ranks have seen.
+  /// Ends this rank's part of the job after the last step, or after an error
+  /// that all ranks have seen. All ranks call this function, and wait for each
+  /// other, before they close their connections.
   void finish();
   /// Ends this process after an error that the other ranks may not have seen,
   /// and tells the other ranks. If the error is a broken connection (H0424),

@@ -24,8 +24,8 @@ namespace heddle::rt {
 class Arena {
 public:
   Arena() = default;
-  /// Maps `bytes` bytes, a multiple of the page size. `owner` names the memory
-  /// in the error if there is too little. With `guarded`, accesses to the page
+  /// Maps `bytes` bytes, a multiple of the page size. If there is too little
+  /// memory, the error calls it `owner`. With `guarded`, accesses to the page
   /// before the memory and to the page after it fault. With `inFile`, an
   /// unnamed file in $TMPDIR or /tmp holds the bytes.
   Arena(int64_t bytes, const std::string &owner, bool guarded = false,
@@ -41,9 +41,10 @@ public:
   /// afterwards.
   void discard(int64_t offset, int64_t count) const;
   /// Maps bytes of an open file, from `fileOffset` on, in place of whole pages.
-  /// All processes that map the bytes share their memory, but writes stay
-  /// private. Returns false, and leaves the pages unchanged, if the system
-  /// refuses. `path` appears in the error if the file is truncated later.
+  /// All processes that map the same bytes share the physical memory, but
+  /// writes stay private. Returns false, and leaves the pages unchanged, if the
+  /// system refuses. `path` appears in the error if the file is truncated
+  /// later.
   bool mapFile(int64_t offset, int64_t count, int descriptor,
                int64_t fileOffset, const std::string &path);
   /// Replaces the pages of a range that `mapFile` has mapped by zeroed private

@@ -29,8 +29,8 @@ struct CollectiveBuffers {
   int64_t stagingBytes = 0; ///< 0 if the plan has no staging buffer for it.
 };
 
-/// The communication of one rank. When a plan is loaded, it registers the
-/// collectives and channels that it will use, so that a training step allocates
+/// The communication of one rank. The collectives and channels of a plan are
+/// registered when the plan is loaded, so that a training step allocates
 /// nothing. All functions throw a UserError when another rank is lost.
 class Communication {
 public:
@@ -44,8 +44,8 @@ public:
   /// collectives in the same order.
   virtual int64_t addCollective(const plan::Collective &collective,
                                 const CollectiveBuffers &buffers) = 0;
-  /// Whether devices run the collective without the host: `start` and `wait`
-  /// then only submit.
+  /// Whether devices run the collective without the host. If they do, `start`
+  /// and `wait` only submit work to the device's streams.
   virtual bool isOfDevices(int64_t collective) const { return false; }
   /// Whether devices send and receive messages without the host.
   virtual bool sendsFromDevices() const { return false; }
@@ -62,8 +62,8 @@ public:
 
   /// Starts a collective and returns at once.
   virtual void start(int64_t collective) = 0;
-  /// Waits until the collective with this number is done. If it was started
-  /// several times, this is its last start.
+  /// Waits until the collective with this handle is done. If it was started
+  /// several times, waits for the last start.
   virtual void wait(int64_t collective) = 0;
   /// Starts a send; the bytes must not change until a flush.
   virtual void send(int64_t channel, Address data, int64_t bytes) = 0;

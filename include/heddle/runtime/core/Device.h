@@ -77,9 +77,9 @@ public:
   virtual ~KernelSet() = default;
   /// The kernel of that name, or null.
   virtual KernelHandle find(const std::string &name) const = 0;
-  /// Says, in words for the output of a program, how many matrix products a
-  /// library such as cuBLASLt computes, and how many use generated kernels.
-  /// Empty if no library is used.
+  /// Returns a sentence for the user: how many matrix products a library such
+  /// as cuBLASLt computes, and how many generated kernels compute. Empty if no
+  /// library is used.
   virtual std::string products() const { return ""; }
 };
 
@@ -133,7 +133,7 @@ class DeviceLink;
 class Device {
 public:
   virtual ~Device() = default;
-  /// The number of threads that run a launch.
+  /// The number of host threads that share the work of a launch; 1 on a GPU.
   virtual int64_t threads() const = 0;
 
   /// The name of the hardware; empty for this machine's CPUs.
@@ -148,8 +148,8 @@ public:
     return std::nullopt;
   }
   /// Throws, before any memory is allocated, if the device has too little
-  /// memory for a plan. A device that does not know how much it has does
-  /// nothing.
+  /// memory for a plan. Does nothing if the size of the device's memory is
+  /// unknown.
   virtual void requireMemory(const plan::Memory &memory) {}
   /// Allocates the pinned buffers of plan::Memory::stagingBytes, unless the
   /// device has them already.
@@ -173,10 +173,10 @@ public:
   /// it.
   virtual char *map(Address address) = 0;
   /// Maps bytes of an open file, from `offset` on, in place of whole pages that
-  /// the host can access. All processes that map the bytes share their memory.
-  /// Writes do not reach the file. `path` appears in the error if the file is
-  /// truncated later. Returns false, and leaves the pages unchanged, if the
-  /// device cannot do this.
+  /// the host can access. All processes that map the same bytes share the
+  /// physical memory. Writes do not reach the file. `path` appears in the error
+  /// if the file is truncated later. Returns false, and leaves the pages
+  /// unchanged, if the device cannot do this.
   virtual bool mapFile(Address address, int64_t bytes, int descriptor,
                        int64_t offset, const std::string &path) {
     return false;
@@ -217,8 +217,8 @@ public:
   /// Whether it is useful to submit a step before the previous one is done.
   virtual bool runsAhead() const { return false; }
   /// Calls `submit`, which submits work to the stream, waits for the work, and
-  /// returns how many nanoseconds it took on the device. A device whose clock
-  /// is no better than the host's does nothing and returns none.
+  /// returns how many nanoseconds it took on the device. If the device's clock
+  /// is no better than the host's, returns nullopt without calling `submit`.
   virtual std::optional<int64_t> measure(Stream stream,
                                          const std::function<void()> &submit) {
     return std::nullopt;

@@ -18,15 +18,15 @@ namespace heddle::rt {
 
 /// Transports data between the devices of several ranks without the host. A
 /// transfer runs in the order of the stream to which it is submitted. Errors
-/// are thrown by the device's next `synchronize`. Two ranks of a group must
-/// submit their transfers with each other in the same order, on all streams
-/// together.
+/// are thrown by the device's next `synchronize`. If two ranks share several
+/// transfers of a group, both must submit them in the same order, even if the
+/// transfers are on different streams.
 class DeviceLink {
 public:
   virtual ~DeviceLink() = default;
 
-  /// Makes a name for a group. One rank of the group calls it and sends the
-  /// name to the others.
+  /// Makes a name for a group of ranks. One rank of the group calls this
+  /// function and sends the name to the others.
   virtual std::string nameGroup() = 0;
   /// Joins the group with this name as member `position` of `ranks`; returns
   /// when all members have joined. The result is the number by which the other

@@ -44,15 +44,17 @@ public:
   bool holds(Address address) const { return address.value() >= firstAddress; }
   void release(Address address);
 
-  /// Start a copy of whole pages between a file and host memory, as
-  /// Device::copy describes. The result is what `await` takes. If the bytes do
-  /// not begin at a page, the copy is already done when the function returns.
-  /// `time`, if not null, receives the times, as in OffloadTransfer.
+  /// startRead and startWrite start a copy of whole pages between a file and
+  /// host memory, as Device::copy describes. The result is what `await` takes.
+  /// If the bytes do not begin at a page, the copy is already done when the
+  /// function returns. If `time` is not null, the times of the copy are written
+  /// to it, as in OffloadTransfer.
   io::OffloadPoint startRead(char *target, Address source, int64_t bytes,
                              io::OffloadTime *time = nullptr);
   io::OffloadPoint startWrite(Address target, char *source, int64_t bytes,
                               io::OffloadTime *time = nullptr);
-  /// Copy exactly these bytes, and return when that is done.
+  /// `read` and `write` copy exactly `bytes` bytes between memory and an
+  /// offload file, and return when the copy is done.
   void read(void *target, Address source, int64_t bytes);
   void write(Address target, const void *source, int64_t bytes);
   /// See OffloadStream::readRows.
@@ -62,7 +64,8 @@ public:
 
   /// Whether anything was allocated.
   bool isUsed() const { return stream != nullptr; }
-  /// The point that covers all copies started so far.
+  /// Returns a point for `await`, which then waits for all copies started so
+  /// far.
   io::OffloadPoint started() const {
     return stream ? stream->started() : io::OffloadPoint();
   }

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Counts what a run of a program computes and reads, for throughput figures and
-// for the schedules of servers.
+// Counts what a run of a program computes and reads. Throughput figures use the
+// counts, and servers use them to choose between programs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,9 +41,9 @@ struct ProgramNeeds {
   /// on the number of positions.
   double flops = 0;
   /// Bytes of states that kernels read, without the KV cache. Each byte counts
-  /// once. Of one state, a kernel counts at most the bytes that it reads and
-  /// writes in total (plan::Kernel::bytes), because an embedding lookup reads
-  /// only few rows of its table.
+  /// once. The bytes of a state that a kernel reads are limited to the bytes
+  /// that this kernel reads and writes in total (plan::Kernel::bytes), because
+  /// an embedding lookup reads only few rows of its table.
   double stateBytes = 0;
   /// What attention reads from the KV cache: one entry for each attention
   /// window, sorted by window. Empty if the program has no KV cache.

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which elements of a tensor a rank stores. Weights, checkpoints, inputs and
-// dumps use it to convert between whole tensors and shards.
+// Computes which elements of a tensor a rank stores. The code for weights,
+// checkpoints, inputs and dumps uses this to convert between whole tensors and
+// shards.
 //
 //===----------------------------------------------------------------------===//
 

@@ -85,8 +85,8 @@ public:
   /// The memory of `plan().states[index]`. If ZeRO splits the bucket that the
   /// state is in, this is the rank's shard of the bucket.
   const Value &state(size_t index) const { return states[index]; }
-  /// Which elements of the state with this index the memory `state(index)`
-  /// holds.
+  /// Returns which elements of the state with this index are in the memory
+  /// `state(index)`.
   const RankShard &shard(size_t index) const { return shards[index]; }
 
   /// The host's address of a value. The caller must write all of the value

@@ -29,8 +29,9 @@ plan::CollectiveShape shapeOf(const plan::Collective &collective, int64_t ranks,
 struct TrafficLine {
   std::string axes; ///< The axes, such as `data,seq`.
   std::string kind; ///< The kind, such as `all_reduce` or `send`.
-  /// For collectives: what needs them, an operation such as `nn.linear` or a
-  /// module path such as `h.0`. For messages: the name of their channel.
+  /// Why the ranks communicate. For collectives: the operation, such as
+  /// `nn.linear`, or the module path, such as `h.0`, that needs the result. For
+  /// messages: the name of their channel.
   std::string reason;
   /// The type that is sent; U8 for messages.
   plan::DType wire = plan::DType::U8;
@@ -57,8 +58,9 @@ struct MoveLine {
   int64_t copies = 0; ///< The number in one run of the program.
   /// The number of bytes; for files, whole blocks of `fileBlock` bytes.
   int64_t bytes = 0;
-  /// `bytes`, divided by the role of the state (parameter, gradient, optimizer
-  /// state, ...) that is copied, or that receives the copied values.
+  /// How many of `bytes` belong to states of each role (parameter, gradient,
+  /// optimizer state, ...). A copy counts for the state that is copied, or for
+  /// the state that receives the copied values.
   std::map<plan::StateRole, int64_t> bytesOf;
   /// The part of `bytes` that belongs to rows of tables which are split over
   /// ranks. It is an upper bound: a rank does not read rows that another rank
@@ -95,10 +97,11 @@ std::vector<MoveLine> countMoves(const plan::Plan &plan,
 /// run of a program.
 struct HostUpdates {
   int64_t elements = 0; ///< How many elements of parameters are updated.
-  /// Bytes that are copied from the device for the updates.
+  /// Bytes, such as gradients, that are copied from the device so that the
+  /// host's cores can update the parameters.
   int64_t toHost = 0;
   int64_t toDevice = 0; ///< Bytes of results that are copied to the device.
-  /// The elements that are updated while kernels of a GPU run.
+  /// The elements of parameters that are updated while kernels of a GPU run.
   int64_t besideKernels = 0;
   double bytes = 0; ///< Bytes that the kernels read and write.
 };

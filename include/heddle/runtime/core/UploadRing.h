@@ -37,9 +37,9 @@ public:
   /// and returns the slot to be filled. Throws H0292 if there is too little
   /// memory.
   char *next();
-  /// Submits the copy of the first `count` bytes of the slot that `next`
-  /// returned to `target`. The copy runs after all work submitted to the stream
-  /// Compute.
+  /// Submits a copy of bytes to `target`. These are the first `count` bytes of
+  /// the slot that the last call of `next` returned. The copy runs after all
+  /// work submitted to the stream Compute.
   void send(Address target, int64_t count);
   /// Waits until all submitted copies are done.
   void finish();

@@ -27,9 +27,9 @@ struct WeightRange {
   int64_t count = 0;
 };
 
-/// Calls `visit` for ranges that together are the elements first .. first +
-/// count of the state, in order. Throws H0385 when the slices do not cover
-/// them.
+/// Divides the elements first .. first + count of the state into ranges, and
+/// calls `visit` for each range, in order. Throws H0385 if some of these
+/// elements are in no slice.
 void forEachRun(const std::vector<plan::WeightSlice> &pieces, int64_t first,
                 int64_t count,
                 const std::function<void(const WeightRange &)> &visit);

@@ -27,9 +27,9 @@ namespace heddle::io {
 /// Turns the messages of a chat into the text, or the tokens, of a prompt.
 class ChatTemplate {
 public:
-  /// `source` is the template's text, and `begin` its position, for errors: a
-  /// file, or a string inside another file. Throws H0359 for a template that
-  /// cannot be parsed.
+  /// `source` is the template's text. `begin` says where the text begins, for
+  /// error messages: at the beginning of a file, or at a string inside a file.
+  /// Throws H0359 for a template that cannot be parsed.
   ChatTemplate(const std::string &source, SourceLocation begin);
   /// Returns the chat template of the model in a directory:
   /// chat_template.jinja, or else `chat_template` of tokenizer_config.json;

@@ -126,9 +126,9 @@ struct SaveStart {
   int64_t lastStep = 0;    ///< Last step of the run.
 };
 
-/// Throws H0155 where the run would replace or hide what is in the directory:
-/// checkpoints of runs that it does not continue, or another file that has the
-/// name of a checkpoint.
+/// Throws H0155 if the directory has checkpoints of a run that this run does
+/// not continue, unless `start.overwrites`. Also throws H0155 if something that
+/// is no checkpoint has the name of a checkpoint that this run may write.
 void requireOwnSaves(const std::string &directory, const SaveStart &start);
 
 /// Throws H0155 where the directory has checkpoints other than `saved`.
@@ -148,8 +148,9 @@ std::string saveCheckpoint(const std::string &directory,
                            const CheckpointContents &contents, Peers &peers,
                            int64_t keepLast = 0);
 
-/// Returns the step directory that `path` means: `path` itself, or the one that
-/// its `latest` names. Throws H0360 when `path` is neither.
+/// Returns the directory of a checkpoint: `path` itself if it is a checkpoint,
+/// else the checkpoint that the file `latest` in `path` names. Throws H0360 if
+/// `path` is neither.
 std::string resolveCheckpoint(const std::string &path);
 
 /// Returns the directory of the model that `path` means: the latest checkpoint
@@ -227,8 +228,8 @@ struct ConvertOptions {
 void convertWeights(const ConvertOptions &options);
 
 /// Writes a Hugging Face directory: `tensors` in one file, `config` as
-/// config.json, and copies of the tokenizer's and similar files of the
-/// directory `from`. `output` is empty or does not exist yet.
+/// config.json, and copies of other files of the directory `from`, such as the
+/// tokenizer. `output` is empty or does not exist yet.
 void writeModel(const std::string &from, const std::string &output,
                 const std::string &config, std::vector<TensorToWrite> tensors);
 

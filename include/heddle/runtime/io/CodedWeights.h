@@ -5,10 +5,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reads int4 and int8 weights of GPTQ (AutoGPTQ, GPTQModel) and AWQ (AutoAWQ's
-// "gemm"). For a product X, `X.qweight` has codes packed into 32-bit words,
-// `X.scales` an f16 scale for each group of inputs and each output, `X.qzeros`
-// the zero points; with GPTQ, `X.g_idx` may have the group of each input. A
-// value is scale * (code - zero). CodedWeights.cpp unpacks the codes.
+// "gemm"). A quantized matrix X consists of several tensors. `X.qweight` has
+// codes packed into 32-bit words. `X.scales` has an f16 scale for each group of
+// inputs and each output, and `X.qzeros` has a zero point for each of these.
+// With GPTQ, `X.g_idx` may have the group of each input. A value is scale *
+// (code - zero). CodedWeights.cpp unpacks the codes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -85,7 +86,7 @@ public:
   float scale(int64_t group, int64_t output) const {
     return scales[group * matrix.outputs + output];
   }
-  /// Returns the zero point of a group of inputs and an output, as an unsigned
+  /// Returns the zero point for an output and a group of inputs, as an unsigned
   /// code.
   int32_t zero(int64_t group, int64_t output) const;
   /// Reads and dequantizes the codes. The result has the shape [outputs,
@@ -116,13 +117,15 @@ inline std::string nameInFile(std::string name) {
 
 /// Opens the weights of a model's directory, as `openWeights`. A quantized
 /// matrix X appears twice, as `X.weight` [outputs, inputs] and as `X.qweight`
-/// [inputs, outputs], both of type F32 and with `coded`; its scales and zeros
-/// do not appear. If inputs are not in the order of their groups (desc_act), X
-/// also appears with sorted inputs, as `X.weight.by_group` and
-/// `X.qweight.by_group`, with `X.order`, I32 [inputs], which
-/// gives the index of the input at each row. Throws H0376, H0377 for tensors
-/// whose shapes do not fit together, and H0399 where no file describes the
-/// format of the codes.
+/// [inputs, outputs]. Both are of type F32, and their field `coded` names the
+/// stored tensors. The scales and zeros of X do not appear.
+///
+/// If inputs are not in the order of their groups (desc_act), X also appears
+/// with sorted inputs, as `X.weight.by_group` and `X.qweight.by_group`. Then
+/// the tensor `X.order`, I32 [inputs], has the index of the input at each row.
+///
+/// Throws H0376, H0377 for tensors whose shapes do not fit together, and H0399
+/// where no file describes the format of the codes.
 WeightSet openModelWeights(const std::string &path);
 
 } // namespace heddle::io

@@ -44,7 +44,8 @@ struct Diagnostic {
 
   /// Returns the whole message, with the source line and a caret if known.
   std::string format() const;
-  /// 2 for H01xx, 4 for H02xx, 3 for H03xx, 5 for H04xx, 1 for H09xx.
+  /// Returns the exit status that `code` determines: 2 for H01xx, 4 for H02xx,
+  /// 3 for H03xx, 5 for H04xx, 1 for H09xx.
   int exitCode() const;
 };
 

@@ -16,10 +16,10 @@
 namespace heddle::io {
 
 /// Locks a directory for this process while the object lives. The file
-/// `.heddle-lock` in it names host and process. The system's lock on that file
-/// tells whether the process still lives, on any host. On a file system without
-/// locks the names decide: a process of this host is looked up, and one of
-/// another host is assumed to live.
+/// `.heddle-lock` in the directory names host and process. The system's lock on
+/// that file tells whether the process still lives, on any host. Some file
+/// systems have no locks. There, a named process of this host is looked up, and
+/// a process of another host is assumed to live.
 class DirectoryLock {
 public:
   /// The directory must exist. Throws H0433, with host and process, when

@@ -50,8 +50,8 @@ public:
   const std::string &path() const { return filePath; }
   const uint8_t *data() const { return bytes; }
   int64_t size() const { return length; }
-  /// Copies bytes with read calls. If the file was truncated, this throws
-  /// H0432, where an access to `data` would end the process.
+  /// Copies bytes of the file with read calls. If the file was truncated, this
+  /// function throws H0432; an access to `data` would end the process instead.
   void read(int64_t offset, int64_t bytes, void *destination) const;
   /// Lets the system free the memory of pages that this process has read. Later
   /// accesses read these pages from the file again.
@@ -83,7 +83,8 @@ public:
   PendingOutput(const PendingOutput &) = delete;
   PendingOutput &operator=(const PendingOutput &) = delete;
   ~PendingOutput();
-  /// The temporary file, open for reading and writing, and its path.
+  /// The descriptor of the temporary file, which is open for reading and
+  /// writing, and the file's path.
   int descriptor() const;
   const std::string &temporaryPath() const;
   /// Renames the temporary file, or copies it to the device. If not

@@ -31,8 +31,8 @@ ForeignKind foreignKindOf(const MappedFile &file);
 /// characters.
 bool isText(const MappedFile &file);
 
-/// Whether the beginning has more control characters than a text of any
-/// encoding.
+/// Whether the beginning of the file has more control characters than a text of
+/// any encoding.
 bool hasControlCharacters(const MappedFile &file);
 
 /// Whether each line is a JSON object, judged by the first two that are not

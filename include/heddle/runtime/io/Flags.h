@@ -69,9 +69,9 @@ std::string shellWord(const std::string &text);
 /// Returns the verb with its parents, such as `heddle data prepare`.
 std::string nameOf(const CLI::App &verb);
 
-/// Describes an error in a command line: `rangeCode` for a value outside its
-/// flag's range, else `code`, with the closest known name for an unknown word,
-/// or with the advice of `adviser`.
+/// Describes an error in a command line. Its code is `rangeCode` if a flag's
+/// value is outside of the flag's range, else `code`. For an unknown word, the
+/// help is the advice of `adviser`, or else the closest known name.
 Diagnostic describeUsage(const CLI::App &app, const CLI::ParseError &error,
                          const std::string &code, const std::string &rangeCode,
                          const Adviser &adviser = nullptr);

@@ -82,7 +82,7 @@ public:
   double asNumber() const;
   const std::string &asString() const;
   const std::vector<JsonValue> &elements() const;
-  /// The members in the order of the text.
+  /// The members of this object, in the order in which the JSON text has them.
   const std::vector<JsonMember> &members() const;
 
   /// The member's value, or null when this object has no such key.

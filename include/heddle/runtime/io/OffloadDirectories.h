@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Parses the value of `--swap-dir`: the directories of offload files: one for
-// all states, or one for each role of states (parameters, gradients, optimizer
-// states, activations). The compiler checks it, and the runtime opens files in
-// these directories.
+// Parses the value of `--swap-dir`, which names the directories of offload
+// files: one for all states, or one for each role of states (parameters,
+// gradients, optimizer states, activations). The compiler checks the value, and
+// the runtime opens files in these directories.
 //
 //===----------------------------------------------------------------------===//
 

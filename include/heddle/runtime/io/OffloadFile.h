@@ -23,7 +23,8 @@ namespace heddle::io {
 
 /// The directory of offload files, and whether their pages have checksums.
 struct OffloadFolder {
-  /// Created if absent. Empty: the directory of TMPDIR, or /tmp.
+  /// The path of the directory, which is created if it does not exist. If this
+  /// is empty, the directory is $TMPDIR, or else /tmp.
   std::string directory;
   bool checks = false; ///< Compare pages that are read with their checksums.
 };
@@ -86,10 +87,11 @@ public:
   [[noreturn]] void failRequest(bool isWrite, int64_t offset, int64_t bytes,
                                 int error) const;
 
-  /// With `checks`: stores the checksums of pages before they are written.
+  /// Stores the checksums of pages that are about to be written. Does nothing
+  /// unless OffloadFolder::checks is set.
   void note(int64_t offset, const char *memory, int64_t bytes);
-  /// With `checks`: throws H0462 when pages that were read differ from what was
-  /// last written to them.
+  /// Throws H0462 if pages that were read differ from what was last written to
+  /// them. Does nothing unless OffloadFolder::checks is set.
   void verify(int64_t offset, const char *memory, int64_t bytes) const;
 
 private:

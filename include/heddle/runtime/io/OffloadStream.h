@@ -35,13 +35,14 @@ struct OffloadTransfer {
   int64_t offset = 0;
   char *memory = nullptr;
   int64_t bytes = 0;
-  /// Receives the times when the transfer begins and ends; null: nobody wants
-  /// them. A begin that the caller has set is kept.
+  /// The transfer writes the times of its begin and end here. If the caller has
+  /// already set the time of the begin, that time is kept. Null if the times
+  /// are not needed.
   OffloadTime *time = nullptr;
 };
 
-/// Reads, writes, and transfers for which the caller waits at once (Now). The
-/// stream counts the transfers of each lane on their own.
+/// The stream counts transfers separately in three lanes: reads, writes, and
+/// transfers for which the caller waits at once (Now).
 enum class OffloadLane { Read, Write, Now };
 
 /// A point of the stream: for each lane, how many transfers were started before
@@ -65,8 +66,8 @@ struct OffloadPoint {
   }
 };
 
-/// How transfers are split into requests. The defaults are the best of the
-/// table in bench/README.md, which heddle-bench-swap measures.
+/// How transfers are split into requests. The defaults are the fastest ones in
+/// the table of bench/README.md, which heddle-bench-swap measures.
 struct OffloadShape {
   int64_t requestBytes = int64_t(1) << 20; ///< Largest size of a request.
   int64_t depth = 16;                      ///< Requests in flight at a time.
@@ -187,7 +188,7 @@ private:
   /// their memory.
   std::optional<Diagnostic> failure;
 
-  // Used by the stream's thread only.
+  // Only the stream's thread uses the next four members.
   std::vector<Active> active; ///< The transfers in progress, oldest first.
   std::vector<Slot> slots;
   int64_t underWay = 0;

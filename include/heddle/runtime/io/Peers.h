@@ -19,16 +19,16 @@
 
 namespace heddle::io {
 
-/// Describes an exception that is no UserError: H0292 when the system had no
-/// memory or thread left, else H0901.
+/// Returns the diagnostic for an exception that is not a UserError: error H0292
+/// if the system ran out of memory or threads, else the internal error H0901.
 Diagnostic describeUnexpected(const std::exception &error);
 
 /// Returns a text that identifies the host. It is the same in all containers of
 /// a host.
 std::string hostIdentity();
 
-/// All ranks of a job, seen from one rank. This base class is a job of one
-/// rank.
+/// The ranks of a job, as one rank sees them. This base class represents a job
+/// with a single rank.
 class Peers {
 public:
   virtual ~Peers() = default;

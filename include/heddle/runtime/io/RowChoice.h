@@ -26,12 +26,14 @@ struct RowChoice {
   int64_t rowBytes = 0, rows = 0;
   const int32_t *ids = nullptr;
   int64_t count = 0; ///< Number of ids.
-  /// If the table is a shard of a larger table: the index in the larger table
-  /// of the shard's first row. For ids of other shards' rows the gather writes
-  /// zeros, so that the sum of all shards' results is the whole result.
+  /// Set if the table is a shard of a larger table: the shard's first row has
+  /// this index in the larger table. For an id whose row is in another shard
+  /// the gather writes zeros, so that the sum of the results of all shards is
+  /// the whole result.
   std::optional<int64_t> first{};
-  /// Every byte of the row that the gather writes for an id that is out of
-  /// range. Such bytes are a NaN in every float type.
+  /// For an id that is out of range, the gather sets every byte of the result
+  /// row to this value. The elements of the row are then NaN in every float
+  /// type.
   static constexpr int noRow = 0xff;
   /// The most bytes that a row may have. Buffers have this size at most.
   static constexpr int64_t mostRowBytes = int64_t(1) << 20;
@@ -40,7 +42,8 @@ struct RowChoice {
   /// be out of range.
   int64_t rowOf(int32_t id) const { return id - first.value_or(0); }
   bool has(int32_t id) const { return rowOf(id) >= 0 && rowOf(id) < rows; }
-  /// Writes the row for an id that is not in this table.
+  /// Writes the result row for an id that is not in this table: zeros if the
+  /// table is a shard, else NaN.
   void fillWithout(char *target) const {
     memset(target, first ? 0 : noRow, rowBytes);
   }

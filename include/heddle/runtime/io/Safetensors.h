@@ -95,8 +95,9 @@ public:
 
   /// Returns the tensor's mapped bytes, which may be unaligned.
   const uint8_t *data(const TensorInfo &info) const;
-  /// Returns the tensor's bytes, as `data` does. A quantized matrix is
-  /// dequantized, and its values exist as long as the result.
+  /// Returns the tensor's bytes, as `data` does, but also of a quantized
+  /// matrix. Such a matrix is dequantized into memory that is freed with the
+  /// last copy of the returned pointer.
   std::shared_ptr<const uint8_t> hold(const TensorInfo &info) const;
   /// Drops pages of a mapped tensor after they were read (MappedFile::forget).
   /// Thread-safe.
@@ -166,9 +167,10 @@ WrittenFile writeSafetensors(
     const std::string &path, std::vector<TensorToWrite> tensors,
     const std::map<std::string, std::string> &metadata = {{"format", "pt"}});
 
-/// Writes the same file by all ranks at once. Every rank calls it with the same
-/// tensors, in any order. The file has a temporary name until it is complete
-/// and on the disk. An error on one rank is thrown on all.
+/// Writes the file that `writeSafetensors` would write, but with all ranks
+/// writing at the same time. Every rank calls it with the same tensors, in any
+/// order. The file has a temporary name until it is complete and on the disk.
+/// An error on one rank is thrown on all.
 void writeShared(const std::string &path, std::vector<SharedTensor> tensors,
                  Peers &peers);
 /// Throws when the file cannot be created, so that a run fails before it

@@ -50,21 +50,23 @@ public:
   };
 
   /// Sets the id of the parent process that passes signals on to this process.
-  /// If `decides`, the parent sends a signal a second time only to request an
-  /// immediate stop.
+  /// If `decides`, the parent itself decides which signals are requests: a
+  /// signal that it sends a second time is a request to stop at once.
   void setParent(pid_t process, bool decides);
   /// Calls `setParent` with the process that the environment variable
   /// `launcherVariable` names, or else with the parent of this process.
   void setParent();
 
-  /// Judges SIGINT, SIGTERM or SIGHUP that arrived at `nanoseconds` of
-  /// CLOCK_MONOTONIC.
+  /// Classifies a SIGINT, SIGTERM or SIGHUP that arrived at `nanoseconds` of
+  /// CLOCK_MONOTONIC: the first request to stop, its repetition, or a request
+  /// to stop at once.
   Kind judge(int signal, SignalSender sender, int64_t nanoseconds);
-  /// Judges a signal that arrives now.
+  /// Classifies a SIGINT, SIGTERM or SIGHUP that arrives now.
   Kind judge(int signal, SignalSender sender);
 
 private:
-  /// What has been received of SIGINT, SIGTERM or SIGHUP.
+  /// What this process has received so far of one of the signals SIGINT,
+  /// SIGTERM and SIGHUP.
   struct Seen {
     std::atomic<int64_t> first = 0; ///< Time of the first signal; 0: none yet.
     std::atomic<int> fromParent = 0;

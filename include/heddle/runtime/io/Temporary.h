@@ -20,7 +20,8 @@
 
 namespace heddle::io {
 
-/// Makes `removeTemporaries` remove a path while the object lives.
+/// Registers a path that `removeTemporaries` removes. The destructor of this
+/// object cancels the registration.
 class RemovedAtEnd {
 public:
   explicit RemovedAtEnd(const std::string &path);
@@ -38,10 +39,10 @@ private:
 class Temporary {
 public:
   enum class Kind { File, Directory };
-  /// Creates `stem` followed by the process id, and by another number if that
-  /// name exists. `purpose` is the path that the caller finally writes, which
-  /// errors name (see `failToWrite`). `mode`: permissions of a file, minus the
-  /// umask.
+  /// Creates a file or directory. Its name is `stem` followed by the process
+  /// id, and by another number if that name exists. `purpose` is the path that
+  /// the caller finally writes: errors name this path (see `failToWrite`).
+  /// `mode` has the permissions of a file, from which the umask is subtracted.
   Temporary(const std::string &stem, Kind kind, const std::string &purpose,
             mode_t mode = 0666);
   Temporary(const Temporary &) = delete;
@@ -57,7 +58,7 @@ public:
 private:
   std::string name;
   int handle = -1;
-  /// Set until the file has its final name.
+  /// Lets a signal handler remove the file until it has its final name.
   std::optional<RemovedAtEnd> removal;
 };
 

@@ -27,7 +27,7 @@ struct TokenType {
 
 /// A file as users name it: `FILE`, or `FILE:u32` for integers of that type
 /// without header (u8, u16, u32, u64, i8, i16, i32, i64). If a file exists
-/// whose name is the whole text, the colon belongs to the name.
+/// whose name is the whole argument, such as `FILE:u32`, that file is meant.
 struct TokenSource {
   std::string path;
   TokenType type;
@@ -41,8 +41,9 @@ public:
   enum class Format { LlmC16, LlmC32, Megatron, Headerless, Text };
 
   /// Opens the file that `source` names (see TokenSource); for a Megatron pair,
-  /// either file or their common prefix. A text is read as bytes, which needs a
-  /// `vocab` of about 256 (0: not checked).
+  /// either file or their common prefix. `vocab` is the size of the model's
+  /// vocabulary, or 0 if it is unknown. A plain text is read with one token per
+  /// byte, and refused unless `vocab` is 0 or from 256 to 512.
   static TokenFile open(const std::string &source, int64_t vocab = 0);
 
   Format format() const { return fileFormat; }

@@ -24,11 +24,11 @@ namespace heddle::io {
 using TokenNames = std::map<std::string, std::string>;
 
 /// Reads the special tokens of a model directory, as transformers does.
-/// tokenizer_config.json names them. special_tokens_map.json overrides it, but
-/// only if tokenizer_config.json does not list the added tokens, as newer
-/// versions do. For a role that no file mentions, the default of the
-/// tokenizer's class is used if tokenizer.json has such an added token.
-/// `tokenizer` is the parsed tokenizer.json, if the caller has it.
+/// tokenizer_config.json names them. special_tokens_map.json overrides these
+/// names, unless tokenizer_config.json lists the added tokens, as newer
+/// versions of transformers write it. For a role that no file mentions, the
+/// default of the tokenizer's class is used if tokenizer.json has such an added
+/// token. `tokenizer` is the parsed tokenizer.json, if the caller has it.
 TokenNames readTokenNames(const std::string &directory,
                           const JsonValue *tokenizer = nullptr);
 

@@ -88,8 +88,9 @@ private:
   size_t shown = 0;
 };
 
-/// Opens `bytes`, or a directory with a tokenizer.json; throws H0350 to H0353.
-/// With `lowersCase` texts are converted to lower case first.
+/// Returns a tokenizer with one token per byte if `name` is "bytes". Otherwise
+/// `name` is a directory with a tokenizer.json. Throws H0350 to H0353. With
+/// `lowersCase` texts are converted to lower case first.
 std::unique_ptr<Tokenizer> openTokenizer(const std::string &name,
                                          bool lowersCase = false);
 

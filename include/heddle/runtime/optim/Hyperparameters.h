@@ -43,7 +43,8 @@ public:
   /// Returns the current values. The schedule's parameters are included only if
   /// the configuration or a flag sets them.
   HyperValues values() const;
-  /// The values for people: AdamW, lr 0.001, WarmupLR, warmup_steps 100 ...
+  /// Formats the values for messages: AdamW, lr 0.001, WarmupLR, warmup_steps
+  /// 100 ...
   std::string text() const;
   /// The values as JSON, with the schedule's own parameters.
   nlohmann::ordered_json toJson() const;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Evaluates learning-rate schedules. `train` asks for the rate of each update,
-// and the interpreter for that of the update it executes.
+// Evaluates learning-rate schedules. `train` and the interpreter pass the rate
+// of an update as an input to the program that computes the update.
 //
 //===----------------------------------------------------------------------===//
 

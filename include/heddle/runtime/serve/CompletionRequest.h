@@ -64,7 +64,8 @@ struct CompletionRequest {
   bool includesUsage = false; ///< The last event of a stream has the usage.
   bool returnsTokenIds = false;
   bool ignoresEnd = false; ///< Whether generation continues after an end token.
-  /// The client for fair scheduling; empty: the peer's address.
+  /// The client to which fair scheduling attributes the request. If empty, the
+  /// peer's address identifies the client.
   std::string user;
   std::optional<double> timeout; ///< Seconds.
 

@@ -22,8 +22,9 @@ using Tokens = std::vector<int32_t>;
 /// The tokens of a text to be embedded.
 struct EncoderText {
   Tokens tokens;
-  /// How many tokens at the beginning pooling ignores. These are the tokens of
-  /// the prompt, if the model was trained without them.
+  /// Number of tokens at the beginning of the text that pooling ignores. These
+  /// are the tokens of the prompt, if the model was trained to pool without
+  /// them.
   int32_t unpooled = 0;
 };
 

@@ -68,13 +68,13 @@ struct Feed {
   uint64_t sequence = 0;       ///< Id, unique among live sequences.
   std::vector<int32_t> tokens; ///< The tokens to compute, at least one.
   int64_t position = 0;        ///< Position of the first token, from 0.
-  /// Page table: page `i` holds the positions from i * pageTokens on. There are
-  /// pages up to the last token's at least. The engine writes the keys and
-  /// values of positions `position` to `position + tokens.size() - 1`. It reads
-  /// all positions inside the attention window up to the last of these. Earlier
-  /// runs have written the positions before `position`, for this sequence or
-  /// for another one with the same beginning. Pages outside the window may be
-  /// `noPage`.
+  /// Page table: page `i` holds the positions from i * pageTokens on. The table
+  /// has at least the pages up to the last of `tokens`. The engine writes the
+  /// keys and values of positions `position` to `position + tokens.size() - 1`.
+  /// It reads all positions inside the attention window up to the last of
+  /// these. Earlier runs have written the positions before `position`, for this
+  /// sequence or for another one with the same beginning. Pages outside the
+  /// window may be `noPage`.
   std::vector<int32_t> pages;
   /// Logits are returned for the last `numLogits` of `tokens`. With at most 1 +
   /// EngineLimits::maxGuesses tokens, any number is allowed. With more tokens,

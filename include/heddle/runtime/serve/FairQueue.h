@@ -27,7 +27,8 @@ namespace heddle::rt {
 class FairQueue {
 public:
   void push(const std::string &client, uint64_t request);
-  /// Puts a request that was taken out back to the front.
+  /// Inserts a request before all others of its client, for example a request
+  /// that was taken out of the queue but could not run to its end.
   void pushFront(const std::string &client, uint64_t request);
   /// Removes a request, wherever it is in the queue.
   void remove(const std::string &client, uint64_t request);

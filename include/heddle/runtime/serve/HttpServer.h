@@ -20,7 +20,8 @@
 
 namespace heddle::rt {
 
-/// Status in the log of a request whose client closed the connection.
+/// Status in the access log and the metrics for a request whose client closed
+/// the connection before the answer was complete.
 inline constexpr int clientGone = 499;
 
 /// A request and its answer, for the access log.
@@ -42,8 +43,9 @@ struct HttpOptions {
   /// Limit of connections. A new one replaces the one that has been idle the
   /// longest; if none is idle, it gets status 503.
   int64_t maxConnections = 1000;
-  /// Limit of bytes that the client has not read yet. A slower connection is
-  /// closed, and so is one that reads nothing for `seconds`.
+  /// Limit of bytes of an answer that wait because the client does not read
+  /// them. A connection is closed if more bytes wait, or if the client reads
+  /// nothing for `seconds`.
   int64_t maxUnread = 4 << 20;
   /// Time limit for a request to arrive, and for progress in sending an answer.
   int64_t seconds = 30;
@@ -60,9 +62,9 @@ struct HttpRequest {
   std::string peer;          ///< Address of the client, without the port.
 };
 
-/// The answer to one request: either `send`, or `begin`, any number of `write`
-/// and `end`. Writes after the connection was closed are ignored. Used on the
-/// server's thread only.
+/// The answer to one request. The handler calls either `send`, or `begin`, then
+/// `write` any number of times, and then `end`. Writes after the connection was
+/// closed are ignored. Used on the server's thread only.
 class HttpReply {
 public:
   virtual ~HttpReply() = default;
@@ -89,7 +91,8 @@ std::string hostAndPort(const std::string &host, uint16_t port);
 /// Serves HTTP/1.1 on a thread of its own.
 class HttpServer {
 public:
-  /// Called on the server's thread; must answer at once or later.
+  /// Called with each request on the server's thread, which it must not block.
+  /// It may answer at once, or keep the reply and answer later.
   using Handler =
       std::function<void(HttpRequest, const std::shared_ptr<HttpReply> &)>;
   /// Writes the body (JSON) of an answer that refuses a malformed request.

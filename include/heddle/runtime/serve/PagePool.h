@@ -6,8 +6,8 @@
 //
 // Allocates the pages of the key-value cache. A page holds a fixed number of
 // positions, and each sequence has a page table. Sequences that begin with the
-// same tokens share the full pages of these, which are never written again
-// (Kwon et al., "PagedAttention", 2023, arXiv 2309.06180).
+// same tokens share the pages that these tokens fill completely. Such pages are
+// never written again (Kwon et al., "PagedAttention", 2023, arXiv 2309.06180).
 //
 //===----------------------------------------------------------------------===//
 

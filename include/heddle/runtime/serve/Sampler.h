@@ -25,12 +25,13 @@ struct SamplingOptions {
   double topP = 1;
   uint64_t seed = 0;
   double minP = 0; ///< Least probability, relative to the likeliest token's.
-  /// Divides positive logits of tokens that occur in prompt or output, and
-  /// multiplies negative ones (Keskar et al., arXiv 1909.05858).
+  /// Penalty of tokens that occur in the prompt or the output: their positive
+  /// logits are divided by this number, and their negative logits multiplied by
+  /// it (Keskar et al., arXiv 1909.05858).
   double repetitionPenalty = 1;
-  /// Subtracted from the logit of a token: presence once if it was generated
-  /// before, frequency for each time (OpenAI's API). Prompt tokens do not
-  /// count.
+  /// If a token was generated n > 0 times, presencePenalty + n *
+  /// frequencyPenalty is subtracted from its logit, as in OpenAI's API. Prompt
+  /// tokens do not count.
   double presencePenalty = 0, frequencyPenalty = 0;
   /// Token ids, and what is added to their logits.
   std::vector<std::pair<int32_t, double>> bias = {};

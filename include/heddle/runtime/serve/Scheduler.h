@@ -6,7 +6,7 @@
 //
 // Continuous batching: decides which tokens the engine computes in each run.
 // Running sequences get one token each, and enter and leave between runs (Yu et
-// al., "Orca", 2022). Prompts are computed in chunks beside them (Agrawal et
+// al., "Orca", 2022). The same runs also compute prompts, in chunks (Agrawal et
 // al., "Sarathi-Serve", 2024, arXiv 2403.02310).
 //
 //===----------------------------------------------------------------------===//
@@ -97,8 +97,8 @@ public:
   Scheduler(Engine &engine, SequenceListener &listener,
             bool checksPages = false, Engine *draft = nullptr);
 
-  /// Returns the longest possible sequence, prompt included: the limit of the
-  /// model and of the cache.
+  /// Returns the largest possible length of a sequence, prompt included: the
+  /// limit of the model and of the cache.
   int64_t longest() const { return mostTokens; }
   /// Adds a request. Its prompt has 1 to `longest() - 1` tokens, all in the
   /// vocabulary.
@@ -155,8 +155,8 @@ private:
     /// Number of pages at the beginning of the sequence that other sequences
     /// can share (PagePool::publish).
     int64_t published = 0;
-    /// Number of leading pages that were released since the attention window no
-    /// longer reaches them.
+    /// Number of leading pages that were released because they are outside the
+    /// attention window.
     int64_t givenBack = 0;
     PagePool::Chain chain = 0;
     bool hasBegun = false; ///< The whole prompt was computed once.

@@ -47,8 +47,8 @@ struct ServiceOptions {
   bool checksPages = false; ///< See PageChecker.
 };
 
-/// A server of one model. The thread that calls `run` uses the model, another
-/// one the connections.
+/// A server of one model. The thread that calls `run` runs the model. Another
+/// thread serves the connections.
 class Service {
 public:
   virtual ~Service() = default;

@@ -24,8 +24,8 @@ namespace heddle::rt {
 /// How a model of embeddings wants its texts prepared (from its
 /// sentence-transformers files).
 struct TextRules {
-  /// Prompts that may be put before a text, by name, and the default one's
-  /// name.
+  /// Prompts that may be put before a text, by name. `defaultPrompt` is the
+  /// name of the prompt that is used if a request names none.
   std::map<std::string, std::string> prompts;
   std::string defaultPrompt;
   int64_t maxTokens = 0;  ///< Limit to which texts are truncated; 0: none.

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The rt::Device for x86-64 binaries: kernels run on threads of this process,
-// in its memory.
+// The rt::Device for x86-64 binaries. Kernels run on threads of this process,
+// and all memory except offload files is memory of this process.
 //
 //===----------------------------------------------------------------------===//
 

@@ -18,8 +18,8 @@
 
 namespace heddle::rt {
 
-/// The rates at which all threads together do multiply-adds on registers, one
-/// for each of consecutive intervals of time.
+/// Rates of multiply-adds on registers, summed over all threads: one rate for
+/// each of several consecutive time intervals.
 struct PeakSamples {
   /// The index of the first interval, counted since the start of the system's
   /// clock. All processes of a host count alike, so that the rates of ranks

@@ -21,7 +21,7 @@ namespace heddle::rt::cuda {
 
 /// A part of a product, which one call of cuBLASLt computes.
 struct ProductPart {
-  /// Where an operand of the part begins.
+  /// Where an operand of this part of the product begins.
   struct OperandAddress {
     int64_t ref;   ///< Index in `refs` of the tensor with the operand.
     int64_t bytes; ///< Offset from the beginning of that tensor.

@@ -66,9 +66,10 @@ private:
   /// An allocation.
   struct Block {
     Arena bytes;
-    /// For memory that the host must not access: the size of the range of
-    /// inaccessible addresses that the device gives out instead. For memory
-    /// that the host may access, 0: the addresses are those of the bytes.
+    /// The host cannot access memory of some kinds. For such memory the device
+    /// returns addresses of an inaccessible range, and this is the size of that
+    /// range. 0 if the host may access the memory: the device then returns the
+    /// addresses of the bytes themselves.
     int64_t reserved = 0;
   };
   struct Work {

@@ -79,9 +79,11 @@ bool isLower(uint32_t code);
 bool isCased(uint32_t code);
 /// General categories L.
 bool isLetter(uint32_t code);
-/// Returns the upper-case form of a character, if that is one character.
+/// Returns the upper-case form of a character if that form is a single
+/// character, else the character itself.
 uint32_t upper(uint32_t code);
-/// Returns the title-case form of a character, if that is one character.
+/// Returns the title-case form of a character if that form is a single
+/// character, else the character itself.
 uint32_t title(uint32_t code);
 /// Returns a text for comparisons that ignore case.
 std::string foldCase(const std::string &text);
