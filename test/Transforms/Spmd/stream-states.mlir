@@ -5,7 +5,7 @@
 // RUN: heddle-opt %s --spmd-stream-states --spmd-verify -o /dev/null
 
 // Tiles of 1024 elements, the last one of what is left: each is fetched while
-// two before it are updated, and stored while the next one is.
+// the one before it is updated, and stored while the next one is.
 
 // CHECK-LABEL: nn.step @train
 // CHECK-SAME: %[[LR:[^:]*]]: tensor<f32>

@@ -364,8 +364,10 @@ def SpmdStreamStates : Pass<"spmd-stream-states", "::heddle::nn::ModelOp"> {
     128th of all; then at most `sub_group_size`, rounded up to a multiple of 1024. All
     tiles but the last have this size.
 
-    A tile is fetched while the tiles before it are updated, and stored while the next
-    one is updated. So each state needs device memory for `ahead` tiles and one more.
+    A tile is fetched while the tile before it is updated, and stored while the next
+    one is updated. The fetch of tile i + `ahead` starts after the update of tile i,
+    when the store of tile i - 1 is complete. So each state needs device memory for
+    `ahead` tiles and one more.
     Beside the backward pass, all tiles of a layer are fetched while the layer before it
     runs, and stored while the next one runs. Sums of squares of offloaded gradients are
     computed by tiles too, which consist of whole blocks.
