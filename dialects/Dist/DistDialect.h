@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The dialect dist: meshes, shardings, the strategy, reshards, collectives and
-// transfers between memories.
+// The dialect dist: meshes, shardings, the strategy (the settings of the
+// compilation), reshards, collectives and transfers between memories.
 //
 //===----------------------------------------------------------------------===//
 

@@ -13,9 +13,10 @@ using namespace mlir;
 using namespace heddle::dist;
 
 /// Checks the range of elements that a transfer moves. With `slot`, the state's
-/// first dimension counts slots, and the range lies in one slot. Without
-/// `slot`, the state is a one-dimensional (flat) tensor, so the range must have
-/// one dimension. `element`, the first element, must not be negative.
+/// first dimension counts slots (copies of a tensor, one for each micro-batch
+/// in flight), and the range lies in one slot. Without `slot`, the state is a
+/// one-dimensional (flat) tensor, so the range must have one dimension.
+/// `element`, the first element, must not be negative.
 static LogicalResult verifyRange(Operation *op, int64_t element, Type range,
                                  Value slot) {
   if (!slot && llvm::cast<RankedTensorType>(range).getRank() != 1)
@@ -25,8 +26,8 @@ static LogicalResult verifyRange(Operation *op, int64_t element, Type range,
 }
 
 /// Checks that the range lies within the state or bucket `name`. With `slot`,
-/// the state's first dimension counts slots, and the range must lie within one
-/// slot.
+/// the state's first dimension counts slots (one tensor for each micro-batch in
+/// flight), and the range must lie within one slot.
 static LogicalResult verifyInState(Operation *op, FlatSymbolRefAttr name,
                                    int64_t element, Type range, Value slot,
                                    SymbolTableCollection &tables) {

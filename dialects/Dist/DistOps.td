@@ -41,11 +41,12 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     /// The number of ranks along all axes with this role, such as data
     /// parallelism.
     int64_t getSize(AxisRole role);
-    /// The names of the axes with this role and more than one rank, major to
-    /// minor.
+    /// The names of the axes that have this role (what their ranks split) and
+    /// more than one rank, major to minor.
     ::llvm::SmallVector<::mlir::Attribute> getAxesOf(AxisRole role);
-    /// The names of the axes that have more than one rank, and whose role the
-    /// function `wanted` accepts, major to minor.
+    /// The names of the axes that have more than one rank, and for which the
+    /// function `wanted` accepts the role (what their ranks split), major to
+    /// minor.
     ::llvm::SmallVector<::mlir::Attribute>
     getAxesWhere(::llvm::function_ref<bool(AxisRole)> wanted);
   }];

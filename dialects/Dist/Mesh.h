@@ -26,7 +26,8 @@ namespace heddle::dist {
 
 using plan::AxisRole;
 
-/// An axis of the mesh that a strategy requires, with its size.
+/// An axis and its size. A strategy (the settings of a compilation) determines
+/// which axes the mesh has.
 struct Axis {
   llvm::StringRef name;
   int64_t size;

@@ -173,8 +173,9 @@ ShardingRule heddle::dist::buildRule(Operation *op,
   return rule;
 }
 
-/// Checks that a dimension of `size` elements agrees with its factor. `what`
-/// names the dimension in errors.
+/// Checks that a dimension of `size` elements agrees with its factor, the group
+/// of dimensions that must be split alike. `what` names the dimension in
+/// errors.
 static LogicalResult verifyDim(Operation *op, const Factor &factor,
                                ArrayRef<int64_t> segments, int64_t size,
                                const Twine &what) {

@@ -20,17 +20,19 @@
 
 namespace heddle::dist {
 
-/// How a split of the factor affects the results of the operation.
+/// How the results of an operation change if ranks split a factor: the
+/// dimensions of the operation that must be split alike.
 enum class FactorKind {
   Parallel,  ///< Results that have the factor are split, too.
   Reduction, ///< No result has the factor: results become partial sums.
-  /// No result has the factor. The operation communicates, so that each rank
-  /// gets complete results.
+  /// No result has a dimension of the factor. The operation communicates, so
+  /// that each rank gets complete results.
   Combined,
   Whole, ///< The factor must not be split.
 };
 
-/// What the dimensions of a factor count. Passes look for factors by role.
+/// What the dimensions of a factor count. A factor is a group of dimensions
+/// that must be split alike. Passes look for factors by role.
 enum class FactorRole {
   Rows,       ///< Rows of the batch; the factor's letter is b.
   Tokens,     ///< Tokens of a row; the letter is t.
@@ -54,18 +56,19 @@ struct Factor {
   FactorRole role = FactorRole::Other;
 };
 
-/// Whether `factor` can be split into `parts` parts. If the factor has units,
-/// their number must be divisible by `parts`. Elements can be split unevenly,
-/// but each part must have at least one element.
+/// Whether `factor`, a group of dimensions that are split alike, can be split
+/// into `parts` parts. If the factor has units, their number must be divisible
+/// by `parts`. Elements can be split unevenly, but each part must have at least
+/// one element.
 bool canSplit(const Factor &factor, int64_t parts);
 
 /// The largest number of parts, at most `limit`, that `factor` can be split
 /// into.
 int64_t largestSplit(const Factor &factor, int64_t limit);
 
-/// The factors of an operation. `operands[i][d]` is the index of the factor of
-/// dimension d of operand i. The list is empty for an operand without
-/// dimensions.
+/// The factors of an operation, each a group of dimensions that must be split
+/// alike. `operands[i][d]` is the index of the factor of dimension d of operand
+/// i. The list is empty for an operand without dimensions.
 struct ShardingRule {
   llvm::SmallVector<Factor> factors;
   llvm::SmallVector<llvm::SmallVector<int64_t>> operands;

@@ -14,7 +14,8 @@
 
 namespace heddle::dist {
 
-/// The floating-point type that the strategy computes in.
+/// The floating-point type in which the model computes, by the settings of the
+/// compilation (`strategy`).
 inline mlir::FloatType computeType(const Strategy &strategy,
                                    mlir::Builder builder) {
   switch (strategy.precision) {
@@ -27,8 +28,8 @@ inline mlir::FloatType computeType(const Strategy &strategy,
 }
 
 /// The element type in which gradients are sent between ranks (DeepSpeed:
-/// `communication_data_type`): the strategy's compute precision, unless the
-/// user chose another.
+/// `communication_data_type`). It is the precision in which the model computes,
+/// unless the user chose another.
 inline mlir::FloatType wireType(const Strategy &strategy,
                                 mlir::Builder builder) {
   switch (strategy.communicationType) {
@@ -44,8 +45,9 @@ inline mlir::FloatType wireType(const Strategy &strategy,
   llvm_unreachable("no such type");
 }
 
-/// The value for the attribute `wire` of a reshard of gradients. It is
-/// `wireType`, or null if `wireType` is f32, because that is the default.
+/// The value for the attribute `wire` of a reshard of gradients: the element
+/// type in which they are sent. It is `wireType`, or null if `wireType` is f32,
+/// because that is the default.
 inline mlir::TypeAttr gradientWire(const Strategy &strategy,
                                    mlir::Builder builder) {
   mlir::FloatType type = wireType(strategy, builder);

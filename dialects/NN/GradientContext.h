@@ -16,8 +16,9 @@ namespace heddle::nn {
 
 /// `buildGradient` of an operation gets this context from the pass that builds
 /// the backward function. The operation asks for values of the forward
-/// function. The context returns the equal values of the backward function:
-/// saved activations, recomputed values or arguments.
+/// function. For each of them the context returns the value of the backward
+/// function that equals it: a saved activation, a recomputed value or an
+/// argument.
 class GradientContext {
 public:
   virtual ~GradientContext() = default;

@@ -166,8 +166,9 @@ void EmbeddingGradOp::localize(const Split &split) {
     getFirstMutable().assign(first);
 }
 
-/// If ranks split the columns of the logits, replaces the operation by a
-/// partial one for each rank, collectives, and their combination.
+/// If ranks split the columns of the logits, replaces the operation by three: a
+/// partial one on each rank, collectives, and one that combines the partial
+/// results.
 void CrossEntropyOp::localize(const Split &split) {
   Value first =
       firstOf(*this, split, getLogits(), tensorOf(getLogits()).getRank() - 1);

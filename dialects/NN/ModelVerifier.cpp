@@ -204,7 +204,7 @@ static LogicalResult verifyWeights(ModelOp model) {
   return success();
 }
 
-/// How many different integers may appear in an input of the step with this
+/// How many different integers may appear in the step's input that has this
 /// role, such as the vocabulary size for token ids. Returns 0 if the attribute
 /// `weights` has no such entry.
 static int64_t countOf(PortRole role, DictionaryAttr weights) {

@@ -105,8 +105,8 @@ def NN_SourceAttr : AttrDef<NN_Dialect, "Source"> {
     static SourceAttr get(::mlir::MLIRContext *context,
                           const ::heddle::weights::Source &source);
     ::heddle::weights::Source toSource() const;
-    /// The expression as a list of strided copies, with which the runtime reads
-    /// and writes the state.
+    /// This attribute's expression as a list of strided copies, with which the
+    /// runtime reads and writes the state.
     ::heddle::weights::Layout getLayout() const;
   }];
 }

@@ -25,9 +25,9 @@ def NN_ProgramKind : NN_Enum<"ProgramKind", "the kind of a step program", [
     I32EnumAttrCase<"Train", 0, "train">,
     I32EnumAttrCase<"Eval", 1, "eval">,
     I32EnumAttrCase<"Generate", 2, "generate">,
-    // Programs of serving. Prefill computes a part of a prompt and the logits of
-    // one token, score the logits of all tokens, decode the next token of each
-    // of several requests.
+    // Programs of serving. `prefill` computes a part of a prompt and the logits
+    // of one token, `score` computes the logits of all tokens, and `decode`
+    // computes the next token of each of several requests.
     I32EnumAttrCase<"Prefill", 3, "prefill">,
     I32EnumAttrCase<"Score", 4, "score">,
     I32EnumAttrCase<"Decode", 5, "decode">,

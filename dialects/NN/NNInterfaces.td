@@ -23,10 +23,11 @@ class NN_Trait<string name> : NativeOpTrait<name> {
   let cppNamespace = "::heddle::nn";
 }
 
-/// A row-wise operation computes the rows of its domain (NN_PropertiesOp)
-/// independently. From an operand with the domain's rows it reads, for one row,
-/// only that row. From other operands it may read everything. Row-wise
-/// operations with the same domain can share a kernel.
+/// A row-wise operation computes rows independently: the rows of its domain,
+/// the shape that getDomain of NN_PropertiesOp returns. From an operand with
+/// the domain's rows it reads, for one row, only that row. From other operands
+/// it may read everything. Row-wise operations with the same domain can share a
+/// kernel.
 def NN_Rowwise : NN_Trait<"Rowwise">;
 
 /// An element-wise operation computes the elements of its result independently.

@@ -226,7 +226,8 @@ void FuncOp::build(OpBuilder &builder, OperationState &state, StringRef name,
   state.addRegion();
 }
 
-/// Verifies that `ports`, if present, has one entry for each value.
+/// Verifies that `ports` (descriptions of a program's inputs or outputs), if
+/// present, has one entry for each value.
 static LogicalResult verifyPorts(Operation *op, std::optional<ArrayAttr> ports,
                                  size_t count, StringRef what) {
   if (ports && ports->size() != count)

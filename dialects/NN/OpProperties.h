@@ -45,9 +45,9 @@ llvm::SmallVector<Init> initsOf(mlir::Operation *op);
 
 /// A result that a kernel may compute in place of an operand.
 struct Tie {
-  /// When the fuse phase computes the result in place. If the operand is read
-  /// later, the fuse phase must copy it first, so computing in place does not
-  /// always pay.
+  /// In which cases the fuse phase computes a result in place of an operand. If
+  /// the operand is read later, the fuse phase must copy it first, so computing
+  /// in place does not always pay.
   enum class Worth {
     Always,
     OfState,    ///< If the operand is a state and the result is its new value.

@@ -18,7 +18,8 @@
 
 namespace heddle::nn {
 
-/// The port under which `--dump` writes the value of an nn.keep.
+/// The port (the description of an output) for the value of an nn.keep, which
+/// `--dump` writes.
 inline PortAttr portOfKept(KeepOp kept) {
   mlir::MLIRContext *context = kept.getContext();
   llvm::StringRef path = kept.getPath();
@@ -28,8 +29,9 @@ inline PortAttr portOfKept(KeepOp kept) {
                        mlir::StringAttr::get(context, "value." + path));
 }
 
-/// Finds a value by the role of its port among `values`, the arguments or
-/// results of a step; null if there is none. `ports` are the ports of `values`.
+/// Finds the value whose entry in `ports` has the role `role`; null if there is
+/// none. `values` are the arguments or results of a step; `ports` describes
+/// them.
 inline mlir::Value portOf(mlir::ArrayAttr ports, mlir::ValueRange values,
                           PortRole role) {
   for (auto [port, value] : llvm::zip(ports.getAsRange<PortAttr>(), values))
@@ -38,17 +40,17 @@ inline mlir::Value portOf(mlir::ArrayAttr ports, mlir::ValueRange values,
   return {};
 }
 
-/// Whether the value of the port is a scalar that the update of parameters
-/// reads, and that the user of a training run sets by a flag, such as the
-/// threshold of gradient clipping.
+/// Whether the input that `port` describes is a scalar that the update of
+/// parameters reads, and that the user of a training run sets by a flag, such
+/// as the threshold of gradient clipping.
 inline bool isRunNumber(PortAttr port) {
   return port.getRole() == PortRole::Value &&
          plan::isRunNumber(std::string_view(port.getKey()));
 }
 
-/// Whether the runtime can provide the value of a program's input with this
-/// port: either it computes the value, or it reads the value from the user's
-/// data or flags.
+/// Whether the runtime can provide the value of the program's input that `port`
+/// describes: either it computes the value, or it reads the value from the
+/// user's data or flags.
 inline bool isFilled(PortAttr port) {
   switch (port.getRole()) {
   case PortRole::Position:
@@ -62,7 +64,7 @@ inline bool isFilled(PortAttr port) {
   }
 }
 
-/// Whether the runtime reads an output with this port.
+/// Whether the runtime reads the program's output that `port` describes.
 inline bool isRead(PortAttr port) {
   switch (port.getRole()) {
   case PortRole::Loss:
@@ -77,8 +79,8 @@ inline bool isRead(PortAttr port) {
   }
 }
 
-/// Whether a value of type `type` fits the port. For a port of `--dump` any
-/// type fits.
+/// Whether the description `port` of an input or output allows a value of type
+/// `type`. For an output that `--dump` writes any type is allowed.
 inline bool isTypeOf(PortAttr port, mlir::ShapedType type) {
   auto is = [&](bool isElement, int64_t elements) {
     return isElement && type.getNumElements() == elements;

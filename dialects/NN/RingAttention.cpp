@@ -49,7 +49,7 @@ public:
   }
 
   /// The placement attribute of the attention of one ring step. Heads are split
-  /// as before; the sequence has `shards` shards.
+  /// as in `attention`; the sequence has `shards` shards.
   nn::PlacementAttr placement(nn::AttentionOpInterface attention) {
     return nn::PlacementAttr::get(builder.getContext(), attention.getParts(),
                                   shards, /*ring=*/false);

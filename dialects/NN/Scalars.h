@@ -56,7 +56,8 @@ struct ScalarOp {
   mlir::Value (*derivative)(const ScalarAdjoint &at, unsigned operand);
 };
 
-/// The table's row for `op`; null if a body must not contain it.
+/// The row for `op` in the table of scalar operations; null if the body of an
+/// nn.map or nn.update must not contain it.
 const ScalarOp *findScalarOp(mlir::Operation *op);
 
 /// The floating-point operations of one evaluation of a function.

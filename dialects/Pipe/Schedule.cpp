@@ -107,9 +107,9 @@ static Line makeLine(int64_t ahead, llvm::ArrayRef<Action> forward,
   return line;
 }
 
-/// All forward or backward passes of `chunks` chunks in Megatron's order: the
-/// first `stages` micro-batches of one chunk, the same micro-batches of the
-/// next chunk, and so on.
+/// All forward or backward passes of a stage with `chunks` chunks of layers, in
+/// Megatron's order for interleaved schedules: the first `stages` micro-batches
+/// of one chunk, the same micro-batches of the next chunk, and so on.
 static Line inGroups(Kind kind, int64_t stages, int64_t microBatches,
                      int64_t chunks) {
   Line order;
@@ -245,8 +245,9 @@ static bool keepsApart(const Line &line, int64_t chunk, int64_t count) {
 }
 
 int64_t heddle::pipe::slotsNeeded(const Line &line, int64_t chunk) {
-  // Increase the number of slots until no two live micro-batches share one. At
-  // the latest this holds when every micro-batch has its own slot.
+  // Increase the number of slots (buffers for the activations of one
+  // micro-batch) until no two live micro-batches share one. At the latest this
+  // holds when every micro-batch has its own slot.
   int64_t count = std::max<int64_t>(1, liveMicroBatches(line, chunk));
   while (!keepsApart(line, chunk, count))
     ++count;

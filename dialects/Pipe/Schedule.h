@@ -43,8 +43,9 @@ struct Action {
   /// (input gradients), W (weight gradients) or O (optimizer), and F/1 for the
   /// second chunk.
   std::string name() const;
-  /// The action as text: F3, B3, I3 or W3 for micro-batch 3, F3/1 for its
-  /// second chunk of layers, or O for the optimizer.
+  /// The action as text: F3 (forward), B3 (backward), I3 (input gradients) or
+  /// W3 (weight gradients) for micro-batch 3, F3/1 for its second chunk of
+  /// layers, or O for the optimizer.
   std::string str() const;
   /// Whether this action computes the gradient for which the previous virtual
   /// stage waits.
@@ -75,15 +76,15 @@ using Schedule = std::vector<Line>;
 /// checks need.
 constexpr uint32_t mostMicroBatches = 1 << 20;
 
-/// Parses the text of one stage's line, such as "F0 B0 O". Returns nullopt if
-/// the text is invalid.
+/// Parses the text of one stage's line (its list of actions), such as "F0 B0
+/// O". Returns nullopt if the text is invalid.
 std::optional<Line> parseStage(llvm::StringRef text);
 /// The text that `parseStage` reads.
 std::string printStage(llvm::ArrayRef<Action> line);
 
-/// The kinds of actions in a stage's line, as a list of actions with
-/// micro-batch 0: one for each kind and chunk that occurs, sorted by kind and
-/// then by chunk.
+/// The kinds of actions in a stage's line (its list of actions), as actions
+/// with micro-batch 0: one for each kind and chunk of layers that occurs,
+/// sorted by kind and then by chunk.
 Line kindsOf(llvm::ArrayRef<Action> line);
 
 /// Generates the schedule of one training step:

@@ -29,10 +29,11 @@ LogicalResult Lifetimes::find(SequenceOp sequence) {
   return endCarried();
 }
 
-/// Handles the plan.records with the attribute `carried`. Commands before such
-/// a record may still run when this run of the program ends, and the next run
-/// waits for them. So their lifetimes last to the end of the sequence. Fails
-/// unless the next run waits for each such record.
+/// Handles each plan.record (an event on a stream) with the attribute
+/// `carried`. Commands before such a record may still run when this run of the
+/// program ends, and the next run waits for them. So their lifetimes last to
+/// the end of the sequence. Fails unless the next run waits for each such
+/// record.
 LogicalResult Lifetimes::endCarried() {
   for (SettleOp settle : settles)
     if (settle.getNumber() >= carried.size())
@@ -134,8 +135,9 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
     if (record.getCarried())
       return carry(record, work);
   } else if (auto settling = dyn_cast<SettleOp>(op)) {
-    // If a user has edited the plan, the index that a plan.settle names can be
-    // huge. Limit it, because `settle` resizes a vector to the index.
+    // A plan.settle waits for a plan.record of the previous run of the program,
+    // which it names by an index. If a user has edited the plan, this index can
+    // be huge. Limit it, because `settle` resizes a vector to the index.
     // endCarried reports an index that is too large.
     constexpr uint64_t most = 1 << 20;
     settles.push_back(settling);
@@ -173,8 +175,9 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
   return success();
 }
 
-/// Handles a plan.record with `carried`: those earlier commands of its stream
-/// that nothing has waited for may still run in the next run of the program.
+/// Handles a plan.record with `carried`. Notes that the earlier commands of its
+/// stream that nothing has waited for may still run in the next run of the
+/// program.
 LogicalResult Lifetimes::carry(RecordOp op, Work &work) {
   if (*op.getCarried() != carried.size())
     return op.emitError("H0924: has the number ")

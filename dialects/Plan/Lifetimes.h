@@ -56,21 +56,24 @@ mlir::Value rootOf(mlir::Value buffer);
 ///   run of the program, where `compute` waits for that record.
 class Lifetimes {
 public:
-  /// Computes the spans. Fails with the error H0924 if the waits do not say
-  /// when a command on `copy`, `store` or `host` begins, or when it is done.
-  /// These waits must be in the block of the command. Fails also if the next
-  /// run of the program does not wait for a record with `carried`.
+  /// Computes the span of each command: the interval in which it may run. Fails
+  /// with the error H0924 if the waits do not say when a command on `copy`,
+  /// `store` or `host` begins, or when it is done. These waits must be in the
+  /// block of the command. Fails also if the next run of the program does not
+  /// wait for a record with `carried`.
   mlir::LogicalResult find(SequenceOp sequence);
 
-  /// Every command of the sequence with its span, in the order of the plan.
+  /// Every command of the sequence with its span (the interval in which it may
+  /// run), in the order of the plan.
   const llvm::MapVector<mlir::Operation *, Span> &all() const { return spans; }
   /// The number of commands, including those in regions.
   int64_t numCommands() const { return next; }
 
-  /// The spans in which each buffer is used. If only the body of a loop uses a
-  /// buffer, its spans lie within one iteration, because every iteration writes
-  /// the buffer again. If commands outside of the loop use the buffer too, it
-  /// is in use until the end of the last iteration.
+  /// The spans in which each buffer is used, as intervals of command indices.
+  /// If only the body of a loop uses a buffer, its spans lie within one
+  /// iteration, because every iteration writes the buffer again. If commands
+  /// outside of the loop use the buffer too, it is in use until the end of the
+  /// last iteration.
   llvm::MapVector<mlir::Value, llvm::SmallVector<Span>> uses() const;
 
   /// Whether a buffer can be used although commands of the program's previous
@@ -81,7 +84,7 @@ public:
   bool followsCarried(llvm::ArrayRef<Span> uses) const;
 
 private:
-  /// The streams whose commands run asynchronously to `compute`, without the
+  /// The streams whose commands run asynchronously to `compute`, except the
   /// stream for communication.
   static constexpr planir::Stream asyncStreams[] = {
       planir::Stream::Copy, planir::Stream::Store, planir::Stream::Host};
@@ -97,7 +100,7 @@ private:
     /// are done.
     std::array<size_t, numAsyncStreams> done = {};
     /// How many of the previous run's records with `carried` have been waited
-    /// for.
+    /// for. Such a record marks commands that may still run in this run.
     size_t settled = 0;
   };
   /// The commands in a block that run on one of `asyncStreams`.
@@ -123,9 +126,10 @@ private:
   mlir::LogicalResult carry(planir::RecordOp op, Work &work);
   mlir::LogicalResult endCarried();
   /// Called when a stream waits, at the command with index `here`, for the
-  /// first `count` records with `carried` of the previous run. `at` has the
-  /// index of the first such wait for each record. Adds entries for the records
-  /// that the stream has not waited for before.
+  /// first `count` records with `carried`: commands of the previous run that
+  /// may still run. `at` has for each of these records the index of the first
+  /// command that waits for it. Adds an index to `at` for each record that the
+  /// stream has not waited for before.
   static void settle(std::vector<int64_t> &at, size_t count, int64_t here) {
     at.resize(std::max(at.size(), count), here);
   }
@@ -147,9 +151,10 @@ private:
   /// for.
   std::vector<llvm::SmallVector<mlir::Operation *>> carried;
   llvm::SmallVector<SettleOp> settles;
-  /// For each record with `carried` of the previous run, the index of the
-  /// command at which a stream of this run has waited for the record: the
-  /// stream `compute` in `settledAt`, the stream `copy` in `settledForCopy`.
+  /// The index of the command at which a stream of this run has waited for each
+  /// record with `carried`, which marks commands of the previous run that may
+  /// still run: the stream `compute` in `settledAt`, the stream `copy` in
+  /// `settledForCopy`.
   std::vector<int64_t> settledAt, settledForCopy;
 };
 

@@ -17,8 +17,8 @@
 
 namespace heddle::planir {
 
-/// The plan's enumerators for a program kind, port role, objective and state
-/// role.
+/// The plan's enumerators for the kind of a program, the role of an input or
+/// output (port), the training objective, and the role of a state.
 plan::ProgramKind kindOf(nn::ProgramKind kind);
 plan::PortRole roleOf(nn::PortRole role);
 plan::Objective objectiveOf(nn::Objective objective);

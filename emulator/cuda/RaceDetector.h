@@ -30,8 +30,8 @@ public:
   /// Forgets all accesses that come before `floor`. Every command that is added
   /// later must come after these accesses.
   void forgetBefore(const Clock &floor);
-  /// Whether there are so many segments that the caller should reduce them by
-  /// forgetBefore.
+  /// Whether there are so many segments (byte ranges with the same last
+  /// accesses) that the caller should reduce them by forgetBefore.
   bool isLong() const { return segments.size() >= most; }
   /// Forgets all accesses.
   void clear() { segments.clear(); }

@@ -40,8 +40,8 @@ struct Comms {
   uintptr_t made = 0;
 
   static Comms &get() {
-    // The table is never destroyed, because a program may call NCCL while it
-    // exits.
+    // The table of communicators is never destroyed, because a program may call
+    // NCCL while it exits.
     static auto *comms = new Comms();
     return *comms;
   }

@@ -227,9 +227,9 @@ void Exchange::takeMessage(Peer &peer, uint32_t kind, const char *first,
     ++peer.posted;
   else if (kind == MadeIn || kind == MadeOut)
     // This rank and the peer have two connections, one for each direction.
-    // MadeIn says that the peer has made its receiving end of a connection.
-    // This is the connection on which this rank sends, with index 1. MadeOut is
-    // for the other one.
+    // MadeIn says that the peer has made the receiving end of connection 1, on
+    // which this rank sends. MadeOut says that the peer has made the sending
+    // end of connection 0, on which this rank receives.
     peer.isMadeThere[kind == MadeIn] = true;
   else
     peer.messages.push_back({kind, {first, first + bytes}});

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Used by all instructions that access memory: computes and checks the lanes'
-// addresses, finds them on the host, and records the accesses for races and
-// counters.
+// Functions for all instructions that access memory. They compute and check the
+// lanes' addresses, find them on the host, and record the accesses for races
+// and counters.
 //
 //===----------------------------------------------------------------------===//
 

@@ -106,7 +106,8 @@ void AccessRecorder::finish(std::vector<RangeAccess> &intoRaceable,
 
 using RacePair = std::pair<RangeAccess, RangeAccess>;
 
-/// Returns `a` and `b` as a pair. The range of the later block comes first.
+/// Returns `a` and `b` as a pair, first the range of the block with the larger
+/// index.
 static RacePair inOrder(const RangeAccess &a, const RangeAccess &b) {
   return a.block < b.block ? RacePair(b, a) : RacePair(a, b);
 }

@@ -33,8 +33,8 @@ struct Mbarrier {
   int64_t bytes = 0;
   uint64_t phase = 0;
   /// Whether other blocks of the cluster have arrived at the mbarrier. Such an
-  /// arrival orders accesses of global memory that the race detector cannot
-  /// tell. So after a wait for the mbarrier, a block's accesses of global
+  /// arrival orders accesses of global memory, but the race detector does not
+  /// know which. So after a wait for the mbarrier, a block's accesses of global
   /// memory are not compared with those of other blocks of the cluster.
   bool isTold = false;
   /// Vector clocks for the detection of races: `next` joins the clocks of the
@@ -51,9 +51,9 @@ using Reduction = void (*)(char *to, const char *from, int64_t bytes);
 /// tensor.
 struct Chunk {
   int64_t shared = 0; ///< Offset in shared memory.
-  /// The host address of the copy's other end. It is in global memory or, for a
-  /// copy between blocks of a cluster, in the shared memory of the source
-  /// block.
+  /// The host address of the end of the copy that is not at `shared`. It is in
+  /// global memory or, for a copy between blocks of a cluster, in the shared
+  /// memory of the source block.
   char *other = nullptr;
   int32_t bytes = 16, first = 0, last = 16;
 };

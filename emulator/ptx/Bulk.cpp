@@ -91,8 +91,8 @@ char *globalMemory(Warp &warp, uint64_t address, int64_t bytes, AccessKind kind,
   return found->host + (address - found->address);
 }
 
-/// Returns the address of a chunk of a box after the swizzle. `address` is
-/// where the chunk would be without a swizzle.
+/// Returns the address of a chunk (at most 16 bytes of a tensor's box) after
+/// the swizzle. `address` is where the chunk would be without a swizzle.
 int64_t swizzled(int64_t address, int swizzle) {
   return address ^ ((address >> 7 & ((1 << swizzle) - 1)) << 4);
 }
@@ -190,7 +190,7 @@ TensorMap readMap(Warp &warp, uint64_t address, int lane) {
   return map;
 }
 
-/// The chunks and the size of a copy that one lane issues.
+/// The chunks (of up to 16 bytes) and the size of a copy that a lane issues.
 struct Transfer {
   std::vector<Chunk> chunks;
   /// The size of the copy, and the offset in shared memory of its bytes.
@@ -235,7 +235,7 @@ Transfer boxTransfer(Warp &warp, const Op &op, bool isStore, int lane) {
   result.shared = alignedOffset(warp, shared, result.bytes, alignment,
                                 !(op.flags & IsOfBlock), lane);
   result.chunks = Box(warp, map, start, result.shared, kind, lane).take();
-  // The swizzle must not move a chunk outside of the block's shared memory.
+  // The swizzle must not move bytes outside of the block's shared memory.
   int64_t end = warp.cluster->blockOf(result.shared).firstShared +
                 warp.cluster->sharedBytes;
   for (const Chunk &chunk : result.chunks)
@@ -413,8 +413,8 @@ void wait(Warp &warp, const Op &op) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// Decodes an address operand, and puts its constant offset into slot `slot` of
-/// `offsets`. Returns whether the address is in a register of 32 bits.
+/// Decodes an address operand, and packs its constant offset into `offsets` at
+/// index `slot`. Returns whether the address is in a register of 32 bits.
 bool takeAddress(Decode &d, size_t index, int slot, int64_t &offsets) {
   int bits = d.address(index);
   if (d.op.imm < 0 || d.op.imm >> offsetBits)

@@ -65,8 +65,8 @@ void decodeExit(Decode &d) {
 
 enum BarrierFlags { HasThreads = 1, Arrives = 2, Reduces = 4, Negated = 8 };
 
-/// Returns the value of an operand in row `row`. Fails if it differs between
-/// lanes.
+/// Returns the value of the op's operand number `row`. Fails if it differs
+/// between lanes.
 int64_t uniform(Warp &warp, const Op &op, int row) {
   const uint32_t *values = warp.row<uint32_t>(op, row);
   uint32_t value = values[__builtin_ctz(warp.mask)];

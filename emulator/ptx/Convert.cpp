@@ -238,7 +238,8 @@ uint64_t asInteger(__int128 value, const Field &field, bool saturates) {
                   : bits >> (64 - width);
 }
 
-/// Stores f(lane) for all lanes into a row whose elements have `bits` bits.
+/// Stores f(lane) for all lanes to the op's result register, which has `bits`
+/// bits in each lane.
 template <class F> void storeWide(Warp &warp, const Op &op, int bits, F f) {
   withBits(bits, [&](auto value) {
     eachLane(warp, warp.row<decltype(value)>(op, 0), f);

@@ -67,8 +67,9 @@ template <class F, int modes> struct With {
   }
 };
 
-/// Calls a handler while the host uses another rounding mode. The compiler must
-/// not move arithmetic out of the call, so the call is opaque.
+/// Calls a handler, which executes one instruction, while the host uses another
+/// rounding mode. The compiler must not move arithmetic out of the call, so the
+/// call is opaque.
 template <Handler handler, unsigned control>
 void inRounding(Warp &warp, const Op &op) {
   Handler volatile opaque = handler;

@@ -148,7 +148,7 @@ private:
   /// indices.
   std::vector<int64_t> order;
   const int64_t count; ///< Number of clusters to run.
-  /// The position in `order` at which the first cluster with an error is.
+  /// The position in `order` of the first cluster with an error.
   std::atomic<int64_t> firstFault;
   std::mutex mutex;
   std::string message;
@@ -288,8 +288,8 @@ void LaunchRunner::startWarp(Warp &warp) {
     for (int lane = 0; lane < warpSize; ++lane)
       reinterpret_cast<uint32_t *>(to)[lane] = value(lane);
   }
-  // Fill registers that the kernel may read before it writes them with a NaN,
-  // so that such a read gives the same result in every run.
+  // If the kernel may read a register before it writes to it, fill the register
+  // with a NaN, so that such a read gives the same result in every run.
   for (uint32_t row : program.unwritten)
     std::memset(warp.registers + row, 0xff, 64);
 }

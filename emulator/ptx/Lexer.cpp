@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Recognizes words, numbers in all of PTX's notations, strings and signs, and
-// skips comments.
+// Recognizes words, numbers in all of PTX's notations, strings and punctuation,
+// and skips comments.
 //
 //===----------------------------------------------------------------------===//
 
@@ -63,9 +63,9 @@ void Lexer::scanFloatBits(size_t digits) {
     float value;
     std::memcpy(&value, &narrow, 4);
     double wide = value;
-    // The literal stores a value as the bits of an f64. If the f32 is a NaN, a
-    // conversion to f64 could change its bits, so put them unchanged into the
-    // low half of a NaN.
+    // A token stores the value of a float literal as the bits of an f64. If an
+    // f32 literal is a NaN, a conversion to f64 could change its bits, so put
+    // them unchanged into the low half of a NaN.
     if (value == value)
       std::memcpy(&token.literal.bits, &wide, 8);
     else

@@ -277,8 +277,8 @@ void Parser::directive(Function &function) {
   } else if (name == ".shared" || name == ".local" || name == ".const" ||
              name == ".global" || name == ".param") {
     Variable made = variable(std::string(name.substr(1)));
-    // Several call sequences may declare variables of the same name, such as
-    // `param0`.
+    // Several call sequences of a function may declare variables of the same
+    // name, such as `param0`. So give each of them a unique name.
     auto isSame = [&](const Variable &of) { return of.name == made.name; };
     std::string given = made.name;
     if (std::any_of(function.variables.begin(), function.variables.end(),

@@ -101,8 +101,7 @@ uint16_t roundToNarrow(double value, Rounding mode = Rounding::Nearest) {
   int least = 1 - Format::bias;
   int unit = (exponent < least ? least : exponent) - Format::mantissa;
   // The code below rounds the number's magnitude. For a negative number,
-  // rounding down means that the magnitude is rounded up, and rounding up that
-  // it is rounded down.
+  // rounding down rounds the magnitude up, and rounding up rounds it down.
   Rounding of = mode;
   if (sign && mode == Rounding::Down)
     of = Rounding::Up;

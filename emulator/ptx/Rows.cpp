@@ -84,9 +84,9 @@ private:
       if (op.guard != noRow)
         read(op.guard);
       for (int j = 0; j < op.results; ++j) {
-        // If an op has a guard predicate, its result register is also read for
-        // the analysis of liveness: lanes whose predicate is false keep the old
-        // value.
+        // If an op has a guard predicate, it counts as reading its result
+        // register: lanes whose predicate is false keep the old value, which
+        // must be live.
         if (op.guard != noRow)
           read(op.rows[j]);
         set(use.writes, op.rows[j]);

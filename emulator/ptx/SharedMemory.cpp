@@ -119,9 +119,9 @@ std::string SharedMemory::readShadow(Shadow &shadow, int64_t at, int thread) {
     return race("read", thread, "a write", shadow.writer, at);
   if (!isBefore(shadow.atomicThread, shadow.atomicTime, thread))
     return race("read", thread, "an atomic operation", shadow.atomicThread, at);
-  // The shadow has room for one reader. If the recorded read is not ordered
-  // before the new one, keep the recorded read, and only note that there are
-  // other readers.
+  // A shadow, the record of a byte's last accesses, has room for one reader. If
+  // the recorded read is not ordered before the new one, keep the recorded
+  // read, and only note that there are other readers.
   bool isKept = shadow.readTime >= start && shadow.reader != thread &&
                 !isBefore(shadow.reader, shadow.readTime, thread);
   if (isKept) {
@@ -208,9 +208,9 @@ std::string SharedMemory::atomic(int64_t offset, int64_t size, int thread) {
 }
 
 std::string SharedMemory::beginCopy(int64_t offset, int64_t size, int thread) {
-  // The target's old contents are invalid as soon as the copy begins. The new
-  // contents are written only when a thread waits for the copy. Until then the
-  // bytes are a NaN.
+  // The old contents of an asynchronous copy's target are invalid as soon as
+  // the copy begins. The new contents are written only when a thread waits for
+  // the copy. Until then the bytes are a NaN.
   std::fill_n(bytes.begin() + offset, size, static_cast<char>(0xff));
   if (!isShadowed)
     return {};
@@ -442,7 +442,7 @@ void SharedMemory::join(uint32_t mask, int first) {
 }
 
 //===----------------------------------------------------------------------===//
-// Start and end of a cluster's blocks
+// Checks at the start and at the end of a cluster's blocks
 //===----------------------------------------------------------------------===//
 
 std::string SharedMemory::touchOther(int block, int thread) {

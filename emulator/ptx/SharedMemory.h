@@ -199,13 +199,13 @@ private:
 
   std::vector<char> bytes;
   std::vector<Shadow> words, parts; ///< Shadows of words, and of single bytes.
-  /// The vector clocks of all warps, one after the other. For each two warps a
-  /// and b there is the latest time of b that is ordered before the current
-  /// point of a.
+  /// The vector clocks of all warps, one after the other. For each two warps A
+  /// and B there is the latest time of B that is ordered before the current
+  /// point of A.
   std::vector<uint32_t> clocks;
-  /// For each two warps a and b, the time up to which the writes of b have
-  /// passed a proxy fence that a knows of. The order is that of `clocks`.
-  /// Indexed by FenceOf.
+  /// For each two warps A and B, in the order of `clocks`: the time up to which
+  /// the writes of B have passed a proxy fence that is ordered before the
+  /// current point of A. Indexed by FenceOf.
   std::array<std::vector<uint32_t>, 2> fences;
   /// For each warp and each other block of the cluster, the time of the warp's
   /// last access to that block's memory. It is an error if that block may end

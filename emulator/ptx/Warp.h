@@ -78,7 +78,7 @@ struct Warp {
   const Op *reduction = nullptr;
   uint32_t votes = 0;
   std::vector<Path> paths;
-  /// The closed groups of cp.async copies, oldest first.
+  /// The committed groups of cp.async copies, oldest first.
   std::vector<std::vector<AsyncCopy>> groups;
   std::vector<AsyncCopy> open;
   /// Number of cp.async copies that the warp has issued.
@@ -159,11 +159,10 @@ private:
   void resumePath();
   bool letSiblingRun();
 
-  /// `rotations` counts how often the warp has switched from one of its
-  /// divergent paths to another, all of which wait, since the last event of the
-  /// cluster. After too many switches the warp itself waits, instead of
-  /// switching forever. `rotatedAt` is the value of the cluster's `events` at
-  /// the last switch.
+  /// When several divergent paths of the warp wait, the warp switches between
+  /// them. `rotations` counts the switches since the last event of the cluster.
+  /// After too many, the warp itself waits instead of switching forever.
+  /// `rotatedAt` is the value of the cluster's `events` at the last switch.
   uint64_t rotations = 0;
   uint64_t rotatedAt = 0;
 };

@@ -156,7 +156,8 @@ double ClusterCost::secondsOnHost(const plan::Kernel &kernel) const {
          cluster.hostMemoryPerSecond;
 }
 
-/// Whether a sequence of the stage launches a kernel on the host's cores.
+/// Whether a command sequence of the stage launches a kernel on the host's
+/// cores.
 static bool usesHost(const plan::Stage &stage) {
   for (const plan::Sequence &sequence : stage.sequences)
     for (const Command &command : sequence.commands)

@@ -28,7 +28,7 @@ namespace {
 /// k and v are packed in one tensor, or are three tensors.
 struct HeadView {
   const double *read = nullptr;
-  /// Only for attention_grad: the elements of the gradient.
+  /// The elements of the gradient of this operand, for attention_grad only.
   double *write = nullptr;
   int64_t length = 0;  ///< The number of positions, T.
   int64_t rowSize = 0; ///< Elements of one position of the operand.

@@ -44,10 +44,10 @@ LogicalResult evalEmbedding(nn::EmbeddingOp op, const Inputs &in,
   const Tensor &table = in[op.getTable()];
   int64_t columns = table.columns();
   double *output = out.floats(op.getOutput());
-  // An operation with the operand `first` has only a shard of the table. If an
-  // id is outside of the shard, its row may be in another shard, so that the
-  // result is 0. If the table is whole, such an id gives NaN, as in compiled
-  // code.
+  // An operation with the operand `first` has only a shard of the table from
+  // which ids select rows. If an id is outside of the shard, its row may be in
+  // another shard, so that the result is 0. If the table is whole, such an id
+  // gives NaN, as in compiled code.
   double otherwise = op.getFirst() ? 0 : std::nan("");
   forRowsOfTable(op, table.rows(), in, [&](int64_t position, int64_t row) {
     for (int64_t c = 0; c < columns; ++c)

@@ -95,8 +95,8 @@ static bool requireTaken(const EvalOptions &options,
   return true;
 }
 
-/// The name of a program's input or output that is known only by its role, such
-/// as the learning rate: the name of the role.
+/// Returns the name of a program's input or output with this role, such as the
+/// learning rate. It is the role's name.
 static std::string keyOf(nn::PortRole role) {
   return stringifyPortRole(role).str();
 }

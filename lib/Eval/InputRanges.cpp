@@ -44,8 +44,8 @@ public:
     for (const auto &[name, value] : inputs)
       if (roleOf(name) == nn::PortRole::Ids && value.rank() > 0)
         tokens = std::max(tokens.value_or(0), value.shape().back());
-    // A request that uses a cache has at most as many positions as the
-    // strategy's `maxContext`.
+    // The setting `maxContext` of the module limits the positions of a request
+    // that uses a cache.
     bool isCached = llvm::any_of(inputs, [](const auto &input) {
       return roleOf(input.first) == nn::PortRole::Pages;
     });

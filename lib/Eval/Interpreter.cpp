@@ -307,8 +307,9 @@ bool Interpreter::loadParameters(const std::string &directory,
 
 /// The initial value of a state if no weights are loaded.
 static Tensor firstValue(const StateInfo &info, uint64_t seed) {
-  // The state of a packed weight gets floats, since the weight is packed later.
-  // Other states of integers are caches with int8 codes.
+  // A packed weight is quantized, or is in a layout that kernels read. Its
+  // state is first filled with floats, which are packed later. Any other state
+  // of integers is a cache with int8 codes.
   bool isOfIntegers = info.packed.empty() && !isFloat(info.kind);
   Tensor value(isOfIntegers ? info.kind : ElementKind::F64, info.wholeShape());
   std::vector<float> floats =

@@ -3,9 +3,8 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-// Reference evaluations of matrix products, also with packed weights, and of
-// their gradients.
+// Reference evaluations of matrix products and of their gradients, also for
+// packed weights (quantized, or in a layout that kernels read).
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +43,8 @@ LogicalResult evalLinear(nn::LinearOp op, const Inputs &in, Outputs &out) {
   return success();
 }
 
-/// A packed weight: the operands of nn.packed_linear that describe it.
+/// A packed weight (quantized, or in a layout that kernels read): the operands
+/// of nn.packed_linear that describe it.
 struct PackedWeight {
   PackedWeight(nn::PackedLinearOp op, const Inputs &in)
       : words(in[op.getWeight()]), perWord(op.getPerWord()),

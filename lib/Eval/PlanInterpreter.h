@@ -95,8 +95,8 @@ private:
   /// error and returns null as `inFrame` does.
   char *bufferAddress(planir::BufferOp buffer, char *frame);
   /// The beginning of a sequence's frame in the kind of memory in which
-  /// `buffer` is. `frame` is the beginning of the frame in device memory. In
-  /// other kinds of memory it is the beginning of the arena.
+  /// `buffer` is. In device memory it is `frame`. In every other kind of memory
+  /// the frame begins where the arena begins.
   char *frameOf(planir::BufferOp buffer, char *frame) const;
   char *deviceArena() const { return arena[plan::MemoryKind::Device].get(); }
   /// The address of a state, or of a bucket's flat tensor.
@@ -140,9 +140,10 @@ private:
   mutable std::deque<std::function<void()>> deferred;
   /// How many work items were taken from the queue and executed.
   mutable int64_t numDeferred = 0;
-  /// For each plan.record with `carried` that the program's last run has
+  /// A plan.record with `carried` marks work for which a plan.settle in the
+  /// program's next run waits. For each such record that the last run has
   /// executed, by the record's number: how many work items were queued before
-  /// it. A plan.settle in the next run waits for these items.
+  /// it.
   std::map<int64_t, int64_t> carried;
   planir::SequenceOp lastRun;
   bool hasFailed = false; ///< Whether any work has failed.

@@ -113,11 +113,11 @@ bool hasType(const io::JsonValue &value, unsigned types) {
 /// reported as an error.
 using Foreign = std::map<std::string, std::string>;
 
-/// Gives each key of a ds_config.json its verdict, and adds a row to the
-/// explanation for each value.
+/// Gives each key of a ds_config.json its verdict, and adds a row for each
+/// value to the table that `--explain-config` prints.
 class Judge {
 public:
-  /// Members of sections that `foreign` lists may have any name.
+  /// `foreign` lists sections whose members may have any name.
   Judge(Merger &merger, const Foreign &foreign)
       : merger(merger), foreign(foreign), rows(merger.result.rows) {}
 
@@ -353,8 +353,9 @@ static void giveType(const io::JsonValue &value, Merger &merger) {
               type == "bfp16" ? std::string("bf16") : type, fileOrigin(value));
 }
 
-/// If sequence parallelism is used, DeepSpeed's engine reads the type of
-/// gradients from another key. If that key is absent, it communicates in fp32.
+/// If sequence parallelism is used, DeepSpeed's engine reads the element type
+/// in which gradients are communicated from another key. If that key is absent,
+/// the type is fp32.
 void config::mergeCommunication(const io::JsonValue &root, Merger &merger) {
   const io::JsonValue *type = root.findNonNull("communication_data_type");
   const io::JsonValue *withSeq =
@@ -458,8 +459,8 @@ static void readSetting(const SettingField &field, const io::JsonValue &root,
 }
 
 /// Finds the parameters of an optimizer or schedule that is not supported. If a
-/// flag gives the optimizer, it replaces the file's type and parameters, so
-/// that none of them has an effect.
+/// flag gives the optimizer, the flag replaces the type and parameters of
+/// ds_config.json, so that none of them has an effect.
 static Foreign findForeign(const io::JsonValue &root) {
   auto nameAt = [&](const char *path) -> const io::JsonValue * {
     const io::JsonValue *type = findPath(root, path);

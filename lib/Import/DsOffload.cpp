@@ -61,9 +61,9 @@ static const io::JsonValue *valueAt(const io::JsonValue &root,
   return value;
 }
 
-/// If the file places states in host memory, and `wish` (the value of
+/// If ds_config.json places states in host memory, and `wish` (the value of
 /// `pin_memory`) is true, places them in pinned memory instead. If `wish` has
-/// no meaning, says so in the explanation.
+/// no meaning, says so in the output of `--explain-config`.
 static void pin(const char *key, MemoryKind Settings::*kind,
                 const io::JsonValue *wish, Merger &merger) {
   if (!wish || !wish->isBool())
@@ -148,10 +148,10 @@ static std::string directoryFor(const std::vector<plan::FileRole> &roles,
   return "";
 }
 
-/// If the file has one `nvme_path`, it is for all offload files. If it has two,
-/// the path in `offload_param` is only for parameters, and the other one for
-/// all other files. If a flag gives directories, paths are used only for the
-/// files to which the flag gives none.
+/// If ds_config.json has one `nvme_path`, it is for all offload files. If it
+/// has two, the path in `offload_param` is only for parameters, and the other
+/// one for all other files. If a flag gives directories, paths are used only
+/// for the files to which the flag gives none.
 void config::mergeSwapPaths(const io::JsonValue &root, Merger &merger) {
   using plan::FileRole;
   const io::JsonValue *first = swapPathAt(root, "offload_optimizer", merger);
@@ -183,8 +183,8 @@ void config::mergeSwapPaths(const io::JsonValue &root, Merger &merger) {
 }
 
 /// DeepSpeed's CPU optimizer updates all states in host memory, or the fraction
-/// of them that `ratio` gives. The ratio also applies if a flag, not the file,
-/// puts states in host memory.
+/// of them that `ratio` gives. The ratio also applies if a flag, and not
+/// ds_config.json, puts states in host memory.
 void config::mergeHostUpdates(const io::JsonValue &root, Merger &merger) {
   const io::JsonValue *ratio =
       valueAt(root, {"zero_optimization", "offload_optimizer", "ratio"});

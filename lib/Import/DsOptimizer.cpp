@@ -85,7 +85,8 @@ static Optimizer readOptimizer(const io::JsonValue &type) {
   return {};
 }
 
-/// Marks in the explanation the parameters that this optimizer does not use.
+/// Marks the parameters that this optimizer does not use, for
+/// `--explain-config`.
 static void markUnused(Optimizer optimizer, const io::JsonValue *params,
                        Merger &merger) {
   auto mark = [&](const char *key, const std::string &why) {
@@ -398,7 +399,7 @@ void config::mergeScheduler(const io::JsonValue &root, Merger &merger) {
 //===----------------------------------------------------------------------===//
 
 /// Sets a parameter of the schedule to a flag's value, and says so in the
-/// explanation's row of the parameter.
+/// parameter's row in the table of `--explain-config`.
 static void setParameter(nlohmann::json &params, const char *name,
                          const nlohmann::json &value, const char *flag,
                          Merger &merger) {

@@ -26,7 +26,8 @@ namespace heddle::config {
 ///
 /// Sets `spec.codes->inOrder`, which allows the weights to stay quantized.
 /// Dequantizes the weights of a product if some layer's weight is not
-/// quantized, or if its groups have different numbers of inputs. Throws H0377.
+/// quantized, or if its groups have different numbers of inputs. Throws H0377
+/// for an invalid order in the files.
 void orderInputs(const io::WeightSet &weights, ModelSpec &spec);
 
 } // namespace heddle::config

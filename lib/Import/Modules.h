@@ -109,8 +109,8 @@ public:
   /// the forward function then ends without the head.
   virtual bool hasHead() const = 0;
   /// Returns the logits: the result of a linear layer with the input `x`. The
-  /// layer's weight is the parameter `weight`. If the table has a bias at
-  /// `path`, it is added.
+  /// layer's weight is the parameter `weight`. If the family's table of weights
+  /// has a bias at `path`, it is added.
   virtual Tensor head(Tensor x, const std::string &weight,
                       const std::string &path) = 0;
   /// Marks `x` as the result of the module at `path`, which consists of other

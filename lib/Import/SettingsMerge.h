@@ -126,7 +126,8 @@ bool isAuto(const io::JsonValue &value);
 
 /// Merges flags. Throws H0114 for malformed ones.
 void mergeFlags(Merger &merger);
-/// Merges a strategy file: JSON whose keys are those of the strategy attribute.
+/// Merges a strategy file: JSON with settings of the compilation. Its keys are
+/// those of the attribute #dist.strategy.
 void mergeStrategy(const SettingsFile &strategy, Merger &merger);
 /// Merges a ds_config.json.
 void mergeDsConfig(const SettingsFile &config, Merger &merger);

@@ -117,8 +117,8 @@ SpecialTokens Finder::find(const io::JsonValue &config, int64_t vocab) {
       continue;
     if (kind == std::string("mask"))
       tokens.mask = maskOf(*id, vocab);
-    // The value may be a list, since a model may have several end-of-text
-    // tokens.
+    // The value of `eos_token_id` may be a list, since a model may have several
+    // end-of-text tokens.
     if (!id->isArray())
       all.insert(id->asInteger());
     else

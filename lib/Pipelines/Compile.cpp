@@ -24,9 +24,10 @@
 using namespace mlir;
 using namespace heddle;
 
-/// Returns the operations that have the strategy as an attribute. These are the
-/// nn.model operations and, in later phases, the plan.program operations. From
-/// the pipe phase on there is one for each pipeline stage.
+/// Returns the operations that have the settings of the compilation as an
+/// attribute. These are the nn.model operations and, in later phases, the
+/// plan.program operations. From the pipe phase on there is one for each
+/// pipeline stage.
 static SmallVector<Operation *> rootsOf(ModuleOp module) {
   SmallVector<Operation *> roots;
   for (Operation &op : module.getOps())
@@ -271,8 +272,8 @@ static LogicalResult compileDraft(const CompileOptions &options, Phase stop,
                                   std::vector<emit::Code> &codes) {
   CompileOptions own = options;
   // The draft model may have to compute two tokens at once for a sequence. If
-  // all its guesses were right, its cache lacks the last guess, which the draft
-  // model has not read, and the main model's next token.
+  // all its guesses were right, its cache lacks two tokens. One is its last
+  // guess, which it has not read yet; the other is the main model's next token.
   own.guesses = 1;
   if (!codes.empty()) {
     // Each page of the draft model's cache is assigned together with a page of

@@ -55,7 +55,7 @@ static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
   pm.addNestedPass<nn::ModelOp>(createTrainBuildSteps());
   // This pass needs the training step of `train-build-steps`, because it sets
   // at each call of a layer which activations are saved. It runs before
-  // `train-differentiate`, which reads this.
+  // `train-differentiate`, which saves these activations.
   pm.addNestedPass<nn::ModelOp>(createTrainRecompute());
   // This pass needs the loop of `train-build-steps`, and the recomputation
   // policy that `train-recompute` sets at each call of a layer.
@@ -65,9 +65,10 @@ static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
 }
 
 static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
-  // This pass needs the local shapes of spmd, because each rank packs its own
-  // shard. It runs before kernels are formed, because a product with a packed
-  // weight is another operation, for which another code generator is used.
+  // This pass gives weights the layout that kernels read: it packs them. It
+  // needs the local shapes of spmd, because each rank packs its own shard. It
+  // runs before kernels are formed, because a product with a packed weight is
+  // another operation, for which another code generator is used.
   pm.addPass(createFusePackWeights());
   OpPassManager &models = pm.nest<nn::ModelOp>();
   // Each of the next three passes splits one operation into two that must be in
@@ -75,8 +76,9 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   models.addPass(createFuseSplitAttention());
   models.addPass(createFuseSplitNorms());
   models.addPass(createFuseSplitSums());
-  // This pass needs the products of `fuse-pack-weights`. It runs before
-  // `fuse-form-kernels`, which joins only adjacent products.
+  // This pass moves the products of `fuse-pack-weights` with the same input,
+  // such as q, k and v, next to each other. It runs before `fuse-form-kernels`,
+  // which joins only adjacent products.
   models.addPass(createFuseGatherProducts());
   // This pass needs the final list of operations, because this pass puts all of
   // them into kernels.
@@ -113,7 +115,7 @@ static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   models.addPass(createShardPlaceStates());
   // This pass needs the buckets: it delays the reduction of a bucket over
   // tensor ranks to the end of the step if this is possible for all gradients
-  // in the bucket. No later pass changes the storage of states.
+  // in the bucket. It is the last pass that changes the storage of states.
   models.addPass(createShardDeferGradientReduction({options.shardingReasons}));
   // This pass needs the final storage of all states. It makes the sharding
   // plan.
@@ -147,8 +149,8 @@ static void buildSpmd(OpPassManager &pm, const CompileOptions &) {
   // collectives from their waits, because it moves whole collectives into the
   // chunks.
   pm.addNestedPass<nn::ModelOp>(createSpmdChunkTokens());
-  // This pass needs chunks, whose products it tiles. It replaces the all-gather
-  // or fetch of a whole parameter by all-gathers or fetches of row tiles.
+  // This pass needs the chunks of tokens, whose products it tiles. It replaces
+  // the all-gather or fetch of a whole parameter by those of row tiles.
   // Therefore it runs before all-gathers and fetches are started early.
   pm.addPass(createSpmdTileProducts());
   // This pass needs all collectives, those of row tiles too. It starts them

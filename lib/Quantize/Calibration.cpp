@@ -24,7 +24,8 @@ using rt::LoadedProgram;
 static rt::JobOptions optionsFor(const std::string &binary) {
   rt::JobOptions options;
   options.binary = binary;
-  // No cache of packed weights is written, because no other run would use it.
+  // Do not write a cache of weights in the layout of kernels, because no other
+  // run would use it.
   options.weightCache = "none";
   return options;
 }

@@ -4,13 +4,14 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rounds the inputs of a weight one after the other. The GPTQ paper takes the
-// corrections from the Cholesky factor of the inverse of the moments H. Here
-// they are computed from H itself, without an inverse, which gives the same
-// numbers (Chee et al. 2023, "QuIP", theorem 6). Let H = (U + 1) D (U + 1)^T,
-// where U is strictly upper triangular and D diagonal. Let w[i] be the weights
-// of input i, and q[i] their rounded values. Before w[k] is rounded, (w[i] -
-// q[i]) U[i][k] is added to it for each input i that was rounded before.
+// Rounds a weight matrix: the weights of one input after the other. The GPTQ
+// paper takes the corrections from the Cholesky factor of the inverse of the
+// moments H. Here they are computed from H itself, without an inverse, which
+// gives the same numbers (Chee et al. 2023, "QuIP", theorem 6). Let H = (U + 1)
+// D (U + 1)^T, where U is strictly upper triangular and D diagonal. Let w[i] be
+// the weights of input i, and q[i] their rounded values. Before w[k] is
+// rounded, (w[i] - q[i]) U[i][k] is added to it for each input i that was
+// rounded before.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,8 +54,8 @@ static bool factor(std::vector<double> &matrix, int64_t size,
   auto row = [&](int64_t i) { return &matrix[i * size]; };
   for (int64_t end = size; end > 0;) {
     int64_t begin = std::max<int64_t>(0, end - blockColumns);
-    // The columns of R after this block are final. Subtract their products from
-    // the block's columns of H.
+    // The columns of R after this block are final. Subtract what they
+    // contribute to R R^T from the block's columns of H.
     forEachShare(pool, end, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
         for (int64_t k = std::max(i, begin); k < end; ++k)
@@ -177,7 +178,7 @@ static void addErrors(double *to, const double *errors, const double *factors,
 
 namespace {
 
-/// Rounds `width` outputs of a weight, from output `first` on.
+/// Rounds the weights of `width` outputs, from output `first` on.
 class Tile {
 public:
   Tile(Gptq &of, int64_t first, int64_t width);

@@ -244,8 +244,9 @@ void DecodeBench::printKernels() {
       engine.decodeProgram(batch.ofGroup(/*group=*/0, engine.limits().groups)));
   prompt(0);
   int64_t rest = (batch.context - 1) % engine.limits().maxChunk + 1;
-  // The engine computes a last chunk of so few tokens by the decode program,
-  // with one token in each row, so there is no prefill program to measure.
+  // If the prompt's last chunk has at most 1 + maxGuesses tokens, the engine
+  // computes it with the decode program, one token in each row. Then there is
+  // no prefill program to measure.
   if (rest > 1 + engine.limits().maxGuesses)
     printKernels(*engine.prefillPrograms(rest).back());
 }
@@ -355,7 +356,8 @@ struct DecodeFigures {
   std::optional<std::pair<ChosenTokens, ChosenTokens>> withAndWithout = {};
 
   double perSecond() const { return double(batch.count) / median; }
-  /// Each group of ranks computes one prompt at a time.
+  /// Prompt tokens per second of all groups of ranks together. Each group
+  /// computes one prompt at a time.
   double prefillPerSecond() const {
     return double(std::min(batch.count, groups) * batch.context) / first;
   }
@@ -465,8 +467,8 @@ static DecodeFigures figuresOf(Job &job, CompiledEngine &engine,
   figures.shortest = slowestOfRanks(ranks, bench.tokenSeconds.front());
   figures.longest = slowestOfRanks(ranks, bench.tokenSeconds.back());
   // If the bytes that a token needs exceed all caches, they were read from
-  // memory. Then memory's read rate is at least their number, divided by the
-  // time of a token.
+  // memory. Then memory's read rate is at least these bytes divided by the time
+  // of a token.
   if (figures.bytes > double(ranks.size() * lastCacheBytes()))
     figures.readRate =
         std::max(figures.readRate, figures.bytes / figures.median);

@@ -67,7 +67,8 @@ void CommandLine::addJoin(CLI::App &verb) {
       ->capture_default_str();
 }
 
-/// Adds the flag that chooses the GPU's matrix products.
+/// Adds the flag that chooses whether cuBLASLt or the binary's own kernels
+/// compute matrix products on a GPU.
 void addGemm(CLI::App &verb, DeviceOptions &device) {
   addFlag(verb, "--gemm", device.gemm,
           ValueRange::choices({"auto", "library", "generated"}),

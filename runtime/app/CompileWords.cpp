@@ -134,8 +134,8 @@ std::optional<io::Advice> rt::adviseOnBinary(const CLI::App &verb,
         "write heddle " + word +
             (takesBinary ? " " + io::nameOf(verb) : std::string())};
   }
-  // The value of --access-log is optional, so only --access-log=FILE has one: a
-  // word after the flag is unknown.
+  // The value of --access-log is optional, so the flag takes a value only in
+  // the form --access-log=FILE. A separate word after the flag is unknown.
   if (const CLI::Option *log = verb.get_option_no_throw("--access-log");
       log && log->count() > 0)
     return io::Advice{"", "write --access-log=" + io::shellWord(word)};

@@ -29,9 +29,9 @@ using plan::PortRole;
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// Returns the program's input with the role `role`, which every program must
-/// have. The callers ask for the lengths of rows and the positions of tokens,
-/// which programs have in every pipeline stage.
+/// Returns the program's input with the role `role` (what the input is for),
+/// which every program must have. The callers ask for the lengths of rows and
+/// the positions of tokens, which the programs of every pipeline stage have.
 static const Value &inputOf(const LoadedProgram &program, PortRole role) {
   const Value *input = program.input(role);
   if (!input)

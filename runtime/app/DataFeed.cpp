@@ -37,8 +37,8 @@ static std::optional<double> parseNumber(const std::string &text) {
 
 static DataChoice parseChoice(const std::string &text) {
   size_t colon = text.rfind(':');
-  // A value that names an existing file has no weight. A Megatron pair (.bin
-  // and .idx) may be named by the common prefix of the two files.
+  // A value of --data that names an existing file has no weight. A Megatron
+  // pair (.bin and .idx) may be named by the common prefix of the two files.
   if (colon == std::string::npos || io::pathExists(text) ||
       io::pathExists(text + ".idx"))
     return {text, 0};
@@ -110,8 +110,8 @@ int64_t DataFeed::rowsFrom(const Source &source, int64_t origin) const {
   return tokens / (shape.seq * whole) * whole;
 }
 
-/// Sets the pass (epoch) of a file in which this run starts. If all rows of
-/// `pass` were read, this is the next pass, from its first row on.
+/// Sets the pass (epoch) over a file with which this run starts: `pass` or, if
+/// all rows of `pass` were read, the next pass from its first row on.
 void DataFeed::begin(Source &source, Pass pass) const {
   int64_t rest = source.file.size() - 1 - pass.origin;
   bool fits = rest > 0 && pass.permuted <= rest / shape.seq;

@@ -56,10 +56,10 @@ size_t heddle::rt::chooseTarget(const std::vector<Binary> &targets,
   if (targets.size() > 1 && options.kind != cpu)
     gpu = findGpu(localRank);
   // Returns how well a target's code suits this machine. The target with the
-  // largest result is chosen. Code for the GPU is best, the newest that the GPU
-  // can run; code for the CPU is next. Code that the GPU cannot run is worst.
-  // It is chosen only if the binary has no other code, and then opening the
-  // device fails with the reason.
+  // largest result is chosen. The newest GPU code that this GPU can run is
+  // best, and code for the CPU is next. GPU code that this GPU cannot run is
+  // worst. It is chosen only if the binary has no other code, and then opening
+  // the device fails with the reason.
   auto worth = [&](const plan::Plan &plan) {
     if (!options.kind.empty() && options.kind != plan::nameOf(plan.device))
       return -1;
@@ -136,7 +136,7 @@ OffloadOptions heddle::rt::chooseOffload(const plan::Plan &plan,
                                          const DeviceOptions &options) {
   OffloadOptions swap;
   for (const std::string *text : {&plan.swapDir, &options.swapDirectories})
-    // The compiler and the command line have checked the text of the
+    // The compiler and the command line have checked the setting of the offload
     // directories, so `parse` accepts it.
     if (auto named = io::OffloadDirectories::parse(*text))
       swap.directories.take(*named);

@@ -47,8 +47,8 @@ static std::vector<EncoderText> readTexts(const EncodeOptions &options,
                                  sentence.lowersCase);
   else if (std::any_of(texts.begin(), texts.end(), isCut))
     // A text that is given as token ids is too long and will be truncated.
-    // Truncation must keep the special tokens at its end, and only the
-    // tokenizer can tell which these are.
+    // Truncation must keep the special tokens at the end of the text, and only
+    // the tokenizer can tell which these are.
     tokenizer = findTokenizer(plan, options.job);
   const TextPreparer preparer(tokenizer.get(), sentence.rules);
   for (const std::string &text : options.texts)

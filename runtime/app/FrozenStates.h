@@ -18,8 +18,8 @@
 namespace heddle::rt {
 
 /// Returns the prefix of an optimizer state's tensors in a checkpoint, such as
-/// `exp_avg.`. A checkpoint calls a tensor `exp_avg.<parameter>`, where a plan
-/// has the parameter's name first.
+/// `exp_avg.`. A checkpoint calls a tensor `exp_avg.<parameter>`, and a plan
+/// calls it `<parameter>.exp_avg`.
 std::string checkpointPrefix(const plan::State &state);
 
 /// Returns the parameters that were frozen in the run that wrote the

@@ -21,9 +21,9 @@ namespace heddle::rt {
 std::unique_ptr<LogWriter> makeCsvLog(const std::string &path, bool append);
 
 /// Creates a new event file for TensorBoard in `directory`, and the directory
-/// if it does not exist. `step` is the number of steps that earlier runs made:
-/// the file tells TensorBoard to hide later steps of the directory's other
-/// files, which this run repeats. Throws H0402 or H0411.
+/// if it does not exist. `step` is the number of steps that earlier runs made.
+/// The file tells TensorBoard to hide later steps in the directory's other
+/// files, because this run repeats those steps. Throws H0402 or H0411.
 std::unique_ptr<LogWriter> makeTensorBoardLog(const std::string &directory,
                                               int64_t step);
 

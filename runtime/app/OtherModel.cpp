@@ -17,8 +17,8 @@ using namespace heddle;
 using namespace heddle::rt;
 
 /// Keys of config.json that change a model's results but not the shapes of its
-/// weights. So only a comparison of config.json can detect that they differ
-/// from the compiled model.
+/// weights. So only a comparison of config.json can detect that the weights
+/// belong to another model than the compiled one.
 static constexpr const char *keys[] = {
     "model_type",
     "n_head",

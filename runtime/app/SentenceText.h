@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reads how texts for a model of sentence-transformers must be prepared: which
-// prompt comes first, whether they are lower case, and at which length they are
-// truncated.
+// prompt precedes them, whether they are converted to lower case, and to which
+// length they are truncated.
 //
 //===----------------------------------------------------------------------===//
 

@@ -38,8 +38,8 @@ void heddle::rt::catchStopSignals() {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGHUP, nullptr, &before);
-  // nohup ignores SIGHUP, so that the run continues when the terminal is
-  // closed.
+  // Keep SIGHUP ignored if the parent process, such as nohup, ignored it. The
+  // run then continues when the terminal is closed.
   if (before.sa_handler != SIG_IGN)
     sigaction(SIGHUP, &action, nullptr);
 }

@@ -228,16 +228,18 @@ void TrainSteps::submit(int64_t index, bool hasLabels, LaunchTime *times) {
   following = index + 1;
 }
 
-/// Limit of successive steps that are skipped because they were not finite.
+/// The largest number of successive steps that are skipped because their loss
+/// or gradient norm is not finite.
 constexpr int64_t mostNonfinite = 10;
 
 bool TrainSteps::maySkip() const {
   return skipsNonfinite && nonfinite && nonfiniteInRow <= mostNonfinite;
 }
 
-/// Drops the pending steps after a step that was not finite. The device has
-/// skipped their updates, because that step set the state `nonfinite` to 1.
-/// Resets `nonfinite` to 0, so that later steps update the states again.
+/// Drops the pending steps after a step whose loss or gradient norm was not
+/// finite. The device has skipped their updates, because that step set the
+/// state `nonfinite` to 1. Resets `nonfinite` to 0, so that later steps update
+/// the states again.
 void TrainSteps::forgetPending() {
   for (; !submitted.empty(); submitted.pop_front())
     skipped -= submitted.front().isSkipped ? 1 : 0;

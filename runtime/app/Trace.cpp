@@ -18,9 +18,9 @@ using namespace heddle::rt;
 /// Limit of traced steps: viewers cannot handle a long run.
 static constexpr size_t maxSteps = 8;
 
-/// A wait is named after the command that it waits for. Returns the name of
-/// that command: for example `all_reduce data,seq for optimizer` for a
-/// collective, and the name of the stream for an event.
+/// A wait is named after what it waits for. For a collective, this function
+/// returns its kind, axes and module path, such as `all_reduce data,seq for
+/// optimizer`; for an event, the name of the stream that records it.
 static std::string describe(const plan::Command &command) {
   const auto *start = command.as<plan::command::Collective>();
   if (!start)

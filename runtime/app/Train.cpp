@@ -340,8 +340,9 @@ void Training::finishSteps(int64_t pending) {
     // If this step was submitted while the step before it was still running, it
     // started when that step ended.
     Clock::time_point start = std::max(starts.front(), finished);
-    // Remove the start time of the finished step. If the step was not finite,
-    // the pending steps after it were dropped: remove their start times too.
+    // Remove the start time of the finished step. If its loss or gradient norm
+    // was not finite, the pending steps after it were dropped: remove their
+    // start times too.
     starts.erase(starts.begin(), starts.end() - steps->pending());
     finished = Clock::now();
     StepReport report;

@@ -146,7 +146,8 @@ DeviceExchange::DeviceExchange(const plan::Plan &plan, Device &device,
 
 bool DeviceExchange::takes(const plan::CollectiveShape &shape,
                            const CollectiveBuffers &buffers) const {
-  // NCCL can only access device memory.
+  // NCCL can only access device memory, so it cannot run a collective that has
+  // a buffer on the host.
   for (Address buffer : {buffers.target, buffers.source})
     if (device.map(buffer))
       return false;

@@ -132,8 +132,8 @@ bool Arena::mapFile(int64_t offset, int64_t count, int descriptor,
                       MAP_PRIVATE | MAP_FIXED, descriptor, fileOffset);
   if (mapped == MAP_FAILED)
     return false;
-  // Ask for huge pages. The system uses them here only if the file is cached in
-  // huge pages, as on tmpfs mounted with `huge=`.
+  // Ask for huge pages. The system uses them for a mapped file only if the file
+  // is cached in huge pages, as on tmpfs mounted with `huge=`.
   madvise(mapped, count, MADV_HUGEPAGE);
   files.try_emplace(start + offset, mapped, count, path);
   return true;

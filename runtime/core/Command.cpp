@@ -3,9 +3,9 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
 // Commands of a plan as JSON. A command is an object with the name of its kind
-// and its fields. Operands are arrays, since there are many of them.
+// and its fields. There are many operands, so they are arrays instead of
+// objects, which keeps the JSON short.
 //
 //===----------------------------------------------------------------------===//
 
@@ -171,7 +171,8 @@ static void to_json(json &target, const Command &command) {
     target["stream"] = command.stream;
 }
 
-/// Reads the kind of command that has this name.
+/// Reads a command whose kind is called `name` into `what`. Returns false if no
+/// kind has this name.
 template <size_t... Kinds>
 static bool readWhat(const json &source, const std::string &name,
                      Command::What &what, std::index_sequence<Kinds...>) {

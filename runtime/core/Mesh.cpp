@@ -140,8 +140,8 @@ Mesh Mesh::along(AxisRole role) const {
 }
 
 /// Whether `axis`, one of `axes`, counts in the size of the group of ranks
-/// along `axes`. It does not count if it is a factor or the remainder of
-/// another axis in `axes`: the size of that other axis includes its size.
+/// along `axes`. If it is a factor or the remainder of another axis in `axes`,
+/// it does not count, because the size of that other axis already includes it.
 bool Mesh::isCounted(const AxisNames &axes, const std::string &axis) const {
   const Axis *whole = axes.size() > 1 ? wholeOf(axis) : nullptr;
   return !whole || !contains(axes, whole->name);

@@ -168,8 +168,8 @@ private:
     return word;
   }
 
-  /// Writes the code of input `i` and output `o` of the panel into its bits of
-  /// a word. These bits must be 0 before.
+  /// A panel is 32 outputs. Writes the code of input `i` and output `o` of the
+  /// panel into its bits of a word. These bits must be 0 before.
   void setBits(char *to, int64_t o, int64_t i, uint32_t value) const {
     uint32_t mask = uint32_t((uint64_t(1) << packed.bits) - 1);
     char *at = to + (i / packed.perWord() * PackedWeight::panelWidth + o) *

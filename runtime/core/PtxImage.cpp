@@ -25,15 +25,15 @@ static std::string write(const json &value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-/// Whether `terms` has an entry for each launch of the kernel, as users of the
-/// parsed kernel assume.
+/// Whether `terms`, which tells how much work a thread of each launch has, has
+/// one entry for each launch. Code that uses the parsed kernel relies on this.
 static bool isWhole(const plan::PlainKernel &kernel) {
   return kernel.terms.size() == kernel.launches.size();
 }
 
-/// The image begins with JSON, which has the PTX and the sizes. A zero byte
-/// follows, then the cubins one after the other, and last the ELF object with
-/// the kernels for the host.
+/// The image begins with JSON: the PTX, and the sizes of the binary parts. A
+/// zero byte follows, then the cubins one after the other, and last the ELF
+/// object with the kernels for the host.
 std::string plan::writePtxImage(const PtxImage &image) {
   json sizes = json::array();
   std::string cubins;

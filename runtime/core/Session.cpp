@@ -133,9 +133,9 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
     plan::Port place;
     place.name = state.name;
     place.type = state.type;
-    // A packed state is computed from this rank's shard of an unpacked weight.
-    // This shard is what is loaded, so it has the weight's shape and not the
-    // packed state's.
+    // If the state is a packed weight (quantized, or in the layout of kernels),
+    // it is computed from this rank's shard of the weight as the files have it.
+    // This shard is what is loaded, so `shards` gets its shape.
     shards.emplace_back(state.placement,
                         state.packed.empty() ? state.shape
                                              : state.packed[0].shape,

@@ -61,7 +61,8 @@ void Staging::store(const Value &input) const {
                           input.numBytes());
 }
 
-/// Lets all other streams wait for the copies of the stored inputs.
+/// Lets all streams except Compute wait for the copies of the stored inputs,
+/// which run on Compute.
 void Staging::fork() {
   Device &device = session.runsOn();
   Event stored = ends[size_t(Stream::Compute)];
@@ -71,7 +72,7 @@ void Staging::fork() {
       device.wait(stream, stored);
 }
 
-/// Lets Compute wait for all other streams.
+/// Lets Compute wait for the work of all other streams.
 void Staging::join() {
   Device &device = session.runsOn();
   for (Stream stream : plan::streams)

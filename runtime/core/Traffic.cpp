@@ -122,9 +122,9 @@ private:
   /// On a CPU everything except copies from and to files is synchronous.
   bool isCpu() const { return plan.device == plan::DeviceKind::Cpu; }
 
-  /// The number of kernel launches counted so far, without kernels that no copy
-  /// can overlap with. A copy overlaps with kernels if this number grows
-  /// between its begin and its end.
+  /// The number of kernel launches counted so far. Kernels with which no copy
+  /// can overlap do not count. A copy overlaps with kernels if this number
+  /// grows between the begin and the end of the copy.
   int64_t launches = 0;
   std::array<std::deque<Work>, std::size(plan::streams)> open;
   Point begun; ///< For each stream, how much work has begun so far.
@@ -258,8 +258,9 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   line.bytes += bytes;
   const auto *rows = command.as<plan::command::CopyRows>();
   line.bytesOfParts += rows && rows->first ? bytes : 0;
-  // A buffer in a frame outside of the device's memory holds a tile of an
-  // offloaded state, which a kernel on the host's cores updates.
+  // A frame is the memory of a command sequence's own values. If a buffer in it
+  // is outside of the device's memory, it holds a tile of an offloaded state,
+  // which a kernel on the host's cores updates.
   auto isStateTile = [](const plan::Ref &ref) {
     return ref.space == plan::Space::Frame &&
            ref.memory != plan::MemoryKind::Device;

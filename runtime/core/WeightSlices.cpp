@@ -29,9 +29,9 @@ static WeightRange runFrom(const WeightSlice &piece, int64_t element) {
   int64_t rest = element - piece.state;
   if (rest < 0)
     return run;
-  // The number of elements from `element` on that are consecutive in the state:
-  // the remaining iterations of the slice's innermost loop. It is 1 if the
-  // stride of that loop in the state is not 1.
+  // A slice is a loop nest over elements. This is the number of elements from
+  // `element` on that are consecutive in the state: the remaining iterations of
+  // the innermost loop, or 1 if that loop's stride in the state is not 1.
   int64_t left = 1;
   for (const WeightSlice::Loop &loop : piece.loops) {
     int64_t index = rest / loop.state;

@@ -41,8 +41,8 @@ static std::string startOf(int64_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
   std::getline(file, text);
-  // The file has the program's name in parentheses, and the name may contain
-  // blanks. The start time is the 20th word after the parentheses.
+  // /proc/PID/stat has the program's name in parentheses, and the name may
+  // contain blanks. The start time is the 20th word after the parentheses.
   size_t name = text.rfind(')');
   if (name == std::string::npos)
     return "";

@@ -17,7 +17,8 @@
 
 using namespace heddle;
 
-/// Returns the verb that was being parsed when an error occurred.
+/// Returns the verb (the subcommand) that was being parsed when an error
+/// occurred.
 static const CLI::App &chosenVerb(const CLI::App &app) {
   const CLI::App *verb = &app;
   while (!verb->get_subcommands().empty())
@@ -56,7 +57,8 @@ static std::vector<std::string> verbsOf(const CLI::App &verb) {
 
 namespace {
 
-/// A word that its verb does not accept, and advice about it.
+/// A word of a command line that the verb (the subcommand) does not accept, and
+/// advice about the word.
 struct UnreadWord {
   const CLI::App &app;
   const CLI::App &verb;
@@ -86,8 +88,8 @@ private:
 
 } // namespace
 
-/// Advises on a word that is a known flag, but comes before the verb or has a
-/// wrong number of dashes.
+/// Advises on a word that is a known flag, but comes before the verb (the
+/// subcommand) or has a wrong number of dashes.
 std::optional<io::Advice> UnreadWord::adviceForPlace() const {
   if (has(verb, word))
     return io::Advice{word + " is a flag of the verb " + verb.get_name() +
@@ -153,7 +155,8 @@ std::optional<io::Advice> UnreadWord::adviceForFlag() const {
   return adviceForOtherVerb();
 }
 
-/// Returns the known flag or verb closest to an unknown word, or "".
+/// Returns the known flag or verb (subcommand) closest to an unknown word, or
+/// "".
 static std::string suggestionFor(const CLI::App &verb, std::string word) {
   std::vector<std::string> known = verbsOf(verb);
   for (const CLI::Option *option : verb.get_options())

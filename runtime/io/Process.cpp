@@ -56,8 +56,8 @@ void io::flushStandardOutput() {
 
 static void removeAndEnd(int signal) {
   removeTemporaries();
-  // Sends the signal again. Its default action is in effect again, and ends the
-  // process as soon as this handler returns.
+  // Sends the signal again. SA_RESETHAND has restored the signal's default
+  // action, which ends the process as soon as this handler returns.
   raise(signal);
 }
 

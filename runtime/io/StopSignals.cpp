@@ -30,8 +30,8 @@ void StopRequests::setParent() {
 
 /// Whether the parent that started this process, `heddle run`, has ended. When
 /// it ends, the kernel sends this process the signal that was requested by
-/// PR_SET_PDEATHSIG, with the parent as its sender. That signal is no request
-/// to stop at once.
+/// PR_SET_PDEATHSIG, with the parent as its sender. That signal must not count
+/// as the parent's second request, which would mean to stop at once.
 bool StopRequests::hasParentEnded() const {
   return parent == begunBy && getppid() != parent;
 }

@@ -111,7 +111,8 @@ void TokenFile::openByContent(int64_t vocab) {
   bool isIndex = beginsWith(*file, megatronMagic) || endsWith(filePath, ".idx");
   if (isLlmC(*file))
     return openLlmC();
-  // The two files of a Megatron pair are found by their names.
+  // Megatron's .bin file has no header: it is recognized by the .idx file
+  // beside it.
   if (isIndex || (endsWith(filePath, ".bin") && pathExists(stem + ".idx")))
     return openMegatron(stem);
   if (file->size() == 0)

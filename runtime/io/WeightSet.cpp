@@ -32,7 +32,8 @@ static constexpr const char *innerWrappers[] = {
 /// Prefixes that DDP and PEFT put at the beginning of all names.
 static constexpr const char *outerWrappers[] = {"module.", "base_model.model."};
 
-/// Removes wrappers from a name, and adds them to `met`.
+/// Removes the prefixes of PyTorch's wrappers from a tensor's name, and adds
+/// the removed prefixes to the set `met`.
 static std::string withoutWrappers(std::string name,
                                    std::set<std::string> &met) {
   auto isMet = [&](const char *wrapper, size_t at) {
@@ -144,7 +145,8 @@ public:
   /// Reads all files of a directory with these names, without an index.
   WeightSet readShards(const std::string &directory,
                        const std::set<std::string> &names);
-  /// Removes wrappers from all names, unless two names would become equal.
+  /// Removes the prefixes of PyTorch's wrappers from all tensors' names, unless
+  /// two names would become equal.
   static void unwrap(WeightSet &set);
 
 private:

@@ -50,8 +50,8 @@ Hyperparameters::Hyperparameters(const plan::Plan &plan)
       }
   };
   look(plan.programs);
-  // In a pipeline, each stage has its own programs with updates: look at these,
-  // too.
+  // In a pipeline, each stage has its own programs. Their updates may read the
+  // weight decay and the maximum norm, too.
   for (const plan::Stage &stage : plan.stages)
     look(stage.programs);
 }

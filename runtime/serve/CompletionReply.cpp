@@ -31,9 +31,9 @@ std::string CompletionReply::nameOf(int32_t token) const {
   return tokenizer ? tokenizer->pieceOf(token) : std::to_string(token);
 }
 
-/// Returns the name of a single token. A part of a character is written as
-/// OpenAI's API does, as bytes:\xf0, so that different tokens have different
-/// names.
+/// Returns the name of a single token. If the token is only a part of a
+/// character, its bytes are written as in OpenAI's API, for example as
+/// bytes:\xf0, so that different tokens have different names.
 std::string CompletionReply::wholeNameOf(int32_t token) const {
   std::string name = nameOf(token);
   if (io::unicode::isValid(name))

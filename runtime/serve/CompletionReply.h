@@ -47,8 +47,8 @@ public:
   /// Returns the body of an answer that is not streamed.
   std::string whole(const std::vector<CompletionChoice> &texts,
                     const Usage &usage) const;
-  /// Returns one event of a stream. The first of a chat has the assistant's
-  /// role.
+  /// Returns one event of a stream. In a chat, the first event has the
+  /// assistant's role.
   std::string chunk(const CompletionChoice &part, bool isFirst) const;
   std::string usageChunk(const Usage &usage) const;
 

@@ -69,7 +69,8 @@ private:
   }
   void failAll(const ApiError &error) override;
 
-  /// Starts to answer a request, on the server's thread, after `read`.
+  /// Starts to answer a request, which `read` has parsed, on the server's
+  /// thread.
   void begin(const std::shared_ptr<ActiveRequest> &made,
              const std::vector<Tokens> &prompts, const std::string &client,
              const Reply &reply);
@@ -338,8 +339,8 @@ void CompletionService::take(const SequenceEvent &event) {
   if (!event.logprobs.empty() && owner->request.logprobs >= 0) {
     part.logprobs.push_back(event.logprobs);
     // Offsets count characters from the beginning of the answer, including the
-    // echoed prompt. The prompt as the client wrote it may be longer than the
-    // decoded text of its tokens.
+    // echoed prompt. The offset of a prompt's token counts decoded text, which
+    // may be longer than the prompt as the client wrote it, so limit it.
     int64_t prompt = owner->echoed[index];
     part.offsets.push_back(event.token ? prompt + event.offset
                                        : std::min(prompt, event.offset));

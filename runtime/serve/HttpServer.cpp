@@ -534,8 +534,8 @@ void HttpServer::State::accept() {
         session->read();
       return accept();
     }
-    // Accepting has failed, for example because too many files are open: wait a
-    // little before the next attempt.
+    // Accepting has failed, for example because too many files are open. Close
+    // an idle connection, and wait a little before the next attempt.
     closeLongestIdle();
     deadline.expires_after(std::chrono::milliseconds(100));
     deadline.async_wait([this](error_code) {

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs passes on IR, as mlir-opt does. Tests of passes and users who inspect a
-// phase call it.
+// Runs passes on IR, as mlir-opt does. The tests of passes use it, and so can
+// users who want to see what a pass does.
 //
 //===----------------------------------------------------------------------===//
 

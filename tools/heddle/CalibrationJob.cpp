@@ -34,8 +34,8 @@ static config::ModelSpec readModel(const std::string &path) {
   return spec;
 }
 
-/// Returns the common prefix of the temporary files, which are in the directory
-/// of the output.
+/// Returns the prefix that the paths of all temporary files begin with. The
+/// files are in the directory of the output.
 static std::string stemOf(std::string output) {
   while (output.size() > 1 && output.back() == '/')
     output.pop_back();

@@ -27,10 +27,11 @@ enum class Goal {
 /// best mesh in the settings. Tries all numbers of tensor ranks that divide the
 /// number of ranks of a node. For throughput, also tries several groups of
 /// tensor ranks (data ranks): all numbers that divide --max-batch and the
-/// number of groups for which the cluster has ranks. Ranks the meshes by the
-/// times of the programs `decode`, which the cost model estimates, and prints
-/// these times. Throws H0137 if the mode is not `serve`, or if the cluster file
-/// lacks a rate that the estimate needs. Throws H0138 if no mesh is possible.
+/// number of groups for which the cluster has ranks. Compares the meshes by the
+/// times that the cost model estimates for the programs `decode`, which compute
+/// one token of each request, and prints these times. Throws H0137 if the mode
+/// is not `serve`, or if the cluster file lacks a rate that the estimate needs.
+/// Throws H0138 if no mesh is possible.
 void chooseMesh(CompileJob &job, const config::Cluster &cluster, Goal goal);
 
 } // namespace heddle::driver

@@ -23,8 +23,8 @@ namespace heddle::driver {
 /// A compilation whose input files and flags have been read and checked.
 struct CompileJob {
   config::ResolvedSettings settings;
-  /// The model to compile. Not set if `module` is a dump, which contains the
-  /// model.
+  /// The model to compile. Not set if `module` is an IR dump of an earlier
+  /// compilation, which contains the model.
   std::optional<config::ModelSpec> model;
   /// The draft model for speculative decoding, and its settings. Not set if
   /// there is none.
@@ -32,7 +32,8 @@ struct CompileJob {
   config::ResolvedSettings draftSettings;
   int64_t draftTokens = 0; ///< Most tokens that the draft proposes.
   /// The path of an .mlir file, or "". If `model` is set, the file has the
-  /// model's forward function, otherwise it is a dump.
+  /// model's forward function. Otherwise it is an IR dump of an earlier
+  /// compilation.
   std::string module;
   std::string output, dumpPhases, stopAfter, startFrom;
   std::string cache;   ///< Directory of compiled kernels, or "".
@@ -84,8 +85,9 @@ PlannedJob planJob(const CompileJob &job, const GoesOn &goesOn = nullptr);
 std::optional<config::ModelSpec> readForwardSpec(const std::string &path,
                                                  int &exitCode);
 
-/// Reads an .mlir file that has one attribute `#dist.strategy`. Returns the
-/// strategy as JSON, and adds errors to `errors`.
+/// Reads an .mlir file that has one attribute `#dist.strategy`, which holds
+/// settings of a compilation. Returns these settings as JSON, and adds errors
+/// to `errors`.
 std::string strategyFileToJson(const std::string &path,
                                std::vector<Diagnostic> &errors);
 
@@ -94,7 +96,8 @@ std::string strategyFileToJson(const std::string &path,
 /// lost, otherwise 0. Lost output to stderr is no error.
 int flushCompilerOutput();
 
-/// Returns the names of all phases, in the order in which they run.
+/// Returns the names of all phases (groups of passes) of a compilation, in the
+/// order in which they run.
 std::vector<std::string> phaseNames();
 
 } // namespace heddle::driver

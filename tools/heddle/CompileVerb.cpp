@@ -292,8 +292,8 @@ static void checkOutputs(const CompileFlags &flags) {
   std::vector<std::string> names = phaseNames();
   auto first = std::find(names.begin(), names.end(), flags.startFrom);
   auto last = std::find(names.begin(), names.end(), flags.stopAfter);
-  // A compilation that starts from the first phase's dump writes this dump
-  // again, since flags may have changed it.
+  // --start-from names the phase whose IR dump is the input. The first phase's
+  // dump is written again in this case, since flags may have changed it.
   bool isAll = first == names.begin() || first == names.end();
   if (dumpsFiles(flags))
     for (auto it = isAll ? names.begin() : first + 1;

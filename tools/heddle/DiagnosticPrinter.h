@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Turns MLIR's diagnostics into Heddle's errors, while passes run on the model
-// or dump of a user.
+// Turns MLIR's diagnostics about a user's model or .mlir file into Heddle's
+// errors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,9 +39,9 @@ public:
   std::string firstCode; ///< Code of the first error; empty without one.
 
   /// Reads a file by calling `read`. An error without a code is reported as an
-  /// error in the file. After it has printed the first error, the process
-  /// exits. The reason is that MLIR's parser may write to freed memory after an
-  /// error in a region whose values are used outside of it.
+  /// error in the file. The process exits as soon as the first error is
+  /// printed, because MLIR's parser may write to freed memory after an error in
+  /// a region whose values are used outside of the region.
   void parse(llvm::function_ref<void()> read);
 
 private:

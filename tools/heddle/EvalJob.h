@@ -15,9 +15,9 @@
 
 namespace heddle::driver {
 
-/// Reads a module, runs the verifier of its last phase, and executes the module
-/// with the reference interpreter. Prints diagnostics, and returns the exit
-/// status. Throws no exception.
+/// Reads a module, runs the verifier of the compiler phase that wrote it, and
+/// executes it with the reference interpreter. Prints diagnostics, and returns
+/// the exit status. Throws no exception.
 int runEvalJob(const eval::EvalOptions &options);
 
 } // namespace heddle::driver

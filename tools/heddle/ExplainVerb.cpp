@@ -107,9 +107,10 @@ static double flopsPerStep(const plan::Plan &plan) {
   return flops;
 }
 
-/// Describes communication as JSON. Each collective over the same axes has an
-/// entry with its total traffic. Within this entry, the traffic is listed by
-/// what needs the collective, for example `nn.linear` or the module `h.0`.
+/// Describes communication as JSON. All collectives of one kind over the same
+/// axes share an entry, which has their total traffic. Within the entry, the
+/// traffic is listed by what needs it, for example `nn.linear` or the module
+/// `h.0`.
 static json communicationJson(const plan::Plan &plan, int64_t rank,
                               const cost::ClusterCost *cost) {
   std::vector<rt::TrafficLine> lines = trafficOf(plan, rank);

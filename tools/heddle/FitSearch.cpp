@@ -68,7 +68,7 @@ bool FitSearch::isGiven(const char *key) const {
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// Returns the smaller of two limits, of which 0 means no limit.
+/// Returns the smaller of two limits. A limit of 0 means no limit.
 static int64_t smaller(int64_t a, int64_t b) {
   return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
 }
@@ -319,10 +319,10 @@ std::vector<FitSearch::Placement> FitSearch::placements() const {
     std::string optimizer = "optimizer=" + kinds[i];
     std::string here = optimizer + ",gradients=device";
     all.push_back({{here}, updates});
-    // Parameters and gradients are transferred for each micro-batch, so that
-    // they get the faster memory. It depends on the precision and the number of
-    // micro-batches which of the two moves fewer bytes. Therefore offloading
-    // either of them is tried.
+    // Parameters and gradients are transferred for each micro-batch, so their
+    // memory must be at least as fast as that of the optimizer states. Whether
+    // parameters or gradients move fewer bytes depends on the precision and the
+    // number of micro-batches. So each is tried alone, then both together.
     for (size_t j = 0; j <= i; ++j) {
       std::string gradients = optimizer + ",gradients=" + kinds[j];
       std::string parameters = ",parameters=" + kinds[j];

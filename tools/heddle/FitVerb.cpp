@@ -5,7 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Implements `heddle fit`: prints the configurations that fit a cluster, and
-// writes the best of them as a strategy file.
+// writes the best of them as a strategy file (settings in JSON, which `heddle
+// compile --strategy` reads).
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,9 +38,9 @@ struct FitFlags {
 
 } // namespace
 
-/// Whether a strategy file states the setting even if it has its default value.
-/// This holds for settings of the mesh and the batch, and for others that the
-/// search chooses.
+/// Whether a strategy file (for `heddle compile --strategy`) states the setting
+/// even if it has its default value. This holds for settings of the mesh and
+/// the batch, and for others that the search chooses.
 static bool isSearched(const config::SettingField &field) {
   for (const char *section : {"mesh", "batch"})
     if (field.section() == section)
@@ -53,8 +54,9 @@ static bool isSearched(const config::SettingField &field) {
   return false;
 }
 
-/// Returns the strategy file of a configuration. It has the values that the
-/// search chose, and all settings that differ from their defaults.
+/// Returns the content of a strategy file (for `heddle compile --strategy`). It
+/// has the values that the search chose for the configuration, and all settings
+/// that differ from their defaults.
 static ordered_json strategyOf(const Mixture &mixture) {
   const config::Settings defaults;
   ordered_json strategy = ordered_json::object();

@@ -18,9 +18,9 @@
 
 namespace heddle::driver {
 
-/// Parses the job's .mlir file, which has a model with a forward function and
-/// without programs. Adds the job's weights and settings to the model. Returns
-/// null after an error.
+/// Parses the job's .mlir file, which has a model with only a forward function:
+/// later passes derive the programs for training or serving from it. Adds the
+/// job's weights and settings to the model. Returns null after an error.
 mlir::OwningOpRef<mlir::ModuleOp> readForwardFile(mlir::MLIRContext &context,
                                                   const CompileJob &job);
 

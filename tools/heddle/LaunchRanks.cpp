@@ -421,8 +421,8 @@ void Job::readSignals() {
     io::SignalSender sender = {information.ssi_code == SI_KERNEL,
                                pid_t(information.ssi_pid)};
     // SIGCHLD says that a rank has ended. The other signals are requests to
-    // stop and are passed on to the ranks, a second one to end them at once.
-    // Repetitions of the same request are not passed on.
+    // stop, and are passed on to the ranks. A second request tells the ranks to
+    // end at once. Repetitions of the same request are not passed on.
     if (signal == SIGCHLD)
       reap();
     else if (requests.judge(signal, sender) != io::StopRequests::Kind::Repeated)

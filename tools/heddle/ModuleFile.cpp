@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Parses a dump, finds the phase that wrote it, and updates its strategy by
-// flags and files.
+// Parses a dump (IR that a phase of an earlier compilation has written), and
+// finds this phase. Updates the dump's strategy attribute, which holds the
+// settings of the compilation, with the user's flags and files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +20,8 @@
 using namespace heddle;
 using namespace heddle::driver;
 
-/// Returns the name, for a message, of the dump or other input from which a
-/// compilation must start so that `phase` is the first phase to run.
+/// Describes, for a message, the input of a compilation that starts with
+/// `phase`: the model, or the IR dump of the phase before.
 static std::string startBefore(Phase phase) {
   if (phase == Phase::Import)
     return "the model";
@@ -28,8 +29,9 @@ static std::string startBefore(Phase phase) {
   return "a dump of the phase " + phaseName(before).str();
 }
 
-/// Returns the operations that hold the strategy and the phase of the dump.
-/// There is one, or one for each pipeline stage.
+/// Returns the operations with two attributes: `strategy`, which holds the
+/// settings of the compilation, and `phase`, the phase that wrote the dump.
+/// There is one such operation, or one for each pipeline stage.
 static llvm::SmallVector<mlir::Operation *> findRoots(mlir::ModuleOp module) {
   llvm::SmallVector<mlir::Operation *> roots;
   for (mlir::Operation &op : module.getOps())
@@ -39,8 +41,8 @@ static llvm::SmallVector<mlir::Operation *> findRoots(mlir::ModuleOp module) {
   return roots;
 }
 
-/// Checks that all pipeline stages in a dump have the same phase and strategy.
-/// In a dump that Heddle wrote they do.
+/// Checks that the attributes `phase` and `strategy` are the same for all
+/// pipeline stages in a dump. They are, unless a user has edited the dump.
 static mlir::LogicalResult checkAlike(llvm::ArrayRef<mlir::Operation *> roots) {
   for (mlir::Operation *root : roots.drop_front())
     for (llvm::StringRef name : {"phase", "strategy"})
@@ -60,7 +62,8 @@ static mlir::LogicalResult checkPhase(mlir::Operation *root, Phase done,
   return error;
 }
 
-/// Sets the fields of the strategy that the user gives by flags or in files.
+/// Sets those fields of the strategy attribute (the settings of the
+/// compilation) that the user gives by flags or in files.
 static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
                                             const CompileJob &job) {
   using Kind = config::Origin::Kind;

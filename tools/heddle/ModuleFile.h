@@ -19,11 +19,11 @@
 
 namespace heddle::driver {
 
-/// A dump, which the user may have edited.
+/// IR that a compilation has dumped, and that the user may have edited.
 struct UserModule {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< Null after an error.
-  /// The operations that hold the strategy: one, or one for each pipeline
-  /// stage.
+  /// The operations whose attribute `strategy` holds the settings of the
+  /// compilation: one, or one for each pipeline stage.
   llvm::SmallVector<mlir::Operation *> roots;
   Phase done = Phase::Import; ///< The phase after which it was dumped.
 };
@@ -31,10 +31,10 @@ struct UserModule {
 /// Reads and verifies an .mlir file, and finds the phase that wrote it.
 UserModule readUserModule(mlir::MLIRContext &context, const std::string &path);
 
-/// Parses the job's dump, and checks that it was written after the phase
-/// `startFrom`. Updates the strategy in the dump with the values of flags and
-/// files; a value that an earlier phase has already used is an error. Returns
-/// null after an error.
+/// Parses the job's IR dump, and checks that it was written after the phase
+/// `startFrom` (a group of passes). Updates the settings in the dump with the
+/// values of flags and files. A changed setting that an earlier phase has
+/// already used is an error. Returns null after an error.
 mlir::OwningOpRef<mlir::ModuleOp> readModuleFile(mlir::MLIRContext &context,
                                                  const CompileJob &job);
 

@@ -30,8 +30,8 @@ struct LineEntry {
 };
 
 /// Parses an entry of a schedule, for example `F3/1`: the forward pass of
-/// micro-batch 3 through chunk 1. Traces and schedules write entries in this
-/// form.
+/// micro-batch 3 through chunk 1 of the stage's layers. Traces and schedules
+/// have entries in this form.
 std::optional<LineEntry> readEntry(const std::string &word);
 
 /// The forward and backward passes of a stage in a step, in order. The

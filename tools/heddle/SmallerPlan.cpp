@@ -189,8 +189,8 @@ static std::vector<Ladder> allChanges(const Settings &settings) {
   return all;
 }
 
-/// Returns the unchanged settings and the ladders of `allChanges`, all with
-/// bf16 instead of fp32.
+/// Returns the unchanged settings, and the ladders (lists of settings to try in
+/// order) of `allChanges`, all with bf16 instead of fp32.
 static std::vector<Ladder> narrowed(const Settings &settings) {
   std::vector<Ladder> all = allChanges(settings);
   all.insert(all.begin(), {settings});
@@ -282,8 +282,8 @@ private:
 
 } // namespace
 
-/// Finds the first settings in each ladder that fit, and returns those that
-/// cost the least time.
+/// Finds the first settings that fit in each ladder (list of settings to try in
+/// order). Of these settings, returns those that cost the least time.
 static std::optional<Settings>
 climb(const Settings &now, const std::vector<Ladder> &ladders, Search &search) {
   std::optional<Settings> cheapest;

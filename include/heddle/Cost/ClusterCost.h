@@ -67,10 +67,11 @@ struct SequenceTime {
   /// The sum of the times of copies between kinds of memory.
   double copies = 0;
   double onHost = 0; ///< The sum of the times of kernels on the host's cores.
-  /// The time in which the device computes nothing, but a copy runs, or a
-  /// kernel on the host whose result is to be copied.
+  /// The time in which the device computes nothing while a copy runs, or while
+  /// the host runs a kernel whose result is to be copied.
   double exposedCopies = 0;
-  /// The sum of the times of copies from one kind of memory to another.
+  /// For each pair of kinds of memory: the sum of the times of copies from the
+  /// first kind to the second.
   std::map<std::pair<plan::MemoryKind, plan::MemoryKind>, double> links;
 };
 
@@ -120,10 +121,10 @@ public:
   /// Whether the cluster has the speed of host memory, which determines the
   /// time of kernels on the host's cores.
   bool knowsHost() const { return cluster.hostMemoryPerSecond > 0; }
-  /// The time of one run of a sequence, without waits for other pipeline
-  /// stages. Collectives run one after the other, at the same time as kernels.
-  /// Copies in one direction also run one after the other, as do kernels on the
-  /// host's cores. All copies from and to files share the disk.
+  /// The time of one run of a command sequence, without waits for other
+  /// pipeline stages. Collectives run one after the other, at the same time as
+  /// kernels. Copies in one direction also run one after the other, as do
+  /// kernels on the host's cores. All copies from and to files share the disk.
   SequenceTime timeOf(const plan::Stage &stage, int64_t sequence) const;
   /// The longest time of a message that the sequence sends.
   double transferSeconds(const plan::Sequence &sequence) const;

@@ -19,10 +19,10 @@ namespace heddle::eval {
 
 /// Executes programs of the module and prints their outputs. The tensors of the
 /// input file have the names of the programs' inputs. In step N the tensor
-/// `NAME@N`, if it exists, is the input instead of `NAME`. Learning rate,
-/// weight decay, the threshold of gradient clipping and the state of the random
-/// generator are computed from the module's strategy and the seed, unless the
-/// file has them.
+/// `NAME@N`, if it exists, is the input instead of `NAME`. If the input file
+/// lacks the learning rate, the weight decay, the threshold of gradient
+/// clipping or the state of the random generator, they are computed from the
+/// seed and the module's strategy (its settings).
 ///
 /// The output file gets the outputs of the last step, the scalar outputs of
 /// every step (`loss@1`, `loss@2`, ...), and every state as `state.NAME`.

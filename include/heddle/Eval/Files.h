@@ -44,8 +44,9 @@ bool writeTensors(const std::string &path,
 struct FileWeight {
   /// The tensors in the files that make up the weight.
   std::vector<plan::WeightSlice> pieces;
-  /// How the whole weight is quantized or packed into the state; nullopt if the
-  /// state is the weight itself.
+  /// How the weight is converted to a state of the model, either quantized or
+  /// in the layout that kernels read; nullopt if the state is the weight
+  /// itself.
   std::optional<plan::PackedWeight> packed;
   /// The caller sets `dtype` and `shape`; readWeights adds the elements.
   HostTensor tensor;

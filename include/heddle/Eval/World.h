@@ -123,8 +123,8 @@ public:
   mlir::FailureOr<Tensor> receive(mlir::Operation *op, llvm::StringRef axis,
                                   int64_t delta, llvm::StringRef channel,
                                   mlir::ShapedType type);
-  /// Waits until at most `left` of the messages that this rank has sent on
-  /// `channel` have not been received.
+  /// Waits until all messages that this rank has sent on `channel` are
+  /// received, except at most `left`.
   mlir::LogicalResult flush(mlir::Operation *op, llvm::StringRef channel,
                             int64_t left);
 

@@ -56,7 +56,7 @@ void settleRate(ResolvedSettings &settings, const ModelSpec &spec);
 /// Returns a line for the user that lists important defaults of a training run.
 /// It is "" if the user has chosen the learning rate, the length of rows and
 /// the batch. For random weights it is also "", unless the default length of
-/// rows is shorter than the model's positions.
+/// rows is less than the model's number of positions.
 std::string noteOfDefaults(const ResolvedSettings &settings,
                            const ModelSpec &spec);
 

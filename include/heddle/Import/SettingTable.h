@@ -69,8 +69,8 @@ struct DsKey {
   const char *neutral = "[false, null]";
   DsReader read = nullptr; ///< Reads the key, if its rule is Applied.
   /// The key of a setting that replaces this section. If a flag or a strategy
-  /// gives that setting, the section is accepted though it would otherwise be
-  /// rejected.
+  /// file gives that setting, the section is accepted though it would otherwise
+  /// be rejected.
   const char *yieldsTo = "";
 };
 

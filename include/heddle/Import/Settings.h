@@ -91,9 +91,9 @@ struct SettingsFile {
 /// Throws H0101 if it cannot be read.
 SettingsFile readDsConfig(const std::string &config);
 
-/// Merges flags, a strategy, a ds_config.json and defaults. If several sources
-/// give a setting, the first in this order wins. Errors in the files are
-/// collected in `problems`; errors in flags are thrown.
+/// Merges flags, a strategy file, a ds_config.json and defaults. If several
+/// sources give a setting, the first in this order wins. Errors in the files
+/// are collected in `problems`; errors in flags are thrown.
 ResolvedSettings mergeSettings(const Flags &flags,
                                const SettingsFile &dsConfig = {},
                                const SettingsFile &strategy = {});

@@ -46,7 +46,8 @@ llvm::ArrayRef<Phase> allPhases();
 llvm::StringRef phaseName(Phase phase);
 std::optional<Phase> parsePhase(llvm::StringRef name);
 
-/// The options of `compile`, in addition to the strategy in the module.
+/// The options of `compile`, in addition to the settings that the module has as
+/// an attribute (#dist.strategy).
 struct CompileOptions {
   std::string output; ///< Path of the binary; may be empty with `stopAfter`.
   /// A second module, as it is after the phase import, or null. It has a draft
@@ -58,10 +59,10 @@ struct CompileOptions {
   /// once for a request.
   int64_t guesses = 0;
   /// The number of pages of the key-value cache. If it is 0, the number follows
-  /// from the strategy (`--kv-cache` or `--max-batch`).
+  /// from the user's settings (`--kv-cache` or `--max-batch`).
   int64_t cachePages = 0;
   /// The targets of the binary. If there are several, the binary has code for
-  /// each. If there is none, the strategy names the target.
+  /// each. If there is none, the module's #dist.strategy names the target.
   std::vector<config::Target> targets;
   std::string dumpPhases; ///< Directory for one dump per phase; may be empty.
   /// Name of the last phase to run. Empty to run all phases.

@@ -94,8 +94,8 @@ inline int64_t bytesSent(const CollectiveShape &shape, int64_t rank) {
   int64_t own = partElements(shape, rank);
   int64_t elements = own * others;
   if (shape.kind == CollectiveKind::AllReduce)
-    // An all-reduce consists of a reduce-scatter and an all-gather. What the
-    // all-gather sends is added here.
+    // An all-reduce is a reduce-scatter followed by an all-gather. Add what the
+    // all-gather sends.
     elements += shape.count - own;
   return elements * byteSize(shape.wire);
 }

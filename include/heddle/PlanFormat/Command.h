@@ -38,8 +38,9 @@ enum class Space {
   /// The persistent region: the memory of states, which exists until the
   /// process ends.
   Persistent,
-  /// In device memory, the running sequence's frame, which is a range of the
-  /// arena. In other kinds of memory, the arena, which has no frames.
+  /// In device memory: the frame of the running command sequence, which is a
+  /// range of the arena. In other kinds of memory: the arena itself, since it
+  /// has no frames there.
   Frame,
   Arg, ///< Argument number `index` of the running sequence.
 };
@@ -102,12 +103,14 @@ struct Fragment {
   int64_t sequence = 0; ///< The index of the sequence that it runs.
   int64_t slots = 1;    ///< Micro-batch m uses slot m modulo `slots`.
 
-  /// The fragment's name in schedules, such as `F` or `B/1`. If `microBatch` is
-  /// the number of a micro-batch, the name includes it, as in `F12` or `B3/1`.
+  /// The name in schedules: `F` for forward passes, `B/1` for backward passes
+  /// through chunk 1 of the layers. If `microBatch` is the number of a
+  /// micro-batch, the name includes it, as in `F12` or `B3/1`.
   std::string name(const std::string &microBatch = "") const;
 };
 
-/// An entry of a stage's schedule: one micro-batch of one fragment.
+/// An entry of a pipeline stage's schedule: one pass, such as the forward pass
+/// of one micro-batch. A fragment is such a pass for all micro-batches.
 struct ScheduledFragment {
   int64_t fragment = 0; ///< Index into command::Fragments::fragments.
   int64_t microBatch = 0;
@@ -118,7 +121,7 @@ struct Term {
   enum class Kind {
     Arg, ///< Integer argument number `value` of the sequence.
     /// The index of the current iteration of the innermost loop around the
-    /// command, or of the micro-batch of the running fragment.
+    /// command, or in a pipeline stage the index of the micro-batch.
     LoopIndex,
     Slot,       ///< The slot of the running fragment.
     Coordinate, ///< This rank's coordinate along `axes`.
@@ -186,8 +189,8 @@ struct Loop : Entry {
   int64_t count = 0;
 };
 
-/// Run the fragments of a pipeline stage in the order of the stage's schedule.
-/// All of them run in the same frame.
+/// Run the forward and backward passes (fragments) of a pipeline stage in the
+/// order of the stage's schedule. All of them run in the same frame.
 struct Fragments : Entry {
   static constexpr const char *name = "fragments";
   std::vector<Fragment> fragments;
@@ -307,7 +310,7 @@ struct Command {
   }
 };
 
-/// A sequence that a command calls, and the number of calls.
+/// The sequence of commands that a command calls, and the number of calls.
 struct SequenceRuns {
   int64_t sequence = 0;
   int64_t times = 1;

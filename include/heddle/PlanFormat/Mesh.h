@@ -64,8 +64,8 @@ struct Mesh {
   /// The role of an axis. A factor or a remainder has the role of its whole
   /// axis. Returns nullopt for an unknown name.
   std::optional<AxisRole> roleOf(const std::string &axis) const;
-  /// The mesh that has only the axes with this role; all other axes have size
-  /// 1.
+  /// The mesh in which the axes with this role keep their sizes; all other axes
+  /// have size 1.
   Mesh along(AxisRole role) const;
 
   // The number of ranks along the axes. An axis that is listed together with

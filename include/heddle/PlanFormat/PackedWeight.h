@@ -18,8 +18,8 @@
 
 namespace heddle::plan {
 
-/// The tensors of a packed weight: words, and for quantized weights scales and
-/// zero points. The same as NN_PackedPart.
+/// The tensors of a packed weight: 32-bit words that hold its elements, and for
+/// quantized weights scales and zero points. The same as NN_PackedPart.
 enum class PackedPart { Words, Scales, Zeros };
 
 /// How a state is computed from a weight when weights are loaded.

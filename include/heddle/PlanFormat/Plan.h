@@ -296,10 +296,12 @@ inline constexpr int64_t cachePageTokens = 16;
 /// The limits of a serving binary's key-value cache. All are 0 if the binary
 /// has no cache.
 struct Serving {
-  /// The most sequences that a group of ranks generates at a time.
+  /// The most sequences that a group of ranks generates at a time. The ranks of
+  /// a group share one copy of the weights.
   int64_t maxBatch = 0;
   int64_t maxContext = 0; ///< The most tokens of a sequence, prompt included.
-  /// The number of pages of the cache that a group of ranks has.
+  /// The number of pages of the cache of each group of ranks that share one
+  /// copy of the weights.
   int64_t pages = 0;
   /// The longest attention window of all layers: a token attends to at most so
   /// many positions, of which its own is the last. 0 if a layer has no window.
@@ -436,7 +438,7 @@ struct Plan : Stage {
   /// The names of the phases that made the plan. Times of phases are not
   /// written, so that equal compilations give equal binaries.
   std::vector<std::string> phases;
-  /// The settings of the strategy that no other member has (mesh, zero,
+  /// The settings of the compilation that no other member has (mesh, zero,
   /// schedule ...), for `explain`.
   nlohmann::json strategy = nlohmann::json::object();
 

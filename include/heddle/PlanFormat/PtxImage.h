@@ -45,8 +45,8 @@ struct PlainKernel {
     /// The index of the argument in whose memory the kernel computes this
     /// result; -1: the result has memory of its own.
     int64_t tie = -1;
-    /// The largest difference of results that `check` accepts; 0: they must be
-    /// equal.
+    /// The largest difference that `check` accepts between the results of the
+    /// plain and of the optimized kernel; 0: the results must be equal.
     double tolerance = 0;
   };
   std::string text; ///< The PTX of the plain kernel.

@@ -34,17 +34,18 @@ inline constexpr char nonfiniteState[] = "nonfinite";
 
 /// Names of two uses of memory in the memory report. The first is the scratch
 /// memory of a CPU's threads. The second is the part of the arena that is
-/// unused at the time when most of the arena is in use.
+/// unused at the time of peak use.
 inline constexpr char scratchOwner[] = "scratch of threads";
 inline constexpr char unusedOwner[] = "not used at the peak";
 
-/// Sets the size of the selected stage's arena to what a run with `threads`
-/// threads needs, because each thread has scratch memory.
+/// Sets the size of the arena (of the pipeline stage that `plan` has selected)
+/// to what a run with `threads` threads needs, because each thread has scratch
+/// memory.
 void setThreads(Plan &plan, int64_t threads);
 
-/// A key of `Plan::strategy`. If it is present, the user chose no number of
-/// threads, and the plan has as many threads as the machine that compiled it
-/// has cores.
+/// A key of `Plan::strategy`, the settings of the compilation. If the key is
+/// present, the user chose no number of threads, and the plan has as many
+/// threads as the machine that compiled it has cores.
 inline constexpr char threadsOfMachineKey[] = "threads_of_machine";
 bool hasThreadsOfMachine(const Plan &plan);
 

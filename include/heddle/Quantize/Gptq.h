@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rounds a weight by GPTQ: inputs that are rounded later correct the errors of
-// inputs that were rounded before.
+// Rounds a weight matrix by GPTQ, one input after the other: the weights of
+// later inputs are changed to correct the rounding errors of earlier ones.
 //
 //===----------------------------------------------------------------------===//
 

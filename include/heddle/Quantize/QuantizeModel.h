@@ -19,7 +19,7 @@ namespace heddle::quantize {
 /// The algorithm that rounds weights.
 enum class Method {
   Nearest, ///< `rtn`: round each value to the nearest.
-  /// GPTQ: each rounding error is corrected by changes of inputs that are
+  /// GPTQ: each rounding error is corrected by changes of the weights that are
   /// rounded later.
   Gptq,
 };

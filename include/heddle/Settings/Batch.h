@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Computes sizes of a batch (batch, micro-batch, accumulation) from each other,
-// for the readers of flags and of ds_config.json, and for the verifier of
-// strategies.
+// for the readers of flags and of ds_config.json, and for the verifier of a
+// compilation's settings.
 //
 //===----------------------------------------------------------------------===//
 

@@ -21,7 +21,7 @@ namespace heddle::config {
 /// Returns the schedule of the settings `scheduler` and `scheduler_params` in
 /// the plan format. If parameters are unknown, missing or of a wrong type,
 /// returns nullopt and sets `wrong` to the reason; dist::verifyStrategy then
-/// refuses the strategy.
+/// refuses the settings of the compilation.
 std::optional<plan::Scheduler> readScheduler(const Settings &settings,
                                              std::string &wrong);
 

@@ -48,11 +48,11 @@ struct QuantizeCandidate {
   }
 };
 
-/// Returns flags with which all weights can be quantized. If no group size
-/// divides the inputs of all weights, the flags choose the size that divides
-/// most of them, and keep the other weights in 16 bits. A group size is a
-/// multiple of `perWord`, the number of codes in a word. `asked` is the size
-/// that the user has chosen, which does not divide all weights.
+/// Returns flags with which all weights can be quantized. A group size fits a
+/// weight if it divides the weight's inputs. If no size fits all weights, the
+/// flags choose the one that fits the most weights, and keep the other weights
+/// in 16 bits. A group size is a multiple of `perWord`, the number of codes in
+/// a word. `asked` is the user's group size, which does not fit all weights.
 inline std::string
 flagsToQuantize(const std::vector<QuantizeCandidate> &weights, int64_t perWord,
                 int64_t asked) {

@@ -91,8 +91,8 @@ template <> struct Words<Collectives> {
 /// driver need. The back end, which generates the code, is a `codegen::Target`
 /// instead. The defaults of the fields are the facts of x86-64.
 struct TargetFacts {
-  /// Whether kernels are functions for the host's cores, which a process can
-  /// call.
+  /// Whether kernels are functions that run on the host's cores, so that a
+  /// process can call them.
   bool kernelsRunOnHost = true;
   /// Whether the device has memory of its own. States that are offloaded to
   /// `host` or `pinned` then take none of it.
@@ -276,8 +276,8 @@ template <typename T> bool setFromValue(T &field, const SettingValue &value) {
 /// names, its range, and how it is read and set.
 struct Setting {
   std::string key; ///< The name that users see.
-  /// The path of the setting in the strategy attribute: SECTION.NAME, or NAME
-  /// alone.
+  /// The path of the setting in the attribute that stores all settings in a
+  /// module: SECTION.NAME, or NAME alone.
   std::string path;
   io::ValueRange range;
   SettingValue (*get)(const Settings &);

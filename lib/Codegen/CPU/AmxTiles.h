@@ -31,8 +31,8 @@ public:
   struct Shape {
     int64_t rows = AmxTiles::rows, rowBytes = AmxTiles::rowBytes;
   };
-  /// The types of the elements of left and right tiles: pairs of bf16, int8 and
-  /// int8, or int8 and unsigned int8.
+  /// The element types of a left and a right tile. `Pairs`: pairs of bf16 in
+  /// both. `Signed`: int8 in both. `SignedByUnsigned`: int8 and unsigned int8.
   enum class Kind { Pairs, Signed, SignedByUnsigned };
 
   /// Configures all tile registers: register i with `shapes`[i], or each with

@@ -216,8 +216,9 @@ void ForwardEmitter::softmax(Value firstQuery, const KeyRange &keys) {
   });
 }
 
-/// Replaces the scores of a vector of queries, for all keys of the block, by
-/// probabilities (not yet normalized) and returns their sum before dropout.
+/// Replaces the scores of a vector of queries and a block of keys by
+/// probabilities (not yet normalized). Returns their sum over the keys, before
+/// dropout.
 Value ForwardEmitter::exponentials(const Panel &scores, const KeyRange &keys,
                                    Value maximum, Value query) {
   auto body = [&](Value row, ValueRange carried) -> Values {

@@ -364,9 +364,9 @@ std::pair<Value, Value> AttentionEmitter::share(Value thread, Value threads,
       b.forLoop(zero, batch, 1, zero, [&](Value row, ValueRange sum) -> Values {
         return {b.add(sum[0], costOfRow(row))};
       })[0];
-  // Counts units of work from the first row of the batch on. Returns how many
-  // of them have the cost `wanted` together: all units of the rows that
-  // `wanted` pays for entirely, and a share of the units of the next row.
+  // Returns how many units of work, from the first row of the batch on, cost
+  // `wanted` in total: all units of the rows that `wanted` pays for entirely,
+  // and a share of the units of the next row.
   auto itemsOf = [&](Value wanted) {
     return b.forLoop(
         zero, batch, 1, {wanted, zero},
@@ -403,7 +403,7 @@ Value AttentionEmitter::slopeOf(Value score) {
 }
 
 Value AttentionEmitter::greater(Value x, Value y) {
-  // LLVM compiles this form to one maxps instruction.
+  // LLVM compiles this comparison and select to one maxps instruction.
   Value condition = b.create<arith::CmpFOp>(arith::CmpFPredicate::OGT, x, y);
   return b.select(condition, x, y);
 }

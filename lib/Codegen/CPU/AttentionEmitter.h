@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The common part of attention's forward pass (Attention.cpp) and gradient
-// (AttentionGrad.cpp): blocking, panels in scratch, products of panels, visible
-// keys, dropout.
+// (AttentionGrad.cpp): blocking, panels (matrices of 32-bit words in scratch
+// memory), products of panels, visible keys, dropout.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,15 +25,15 @@ struct ColumnGroup {
   int64_t first, count, vectors;
 };
 
-/// How one attention is cut into blocks. Scores are stored transposed: a row is
-/// a key, and the lanes of its vectors are queries.
+/// How one nn.attention is cut into blocks. Scores are stored transposed: a row
+/// is a key, and the lanes of its vectors are queries.
 ///
-/// The factors of products consist of words of 32 bits: one f32, or two bf16
-/// that are adjacent in the dimension that the product sums over. For products
-/// that sum over features, a word of a "natural" panel holds two adjacent
-/// features of one row. For products that sum over rows, a word of a "paired"
-/// panel holds the same feature of two adjacent rows. With f32 the two kinds of
-/// panels are the same.
+/// The factors of products are copied to panels: matrices of 32-bit words in
+/// scratch memory. A word is one f32, or two bf16 that are adjacent in the
+/// dimension that the product sums over. For products that sum over features, a
+/// word of a "natural" panel holds two adjacent features of one row. For
+/// products that sum over rows, a word of a "paired" panel holds the same
+/// feature of two adjacent rows. With f32 the two kinds of panels are the same.
 struct AttentionBlocking {
   AttentionBlocking(const AttentionSpec &spec, const CpuTarget &target,
                     int64_t maxKeyBlock);

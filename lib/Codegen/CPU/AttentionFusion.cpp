@@ -61,8 +61,8 @@ LogicalResult AttentionFusion::emitForward(nn::AttentionOp op) {
   if (!output)
     return op.emitError("its output must be yielded");
   k.scratchBytes = attentionScratchBytes(spec, k.target);
-  // Only gradients need lse, so the kernel may have no result for it. The
-  // emitter always writes lse: give it scratch memory then.
+  // Only gradients need lse, so the kernel may have no result for it. In this
+  // case give the emitter scratch memory, because it always writes lse.
   if (!lse) {
     auto type = cast<RankedTensorType>(op.getLse().getType());
     lse = k.reserve(type.getNumElements() * int64_t(sizeof(float)));

@@ -221,9 +221,9 @@ void GradEmitter::loadQueries(Value batch, Value head, Value firstQuery,
   transposeQueries(gradOutput, 1.0, gradOutputTransposed);
 }
 
-/// Loads lse, in units of log 2, and computes delta. For queries beyond the end
-/// of the sequence lse and delta are zero. Since Q and dO of such queries are
-/// also zero, they add nothing to the gradients.
+/// Loads lse, in units of log 2, and computes delta, the row sums of O dO. For
+/// queries beyond the end of the sequence lse and delta are zero. Since Q and
+/// dO of such queries are also zero, they add nothing to the gradients.
 void GradEmitter::loadStatistics(Value batch, Value head, Value firstQuery,
                                  Value rows) {
   Value zero = b.constant(0);

@@ -94,8 +94,9 @@ public:
   }
 
 protected:
-  /// Reads entry `number` of a row's page table: the index in the cache of the
-  /// page that holds the positions of this row from `number` * pageTokens on.
+  /// Reads entry `number` of a row's page table. The entry is the index of a
+  /// page of the cache: the page with this row's positions from `number` *
+  /// pageTokens on.
   Value page(Value row, Value number) {
     return loadInt(pages, b.add(b.mul(row, rowPages), number));
   }

@@ -64,7 +64,8 @@ struct CpuCompileKernels
   }
 
 private:
-  /// The attributes of a plan.object: its code in base64 and its hash.
+  /// The attributes of a plan.object, a compiled kernel in the plan: its code
+  /// in base64 and its hash.
   struct Object {
     StringAttr data, seal;
   };

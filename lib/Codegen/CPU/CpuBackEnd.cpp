@@ -34,7 +34,7 @@ bool cpu::runsKernel(planir::KernelOp kernel) {
 namespace {
 
 /// For the pass kernels-verify: checks that each CPU kernel of a model or plan
-/// names an object that exists and has code for the target CPU.
+/// names an object (compiled code) that exists and is for the target CPU.
 class Checker {
 public:
   LogicalResult checkAll(Operation *root) {
@@ -63,7 +63,8 @@ private:
              << *kernel.getObject() << ", which is not there";
     if (failed(codegen::verifySource(kernel, cpu::describe(target))))
       return failure();
-    // Pipeline stages share most objects; check each only once.
+    // Most pipeline stages share their compiled kernels (objects); check each
+    // object only once.
     auto what = std::make_tuple(object.getDataAttr(), object.getHashAttr(),
                                 kernel.getSymbolAttr(), kernel.getHashAttr(),
                                 kernel.getScratchBytesAttr());

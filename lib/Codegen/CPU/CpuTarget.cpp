@@ -31,8 +31,8 @@ void require(CpuTarget &target, ArrayRef<StringLiteral> features) {
 }
 
 /// Sets the fields of `target` that depend on instruction sets. Even for
-/// `native`, code generation uses no other instruction sets than AVX2 and those
-/// in the arguments. So the list of features that a binary checks is short and
+/// `native`, code generation uses only AVX2 and the instruction sets that the
+/// arguments name. So the list of features that a binary checks is short and
 /// exact.
 void setLevels(CpuTarget &target, bool avx512, bool vnni, bool bf16, bool amx) {
   target.hasAvx512 = avx512;

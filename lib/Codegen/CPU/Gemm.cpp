@@ -151,9 +151,10 @@ void GemmEmitter::emitBlock(Range stream, Range resident, KRange k,
   });
 }
 
-/// Packs one micro-panel of the streamed operand and multiplies it by every
-/// micro-panel of the other operand, which are in a cache (resident). Meanwhile
-/// it prefetches the cache lines of the next streamed micro-panel.
+/// Packs one micro-panel of the streamed operand. Multiplies it by all
+/// micro-panels of the resident operand, which are already packed and in a
+/// cache. Meanwhile it prefetches the cache lines of the next streamed
+/// micro-panel.
 void GemmEmitter::emitStreamPanel(Value streamed, Range stream, Range resident,
                                   KRange k, Value isFirstK, Value isLastK) {
   MicroPanel moving = loadPanel(streamOperand(), streamed, k, streamBuffer);

@@ -62,7 +62,7 @@ GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
   dot = target.hasBf16Dot && spec.aType.isBF16() && spec.bType.isBF16();
   lanes = target.lanes();
   // 28 vectors of sums, two vectors of B and one or two of A fill the 32 vector
-  // registers of AVX-512. With AVX2 12 of the 16 registers hold sums.
+  // registers of AVX-512. AVX2 has 16 registers, of which 12 hold sums.
   int64_t mostSums = target.hasAvx512 ? 28 : 12;
   amx = dot && target.hasAmx;
   fewRows = spec.m <= mostFewRows(spec, target, amx);

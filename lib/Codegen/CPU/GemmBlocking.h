@@ -54,7 +54,8 @@ struct GemmBlocking {
 
   /// The number of values of K in one packed word.
   int64_t perWord() const { return dot ? 2 : 1; }
-  /// The bytes of a row of the copy of A that is made for few rows.
+  /// If A has few rows, it is copied to scratch memory. This is the size, in
+  /// bytes, of a row of the copy.
   int64_t copiedRowBytes() const { return kBlock / perWord() * 4; }
   int64_t residentPanelBytes() const {
     return residentA ? panelBytesA : panelBytesB;

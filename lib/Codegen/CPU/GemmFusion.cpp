@@ -87,7 +87,8 @@ void GemmFusion::describe() {
     addend = {};
     return;
   }
-  // If the addend is the old value of the result, emitGemm adds it.
+  // If the epilogue's addend is the old value of the kernel's result (C += A *
+  // B), emitGemm adds it.
   if (addend && !product.addendIsRow && k.pointerOf(addend) == k.results[0] &&
       k.yields()[0] == product.result()) {
     spec.accumulate = true;

@@ -125,7 +125,8 @@ void GemmEmitter::packRowsOfK(const GemmOperand &operand, Value outerBegin,
   }
   Value source = sourceOf(operand, outerBegin, k);
 
-  // The last word may contain a row after the end of K, which must be zero.
+  // The last packed word may pair the last row along K with a row after the end
+  // of K, which must then be zero.
   bool tail = pairs && spec.k % (2 * blocking.wordStep) != 0;
   b.forLoop(b.constant(0), words(k.length), 1, [&](Value word) {
     Value row = b.mul(word, blocking.perWord());
@@ -149,9 +150,9 @@ void GemmEmitter::packRowsOfK(const GemmOperand &operand, Value outerBegin,
   });
 }
 
-/// The addresses, at `kBegin`, of `count` stored rows from `outerBegin` +
-/// `first` on. Rows after the end of the operand are replaced by its last row,
-/// so that loads stay inside.
+/// The addresses of element `kBegin` in each of `count` stored rows, from
+/// `outerBegin` + `first` on. Rows after the end of the operand are replaced by
+/// its last row, so that loads stay inside.
 SmallVector<Value> GemmEmitter::rowPointers(const GemmOperand &operand,
                                             Value outerBegin, Value kBegin,
                                             int64_t first, int64_t count) {

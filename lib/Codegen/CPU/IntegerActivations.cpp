@@ -17,10 +17,11 @@ namespace heddle::cpu {
 
 using Values = LoopBuilder::Values;
 
-/// A group of activations longer than `longestBlock` is cut into blocks of
-/// `cutBlock` elements, each with a scale of its own. A large element makes the
-/// scale large and so the integers of its whole block less precise. In short
-/// blocks fewer elements are affected.
+/// A group of activations, which multiply weights with a common scale, is cut
+/// into blocks of `cutBlock` elements if it is longer than `longestBlock`. Each
+/// block has a scale of its own. A large element makes the scale large and so
+/// the integers of its whole block less precise. In short blocks fewer elements
+/// are affected.
 static constexpr int64_t longestBlock = 256, cutBlock = 128;
 static constexpr float largestCode = 127;
 /// The scale of int8 activations is computed as if the largest magnitude of a
@@ -210,9 +211,9 @@ Value IntegerActivations::prepareBlock(Value from, Value to, Value first,
   return b.create<arith::MulFOp>(b.create<arith::SIToFPOp>(f32, sum), scale);
 }
 
-/// A prepared row has tables with a 32-bit value for each block. Returns the
-/// address of the entry for `block` in the table that begins `bytes` bytes
-/// after the beginning of the row.
+/// A prepared row (a row of A as integers) has tables with a 32-bit value for
+/// each block. Returns the address of the entry for `block` in the table that
+/// begins `bytes` bytes after the beginning of the row.
 Value IntegerActivations::at(Value row, int64_t bytes, Value block) {
   return b.advance(b.advance(row, b.builder.getI8Type(), bytes),
                    b.builder.getI32Type(), block);

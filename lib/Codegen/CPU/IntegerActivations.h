@@ -30,8 +30,8 @@ namespace heddle::cpu {
 class IntegerActivations {
 public:
   /// The memory layout of a prepared row, with offsets in bytes:
-  ///  - the integers: i16, or digits of a split product, all low digits before
-  ///    all high digits (at `digitsAt`), each 8 bits;
+  ///  - the integers: i16, or two 8-bit digits for each (see WeightUnpacker.h),
+  ///    all low digits before all high digits (at `digitsAt`);
   ///  - at `scalesAt`, the scale of each block, f32;
   ///  - at `beginsAt`, the initial value of each block's sums, i32: it undoes
   ///    the offset that makes codes unsigned (`WeightUnpacker::codeOffset`).
@@ -57,10 +57,11 @@ public:
   const Layout layout;
 
   /// Converts the row at `from` and writes it to `to`. If `groupSums` is not
-  /// null, writes the sum of each group's elements there, in f32.
+  /// null, writes there, in f32, the sum of the elements that belong to each
+  /// group of the quantized weight (weights with a common scale).
   void prepareRow(mlir::Value from, mlir::Value to, mlir::Value groupSums);
-  /// The addresses, in the prepared row `row`, of the scale of a block and of
-  /// the initial value of the block's sums.
+  /// The addresses, in the prepared row `row` (a row of A as integers), of the
+  /// scale of a block and of the initial value of the block's sums.
   mlir::Value scaleAt(mlir::Value row, mlir::Value block) {
     return at(row, layout.scalesAt, block);
   }
@@ -71,8 +72,9 @@ public:
   /// `begin`, as a vector of i32 with this value in all lanes.
   mlir::Value beginOfSums(mlir::Value begin);
   /// Returns `sum` plus the integer sums of a block multiplied by the block's
-  /// scale, in f32. `integers` has one vector of i32 sums for each digit.
-  /// `scale` is the address of the scale.
+  /// scale, in f32. `integers` has one vector of i32 sums, or two if
+  /// activations are split into two digits. `scale` is the address of the
+  /// scale.
   mlir::Value addBlock(mlir::Value scale, mlir::ValueRange integers,
                        mlir::Value sum);
 
@@ -95,7 +97,7 @@ private:
           body);
   mlir::Value loadRow(mlir::Value from, mlir::Value at, int64_t count);
   void storeIntegers(mlir::Value integers, mlir::Value to, int64_t count);
-  /// The type of a digit or integer in a prepared row.
+  /// The type of an integer in a prepared row, or of one of its two digits.
   mlir::Type integerType() const;
   mlir::Value integer(int32_t value);
   mlir::Value real(float value);

@@ -82,8 +82,9 @@ static Value constantOf(ImplicitLocOpBuilder &b, Type type, int64_t value) {
 }
 
 /// Widens bf16 to f32 with integer operations. The operation `fpext` would be
-/// slow, because LLVM handles it element by element for bf16 vectors. LLVM also
-/// moves an absolute value of the f32 result to the bf16 operand.
+/// slow, because LLVM handles bf16 vectors element by element. LLVM would also
+/// move an absolute value from the f32 result to the bf16 operand, where it is
+/// slow too.
 struct WidenWithIntegers : OpRewritePattern<arith::ExtFOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -144,7 +144,8 @@ Value PackedFusion::rowsReadBy(Operation *op) {
 }
 
 /// Lowers a row-wise operation on heads to linalg. A later reshape merges the
-/// heads into rows again. The HeadStage of this reshape emits the code.
+/// heads into rows again. The HeadStage (code that runs after the products) for
+/// this reshape computes the operation.
 LogicalResult PackedFusion::lowerHeads(Operation *op) {
   Value rows = rowsReadBy(op);
   FailureOr<SmallVector<Value>> results = failure();
@@ -155,9 +156,10 @@ LogicalResult PackedFusion::lowerHeads(Operation *op) {
   return success();
 }
 
-/// Adds a stage that emits the row-wise operations which compute `heads`. The
-/// stage writes their result to the memory of `output`, which is `heads` after
-/// a reshape that merges heads and columns into one dimension.
+/// Adds a stage, which runs after the products: it executes the row-wise
+/// operations that compute `heads`, and writes their result to the memory of
+/// `output`. This value is `heads` after a reshape that merges heads and
+/// columns into one dimension.
 LogicalResult PackedFusion::addNorm(Value heads, Value output) {
   auto type = cast<RankedTensorType>(heads.getType());
   Value rows = rowsOfHeads.lookup(heads);
@@ -237,9 +239,10 @@ void PackedFusion::reserveMemory() {
       memoryOf(operand);
 }
 
-/// Emits a stage for columns `begin` to `end` of `count` rows from `first` on.
-/// The stage may compute in place, because each element depends only on the
-/// element with the same index and on sums over the head.
+/// Emits a stage (an operation on attention heads that runs after the products)
+/// for columns `begin` to `end` of `count` rows from `first` on. The stage may
+/// compute in place, because each element depends only on the element with the
+/// same index and on sums over the head.
 void PackedFusion::emitStage(const HeadStage &stage, Value first, Value count,
                              Value begin, Value end) {
   if (!stage.heads)
@@ -259,9 +262,10 @@ void PackedFusion::emitStage(const HeadStage &stage, Value first, Value count,
   ev.unbind(stage.input);
 }
 
-/// Emits a stage that computes each element of a head also from other columns
-/// of the head, such as a rotary embedding. The output may overwrite the input.
-/// So the emitted code first copies each row of the input and reads the copy.
+/// Emits an operation on attention heads that computes each element of a head
+/// also from other columns of the head, such as a rotary embedding. The output
+/// may overwrite the input. So the emitted code first copies each row of the
+/// input and reads the copy.
 void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
                                Value begin, Value end) {
   TensorEvaluator &ev = k.evaluator;
@@ -304,9 +308,9 @@ void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
 }
 
 /// Returns a function that emits the operations on heads which read the outputs
-/// `made`, directly or through other operations on heads. A thread executes
-/// them after it has computed some columns of these outputs. Returns null if
-/// there are no such operations.
+/// `made` of products, directly or through other operations on heads. A thread
+/// executes these operations after it has computed some columns of the outputs.
+/// Returns null if there are no such operations.
 PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
   SmallVector<Value> values;
   for (const Output &output : made)
@@ -336,8 +340,9 @@ PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Finds the results of the kernel that the prologue computes. These are the
-/// results that depend on no product.
+/// Finds the results of the kernel that the prologue (the operations before the
+/// products, such as a norm) computes. These are the results that depend on no
+/// product.
 LogicalResult PackedFusion::findRowResults() {
   ArrayRef<int64_t> shape =
       cast<RankedTensorType>(products.front().a.getType()).getShape();
@@ -367,8 +372,9 @@ void PackedFusion::copyRow(Type type, int64_t columns, Value from, Value to) {
   });
 }
 
-/// Returns a function that emits the address of a row of A. If the kernel has a
-/// prologue, the emitted code first computes the row in scratch memory.
+/// Returns a function that emits the address of a row of A. If the kernel
+/// computes A itself, for example by a norm (prologue), the emitted code first
+/// computes the row in scratch memory.
 FailureOr<PackedRowFn> PackedFusion::rowsOf() {
   Value a = products.front().a;
   int64_t columns = spec.k;

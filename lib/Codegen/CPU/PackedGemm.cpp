@@ -34,8 +34,9 @@ constexpr int64_t fetchAhead = 8192;
 /// more rows each byte takes longer to multiply, so parts may be smaller in
 /// proportion, down to `leastBytes` / `mostTimes`.
 constexpr int64_t leastBytes = 1 << 18, fewRows = 4, mostTimes = 16;
-/// Integer activations are split into two digits if the sums of both digits
-/// need at most `fewSums` registers for all rows.
+/// 16-bit integer activations are split into two 8-bit digits, a high and a low
+/// one, if the sums of both digits need at most `fewSums` registers for all
+/// rows.
 constexpr int64_t fewSums = 8;
 
 class PackedGemm {
@@ -71,7 +72,8 @@ private:
     return static_cast<int64_t>(part->weights.size());
   }
   /// Whether the sums of all rows need at most `fewSums` registers if each
-  /// element has two sums, one for each digit.
+  /// element of C has two sums: one for the high and one for the low digit of
+  /// the activations.
   bool hasFewSums() const {
     size_t weights = 1;
     for (const FusedProducts &each : parts)
@@ -246,8 +248,9 @@ void PackedGemm::emitPanels(Value first, int64_t count, Value begin,
   vectors = panelVectors;
   if (sumsOfRow() * count > sumVectors)
     vectors = std::max<int64_t>(2 / numWeights(), 1);
-  // With few rows there are registers for the sums of several streams. Sums of
-  // different streams are independent, which hides the latency of additions.
+  // With few rows there are registers for the sums of several streams of memory
+  // (panels that are read at the same time). Sums of different streams are
+  // independent, which hides the latency of additions.
   int64_t streams = 1, perStream = sumsOfRow() * chunkOf(count);
   while (streams * numWeights() < mostStreams &&
          streams * 2 * perStream <= sumVectors * 2 / 3)
@@ -414,8 +417,9 @@ PackedGemm::Values PackedGemm::sumBlock(ArrayRef<Value> sources, Value row,
   while (whole.size() < sums.size())
     whole.push_back(whole[whole.size() - rows]);
   // The initial value of a block's sums undoes the offset that makes codes
-  // unsigned. It is the value for both digits together. So the sums of the low
-  // digits begin with it, and those of the high digits with 0.
+  // unsigned. If activations are split into two digits, the final sum adds the
+  // sums of both digits. So only the sums of the low digits begin with the
+  // value, and those of the high digits with 0.
   whole.resize(sums.size() * unpacker.digits,
                b.zeros(VectorType::get(lanes, b.builder.getI32Type())));
   whole = sumWords(sources, row, begin,
@@ -483,8 +487,8 @@ void PackedGemm::emitTile(Value firstRow, ArrayRef<Value> panels,
     for (const PackedWeight &weight : part->weights)
       sources.push_back(bytes(weight.packedWords,
                               b.mul(panel, unpacker.count() * panelRowBytes)));
-  // Scratch memory holds the prepared rows of one block of A. This is the index
-  // of the tile's first row in the block.
+  // Scratch memory holds one block of rows of A in the form that is multiplied.
+  // This is the index of the tile's first row in the block.
   Value local = b.rem(firstRow, scratch.blockRows);
   Value row = sums.row(local);
   Values totals(sources.size() * vectors * rows, b.zeros(f32s));

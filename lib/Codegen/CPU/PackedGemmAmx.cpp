@@ -67,7 +67,8 @@ int64_t commonWords(const PackedGemmSpec &spec) {
 /// two from a word of int4 codes, which are unpacked to bytes; otherwise one.
 int64_t quadsOf(const PackedGemmSpec &spec) { return spec.bits < 8 ? 2 : 1; }
 
-/// The bytes of a row of A as pairs of bf16, or as integers of two digits.
+/// The bytes of a row of A: pairs of bf16, or integers that are split into two
+/// 8-bit digits.
 int64_t rowBytesOf(const PackedGemmSpec &spec) { return spec.k * 2; }
 
 /// Products of bf16 pairs take K in slices whose weights the first-level cache
@@ -451,8 +452,9 @@ Value PackedGemmAmx::ahead(Value pointer) {
   return b.advance(pointer, b.builder.getI8Type(), fetchAhead / numPanels);
 }
 
-/// Multiplies `rowTiles` row tiles from `tile` on by `count` columns. The sums
-/// of tile `l` of A are in the registers from l * count on.
+/// Multiplies `rowTiles` row tiles of A, from `tile` on, by `count` tile
+/// columns of B. The sums of row tile `l` are in the registers from l * count
+/// on.
 void PackedGemmAmx::multiply(const KSlice &slice, Value tile, int64_t rowTiles,
                              int64_t firstColumn, int64_t count,
                              MeanwhileFn meanwhile) {
@@ -466,9 +468,9 @@ void PackedGemmAmx::multiply(const KSlice &slice, Value tile, int64_t rowTiles,
       tiles.zero(static_cast<int>(sum));
     else
       tiles.load(static_cast<int>(sum), totalOf(sum), AmxTiles::rowBytes);
-  // With integers, the last step is emitted outside of the loop, together with
-  // the vector code `meanwhile`, which scales and adds earlier sums. Pairs of
-  // bf16 have no such code.
+  // With integer activations, the last step is emitted outside of the loop,
+  // together with the vector code `meanwhile`, which scales and adds earlier
+  // sums. Pairs of bf16 have no such code.
   Value last = unpacker.isInteger ? before(slice.steps) : slice.steps;
   b.forLoop(b.constant(0), last, 1, [&](Value step) {
     multiplyStep(slice, tile, step, left, firstColumn, count, nullptr);
@@ -528,8 +530,9 @@ bool PackedGemmAmx::prefetchesSlices() const {
   return !unpacker.isInteger && rows > layout.tileRows * layout.tilesOfRows;
 }
 
-/// Prefetches some cache lines of the next slice. Each step of each row tile
-/// prefetches other lines, so that all steps together prefetch the whole slice.
+/// Prefetches some cache lines of the weight's next slice along K. Each step of
+/// each row tile prefetches other lines, so that all steps together prefetch
+/// the whole slice.
 void PackedGemmAmx::prefetchSlice(const KSlice &slice, Value tile, Value step) {
   int64_t together = layout.tilesOfRows;
   int64_t turns = llvm::divideCeil(rows, layout.tileRows * together);

@@ -72,13 +72,13 @@ public:
 
   /// Emits the configuration of the tile registers.
   void configure();
-  /// Copies the prepared row at `row` into tiles of A, as row `local` of the
-  /// block. For each step along K, the tiles that are multiplied together are
-  /// adjacent in memory.
+  /// Copies a row of A that is ready to be multiplied (prepared) from `row`
+  /// into tiles of A, as row `local` of the block. For each step along K, the
+  /// tiles that are multiplied together are adjacent in memory.
   void takeRow(mlir::Value row, mlir::Value local);
   void release() { tiles.release(); }
-  /// Emits the products of `part` for `count` prepared rows from row `first`
-  /// on, and panels `begin` to `end`.
+  /// Emits the products of `part` for panels `begin` to `end` and for `count`
+  /// rows of A from row `first` on, which `takeRow` has copied into tiles.
   void emit(const FusedProducts &part, mlir::Value first, int64_t count,
             mlir::Value begin, mlir::Value end);
 
@@ -103,11 +103,12 @@ private:
     /// the group of the previous block.
     mlir::Value isPending, groupBefore;
   };
-  /// Emits part `part` of `parts` parts of vector code that the CPU executes
-  /// while it multiplies tiles.
+  /// Emits the part with index `part` of vector code that is split into `parts`
+  /// parts. The CPU executes this code while it multiplies tiles.
   using MeanwhileFn = llvm::function_ref<void(int64_t part, int64_t parts)>;
   /// Integer sums that tiles have stored in scratch memory. Vector code scales
-  /// and adds these sums while tiles multiply the next block, rows or columns.
+  /// and adds these sums while tiles multiply the next block of K, the next row
+  /// tiles or the next columns.
   struct PendingSums {
     mlir::Value group, block, tile;
     int64_t rowTiles = 0, firstColumn = 0, count = 0;

@@ -32,12 +32,12 @@ public:
       : b(builder), spec(spec), scratch(scratch), memory(memory), lanes(lanes) {
   }
 
-  /// The address of prepared row `local`. With AMX tiles the scratch holds a
-  /// single prepared row, because each row is copied into tiles before the next
-  /// one is prepared.
+  /// The address of row `local` of A in the form that is multiplied (a prepared
+  /// row). With AMX tiles the scratch holds a single prepared row, because each
+  /// row is copied into tiles before the next one is prepared.
   mlir::Value row(mlir::Value local);
-  /// The address of the sum of the elements of A in group `group` of prepared
-  /// row `local`.
+  /// The address of the sum of the elements of A in group `group` of row
+  /// `local`, one of the rows in scratch memory.
   mlir::Value groupSum(mlir::Value local, mlir::Value group);
 
   /// The scales and negated zeros of a vector of columns, in f32.

@@ -172,9 +172,11 @@ Values PagedVectors::weighted(Page in, Page next, Value count, Values sums) {
 }
 
 /// Adds the keys and values of page `number` to the results so far. `carried`
-/// has m, l and the vectors of O of each query; returns their new values.
-/// `count` is the end of the keys that some query of the block sees. A key that
-/// a query does not see adds zero to the results of this query.
+/// has these results for each query (m, the largest score; l, the sum of
+/// powers; the vectors of O, the output before division by l); returns their
+/// new values. `count` is the end of the keys that some query of the block
+/// sees. A key that a query does not see adds zero to the results of this
+/// query.
 Values PagedVectors::addPage(Queries queries, Page in, Page next, Value number,
                              Value count, ValueRange carried) {
   Values all = scores(in, next), largest, totals, sums;
@@ -208,8 +210,9 @@ Values PagedVectors::addPage(Queries queries, Page in, Page next, Value number,
   return result;
 }
 
-/// Computes for each query of a block the partial result (m, l, O) of attention
-/// to part `part` of the keys. A part has a fixed number of pages.
+/// Computes for each query of a block the partial result of attention to part
+/// `part` of the keys: m, l and O as at the top of this file. A part has a
+/// fixed number of pages.
 Values PagedVectors::sumPart(const QueryBlock &block, Queries queries,
                              Value part) {
   Values init;

@@ -91,8 +91,8 @@ Value PagedEmitter::endOfPages(const QueryBlock &block, Value part) {
 }
 
 /// If the kernel returns partial results, the parts of a row's keys go to the
-/// threads in turn. After the last page of part p, this thread continues with
-/// part p + (number of threads).
+/// threads in turn. After the last page of part p, the thread of this part
+/// continues with part p + (number of threads).
 Value PagedEmitter::pageAhead(const QueryBlock &block, Value page, Value end) {
   Value ahead = b.add(page, pagesAhead);
   if (inParts) {

@@ -37,7 +37,8 @@ constexpr int64_t featuresOfTile = 2 * AmxTiles::rows;
 
 class PagedTiles : public PagedEmitter {
 public:
-  /// `count` is the number of queries of a row that read the same head of keys.
+  /// `count` is the number of a token's queries that read the same key head:
+  /// the group size of grouped-query attention.
   PagedTiles(KernelEmitter &k, nn::PagedAttentionOp op, int64_t count)
       : PagedEmitter(k, op, sizeOfBlock(count)), tiles(b, k.target.emulatesAmx),
         steps(llvm::divideCeil(dims, featuresOfTile)),

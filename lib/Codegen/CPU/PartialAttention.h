@@ -67,7 +67,7 @@ public:
   Values load(Value from);
   void store(mlir::ValueRange part, Value to);
   /// Writes the output O / l of a head, rounded to `type`; zeros if the token
-  /// does not exist (`isThere` is false).
+  /// is padding after the end of its row (`isThere` is false).
   void storeOutput(mlir::ValueRange part, Value isThere, Value to,
                    mlir::Type type);
 };

@@ -33,8 +33,9 @@ public:
   LoopBuilder &builder() { return b; }
   TensorEvaluator &evaluator() { return ev; }
   void emit();
-  /// Emits the loops that compute row `row`: one loop for each round of `form`.
-  /// Result i of the kernel is written to the address `targets`[i].
+  /// Emits the loops that compute row `row`: one loop over its columns for each
+  /// round of `form`. Result i of the kernel is written to the address
+  /// `targets`[i].
   void emitRow(Value row, ArrayRef<Value> targets);
 
 private:
@@ -141,9 +142,10 @@ SmallVector<Value> RowsGenerator::accumulators(const RowRound &round) {
   return init;
 }
 
-/// The number of times that the loop of a round is unrolled. Reductions with
-/// short bodies are unrolled, and each copy has its own accumulator, so that
-/// additions are independent. Long bodies hide the latency of additions anyway.
+/// The unroll factor of a round, which is a loop over a row's columns.
+/// Reductions with short bodies are unrolled, and each copy has its own
+/// accumulator, so that additions are independent. Long bodies hide the latency
+/// of additions anyway.
 unsigned RowsGenerator::copiesFor(const RowRound &round) {
   if (round.reductions.empty())
     return 1;

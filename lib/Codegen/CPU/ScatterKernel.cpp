@@ -68,9 +68,9 @@ void ScatterGenerator::storeTo(Value list, Value index, Value value) {
           sizeof(int32_t));
 }
 
-/// If ranks split the table, this rank has a range of its rows. Calls `body`
-/// with each position whose id is a row of this rank, and with the index of the
-/// row among the rank's rows.
+/// If ranks split the embedding table, this rank has a range of the table's
+/// rows. Calls `body` with each position whose id is a row of this rank, and
+/// with the index of the row among the rank's rows.
 void ScatterGenerator::forIds(llvm::function_ref<void(Value, Value)> body) {
   auto ids = cast<RankedTensorType>(op.getIds().getType());
   b.forLoop(b.constant(0), b.constant(positions), 1, [&](Value position) {
@@ -181,8 +181,9 @@ LogicalResult ScatterGenerator::emit() {
   b.forLoop(b.constant(0), b.constant(tableRows), 1, b.constant(0),
             [&](Value row, ValueRange first) {
               Value last = loadFrom(ends, row);
-              // If the result is computed in place, a row of the table that no
-              // id refers to already has its result.
+              // A row of the embedding table that no id refers to has no
+              // gradient. If the result overwrites `init`, there is nothing to
+              // add to such a row.
               if (inPlace)
                 b.ifThen(b.less(first[0], last),
                          [&] { writeRow(row, first[0], last); });

@@ -112,8 +112,8 @@ Value Segments::sumOf(Value begin, Value end) {
   return b.create<arith::TruncFOp>(b.builder.getF32Type(), sum);
 }
 
-/// Emits the sums. One thread sums a whole segment, so the order of additions
-/// does not depend on the number of threads.
+/// Emits nn.segment_sums. One thread sums a whole segment, so the order of
+/// additions does not depend on the number of threads.
 void Segments::emitSums(Value result) {
   Value none = b.constant(0), all = b.constant(length);
   auto [first, last] = k.share(static_cast<int64_t>(sizes.size()));

@@ -50,9 +50,9 @@ WeightUnpacker::WeightUnpacker(LoopBuilder &builder, const PackedGemmSpec &spec,
       f32s(VectorType::get(target.lanes(), builder.builder.getF32Type())) {
   if (spec.bits != 4 || !hasAvx512 || isInteger)
     return;
-  // The table maps an int4 code to its value as a float. The permute
-  // instructions use only the low bits of a lane as index, so the bits of other
-  // codes above need not be cleared.
+  // `table` is a vector constant that maps an int4 code to its value as a
+  // float. The permute instructions use only the low bits of a lane as index,
+  // so the bits above a code need not be cleared.
   auto valueOf = [](int64_t index) {
     return static_cast<double>(index % 16 < 8 ? index % 16 : index % 16 - 16);
   };
@@ -130,9 +130,10 @@ Value WeightUnpacker::lookUpCode(Value word, int64_t index) {
   return intrinsic("llvm.x86.avx512.permvar.sf.512", f32s, {table, at});
 }
 
-/// Unpacks two int4 codes to a pair of bf16 with one instruction, which looks
-/// up both 16-bit halves of a word in the table. So the packed layout has the
-/// two codes at the same position of the two halves.
+/// Unpacks two int4 codes to a pair of bf16 with one instruction, which
+/// replaces each 16-bit half of a word by its entry in a table of the codes'
+/// values. So the packed layout has the two codes at the same position of the
+/// two halves.
 Value WeightUnpacker::lookUpCodePair(Value word, int64_t step) {
   Value at = shift(word, plan::PackedWeight::bitOf(spec.bits, 2 * step),
                    /*left=*/false, /*isSigned=*/false);

@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Unpacks the packed words of nn.packed_linear's weight (int4, int8, bf16 or
-// f32) in vector registers and multiplies them. Scales dequantize the sums
-// afterwards, in PackedSums.
+// f32) in vector registers, and multiplies activations by them. The sums of
+// these products are dequantized afterwards, by the scales, in PackedSums.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,8 @@ public:
 
   /// The number of packed words along K in one column of the weight.
   int64_t count() const { return (spec.k + perWord - 1) / perWord; }
-  /// The number of factors that a word gives.
+  /// The number of factors (vectors that activations are multiplied with) that
+  /// are unpacked from a packed word.
   int64_t steps() const {
     return isInteger ? elementBits / spec.bits : dot ? perWord / 2 : perWord;
   }
@@ -46,14 +47,14 @@ public:
   /// unpacked. Activations are stored in the same order, so that each is
   /// multiplied by its code.
   llvm::SmallVector<int64_t> orderOfInputs() const;
-  /// The value that is added to each code of a factor, so that it is unsigned.
+  /// The value that is added to each signed code, so that the code is unsigned.
   int64_t codeOffset() const { return isInteger ? 1 << (spec.bits - 1) : 0; }
 
-  /// Prepares a vector of packed words for calls of `factor`, which takes the
-  /// result as `prepared`.
+  /// Prepares a vector of packed words, for example by making signed codes
+  /// unsigned. Calls of `factor` take the result as `prepared`.
   mlir::Value prepare(mlir::Value word);
   /// Unpacks factor `step` of a vector of prepared words. It does not apply
-  /// scales and zeros.
+  /// scales and zero points.
   mlir::Value factor(mlir::Value prepared, int64_t step);
   /// x * factor + sum in f32; x is a vector of f32, or of pairs of bf16 as i32.
   /// If activations are integers, the sum is in i32, and x holds as many

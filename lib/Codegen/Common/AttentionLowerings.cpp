@@ -246,8 +246,8 @@ Values AttentionLoops::gradient(Value grad, Value forward, Value lse,
               if (spec.softcap == 0)
                 return result;
               // A key that a query does not see has the score minus infinity,
-              // for which `slope` is not finite. So select a zero gradient
-              // instead of multiplying by zero.
+              // for which the soft cap's derivative (`slope`) is not finite. So
+              // select a zero gradient instead of multiplying by zero.
               Value share = s.div(x[3], s.f32(spec.softcap));
               Value slope = s.sub(s.f32(1), s.mul(share, share));
               return s.create<arith::SelectOp>(isVisible(s),

@@ -33,10 +33,11 @@ static Values lowerEmbedding(nn::EmbeddingOp op, nn::EmbeddingOp::Adaptor in,
                                                s.index(tableRows));
         row = s.create<arith::SelectOp>(isHere, row, s.index(0));
         Value element = s.extract(in.getTable(), {row, s.position(last)});
-        // An id without a row in the table must not read other memory. If this
-        // rank has all rows, the id is invalid and yields NaN, so that the
-        // error is noticed. If ranks split the rows (`first`), the id yields 0,
-        // because another rank has its row and the ranks' results are added.
+        // An id without a row in the embedding table must not read other
+        // memory. If this rank has all rows, the id is invalid and yields NaN,
+        // so that the error is noticed. If ranks split the rows (`first`), the
+        // id yields 0, because another rank has its row and the ranks' results
+        // are added.
         double otherwise = in.getFirst() ? 0 : std::nan("");
         return s.create<arith::SelectOp>(isHere, element, s.f32(otherwise));
       })};

@@ -35,9 +35,9 @@ static bool isReadWhole(Generator generator) {
 }
 
 /// Whether the code generator of the kernel with this body has its own
-/// algorithm for `op`, so that `op` is not lowered. The generator of products
-/// also has algorithms for operations that it fuses: column sums and operations
-/// on attention heads.
+/// algorithm for `op`, so that `op` is not lowered. The code generator for
+/// matrix products also has algorithms for operations that it fuses: column
+/// sums and operations on attention heads.
 static bool isReadWhole(Block &body, nn::LinalgLoweringOpInterface op) {
   Generator generator = op.getGenerator();
   if (isReadWhole(generator))

@@ -82,8 +82,8 @@ static SmallVector<int64_t> beginsOf(Operation *op) {
 /// before the element.
 static Value segmentAt(ScalarBuilder &s, Value position, Value first,
                        ArrayRef<int64_t> begins) {
-  // Compute in 64 bits, because the flat tensor of all ranks may have more than
-  // 2^32 elements.
+  // Compute in 64 bits, because a bucket's flat tensor may have more than 2^32
+  // elements over all ranks.
   auto wide = [&](Value index) -> Value {
     return s.create<arith::IndexCastOp>(s.getI64Type(), index);
   };

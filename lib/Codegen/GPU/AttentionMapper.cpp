@@ -81,10 +81,10 @@ AttentionMapper::AttentionMapper(planir::KernelOp kernel,
       slices(llvm::divideCeil(spec.headDim, sliceWidth(spec.headDim))) {}
 
 /// The rows of a block are the queries or keys for which it computes results.
-/// The columns are the keys or queries over which it loops. If features are
-/// sliced, workgroup memory holds two stages of one slice of the rows, and two
-/// stages of one slice of the columns. The number of tensors that `needs`
-/// counts does not matter then.
+/// The columns are the keys or queries over which it loops. If a block sums the
+/// features of a head in slices, workgroup memory holds two stages of one slice
+/// of the rows, and two stages of one slice of the columns, whatever the number
+/// of tensors in `needs`.
 int64_t AttentionMapper::sharedBytesFor(const Needs &needs) const {
   int64_t rowBytes =
       tiles->leadingDimension() * dist::byteSize(spec.elementType);
@@ -99,8 +99,9 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
   int64_t most = spec.elementType.isF32() ? maxColumns / 2 : maxColumns;
   columns = std::min<int64_t>(most, llvm::alignTo(spec.seq, warpColumns));
   // A warp's tile has 16 rows, and each of its 32 threads holds 1/32 of the
-  // tile. With slices, registers hold one more tile: the product of the current
-  // slice, beside the sum of the products of earlier slices.
+  // tile. If features are summed in slices, registers hold one more tile: the
+  // product of the current slice, beside the sum of the products of earlier
+  // slices.
   int64_t products = needs.products + isSliced();
   auto registers = [&] {
     return (needs.sums * tiles->width() + products * columns) / 2;
@@ -368,9 +369,9 @@ AttentionMapper::Values AttentionMapper::forColumns(Value begin, Value end,
         next.push_back(other);
         b.create<scf::YieldOp>(loc, next);
       });
-  // The last iteration has started a copy of a block of columns after the end.
-  // Nothing reads these columns, but their copy must finish before other code
-  // uses the same workgroup memory.
+  // The last iteration has started a copy of a block of columns after the last
+  // one. Nothing reads these columns, but their copy must finish before other
+  // code uses the same workgroup memory.
   waitForCopies(0);
   return Values(loop.getResults().drop_back());
 }

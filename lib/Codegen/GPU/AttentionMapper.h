@@ -109,34 +109,35 @@ protected:
   using Values = llvm::SmallVector<Value>;
   using Compute = llvm::function_ref<Values(Value first, Value stage,
                                             mlir::ValueRange carried)>;
-  /// Starts the copy of the block of columns that begins at `begin`.
+  /// Starts the copy of the block of columns (the keys or queries over which
+  /// the loop runs) that begins at `begin`.
   void beginColumns(Value begin, Copy copy);
   /// Emits a loop that calls `compute` for each block of columns up to `end`,
-  /// while the next block of columns is copied. `beginColumns` must have
-  /// started the copy of the first block. `compute` gets the stage (0 or 1)
-  /// that holds its columns.
+  /// while the next block of columns is copied to workgroup memory.
+  /// `beginColumns` must have started the copy of the first block. `compute`
+  /// gets the stage (0 or 1) that holds its columns.
   Values forColumns(Value begin, Value end, Values init, Copy copy,
                     Compute compute);
   /// The rows of stage `stage` of a tile with two stages.
   SharedRows columnsOf(Value memory, Value stage);
 
-  /// If features are sliced, allocates workgroup memory for slices. Returns a
-  /// tile that `storeRows` may use as its `staging`.
+  /// If a head's features are split into slices, allocates workgroup memory for
+  /// slices. Returns a tile that `storeRows` may use as its `staging`.
   Value allocateSlices();
   bool isSliced() const { return slices > 1; }
   /// Whether this block computes the first slice. Several blocks compute slices
   /// of the same row; the block of the first slice also does the work that is
   /// needed once for each row.
   Value isFirstSlice() { return i32.less(firstFeature, 1); }
-  /// If features are sliced: multiplies `rows`, for which this block computes
-  /// results, by the next `columns` rows of the other side, `others`. One side
-  /// has queries, the other keys. Returns the products, summed over all slices
-  /// of features.
+  /// If a head's features are split into slices: multiplies `rows`, for which
+  /// this block computes results, by the next `columns` rows of the other side,
+  /// `others`. One side has queries, the other keys. Returns the products,
+  /// summed over all slices of features.
   WarpTile multiplySlices(const HeadRows &rows, const HeadRows &others);
-  /// If features are sliced: copies to workgroup memory the features of
-  /// `others` for which this block computes results. `others` are keys if the
-  /// block's rows are queries, and queries if they are keys. Returns the copy.
-  /// `place` is the stage that it overwrites.
+  /// If a head's features are split into slices: copies to workgroup memory the
+  /// features of `others` for which this block computes results. `others` are
+  /// keys if the block's rows are queries, and queries if they are keys.
+  /// Returns the copy. `place` is the stage that it overwrites.
   SharedRows ownSlice(const HeadRows &others, int64_t place);
 
   /// Masks scores: sets an element to minus infinity if its query does not see

@@ -99,10 +99,10 @@ Value restOf(KernelFrame &f, Value begin, const WalkSpan &span,
   Value at = f.add(span.wholeEnd, thread);
   if (!walk.head)
     return at;
-  // Whole chunks are covered by aligned accesses of full width. The other
-  // elements are handled one by one. The first threads handle the elements
-  // before the first chunk (the head), and the threads after them handle the
-  // elements after the last chunk.
+  // Aligned accesses of full width cover whole chunks, which have this width.
+  // The other elements are handled one by one. The first threads handle the
+  // elements before the first chunk (the head), and the threads after them
+  // handle the elements after the last chunk.
   Value isHead = b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult,
                                          thread, walk.head);
   Value inRest = b.create<arith::SubIOp>(f.loc, at, walk.head);

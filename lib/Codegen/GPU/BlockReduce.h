@@ -57,8 +57,9 @@ storeSums(KernelFrame &f, llvm::ArrayRef<mlir::linalg::GenericOp> reductions,
 struct Walk {
   int64_t width = 1;   ///< Elements of a chunk.
   int64_t threads = 0; ///< Threads of the block.
-  /// The number of elements before the first whole chunk, which is less than
-  /// `width`. Null means 0.
+  /// The number of elements before the first whole chunk (the `width` adjacent
+  /// elements that a thread takes at a time). It is less than `width`; null
+  /// means 0.
   mlir::Value head = {};
   /// If `head` is given, the row and the tensor's shape are needed to find
   /// which accesses are aligned: `row` has the leading indices of the visited
@@ -67,8 +68,9 @@ struct Walk {
   llvm::ArrayRef<int64_t> shape = {};
 };
 
-/// The range of a walk's elements that is covered by whole chunks: accesses of
-/// full width. Single elements before and after it are handled separately.
+/// The range of elements that the threads cover by whole chunks, which are
+/// accesses of full width. Single elements before and after it are handled
+/// separately.
 struct WalkSpan {
   mlir::Value first, wholeEnd;
 };
@@ -99,8 +101,8 @@ mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 forChunks(KernelFrame &f, mlir::Value begin, mlir::Value end, bool isWhole,
           const Walk &walk, mlir::ValueRange inits, ChunkBody body);
 
-/// Adds the squares of the elements in a thread's chunk of the flat tensor
-/// `input` to `running`, in f64, and returns the sums.
+/// Adds the squares of a thread's adjacent elements (its chunk) of the flat
+/// tensor `input` to `running`, in f64, and returns the sums.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>> sumSquares(KernelFrame &f,
                                                            mlir::Value input,
                                                            const Chunk &chunk,

@@ -28,8 +28,8 @@ struct ColumnTile {
         below(threads / across), blocks(llvm::divideCeil(columns, size())) {}
 
   int64_t size() const { return across * width; } ///< Columns of a block.
-  /// The first column of this thread, if it belongs to the block with index
-  /// `block`.
+  /// The first column of this thread, if the thread belongs to the block with
+  /// index `block`.
   mlir::Value column(KernelFrame &f, mlir::Value block) const;
 
   int64_t columns;

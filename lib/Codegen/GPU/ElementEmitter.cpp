@@ -106,7 +106,7 @@ bool ElementEmitter::isAligned(Value buffer, Indices start) const {
     return shape == chunk.shape && start.back() == chunk.base &&
            start.drop_back() == ArrayRef<Value>(chunk.row);
   // In a tensor of several dimensions, every row must begin at a multiple of
-  // the number of columns in a chunk.
+  // the number of columns that a thread handles together.
   return startsChunk(start.back()) &&
          (shape.size() == 1 ||
           *dist::leadingDimension(type) % chunk.width() == 0);
@@ -114,8 +114,8 @@ bool ElementEmitter::isAligned(Value buffer, Indices start) const {
 
 ElementEmitter::Element ElementEmitter::load(Value buffer, const Point &at) {
   Location loc = evaluator.location();
-  // Flat kernels access every tensor with one index, even a tensor of rank 0.
-  // But the buffer of such a tensor takes no index.
+  // Flat kernels access every tensor with one linear index, even a tensor of
+  // rank 0. But the buffer of a tensor of rank 0 takes no index.
   if (cast<MemRefType>(buffer.getType()).getRank() == 0)
     return {builder.create<memref::LoadOp>(loc, buffer, ValueRange())};
   auto isUniform = [](const Coordinate &c) {

@@ -29,10 +29,11 @@ struct Chunk {
   mlir::Value base;
   llvm::SmallVector<mlir::Value> columns;
   /// If the length of rows is not a multiple of the number of columns in a
-  /// chunk, the first aligned chunk begins at a different column in each row.
-  /// Then `shape` is the shape of the tensor, and `row` has the leading indices
-  /// of the chunk's elements. The linear index of the element at `row` and
-  /// `base` is a multiple of the number of columns; `base` need not be.
+  /// chunk (those that a thread handles together), the first aligned chunk
+  /// begins at a different column in each row. Then `shape` is the shape of the
+  /// tensor, and `row` has the leading indices of the chunk's elements. The
+  /// linear index of the element at `row` and `base` is a multiple of the
+  /// number of columns; `base` need not be.
   llvm::SmallVector<mlir::Value> row;
   llvm::ArrayRef<int64_t> shape;
 
@@ -58,7 +59,7 @@ public:
   /// Binds `tensor`: its elements are loaded from `buffer`. The elements in
   /// adjacent columns of a thread are loaded as a vector.
   void bindBuffer(mlir::Value tensor, mlir::Value buffer);
-  /// Replaces the body's scalar `from` by `to` in emitted code.
+  /// In emitted code, replaces the scalar `from` of the kernel's body by `to`.
   void bindScalar(mlir::Value from, mlir::Value to) {
     evaluator.setScalar(from, to);
   }
@@ -72,23 +73,23 @@ public:
 
   /// Emits an element of `tensor`. On failure, `reason` says why.
   mlir::FailureOr<mlir::Value> element(mlir::Value tensor, Indices indices);
-  /// Emits the elements of `tensor` in the columns of the chunk. `leading` are
-  /// their indices in all dimensions but the last. Returns a vector, or a
-  /// scalar if the chunk has one column.
+  /// Emits the elements of `tensor` in the thread's adjacent columns (its
+  /// chunk). `leading` are their indices in all dimensions but the last.
+  /// Returns a vector, or a scalar if the chunk has one column.
   mlir::FailureOr<mlir::Value> elements(mlir::Value tensor, Indices leading);
-  /// Defines the elements of `tensor` in the columns of the chunk, with the
-  /// other indices `leading`. Later code in the current scope uses `values`
-  /// instead of computing them. `values` is a vector or a scalar, as `elements`
-  /// returns it.
+  /// Defines the elements of `tensor` in the thread's adjacent columns (its
+  /// chunk), with the other indices `leading`. Later code in the current scope
+  /// uses `values` instead of computing them. `values` is a vector or a scalar,
+  /// as `elements` returns it.
   void define(mlir::Value tensor, Indices leading, mlir::Value values);
   /// Emits one iteration of the body of `op`, with `outputs` as the values of
   /// its output operands. Returns the values that the body yields.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   payload(mlir::linalg::GenericOp op, Indices indices,
           llvm::ArrayRef<mlir::Value> outputs);
-  /// Emits the terms that a reduction over columns combines, for the columns of
-  /// the chunk. `leading` are the indices in all dimensions but the last.
-  /// Returns a vector, or a scalar if the chunk has one column.
+  /// Emits the terms that a reduction over columns combines, for the thread's
+  /// adjacent columns (its chunk). `leading` are the indices in all dimensions
+  /// but the last. Returns a vector, or a scalar if the chunk has one column.
   mlir::FailureOr<mlir::Value> terms(mlir::linalg::GenericOp reduction,
                                      Indices leading);
 
@@ -104,7 +105,7 @@ public:
 
   /// Marks a region or the body of a loop. Values that are emitted while the
   /// scope exists are not reused after it, since they do not dominate later
-  /// code. `chunk` is the current chunk in the scope.
+  /// code. `chunk` has the adjacent columns of the thread in the scope.
   class Scope {
   public:
     explicit Scope(ElementEmitter &emitter, Chunk chunk = {});

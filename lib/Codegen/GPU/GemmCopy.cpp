@@ -182,7 +182,8 @@ void TileCopy::copyShifted(Value source, const TileCoordinates &place,
 void TileCopy::copyWords(Value source, Value target) {
   Type i32 = c.builder.getI32Type(), i64 = c.builder.getI64Type();
   Value address = c.builder.create<LLVM::PtrToIntOp>(c.loc, i64, source);
-  // 2 when the first element is the upper half of a word, else 0.
+  // The first element's offset in its word, in bytes: 0, or 2 if the element is
+  // the upper half of the word.
   Value half = c.create<arith::AndIOp>(c.create<arith::TruncIOp>(i32, address),
                                        c.constant(2));
   Value first = c.at(source, c.sub(c.constant(0), half));

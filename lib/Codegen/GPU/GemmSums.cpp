@@ -114,8 +114,9 @@ LogicalResult TileSums::forSums(
   if (tiling.tf32)
     for (Value &total : totals)
       total = acrossLanes(total);
-  // With tensor cores, four adjacent lanes hold the same sums, so that only the
-  // first of them passes its sums to `body`.
+  // Adjacent lanes hold the same sums, so that only the first of them passes
+  // its sums to `body`: one of `lanesAlongK()` lanes with tf32, one of four
+  // lanes with bf16. With FMA, lanes hold different sums.
   Value hasSum = tiling.tf32 ? c.less(c.rem(thread, copy.lanesAlongK()), 1)
                  : tiling.tensorCores ? c.less(c.rem(lane, 4), 1)
                                       : c.less(thread, shape.tileOuter);

@@ -32,10 +32,10 @@ public:
   fusionRules(const dist::Strategy &strategy) const override {
     codegen::FusionRules rules;
     rules.sumsInProducts = true;
-    // cuBLASLt can write the gradient of a bias, but cannot add it to earlier
-    // sums. If the library may compute products, the addition is therefore left
-    // to another kernel. The faster product saves more time than that kernel's
-    // launch takes.
+    // cuBLASLt can write the gradient of a bias, but cannot add it to the
+    // gradient so far. If the library may compute products, another kernel
+    // therefore does this addition. The library's faster product saves more
+    // time than the launch of that kernel takes.
     rules.sumsOntoInits = strategy.gemm == config::Gemm::Generated;
     rules.vectorSums = heddle::gpu::mostVectorSums;
     rules.sumsInRows = heddle::gpu::mostSumsInRows;

@@ -76,8 +76,7 @@ public:
   const MappedLaunch &launch() const { return mapped; }
 
   /// Stores `elements` as one vector. The last of `indices` is the column of
-  /// the first element. A single element, scalar or vector, is stored without
-  /// being packed.
+  /// the first element. If there is only one element, it may be a vector.
   void store(llvm::ArrayRef<mlir::Value> elements, mlir::Value buffer,
              llvm::ArrayRef<mlir::Value> indices);
 
@@ -135,10 +134,10 @@ struct InsideIf {
 };
 
 /// Returns the width of a chunk: the number of adjacent elements that a thread
-/// handles together. One access holds a chunk of the kernel's largest tensor;
-/// if several tensors are the largest, of the one with the widest elements. The
-/// lanes of a warp then access consecutive bytes of each of these tensors. If
-/// `columns` is given, the width is halved until it divides `columns`.
+/// handles together. One access holds a chunk of the kernel's largest tensor.
+/// If several tensors are the largest, the one with the widest elements counts:
+/// the lanes of a warp then access consecutive bytes of each of these tensors.
+/// If `columns` is given, the width is halved until it divides `columns`.
 int64_t widestChunk(planir::KernelOp kernel, int64_t columns = 0);
 
 /// Writes a function of `kernel`, and adds its launch on `grid` to `mapped`.

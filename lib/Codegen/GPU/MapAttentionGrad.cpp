@@ -288,8 +288,8 @@ Value QueriesMapper::deltaOf(Value row) {
       });
   Value sum = tiles->acrossRow(loop.getResult(0),
                                [&](Value a, Value b) { return addF(a, b); });
-  // All lanes that share a row store the same value, so that no condition is
-  // needed.
+  // All lanes that share a row store the same value, so that the store needs no
+  // condition on the lane.
   ifThen(isFirstSlice(), [&] {
     b.create<memref::StoreOp>(f.loc, sum, delta, numberIndex(headOfBlock, row));
   });

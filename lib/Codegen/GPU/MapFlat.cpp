@@ -50,8 +50,8 @@ static SmallVector<FlatVector> vectorsOf(planir::KernelOp kernel) {
   return vectors;
 }
 
-/// Computes the chunk of all results before it stores any, since a result may
-/// overwrite an argument that another result needs.
+/// Computes a chunk (adjacent elements) of all results before it stores any,
+/// since a result may overwrite an argument that another result needs.
 static LogicalResult emitChunk(KernelFrame &f, ArrayRef<unsigned> results,
                                Chunk chunk) {
   ElementEmitter::Scope scope(f.emitter, chunk);
@@ -91,7 +91,8 @@ static LogicalResult emitVector(KernelFrame &f, const FlatVector &vector,
   return emitChunk(f, vector.results, f.chunk(f.add(global, whole), 1));
 }
 
-/// Emits the code of all lengths. Each length has its own range of blocks.
+/// Emits the code of all results. The results of each length have their own
+/// range of blocks.
 static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
                                  int64_t width) {
   Value block = f.blockId(mlir::gpu::Dimension::x);

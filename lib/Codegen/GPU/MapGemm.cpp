@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Maps a matrix product and its epilogue. A block multiplies tiles along k
-// (GemmTiles.h; mma.sync is in GemmMma.cpp). It moves its sums to rows through
-// shared memory, and computes the results of a few adjacent columns at a time.
+// (GemmTiles.h; mma.sync is in GemmMma.cpp). Each thread then gets the sums of
+// a few adjacent columns through shared memory, and computes results from them.
 // With split-K, blocks write partial sums to scratch memory. A second launch
 // adds the partial sums in order and computes the results. If the kernel also
 // sums one of the factors, the blocks at one edge of the grid compute this sum,
@@ -280,8 +280,8 @@ bool GemmMapper::resultsArePadded() {
   });
 }
 
-/// Emits the results of a chunk of a row of the tile. Emits nothing for a chunk
-/// after the end of the result's row.
+/// Emits the results of a chunk (adjacent columns) in a row of the tile. Emits
+/// nothing for a chunk after the end of the result's row.
 LogicalResult GemmMapper::emitTileChunk(SumTile &tile, Value inTileRow,
                                         Value inTileColumn, int64_t width) {
   ThreadCode &c = *code;
@@ -295,11 +295,11 @@ LogicalResult GemmMapper::emitTileChunk(SumTile &tile, Value inTileRow,
   return success();
 }
 
-/// Emits a chunk of a row whose length is no multiple of `width`. Without
-/// `isShifted`, the chunk begins at `column`. With it, the chunk begins up to
-/// `width` columns earlier, where the result's memory is aligned. If the chunk
-/// crosses the beginning or the end of the tile's row, its elements are emitted
-/// one by one.
+/// Emits a chunk (`width` adjacent columns) of a row whose length is no
+/// multiple of `width`. Without `isShifted`, the chunk begins at `column`. With
+/// it, the chunk begins up to `width` columns earlier, where the result's
+/// memory is aligned. If the chunk crosses the beginning or the end of the
+/// tile's row, its elements are emitted one by one.
 LogicalResult GemmMapper::emitOddChunk(SumTile &tile, Value row, Value column,
                                        int64_t width, bool isShifted) {
   ThreadCode &c = *code;
@@ -373,8 +373,8 @@ GemmMapper::addParts(int64_t width, llvm::function_ref<Value(Value)> pointer) {
   return sums;
 }
 
-/// Emits the second launch. Each thread computes a chunk of the result, or one
-/// sum of a factor.
+/// Emits the second launch. Each thread computes adjacent columns of a row of
+/// the result, or one sum of a factor.
 LogicalResult GemmMapper::emitSumOfParts() {
   constexpr int64_t threads = 256;
   if (failed(startFrame("_sum")))

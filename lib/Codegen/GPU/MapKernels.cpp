@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Chooses how each plan.kernel is mapped to the GPU, by the generator that the
-// kernel names. Defines the pass gpu-map-kernels, which makes a gpu.func of
-// every kernel.
+// Chooses how each plan.kernel is mapped to the GPU: by its attribute
+// `generator`, for example `gemm` or `rows`. Defines the pass gpu-map-kernels,
+// which makes a gpu.func of every kernel.
 //
 //===----------------------------------------------------------------------===//
 

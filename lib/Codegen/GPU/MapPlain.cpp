@@ -189,7 +189,8 @@ static PlainElement elementOf(KernelFrame &f, Value tensor) {
       b.create<arith::SubIOp>(f.loc, f.constant(blocks - 1), column);
   Value block = b.create<arith::SelectOp>(f.loc, isFromEnd, fromEnd, column);
   Value number = f.add(f.mul(block, threads), f.threadId());
-  // If the number of blocks is odd, the middle one belongs to the first layer.
+  // Each layer computes half of the elements. If the number of blocks is odd,
+  // the middle block belongs to the first layer, which counts forward.
   Value isOther = f.compare(arith::CmpIPredicate::ult, column, blocks / 2);
   Value isFirst = f.compare(arith::CmpIPredicate::eq,
                             f.blockId(mlir::gpu::Dimension::z), 0);

@@ -87,8 +87,8 @@ private:
   std::optional<RowSums> sums;
   SmallVector<Value> running;
   Walk walk; ///< The walk of the current round.
-  /// The shape of the current round's tensors. It is a member because `walk`
-  /// holds only a reference to the shape.
+  /// The shape of the tensors of the current pass over the columns. It is a
+  /// member because `walk` holds only a reference to the shape.
   SmallVector<int64_t> shape;
   /// Whether a result overwrites an argument that threads may read at arbitrary
   /// columns. A barrier must then separate these reads from the stores.
@@ -147,8 +147,9 @@ LogicalResult RowMapper::checkTies() {
   return success();
 }
 
-/// Emits the chunk's elements of all `results` before any of them is stored,
-/// since a result may overwrite an argument that another result needs.
+/// Emits the elements of all `results` in a chunk (adjacent columns) before any
+/// of them is stored, since a result may overwrite an argument that another
+/// result needs.
 LogicalResult RowMapper::elementsOf(ArrayRef<unsigned> results,
                                     ArrayRef<Value> leading,
                                     SmallVectorImpl<Value> &elements) {
@@ -290,10 +291,10 @@ LogicalResult RowMapper::load(ArrayRef<Value> tensors) {
   return success();
 }
 
-/// Emits the code of one row. Results with one value per row are computed
-/// before the last rounds, since the last rounds may overwrite arguments that
-/// these results depend on. They are stored after the last rounds, since the
-/// stores may overwrite arguments that every thread reads.
+/// Emits the code of one row. Results with one value per row are computed after
+/// the last reduction, and before the last passes over the columns, which may
+/// overwrite arguments that these results depend on. They are stored after the
+/// last passes, since the stores may overwrite arguments that all threads read.
 LogicalResult RowMapper::emitRow(Value row) {
   KernelFrame &f = *frame;
   ElementEmitter::Scope scope(f.emitter);
@@ -422,8 +423,9 @@ FailureOr<SmallVector<Value>> RowMapper::emitColumns(const RowRound &round,
   return next;
 }
 
-/// Combines the values that all threads have for each reduction of the round.
-/// Binds the totals as the reductions' results, so that later rounds use them.
+/// Combines the values that all threads have for each reduction of a round (a
+/// pass over the columns). Binds the totals as the reductions' results, so that
+/// later rounds use them.
 LogicalResult RowMapper::bindTotals(const RowRound &round, ValueRange parts) {
   KernelFrame &f = *frame;
   SmallVector<Value> own;

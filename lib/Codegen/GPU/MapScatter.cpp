@@ -34,10 +34,10 @@ constexpr int64_t accessesToFill = 8;
 /// of the table. If more positions add to the row, a whole block sums them.
 constexpr int64_t mostAlone = 8;
 
-/// Returns the number of adjacent columns that a thread handles together. One
-/// access holds that many elements of the gradients or of the table: of the
-/// tensor with the wider elements. The lanes of a warp then access consecutive
-/// bytes of both tensors.
+/// Returns the number of adjacent columns that a thread handles together. Of
+/// the gradients and the table, the tensor with the wider elements counts: one
+/// access holds that many of its elements. The lanes of a warp then access
+/// consecutive bytes of both tensors.
 int64_t chunkOf(nn::EmbeddingGradOp op) {
   int64_t width = accessBytes;
   for (Type type : {op.getGrad().getType(), op.getOutput().getType()})
@@ -73,7 +73,8 @@ private:
   struct BlockEntries {
     Value first; ///< Index of the range's first position in the list.
     /// Workgroup memory with an entry for each position of the range. If a
-    /// segment begins at the position, the entry is the segment's end and row.
+    /// segment (the positions of one row of the table) begins at the position,
+    /// the entry is the segment's end and row.
     Value segments;
     Value order;   ///< The positions, from the range's first one on.
     Value columns; ///< Index of the block's columns among those of the tile's
@@ -243,8 +244,9 @@ ScatterMapper::BlockEntries ScatterMapper::loadEntries(KernelFrame &f) {
   return entries;
 }
 
-/// Returns the segment that begins at position `below` of the block's range of
-/// the sorted positions. Its count is 0 if no segment begins at that position.
+/// Returns the segment (the positions of one row of the table) that begins at
+/// index `below` of the block's range of the sorted positions. Its count is 0
+/// if no segment begins there.
 ScatterMapper::Segment ScatterMapper::segmentAt(KernelFrame &f,
                                                 const BlockEntries &entries,
                                                 Value below) {
@@ -284,8 +286,8 @@ FailureOr<SmallVector<Value>> ScatterMapper::sumListed(KernelFrame &f,
   return SmallVector<Value>(loop.getResults());
 }
 
-/// Sums the rows that have few positions. If a segment begins at a position,
-/// the group of threads for this position sums it.
+/// Sums the rows of the table that have few positions. The group of threads
+/// that handles the first position of such a row sums all its positions.
 LogicalResult ScatterMapper::sumFew(KernelFrame &f,
                                     const BlockEntries &entries) {
   OpBuilder &b = f.builder;

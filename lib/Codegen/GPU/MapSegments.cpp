@@ -153,8 +153,8 @@ Value SegmentMapper::inRun(KernelFrame &f, Value place) {
                unit);
 }
 
-/// Sums the squares of a piece's elements. Only the elements in the kernel's
-/// range are added.
+/// Sums the squares of the elements of one piece (a part of a segment). Only
+/// the elements in the kernel's range of the flat tensor are added.
 LogicalResult SegmentMapper::emitPieces(KernelFrame &f) {
   OpBuilder &b = f.builder;
   Type i32 = b.getI32Type();
@@ -188,8 +188,8 @@ LogicalResult SegmentMapper::emitPieces(KernelFrame &f) {
   return success();
 }
 
-/// Adds the sums of one segment's pieces. A block of one warp does this for
-/// each segment.
+/// Adds the sums that `emitPieces` has computed for the pieces of a segment. A
+/// block of one warp does this for each segment.
 LogicalResult SegmentMapper::emitSums(KernelFrame &f) {
   OpBuilder &b = f.builder;
   Value firstPieces = table(f, "pieces", pieces), sums = pieceSums(f);

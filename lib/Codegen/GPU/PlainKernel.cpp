@@ -219,10 +219,10 @@ static bool isNarrow(Type type) {
   return element.isBF16() || element.isF16();
 }
 
-/// Returns the relative tolerance of results. Both kernels add the same terms,
-/// but in a different order, and each addition has an error of one f32 ulp of
-/// either sign. Tensor cores truncate, which adds more error. tf32 has a
-/// mantissa of only ten bits.
+/// Returns the relative tolerance of results. The kernel and its reference add
+/// the same terms, but in a different order, and each addition has an error of
+/// one f32 ulp of either sign. Tensor cores truncate, which adds more error.
+/// tf32 has a mantissa of only ten bits.
 static double toleranceOf(planir::KernelOp kernel, int64_t longestSum,
                           const Chip &chip) {
   for (Operation &op : kernel.getBody().front())

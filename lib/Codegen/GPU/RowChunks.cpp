@@ -26,8 +26,9 @@ RowChunks::RowChunks(KernelFrame &f, const Walk &walk, int64_t extent) : f(f) {
   bool isWhole = !walk.head && extent % walk.width == 0;
   WalkSpan span = spanOf(f, f.constant(0), end, isWhole, walk);
   int64_t step = walk.threads * walk.width;
-  // The largest number of columns outside of whole chunks: at either end of the
-  // row, there are fewer of them than a chunk's width.
+  // The largest number of columns outside of whole chunks (aligned groups of
+  // `walk.width` columns). At either end of the row there are fewer such
+  // columns than the width of a chunk.
   int64_t missing = isWhole ? 0 : 2 * (walk.width - 1);
   Value begin = f.add(span.first, f.mul(f.threadId(), walk.width));
   for (int64_t i = 0, count = countOf(walk, extent); i < count; ++i) {

@@ -5,7 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The columns of a row that one thread handles, as unrolled code. MapRows.cpp
-// uses this class if values of a row stay in registers between rounds.
+// uses this class if values of a row stay in registers between passes over the
+// row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +17,9 @@
 
 namespace heddle::gpu {
 
-/// The chunks of a row that one thread has. Their code is unrolled instead of a
-/// loop, so that elements can stay in registers from one round to the next.
+/// The chunks (groups of adjacent columns) of a row that one thread has. Their
+/// code is unrolled instead of a loop, so that elements can stay in registers
+/// from one pass over the row to the next.
 class RowChunks {
 public:
   /// Emits the index at which each of the thread's chunks begins in a row of
@@ -26,7 +28,8 @@ public:
   /// this object.
   RowChunks(KernelFrame &f, const Walk &walk, int64_t extent);
 
-  /// The number of chunks that a thread has in a row of `extent` columns.
+  /// The number of chunks (`walk.width` adjacent columns each) that a thread
+  /// has in a row of `extent` columns.
   static int64_t countOf(const Walk &walk, int64_t extent) {
     return llvm::divideCeil(extent, walk.threads * walk.width);
   }

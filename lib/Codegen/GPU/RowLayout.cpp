@@ -28,8 +28,8 @@ static constexpr int64_t maxThreads = 256;
 /// The largest number of blocks, which is more than any chip runs at once. If
 /// there are more rows, each block handles several, in a grid-stride loop.
 static constexpr int64_t maxBlocks = 4096;
-/// Registers of a thread for elements that are kept between rounds: a quarter
-/// of the registers that a thread has in the largest block. A thread may use as
+/// Registers of a thread for elements that are kept between passes over a row:
+/// a quarter of a thread's registers in the largest block. A thread may use as
 /// many registers again for sums over rows. If a block has teams (warps that
 /// each handle a row), a thread may use twice as many registers for either
 /// purpose. The rest is for addresses and intermediate values.
@@ -83,8 +83,8 @@ SmallVector<Value> RowLayout::keptRowsAndResults() const {
   return kept;
 }
 
-/// Kernels with sums over rows have no columns outside of whole chunks. Their
-/// threads handle only whole chunks, so that the width of a chunk must divide
+/// Returns false for kernels with sums over rows. Their threads handle only
+/// whole chunks of adjacent columns, so that the width of a chunk must divide
 /// the length of a row.
 bool RowLayout::isOdd(const RowRound &round) const {
   int64_t widest = widestChunk(kernel);
@@ -149,8 +149,8 @@ int64_t RowLayout::leastRowsOfSums() const {
 }
 
 /// Whether a thread's elements of `kept` and its sums over rows fit into
-/// registers. If they do not, tries more threads per block. All passes over a
-/// row must have the same columns.
+/// registers. If they do not, tries more threads per block. Examines only the
+/// first pass over a row, so that all passes must have the same columns.
 bool RowLayout::fits(ArrayRef<Value> kept) {
   const RowRound &round = *form.rounds().front();
   for (int64_t count = numThreads; count <= mostThreads; count *= 2) {

@@ -19,8 +19,8 @@
 namespace heddle::gpu {
 
 /// The division of the work of a row-wise kernel: which blocks have which rows,
-/// which threads have which columns, and which values are kept between rounds.
-/// Kernels of only element-wise operations have no such layout.
+/// which threads have which columns, and which values are kept between passes
+/// over a row. Kernels of only element-wise operations have no such layout.
 class RowLayout {
 public:
   /// `mayDivide` says that the warps of a block may work on different rows
@@ -39,10 +39,11 @@ public:
   /// The number of blocks. They take `teams()` rows each, in turn, until no row
   /// is left.
   int64_t blocks() const { return numBlocks; }
-  /// Number of adjacent columns that a thread handles together in a round.
+  /// Number of adjacent columns that a thread handles together in `round`, a
+  /// pass over a row.
   int64_t chunkOf(const codegen::RowRound &round) const;
-  /// Whether the length of rows is no multiple of the chunk's width, so that
-  /// some columns are in no whole chunk.
+  /// Whether the length of rows is no multiple of `chunkOf(round)`, so that
+  /// some columns are in no whole chunk (group of so many adjacent columns).
   bool isOdd(const codegen::RowRound &round) const;
   /// Whether some of the columns outside of whole chunks come before the first
   /// whole chunk. This happens if rows have no padding: aligned chunks then

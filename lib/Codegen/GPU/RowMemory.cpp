@@ -17,8 +17,8 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// The number of elements of a row in memory: those of all whole chunks, and
-/// for each thread one element outside of whole chunks.
+/// The number of elements of a row in memory: those of all whole chunks (groups
+/// of `walk.width` columns), and for each thread one other element.
 static int64_t elementsOf(const Walk &walk, int64_t extent) {
   return llvm::alignTo(extent, walk.width) + walk.threads;
 }

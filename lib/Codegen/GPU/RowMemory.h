@@ -36,10 +36,11 @@ public:
 
   /// Begins a row. Workgroup memory then holds no element of this row yet.
   void beginRow();
-  /// Loads the chunk's elements that workgroup memory holds. Elements of
-  /// arguments that are not in workgroup memory yet are read and stored there.
-  /// Must be called for each chunk of a pass over the columns, before the
-  /// chunk's code. `leading` are the indices of the row.
+  /// Loads those elements of the chunk (the thread's adjacent columns) that
+  /// workgroup memory holds. Elements of arguments that are not in workgroup
+  /// memory yet are read and stored there. Must be called for each chunk of a
+  /// pass over the columns, before the chunk's code. `leading` are the indices
+  /// of the row.
   mlir::LogicalResult fetch(const Walk &walk, const Chunk &chunk,
                             mlir::ArrayRef<mlir::Value> leading);
   /// Stores a chunk's elements in workgroup memory, if `tensor` is one of the

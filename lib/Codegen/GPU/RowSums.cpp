@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Emits sums over rows inside of a row-wise kernel. A thread sums up to eight
-// adjacent columns in f32, but one access (16 bytes) stores only four of the
-// sums. A block's partial sums are therefore laid out in strips, so that a warp
+// Emits sums over rows inside of a row-wise kernel. A thread has f32 sums of at
+// most eight adjacent columns, but one access (16 bytes) stores only four of
+// them. A block's partial sums are therefore laid out in strips, so that a warp
 // accesses consecutive bytes. The first strip holds the first four columns of
 // every thread, the second strip the other four. If a block has teams (warps
 // with rows of their own), its teams' sums are first added in workgroup memory.
@@ -54,9 +54,9 @@ FailureOr<SmallVector<Value>> RowSums::add(KernelFrame &f, RowChunks &chunks,
   ArrayRef<codegen::RowReduction> sums = form.columnSums().reductions;
   for (const codegen::RowReduction &sum : sums)
     f.emitter.hoistTerms(sum.op, leading);
-  // The index of the carried value to which terms are added next. The carried
-  // values are in the order of chunks, and for each chunk in the order of sums.
-  // The loop visits them in the same order, so that `next` only counts up.
+  // The index of the loop-carried sum to which terms are added next. These sums
+  // are in the order of chunks, and for each chunk in the order of `sums`. The
+  // loop visits them in the same order, so that `next` only counts up.
   size_t next = 0;
   return chunks.walk(
       running, {},

@@ -6,8 +6,8 @@
 //
 // Source lines of kernels for profilers. Equal layers share one kernel, so that
 // the code of a kernel cannot name a layer. Its `.loc` lines therefore refer to
-// operations of the kernel's body. Which layer a kernel runs for is seen from
-// its launch in the profiler.
+// operations of the kernel's body. The profiler shows the layer at the kernel's
+// launch.
 //
 //===----------------------------------------------------------------------===//
 

@@ -47,8 +47,8 @@ struct SharedRows {
 /// The left factor of a warp's products: 16 rows in workgroup memory.
 struct LeftRows {
   SharedRows rows;
-  /// The same rows as operands of mma.sync in registers. Empty if they are
-  /// loaded again for each product.
+  /// The elements of `rows` as operands of mma.sync in registers. Empty if they
+  /// are loaded again for each product.
   llvm::SmallVector<mlir::Value> fragments;
 };
 
@@ -60,7 +60,7 @@ struct LeftRows {
 /// three keys.
 struct RandomShares {
   mlir::Value row, column;
-  /// The lanes from which a lane gets words.
+  /// The lanes from which a lane gets random words.
   llvm::SmallVector<mlir::Value> lanes;
   /// Where the word of an element comes from: lane `lanes[source]` has drawn it
   /// in step `step`. It is the word with the index `key` + `keyOffset` of the
@@ -94,7 +94,7 @@ public:
     return paddedWidth + accessBytes / dist::byteSize(element);
   }
 
-  /// Returns the index (i32) in the tile of this thread's row `i`.
+  /// Returns which row of the tile (i32) is the thread's row number `i`.
   virtual mlir::Value row(int64_t i) = 0;
   /// The columns that this thread has in the result of `multiply`: its first
   /// column, and the distance of its column `j` from the first one.
@@ -106,8 +106,8 @@ public:
   virtual mlir::Value firstSumColumn() = 0;
   virtual int64_t sumColumnOffset(int64_t j) = 0;
   virtual int64_t chunk() const = 0;
-  /// Returns how lanes share random words. With `keysAreColumns` the columns of
-  /// the tile are keys; otherwise its rows are.
+  /// Returns how lanes share random words for dropout. With `keysAreColumns`
+  /// the columns of the tile are keys; otherwise its rows are.
   virtual RandomShares randomShares(bool keysAreColumns) = 0;
 
   /// Prepares rows in workgroup memory as the left factor of products. With
@@ -129,7 +129,7 @@ public:
   /// share a row.
   using Combine = llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)>;
   mlir::Value acrossRow(mlir::Value value, Combine combine);
-  /// Returns the value that another lane has.
+  /// Returns `value` of the lane with the index `lane`.
   mlir::Value shuffle(mlir::Value value, mlir::Value lane);
 
 protected:

@@ -3,10 +3,9 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
 // The Gemma 2 family (Gemma team, 2024, arXiv 2408.00118). It differs from
-// LLaMA as follows. There are norms before and after attention and MLP, whose
-// weights are 1 plus the stored value. Embeddings are scaled by
+// LLaMA as follows. There are norms before and after attention and MLP. The
+// weight of a norm is 1 plus the stored value. Embeddings are scaled by
 // sqrt(hidden_size). Scores and logits have soft caps. Every other layer has an
 // attention window.
 //

@@ -59,8 +59,8 @@ LogicalResult heddle::verifyPorts(nn::StepOp step, StringRef code) {
   return success();
 }
 
-// The check of an nn.step also refuses a port that occurs twice. This check
-// does not, because VerifyText.cpp refuses it in every plan.
+// The check of an nn.step refuses a port (an input or output) that occurs
+// twice. The check of a plan's sequence need not, because VerifyText.cpp does.
 LogicalResult heddle::verifyPorts(planir::SequenceOp sequence, StringRef code) {
   for (auto buffer : sequence.getBody().getOps<planir::BufferOp>())
     if (nn::PortAttr port = buffer.getPort())

@@ -154,10 +154,11 @@ StateRange UpdateReader::rangeWritten(Value value, StringRef kind,
     } else if (isa<dist::MoveOp, dist::WaitOp>(user)) {
       range = rangeWritten(user->getResult(0), kind, range);
     } else if (isExchange(user)) {
-      // After a collective or a slice, `range.first` would be wrong: for
-      // example, an all-gather's result begins with the shard of the first
-      // rank, not with this rank's shard. Therefore start again with an empty
-      // range, and keep only the parameters.
+      // After a collective or a slice, `range.first` (the offset of the value's
+      // elements in the states) would be wrong: an all-gather's result, for
+      // example, begins with the first rank's shard, not with this rank's.
+      // Therefore start again with an empty range, and keep only the
+      // parameters.
       llvm::append_range(
           range.parameters,
           rangeWritten(user->getResult(0), kind, StateRange()).parameters);

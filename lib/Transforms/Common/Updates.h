@@ -23,9 +23,9 @@ namespace heddle::states {
 llvm::StringRef firstStateOf(const mlir::SymbolTable &symbols,
                              llvm::StringRef name);
 
-/// Whether the operation is a collective, a slice, a wait or a move. Such an
-/// operation has one operand and one result. The result has elements of the
-/// operand, or their sum over ranks.
+/// Whether the operation is a collective, a slice, a wait, or a copy to other
+/// memory (dist.move). Such an operation has one operand and one result. The
+/// result has elements of the operand, or their sum over ranks.
 inline bool isExchange(mlir::Operation *op) {
   return llvm::isa<dist::DistDialect>(op->getDialect()) &&
          !llvm::isa<dist::FetchOp, dist::FetchRowsOp>(op) &&

@@ -474,8 +474,9 @@ private:
            << "reads @" << name << ", and writes another state";
   }
 
-  /// How many times a step runs this region, which is the body of a loop over
-  /// micro-batches or of a pipeline fragment.
+  /// How many times a step runs this region. The region is the body of a loop
+  /// over micro-batches, or of a pipeline fragment (the forward or backward
+  /// pass of a pipeline stage), which runs once per micro-batch.
   static int64_t timesOf(Region &body) {
     if (auto loop = dyn_cast<nn::MicroBatchesOp>(body.getParentOp()))
       return loop.getCount();
@@ -521,7 +522,7 @@ private:
              << "does not read and write parameters, and what the optimizer "
                 "keeps of the same ones, in one order";
     // If the update's gradient is not read from gradient states, for example
-    // because it was packed from several values, `gradients` is empty. It then
+    // because nn.pack joined several values, `gradients` is empty. It then
     // cannot be compared with `range`.
     StateRange gradients = rangeRead(
         update.gradient, nn::stringifyStateRole(nn::StateRole::Gradient));

@@ -101,8 +101,9 @@ private:
     }
   }
 
-  /// Whether a sum over rows may move down to the end of a group, because all
-  /// users of the sum come after the group.
+  /// Whether a sum over rows may move down to the end of a group (the
+  /// operations of one kernel), because all users of the sum come after the
+  /// group.
   static bool mayMove(Operation *sum, const Group &group) {
     Operation *last = group.ops.back();
     return llvm::all_of(sum->getUsers(), [&](Operation *user) {
@@ -111,8 +112,9 @@ private:
     });
   }
 
-  /// Returns the reason why `op` cannot join `group`; empty if it can. The
-  /// group may end before or after `op`.
+  /// Returns the reason why `op` cannot join `group` (the operations of one
+  /// kernel); empty if it can. The group's last operation may come before or
+  /// after `op`.
   std::string refusal(Operation *op, const Group &group) {
     std::string why = fuse::refusal(op, group.ops, rules);
     if (!why.empty())
@@ -129,7 +131,8 @@ private:
   /// Returns the operations whose kernels `op` might join. In general these are
   /// the operations that compute its operands. A sum over rows may also join
   /// operations that read or multiply the same rows. A matrix product with a
-  /// packed weight may also join other products with the same input.
+  /// packed (for example, quantized) weight may also join other products with
+  /// the same input.
   SmallVector<Operation *> neighborsOf(Operation *op) {
     SmallVector<Operation *> neighbors;
     if (sumsRows(op)) {
@@ -158,8 +161,9 @@ private:
     return neighbors;
   }
 
-  /// Returns the latest group that `op` can join, or null. With `endsLater`,
-  /// only groups that end after `op` are considered.
+  /// Returns the latest group (the operations of one kernel) that `op` can
+  /// join, or null. With `endsLater`, only groups whose last operation comes
+  /// after `op` are considered.
   Group *findGroup(Operation *op, bool endsLater = false) {
     Group *best = nullptr;
     for (Operation *neighbor : neighborsOf(op)) {
@@ -188,8 +192,8 @@ private:
     owner[op] = &group;
   }
 
-  /// Whether `op` can move to directly after `last`, because its operands are
-  /// computed before that point.
+  /// Whether `op` can become the next operation after `last`, because all its
+  /// operands are computed before that point.
   static bool isReadyAfter(Operation *op, Operation *last) {
     return llvm::all_of(op->getOperands(), [&](Value operand) {
       Operation *made = operand.getDefiningOp();

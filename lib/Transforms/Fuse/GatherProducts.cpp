@@ -39,7 +39,7 @@ struct GatherProducts : heddle::impl::FuseGatherProductsBase<GatherProducts> {
   }
 
 private:
-  /// Moves each matrix product to directly after the previous product with the
+  /// Moves each matrix product so that it follows the previous product with the
   /// same input, if the operands of the moved product are computed before that.
   void gather(Block &block) {
     DenseMap<Value, Operation *> latest;

@@ -114,8 +114,8 @@ static std::string refusalOfSums(ArrayRef<Operation *> ops,
              : "there are too many sums of its columns";
 }
 
-/// Returns the reason why two matrix products with packed weights cannot share
-/// a kernel; empty if they can.
+/// Returns the reason why two matrix products with packed (for example,
+/// quantized) weights cannot share a kernel; empty if they can.
 static std::string refusalOfProduct(nn::PackedLinearOp op,
                                     nn::PackedLinearOp first,
                                     const codegen::FusionRules &rules) {
@@ -139,8 +139,8 @@ static std::string refusalOfProduct(nn::PackedLinearOp op,
 /// Whether the operation works on attention heads.
 static bool isOnHeads(Operation *op) { return nn::headColumnsOf(op) > 0; }
 
-/// The first matrix product with a packed weight among `members`; null if there
-/// is none.
+/// The first matrix product with a packed (for example, quantized) weight among
+/// `members`; null if there is none.
 static nn::PackedLinearOp packedIn(ArrayRef<Operation *> members) {
   for (Operation *op : members)
     if (auto packed = dyn_cast<nn::PackedLinearOp>(op))

@@ -28,9 +28,8 @@ std::optional<nn::Generator> generatorOf(mlir::Operation *op);
 /// is a matrix product, it decides which code generator is used.
 nn::Generator generatorOf(llvm::ArrayRef<mlir::Operation *> members);
 
-/// Returns the fusion rules of the model's target, as far as the fusion policy
-/// of the strategy allows them. Emits H0245 if this build does not have the
-/// target.
+/// Returns the fusion rules of the model's target, restricted by the option
+/// --fusion. Emits H0245 if this build does not have the target.
 mlir::FailureOr<codegen::FusionRules> rulesOf(nn::ModelOp model);
 
 /// Whether an operation adds up the rows of its first operand, so that the

@@ -359,8 +359,9 @@ struct PackWeights : heddle::impl::FusePackWeightsBase<PackWeights> {
   }
 
 private:
-  /// Takes the values of some options from the strategy, unless the options
-  /// were given to the pass itself.
+  /// Takes the values of the pass's options from the settings of the
+  /// compilation (`strategy`), unless the options were given to the pass
+  /// itself.
   void choose(const dist::Strategy &strategy) {
     if (bits >= 0)
       return;

@@ -118,7 +118,7 @@ public:
   }
 
 private:
-  /// A node of the grouping: a value, or an operand of a kernel.
+  /// A member of a class (see RowPadder): a value, or an operand of a kernel.
   struct Member {
     /// The kernel, if the member is an operand of one; null if it is a value.
     planir::KernelOp kernel;

@@ -53,8 +53,8 @@ struct CacheInputs {
 /// Gives a key-value cache to the attention of programs that serve.
 class CacheAdder {
 public:
-  /// `pages` is the number of pages of the cache. If it is 0, the strategy
-  /// determines the number.
+  /// `pages` is the number of pages of the cache. If it is 0, choosePages
+  /// computes the number from the settings.
   CacheAdder(nn::ModelOp model, int64_t pages)
       : model(model), symbols(model), builder(model.getContext()),
         strategy(model.getStrategy().getValue()), pages(pages) {}
@@ -134,8 +134,8 @@ SmallVector<CacheShape> CacheAdder::findCaches(nn::FuncOp function) {
 }
 
 /// The number of pages that the longest sequence needs. If every layer has
-/// sliding-window attention, pages before all windows are reused, so fewer
-/// pages are needed.
+/// sliding-window attention, fewer pages are needed: pages with only tokens
+/// that no window contains any more are reused.
 int64_t CacheAdder::pagesOfSequence(ArrayRef<nn::FuncOp> programs) {
   plan::CachePages sizes = {plan::cachePageTokens, /*window=*/0};
   bool seesAll = false;

@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Makes each program of the strategy from the forward function. It copies the
-// forward function and its layers for the program's numbers of rows and tokens.
-// The types of an operation's results follow from the types of its operands,
-// because the sharding rule says which dimensions are equal. Programs share
-// equal copies of layers.
+// Derives the programs of a binary, such as training or generation, from the
+// forward function. Each program gets a copy of the forward function and of its
+// layers for the program's numbers of rows and tokens. The types of an
+// operation's results follow from the types of its operands, because the
+// sharding rule says which dimensions are equal. Programs share equal copies of
+// layers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,7 +58,8 @@ struct Instance {
   SmallVector<unsigned> arguments;
 };
 
-/// Builds all programs of the strategy from the forward function.
+/// Derives all programs of the binary, such as training or generation, from the
+/// forward function.
 class Deriver {
 public:
   Deriver(nn::ModelOp model, nn::FuncOp forward, int64_t guesses)
@@ -84,8 +86,8 @@ private:
   /// first asked for.
   Instance &instance(const Variant &variant, const DerivedProgram &program);
   /// For a program that returns the logits of a single token: computes the
-  /// slice of `value` for the token at `position`, and maps `value` to the
-  /// slice in `rows`.
+  /// slice of `value` for the token at `position`, and enters it into the map
+  /// `rows` under the key `value`.
   void takeRow(Value value, IRMapping &values, IRMapping &rows, Value position);
 
   nn::ModelOp model;
@@ -304,8 +306,9 @@ void Deriver::takeRow(Value value, IRMapping &values, IRMapping &rows,
                       position, /*shardings=*/ArrayAttr()));
 }
 
-/// Creates the function of a program, with its ports. Maps the arguments of the
-/// forward function to those of the new function in `values`.
+/// Creates the function of a program, with its ports (inputs and outputs). The
+/// map `values` gets the new argument for each argument of the forward
+/// function.
 nn::FuncOp Deriver::begin(const DerivedProgram &program, IRMapping &values,
                           Value &labels, Value &position) {
   SmallVector<Type> types;
@@ -512,8 +515,8 @@ struct DerivePrograms : heddle::impl::ImportDeriveProgramsBase<DerivePrograms> {
   }
 
 private:
-  /// The forward function is the only function that has ports and is not yet a
-  /// program.
+  /// The forward function is the only function that has ports (inputs and
+  /// outputs with names) and is not yet a program.
   LogicalResult derive(nn::ModelOp model) {
     nn::FuncOp forward, program;
     for (auto function : model.getOps<nn::FuncOp>()) {

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lists the programs of a strategy, with their sizes. import-derive-programs
-// builds them.
+// Lists the programs (such as training or decoding) that the settings of a
+// compilation need, with their sizes. import-derive-programs builds them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,9 +43,10 @@ struct DerivedProgram {
   }
 };
 
-/// The programs that the strategy's mode needs. Programs that generate or
-/// encode come in several sizes, of which the runtime chooses the smallest that
-/// is large enough. `drops` says whether the forward function has dropout.
+/// The programs that the settings `strategy` need, for example for training.
+/// Programs that generate or encode come in several sizes, of which the runtime
+/// chooses the smallest that is large enough. `drops` says whether the forward
+/// function has dropout.
 /// `generates` says whether the model can generate tokens. `guesses` is the
 /// number of drafted tokens that decode verifies for each sequence.
 std::vector<DerivedProgram> programsOf(const dist::Strategy &strategy,

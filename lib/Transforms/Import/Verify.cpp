@@ -104,8 +104,8 @@ static bool hasLoss(nn::ProgramKind kind) {
   return kind == nn::ProgramKind::Train || kind == nn::ProgramKind::Eval;
 }
 
-/// The type that the strategy's sizes require for a port. Null if the port does
-/// not have rows of the batch.
+/// The type that the batch size and sequence length in `strategy` require for a
+/// port (a program's input or output). Null if it has no rows of the batch.
 static RankedTensorType typeOf(nn::PortAttr port, nn::ProgramKind program,
                                const dist::Strategy &strategy) {
   SmallVector<int64_t> shape = {program == nn::ProgramKind::Generate
@@ -148,8 +148,8 @@ static LogicalResult verifyInput(nn::FuncOp function, unsigned argument,
          << function.getArgumentTypes()[argument];
 }
 
-/// The types of the ports whose role is `role`. `ports` has all ports, and
-/// `types` has their types.
+/// The types of the ports (inputs or outputs) whose role is `role`. `ports` has
+/// all ports, and `types` has their types.
 static SmallVector<RankedTensorType> typesOf(ArrayAttr ports, TypeRange types,
                                              nn::PortRole role) {
   SmallVector<RankedTensorType> result;

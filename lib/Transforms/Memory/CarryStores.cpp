@@ -46,9 +46,9 @@ public:
 
 private:
   /// Finds the stores to files after the last layer, which may continue during
-  /// the next step. Finds none in a pipeline stage, because every fragment of
-  /// the next step would have to wait for these stores. Finds none in a loop
-  /// that runs several times either.
+  /// the next step. Finds none if the last store is in a loop that runs several
+  /// times. Finds none in a pipeline stage either, because every forward and
+  /// backward pass of the next step would have to wait for these stores.
   bool findStores() {
     dist::StoreOp last;
     bool isStage = false;

@@ -58,8 +58,8 @@ plan::CollectiveShape heddle::memory::shapeOf(Operation *op,
     shape.kind = plan::CollectiveKind::Rotate;
   } else if (auto exchange = dyn_cast<dist::AllToAllOp>(op)) {
     shape.kind = plan::CollectiveKind::AllToAll;
-    // Segments (for example queries, keys and values) divide the last
-    // dimension, that of the features.
+    // Segments (for example queries, keys and values) divide the features, the
+    // last dimension. They belong to the layout that splits this dimension.
     bool splitsLast =
         static_cast<int64_t>(exchange.getSplitDim()) == in.getRank() - 1;
     shape.layout = layoutOf(in, exchange.getSplitDim(),

@@ -55,12 +55,12 @@ Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
   return builder.create<planir::RecordOp>(loc, token, stream);
 }
 
-/// Orders a new copy on `stream` after copies on another stream. The stream
-/// `Copy` fetches and the stream `Store` stores. A new fetch waits for the last
-/// store whose bytes may overlap with `run`, the bytes of the new copy. A new
-/// store likewise waits for the last fetch with such bytes. If `isAtOnce` is
-/// true, the new copy waits for the last copy on the other stream, whatever its
-/// bytes. Copies on one stream need no wait, because they are executed in
+/// Orders a new copy on `stream` after copies on another stream. Fetches use
+/// the stream `Copy`, and stores the stream `Store`. A new fetch waits for the
+/// last store whose bytes may overlap with `run`, the bytes of the new copy. A
+/// new store likewise waits for the last fetch with such bytes. If `isAtOnce`
+/// is true, the new copy waits for the last copy on the other stream, whatever
+/// its bytes. Copies on one stream need no wait, because they are executed in
 /// order.
 void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
                                     const StateRange &run, bool isAtOnce) {
@@ -75,7 +75,7 @@ void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
 
 /// Whether the step waits for a fetch immediately after its start, which it
 /// does if memory is scarce. Pending stores must finish before such a fetch,
-/// because the fetch may use the memory that they read.
+/// because the fetch may overwrite the memory that the stores read.
 static bool isAtOnce(dist::FetchOp fetch) {
   return !fetch.getPending() ||
          llvm::is_contained(fetch->getUsers(), fetch->getNextNode());

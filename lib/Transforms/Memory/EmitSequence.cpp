@@ -51,7 +51,7 @@ planir::SequenceOp SequenceEmitter::emit() {
   Operation *end = builder.create<planir::EndOp>(function.getLoc());
 
   // The caller allocates the memory of a function's arguments and results, and
-  // passes it as arguments of the sequence.
+  // passes it as arguments of the function's plan.sequence.
   unsigned next = step ? 0 : function.getNumArguments();
   SmallVector<Value> outputs;
   for (int64_t tie : storage.ties)
@@ -80,8 +80,9 @@ planir::SequenceOp SequenceEmitter::emit() {
   return sequence;
 }
 
-/// Moves the insertion point to the beginning of the sequence, where buffers
-/// and references to states are defined, in the order of their first use.
+/// Moves the insertion point to the beginning of the plan.sequence, where
+/// buffers and references to states are defined, in the order of their first
+/// use.
 void SequenceEmitter::insertAtTop() {
   if (lastAtTop)
     builder.setInsertionPointAfter(lastAtTop);
@@ -125,8 +126,8 @@ Value SequenceEmitter::bufferOf(Root &root) {
 }
 
 /// Returns the index that selects a slice of a buffer: the rank's index, the
-/// index of a micro-batch, or the index of one of the slots that micro-batches
-/// use in turn.
+/// index of a micro-batch, or the index of a slot (memory of one micro-batch's
+/// saved values, which later micro-batches use again).
 Value SequenceEmitter::numberOf(const Root &root) {
   if (root.axes)
     return builder.create<planir::RankOp>(function.getLoc(),
@@ -202,8 +203,8 @@ void SequenceEmitter::emitCommands(Block &block) {
       emitLoop(loop);
     if (auto fragments = dyn_cast<pipe::FragmentsOp>(op))
       emitFragments(fragments);
-    // Clone operations that compute indices, because their results are only
-    // passed to launches.
+    // Operations that compute indices become no commands: they are cloned, and
+    // launches get their results as scalar arguments.
     bool isNumber = op.getNumResults() == 1 && op.getNumOperands() > 0 &&
                     op.getResult(0).getType().isIndex();
     if (isNumber)
@@ -310,8 +311,8 @@ void SequenceEmitter::emitCall(nn::CallOp call) {
                                  /*frameOffset=*/0, call.getPath());
 }
 
-/// Emits the commands of `from`, the body of a loop or of a fragment, into
-/// `to`.
+/// Emits the commands of `from` into `to`. `from` is the body of a loop, or of
+/// a fragment (the forward or backward pass of a pipeline stage).
 void SequenceEmitter::emitBody(Operation *planned, Region &from, Region &to) {
   OpBuilder::InsertionGuard guard(builder);
   SmallVector<Type> types(from.getNumArguments(), builder.getIndexType());

@@ -87,7 +87,7 @@ private:
   mlir::Operation *lastAtTop = nullptr;
   llvm::DenseMap<Root *, mlir::Value> buffers;
   /// The entries of `buffers` that are defined at the beginning of the
-  /// sequence, so that all regions can use them.
+  /// plan.sequence, so that all its MLIR regions can use them.
   llvm::DenseMap<Root *, mlir::Value> insertedAtTop;
   llvm::StringMap<mlir::Value> states;
   /// For each value that is still being computed or transferred, the token to

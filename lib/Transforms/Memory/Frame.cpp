@@ -117,9 +117,9 @@ void Frame::packAll() {
   }
 }
 
-/// Returns how many bytes are in use at a command, by the category of the data
-/// (see Peak::owners). Bytes that an unfinished store of the previous step
-/// still reads count as in use until they are overwritten.
+/// Returns how many bytes are in use while `command` runs, by the category of
+/// the data (see Peak::owners). Bytes that an unfinished store of the previous
+/// step still reads count as in use until they are overwritten.
 static std::map<std::string, int64_t>
 ownersAt(int64_t command,
          ArrayRef<std::pair<StringRef, const Interval *>> intervals,

@@ -79,7 +79,8 @@ private:
 
   planir::Lifetimes lifetimes;
   llvm::SmallVector<FrameRegion> regions;
-  /// The lifetime and offset of each region.
+  /// The lifetime and offset of each FrameRegion (a buffer or a called
+  /// sequence's frame).
   llvm::SmallVector<Interval> intervals;
   plan::PerMemory<int64_t> bytes;
   int64_t alignment = 0;

@@ -45,8 +45,8 @@ static int64_t paddedBytes(RankedTensorType type) {
 }
 
 /// Whether MemoryMap::modelBytes counts states of this role (parameter,
-/// gradient and so on). It does not count saved activations, because this
-/// number must not depend on which activations are saved.
+/// gradient and so on). It does not count saved activations, because modelBytes
+/// must not depend on which activations are saved.
 static bool isOfModel(nn::StateRole role) {
   return role == nn::StateRole::Parameter || role == nn::StateRole::Derived ||
          role == nn::StateRole::Gradient || role == nn::StateRole::Optimizer;

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // First step of `memory-plan`: assigns each state its offset in the persistent
-// region.
+// region, which is the memory that keeps its contents across steps.
 //
 //===----------------------------------------------------------------------===//
 

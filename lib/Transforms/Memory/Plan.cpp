@@ -228,8 +228,8 @@ private:
     numEarly += early;
   }
 
-  /// Called if a step exceeds the memory budget. Moves the all-gathers and
-  /// fetches that are in flight at the peak of memory to directly before the
+  /// Called if a step exceeds the memory budget. Delays the all-gathers and
+  /// fetches that are in flight at the peak of memory, until just before the
   /// first use of their results. Returns whether any of them moved.
   bool delayAhead(const SequenceEmitter &emitter, const Frame &frame) {
     int64_t peak = frame.peak().command;
@@ -337,8 +337,8 @@ private:
   /// limits it.
   struct Bound {
     planir::ProgramOp program;
-    /// The name of the kind of memory, for messages. Empty for the device's
-    /// memory.
+    /// The name of the kind of memory, for error messages. Empty for the
+    /// device's memory.
     StringRef what;
     int64_t bytes = 0, budget = 0;
 

@@ -410,8 +410,8 @@ private:
     return role == nn::StateRole::Parameter || role == nn::StateRole::Derived;
   }
 
-  /// Whether the strategy's limits hold. `prefetchBucketSize` limits the
-  /// elements of parameters that are being fetched at the same time.
+  /// Whether two limits that the user can set hold. `prefetchBucketSize` limits
+  /// the elements of parameters that are being fetched at the same time.
   /// `maxLiveParameters` limits the elements of parameters that are in memory
   /// at the same time.
   bool isWithinLimits() const {
@@ -457,7 +457,8 @@ private:
   /// not.
   llvm::SmallPtrSet<Operation *, 16> ofUpdates;
   SmallVector<LayerFetches> groups;
-  /// For each fetch, the index of its group.
+  /// For each fetch, the index of its group (the fetches that run while one
+  /// layer is computed).
   llvm::DenseMap<Operation *, size_t> moved;
   RangeOverlaps overlap;
 };

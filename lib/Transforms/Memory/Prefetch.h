@@ -29,8 +29,8 @@ namespace heddle::memory {
 /// store of the same bytes.
 ///
 /// Then it moves the fetches of layers, as many layers ahead as `fits` and the
-/// strategy's limits on parameters allow. Parameters that are read twice are
-/// fetched again after the first use.
+/// user's limits on parameters in memory allow. Parameters that are read twice
+/// are fetched again after the first use.
 ///
 /// Returns how many tiles and layers have fetches that moved.
 size_t prefetch(nn::StepOp step, const mlir::SymbolTable &symbols,

@@ -127,9 +127,9 @@ void Storage::assignUnpack(nn::UnpackOp unpack) {
   }
 }
 
-/// Returns the index of a buffer's Root if `pack` joins all tensors of this
-/// flat buffer in their original order. The buffer itself can then be the
-/// result of `pack`. Otherwise returns -1.
+/// Finds out whether `pack` joins all tensors of one flat buffer in their
+/// original order. The buffer itself can then be the result of `pack`. Returns
+/// the index of the buffer in `roots`, or -1.
 int64_t Storage::unpackedOf(nn::PackOp pack) {
   int64_t element = 0;
   const Root &first = rootOf(pack.getMembers().front());

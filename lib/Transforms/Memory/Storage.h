@@ -40,8 +40,9 @@ struct Root {
   int64_t index = 0;
   llvm::StringRef name;
   nn::PortAttr input, output;
-  /// For Slice: the index of the micro-batch or slot that the slice holds. Null
-  /// if the rank's index along `axes` selects the slice.
+  /// For Slice: the index of the micro-batch, or of the slot (a state's entry
+  /// for one micro-batch in flight), that the slice holds. Null if the rank's
+  /// index along `axes` selects the slice.
   mlir::Value number;
   /// For Slice: the axes along which this rank's index selects the slice.
   mlir::ArrayAttr axes;
@@ -90,9 +91,10 @@ public:
   /// of elements in the range.
   static llvm::SmallVector<std::pair<int64_t, int64_t>>
   paddingOf(nn::PackOp pack);
-  /// Whether a message is sent directly from a slot of a state, without a copy.
-  /// The slot stays unchanged until another micro-batch uses it, so no command
-  /// before that use has to wait for the send.
+  /// Whether a message is sent directly from a slot (a state's entry for one
+  /// micro-batch), without a copy. The slot stays unchanged until another
+  /// micro-batch uses it, so no command before that use has to wait for the
+  /// send.
   bool isSentFromSlot(dist::SendOp send);
   /// For each result of a function, the argument in whose memory it is
   /// computed, or -1.

@@ -104,7 +104,8 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
     return verifyScratch(program);
   }
 
-  /// Checks that references to states end inside the persistent region.
+  /// Checks that references to states end inside the persistent region, the
+  /// memory that keeps its contents across steps.
   LogicalResult verifyStateRefs(const SymbolTable &symbols,
                                 planir::ProgramOp program) {
     auto verifyOne = [&](planir::StateRefOp reference) -> LogicalResult {
@@ -120,7 +121,8 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
     return verifyEach<planir::StateRefOp>(program, verifyOne);
   }
 
-  /// Checks that sequences do not call themselves, directly or indirectly.
+  /// Checks that command sequences do not call themselves, directly or
+  /// indirectly.
   LogicalResult verifyCalls(const SymbolTable &symbols,
                             planir::SequenceOp sequence,
                             DenseMap<Operation *, bool> &finished) {
@@ -150,8 +152,9 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
     return success();
   }
 
-  /// Checks the division of the persistent region into files: a file has whole
-  /// pages, and no state lies in two files.
+  /// Checks the division of the persistent region (the memory that keeps its
+  /// contents across steps) into files: a file has whole pages, and no state
+  /// lies in two files.
   LogicalResult verifyFiles(planir::ProgramOp program,
                             ArrayRef<Region> onFile) {
     plan::PerFile<int64_t> bytes = planir::fileBytesOf(program);
@@ -197,8 +200,8 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
     return success();
   }
 
-  /// Checks that regions lie inside of `size` bytes, are aligned, and do not
-  /// overlap while in use.
+  /// Checks that regions (such as buffers) lie inside of `size` bytes, are
+  /// aligned, and do not overlap while in use.
   LogicalResult verifyRegions(MutableArrayRef<Region> regions, int64_t size,
                               StringRef where) {
     llvm::sort(regions, [](const Region &a, const Region &b) {
@@ -258,7 +261,7 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
       for (const planir::Span &use : all)
         if (failed(verifyUse(buffer.getDefiningOp<planir::BufferOp>(), use)))
           return failure();
-    // A sequence's regions in the device's memory must lie in the sequence's
+    // In the device's memory, the buffers of a command sequence must lie in its
     // frame. In other memory called sequences have no frames, so that a step
     // may use the whole arena of the program.
     auto program = cast<planir::ProgramOp>(sequence->getParentOp());
@@ -296,8 +299,8 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
                                : -1;
   }
 
-  /// Checks that a buffer is live during all commands at which a command that
-  /// uses it may run.
+  /// Checks that a buffer is live as long as a command that uses it may run:
+  /// during the commands from `use.first` to `use.last`.
   LogicalResult verifyUse(planir::BufferOp buffer, const planir::Span &use) {
     int64_t first = buffer.getFirst(), last = buffer.getLast();
     if (use.settled > settledOf(buffer))

@@ -49,7 +49,7 @@ static LogicalResult verifyFlat(planir::FlatOp flat,
          << elements << " elements";
 }
 
-/// Whether an operation may be in a sequence.
+/// Whether an operation may be in a plan.sequence.
 static bool isKnown(Operation *op) {
   return isa<planir::CommandOpInterface, planir::BufferOp, planir::StateRefOp,
              planir::SliceOp, planir::ViewOp, planir::RankOp, planir::EndOp,
@@ -57,7 +57,8 @@ static bool isKnown(Operation *op) {
          (isa<arith::ConstantOp>(op) && op->getResult(0).getType().isIndex());
 }
 
-/// Whether an index has the same value in every call, and on every rank.
+/// Whether an index is constant: the same in every iteration of a loop, and on
+/// every rank.
 static bool isFixed(Value index) {
   Operation *op = index.getDefiningOp();
   return op && !isa<planir::RankOp>(op) &&

@@ -18,8 +18,9 @@ using namespace heddle::pipe;
 // Fragments
 //===----------------------------------------------------------------------===//
 
-/// Whether an operation is repeated in each fragment that needs its result,
-/// because this is cheaper than to send or save the result.
+/// Whether an operation is repeated in each fragment (forward or backward pass
+/// of a stage) that needs its result, because this is cheaper than to send or
+/// save the result.
 static bool isMadeAnew(Operation *op,
                        const DenseMap<Operation *, int64_t> &numbers) {
   if (op->hasTrait<nn::Rematerializable>() || isa<dist::RankOp>(op) ||
@@ -76,8 +77,8 @@ void Fragments::assignOther(Operation *op, bool beforeForward,
     numbers[op] = last;
 }
 
-/// Some operations could be in any fragment. Assigns each of them to the first
-/// fragment that uses its results.
+/// Some operations could be in any fragment (forward or backward pass of a
+/// stage). Assigns each of them to the first fragment that uses its results.
 void Fragments::assignByUsers() {
   for (Operation *op : llvm::reverse(open)) {
     int64_t first = -1;
@@ -199,9 +200,9 @@ Value Fragments::startOf(Value sum) const {
   return {};
 }
 
-/// Follows a sum through the additions of further summands, in this fragment or
-/// in later ones, and returns the result of the last addition. Stops at an
-/// nn.add in the fragment that computes the sum.
+/// Follows a sum through the additions of further summands, in this fragment (a
+/// backward pass of one stage) or in later ones, and returns the result of the
+/// last addition. Stops at an nn.add in the fragment that computes the sum.
 Value Fragments::endOf(Value sum) const {
   while (sum.hasOneUse()) {
     OpOperand &use = *sum.getUses().begin();
@@ -244,9 +245,9 @@ LogicalResult Fragments::addPassedSum(OpOperand &operand) {
   sum.start = startOf(operand.get());
   int64_t from = numbering.rankOf(of(operand.get().getDefiningOp()));
   int64_t to = numbering.rankOf(of(operand.getOwner()));
-  // Whether the sum is added to the value of a state. Two fragments of one rank
-  // need this: the second one must add to the value that the first one has
-  // stored.
+  // Whether the sum is added to the value of a state. This is needed if one
+  // rank runs both backward passes that add to the sum: the second one must add
+  // to the value that the first one has stored.
   bool adds = isa_and_nonnull<nn::GetOp>(sum.start ? sum.start.getDefiningOp()
                                                    : nullptr) ||
               llvm::any_of(sum.chain, llvm::IsaPred<nn::AddOp>);

@@ -35,11 +35,12 @@ struct FragmentNumbering {
   bool isWeight(int64_t fragment) const { return fragment >= 2 * stages(); }
   int64_t backwardOf(int64_t stage) const { return 2 * stages() - 1 - stage; }
   int64_t weightOf(int64_t stage) const { return 3 * stages() - 1 - stage; }
-  /// The virtual stage of a fragment.
+  /// The virtual stage whose forward or backward pass is `fragment`.
   int64_t stageOf(int64_t fragment) const {
     return isForward(fragment) ? fragment : stages() - 1 - fragment % stages();
   }
-  /// The number of the virtual stage that a rank runs as its chunk `chunk`.
+  /// A rank has several virtual stages ("model chunks" in Megatron). Returns
+  /// the number of the one with the index `chunk`.
   int64_t stageAt(int64_t rank, int64_t chunk) const {
     return chunk * ranks + rank;
   }
@@ -48,16 +49,17 @@ struct FragmentNumbering {
 };
 
 /// A gradient of a parameter that two virtual stages use, such as a tied
-/// embedding. In the whole model, the later of two fragments adds its summand
-/// to the sum that the earlier one returns. After the model is split, each
-/// stage has its own sum.
+/// embedding. In the whole model, the backward pass of one of these stages adds
+/// its summand to the sum that the other stage's backward pass returns. After
+/// the model is split, each stage has its own sum.
 struct PassedSum {
-  /// The operand with which the later fragment reads the sum of the earlier
-  /// one.
+  /// The operand with which the backward pass that runs later reads the sum of
+  /// the one that runs earlier.
   mlir::OpOperand *operand = nullptr;
-  /// The value to which the earlier fragment adds its summand; null: zeros.
+  /// The value to which the first of the two backward passes adds its summand;
+  /// null: zeros.
   mlir::Value start;
-  mlir::Value total; ///< The sum after the addition of the later fragment.
+  mlir::Value total; ///< The sum after the later addition.
   /// The operations on the way from the sum after the later addition (`total`)
   /// to the nn.set that writes this sum to a state, including the nn.set.
   llvm::SmallVector<mlir::Operation *> chain;
@@ -72,7 +74,8 @@ struct SharedSum {
   llvm::SmallVector<int64_t> ranks = {};
 };
 
-/// Maps each operation of a micro-batch's body to the fragment that runs it:
+/// Maps each operation of a micro-batch's body to the fragment (forward or
+/// backward pass of a stage) that runs it:
 /// - Reads of states, slices of inputs, constants and all-gathers of parameters
 ///   are repeated in every fragment that uses them.
 /// - The calls of a layer belong to the layer's stage. The first call is the
@@ -95,14 +98,15 @@ public:
         backward(backward) {}
   mlir::LogicalResult assign();
 
-  /// The number of the fragment that runs an operation. -1 if the operation is
-  /// repeated in every fragment that uses it.
+  /// The number of the fragment (forward or backward pass of a stage) that runs
+  /// an operation. -1 if it is repeated in every fragment that uses it.
   int64_t of(mlir::Operation *op) const {
     auto found = numbers.find(op);
     return found == numbers.end() ? -1 : found->second;
   }
-  /// If `operand` is the sum of an earlier fragment, to which a later fragment
-  /// adds: a description of this sum. Otherwise null.
+  /// If `operand` is the sum of an earlier fragment (a backward pass of one
+  /// stage), to which a later fragment adds: a description of this sum.
+  /// Otherwise null.
   const PassedSum *passedThrough(mlir::OpOperand &operand) const;
   llvm::ArrayRef<PassedSum> passedSums() const { return sums; }
   /// The gradients to which several stages add summands. The keys are the names
@@ -110,8 +114,8 @@ public:
   const llvm::MapVector<mlir::StringAttr, SharedSum> &sharedSums() const {
     return shared;
   }
-  /// The result of the addition if the owner of `operand` adds something to it,
-  /// directly or in a called function. Otherwise null.
+  /// If the owner of `operand` adds something to it, directly or in a called
+  /// function: the result of this addition. Otherwise null.
   mlir::Value sumThrough(mlir::OpOperand &operand) const;
 
   mlir::Block &body;
@@ -132,8 +136,8 @@ private:
   const llvm::DenseMap<mlir::Attribute, int64_t> &stages;
   bool backward;
   llvm::DenseMap<mlir::Operation *, int64_t> numbers;
-  /// Operations that are assigned to the fragment of their first user, when all
-  /// other operations have a fragment.
+  /// Operations that are assigned to the fragment (forward or backward pass of
+  /// a stage) of their first user, after all other operations were assigned.
   llvm::SmallVector<mlir::Operation *> open;
   mlir::Operation *firstForward = nullptr, *lastForward = nullptr,
                   *firstBackward = nullptr;
@@ -141,29 +145,31 @@ private:
   llvm::MapVector<mlir::StringAttr, SharedSum> shared;
 };
 
-/// How a fragment gets a value that another fragment has computed.
+/// How a fragment (forward or backward pass of a stage) gets a value that
+/// another fragment has computed.
 struct Arrival {
   int64_t from = 0; ///< The fragment that sends or saves the value.
-  /// The channel on which the value is received. Empty if the value is read
-  /// from a slot of a state, because both fragments belong to one virtual
-  /// stage.
+  /// The channel on which the value is received. Empty if a state has the saved
+  /// value, because the same virtual stage has computed it.
   std::string channel;
 };
 
-/// What a fragment does with a value that later fragments need.
+/// What a fragment (forward or backward pass of a stage) does with a value that
+/// later fragments need.
 struct Departure {
-  /// The state in whose slots the fragment saves the value. Empty if the value
-  /// is sent without being saved.
+  /// The state that saves the value, with a slot for each micro-batch in
+  /// flight. Empty if the value is sent without being saved.
   std::string state;
   /// The channel that the value is sent on; empty: no other rank needs it.
   std::string channel;
   int64_t delta = 0; ///< How many steps further along `pipe` the receiver is.
 };
 
-/// Plans how values get from the fragment that computes them to the fragments
-/// that use them. From one forward pass to the next, values are sent from stage
-/// to stage. The same holds from one backward pass to the next. From a stage's
-/// forward pass to its backward pass, values are saved in slots of states.
+/// Plans how values get from the fragment (forward or backward pass of a stage)
+/// that computes them to the fragments that use them. From one forward pass to
+/// the next, and from one backward pass to the next, values are sent from stage
+/// to stage. From a stage's forward pass to its backward pass, values are saved
+/// in states.
 class Routes {
 public:
   /// `slots` says whether several micro-batches are in flight at the same time.

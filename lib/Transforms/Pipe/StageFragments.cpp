@@ -35,9 +35,9 @@ void FragmentWriter::write() {
         markNeeded(sum->start);
     }
   }
-  // Some values only pass through this fragment to the next stage. They are
-  // received and sent on first, so that the next stage does not wait for this
-  // fragment's computation.
+  // Some values only pass through this stage to the next one. They are received
+  // and sent on first, so that the next stage does not wait for this stage's
+  // computation.
   for (auto &[key, arrival] : routes.arrivals) {
     auto &[value, place] = key;
     if (place == fragment &&
@@ -88,9 +88,9 @@ void FragmentWriter::arrive(Value value, const Arrival &arrival) {
   depart(value);
 }
 
-/// Sends and saves a value that later fragments need. A value to be sent is
-/// first copied to a slot: the stage can then continue before the message has
-/// arrived.
+/// Sends and saves a value that later fragments (forward or backward passes of
+/// a stage) need. A value to be sent is first copied to the micro-batch's entry
+/// of a state: the stage can then continue before the message has arrived.
 void FragmentWriter::depart(Value value) {
   auto found = routes.departures.find({value, fragment});
   if (found == routes.departures.end())
@@ -111,9 +111,9 @@ void FragmentWriter::depart(Value value) {
 }
 
 /// Changes `copy`, this stage's copy of an operation that adds a summand to a
-/// gradient. In the whole model, the operation adds to the sum of an earlier
-/// fragment, which this stage does not have. Here it adds to the value with
-/// which the whole sum starts.
+/// gradient. In the whole model, the operation adds to the sum of another
+/// stage's backward pass, which this stage does not have. Here it adds to the
+/// value with which the whole sum starts.
 void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
   unsigned number = sum.operand->getOperandNumber();
   if (sum.start) {
@@ -136,7 +136,8 @@ void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
 }
 
 /// Returns zeros for an operand of `call` to which the called layer adds a
-/// gradient. The layer needs the operand even if this stage has no earlier sum.
+/// gradient. The layer needs the operand even if this stage has not yet
+/// computed another summand of that gradient.
 Value FragmentWriter::zerosFor(nn::CallOp call, unsigned number) {
   auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
   ArrayAttr shardings;
@@ -154,8 +155,8 @@ void FragmentWriter::finish(const PassedSum &sum) {
   IRMapping here = mapping;
   here.map(sum.total, mapping.lookup(sum.operand->get()));
   for (Operation *op : sum.chain) {
-    // An operation may use an nn.get that is not copied yet, because it comes
-    // later in the body. Copy the nn.get, too.
+    // An operation may use an nn.get that is not copied yet, because the nn.get
+    // comes later in the body. Copy the nn.get, too.
     for (Value operand : op->getOperands())
       if (auto get = operand.getDefiningOp<nn::GetOp>();
           get && !here.contains(operand))

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writes the body of one fragment into the model of its stage. StageWriter uses
-// it for every fragment that the stage runs.
+// Writes the body of one fragment (forward or backward pass of a pipeline
+// stage) into the model of its stage. StageWriter uses it for every fragment
+// that the stage runs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,16 +18,16 @@
 
 namespace heddle::pipe {
 
-/// Writes one fragment of a micro-batch at the builder's insertion point.
-/// Before each operation it writes the receives, and the reads of saved values,
-/// that the operation needs. After each operation it sends and saves the
-/// results that other fragments need.
+/// Writes one fragment (forward or backward pass of a pipeline stage) of a
+/// micro-batch at the builder's insertion point. Before each operation it
+/// writes the receives, and the reads of saved values, that the operation
+/// needs. After each operation it sends and saves the results that other
+/// fragments need.
 class FragmentWriter {
 public:
-  /// `mapping` maps the values that exist before the fragment, which are the
-  /// step's inputs and the number of the micro-batch, from the whole model to
-  /// this stage. `slot` is the slot for saved values of the micro-batch; null
-  /// outside of training.
+  /// `mapping` maps the step's inputs and the number of the micro-batch from
+  /// the whole model to this stage. `slot` is the index, in the states that
+  /// save values, of the micro-batch's entry; null outside of training.
   FragmentWriter(mlir::OpBuilder &builder, const mlir::SymbolTable &symbols,
                  const Fragments &fragments, const Routes &routes,
                  int64_t fragment, const mlir::IRMapping &mapping,
@@ -35,8 +36,9 @@ public:
         routes(routes), fragment(fragment), mapping(mapping), slot(slot) {}
 
   void write();
-  /// The value in this fragment that corresponds to a value in the whole
-  /// model's loop body over micro-batches; null if there is none.
+  /// The value in this fragment (a stage's forward or backward pass) that
+  /// corresponds to a value in the body of the whole model's loop over
+  /// micro-batches; null if there is none.
   mlir::Value lookup(mlir::Value value) const {
     return mapping.lookupOrNull(value);
   }
@@ -57,8 +59,8 @@ private:
   int64_t fragment;
   mlir::IRMapping mapping;
   mlir::Value slot;
-  /// The operations that this fragment must repeat, because it uses their
-  /// results.
+  /// The operations that this fragment (forward or backward pass of a stage)
+  /// must repeat, because it uses their results.
   llvm::DenseSet<mlir::Operation *> needed;
 };
 

@@ -69,8 +69,8 @@ void StageWriter::addSlots(const StepPlan &step) {
   }
 }
 
-/// The line of the schedule for this stage: the order of its fragments in one
-/// step.
+/// The line of the schedule for this stage: the order of its forward and
+/// backward passes in one step.
 LineAttr StageWriter::lineOf(const StepPlan &step) const {
   Line line;
   if (step.trains) {

@@ -24,7 +24,8 @@ namespace heddle::pipe {
 
 struct StageBucket;
 
-/// How one step of the whole model is cut into fragments.
+/// How one step of the whole model is cut into fragments (forward or backward
+/// passes of a stage).
 struct StepPlan {
   nn::StepOp step;
   nn::MicroBatchesOp loop; ///< Null: the step runs once through all stages.
@@ -56,13 +57,14 @@ class StageWriter {
 public:
   StageWriter(const ModelPlan &plan, int64_t rank) : plan(plan), rank(rank) {}
 
-  /// Creates the model, with the fragments of this stage as the bodies of its
-  /// steps.
+  /// Creates the model, with the fragments (forward and backward passes) of
+  /// this stage as the bodies of its steps.
   void writeFragments();
-  /// The parameters that the fragments read.
+  /// The parameters that the stage's forward and backward passes read.
   const llvm::SetVector<mlir::StringAttr> &parameters() const { return owned; }
-  /// Writes what steps do before and after their fragments, and copies the
-  /// states and functions that this stage needs.
+  /// Writes what steps do before and after their fragments (forward and
+  /// backward passes), and copies the states and functions that this stage
+  /// needs.
   void finish();
 
   unsigned numSent = 0, numSaved = 0;

@@ -117,9 +117,9 @@ void UpdateWriter::write(Operation &op) {
                 });
   if (isFlat)
     return writeFlat(op, bucket);
-  // The sums of squares for the gradient norm are packed and then resharded.
-  // These reshards are not copied: the all-reduce that UpdateWriter::total
-  // writes replaces them.
+  // The sums of squares for the gradient norm are joined (nn.pack) and then
+  // resharded. These reshards are not copied: the all-reduce that
+  // UpdateWriter::total writes replaces them.
   bool ofNorm = isa<dist::ReshardOp>(op) &&
                 isa_and_nonnull<nn::PackOp>(op.getOperand(0).getDefiningOp());
   if (!ofNorm)
@@ -214,7 +214,7 @@ Value UpdateWriter::pack(Location loc, ArrayRef<Value> sums) {
       loc, RankedTensorType::get({elements}, builder.getF32Type()), sums);
 }
 
-/// Packs the sums of squares that this stage computes.
+/// Joins the sums of squares that this stage computes in one tensor.
 void UpdateWriter::writePack(nn::PackOp whole) {
   SmallVector<Value> sums;
   for (Value sum : whole.getMembers())

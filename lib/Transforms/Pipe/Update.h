@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writes what a pipeline stage's step does outside of its fragments: the
+// Writes what a pipeline stage's step does after its backward passes: the
 // optimizer's update, the gradient norm over all stages, and the sums of
 // gradients that several stages compute.
 //

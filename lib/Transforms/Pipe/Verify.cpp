@@ -124,8 +124,9 @@ private:
     return success();
   }
 
-  /// Checks that the stage runs its line of the schedule, without the last
-  /// entry of the line, which is the optimizer.
+  /// Checks that the stage runs its forward and backward passes in the order of
+  /// its line of the schedule. The last entry of the line, the optimizer, is
+  /// not compared.
   LogicalResult verifyLine(pipe::FragmentsOp fragments) {
     ArrayRef<Action> actual = fragments.getLine().getActions();
     ArrayRef<Action> expected = ArrayRef(line).drop_back();
@@ -136,7 +137,8 @@ private:
            << pipe::printStage(expected) << "\"";
   }
 
-  /// The fragment that an operation is in; nullopt outside of fragments.
+  /// The fragment (forward or backward pass of the stage) that an operation is
+  /// in; nullopt outside of fragments.
   static std::optional<Action> fragmentOf(Operation *op) {
     auto fragments = dyn_cast<pipe::FragmentsOp>(op->getParentOp());
     if (!fragments)
@@ -195,7 +197,7 @@ private:
   }
 
   /// Checks that two micro-batches in flight at the same time never use the
-  /// same slot.
+  /// same slot (entry of a state that saves values of one micro-batch).
   LogicalResult verifySlot(const SymbolTable &symbols, Operation *op,
                            StringRef name, Value slot) {
     auto fragments = dyn_cast<pipe::FragmentsOp>(op->getParentOp());
@@ -257,7 +259,8 @@ private:
   DenseMap<Attribute, int64_t> stages;
   /// The line of the schedule for the model that is being verified.
   pipe::Line line;
-  /// The number of slots that each chunk of `line` needs.
+  /// For each virtual stage (chunk) in `line`, the most micro-batches whose
+  /// values it must save at the same time.
   DenseMap<int64_t, int64_t> slotsOfChunk;
   std::map<Message, SmallVector<Operation *>> sent, awaited;
 };

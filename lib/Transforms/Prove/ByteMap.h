@@ -39,10 +39,12 @@ public:
   bool operator<(const ByteMap &other) const { return pieces < other.pieces; }
 
 protected:
-  /// The value of each piece, by its first byte.
+  /// The value of each piece (adjacent bytes with the same value), by the
+  /// piece's first byte.
   using Pieces = std::map<int64_t, Value>;
 
-  /// Calls `change` for the value of each piece of the range.
+  /// Calls `change` for the value of each piece (adjacent bytes with the same
+  /// value) of the range.
   template <typename Change> void update(Range range, Change change) {
     if (range.begin >= range.end)
       return;
@@ -51,8 +53,8 @@ protected:
       change(first->second);
   }
 
-  /// Merges adjacent pieces with equal values for which `mayMerge` holds, so
-  /// that equal maps compare equal.
+  /// Merges adjacent ranges of bytes with equal values for which `mayMerge`
+  /// holds, so that equal maps compare equal.
   template <typename MayMerge> void merge(MayMerge mayMerge) {
     for (auto piece = std::next(pieces.begin()); piece != pieces.end();)
       piece =
@@ -66,7 +68,8 @@ protected:
 private:
   using Iterator = typename Pieces::iterator;
 
-  /// Splits pieces at the ends of the range. Returns the pieces in the range.
+  /// Splits pieces (adjacent bytes with the same value) at the ends of the
+  /// range. Returns the pieces in the range.
   std::pair<Iterator, Iterator> cut(Range range) {
     for (int64_t byte : {range.begin, range.end})
       pieces.emplace(byte, std::prev(pieces.upper_bound(byte))->second);

@@ -24,8 +24,8 @@ namespace {
 /// nothing is known about it.
 class Owners : public ByteMap<int64_t> {
 public:
-  /// Marks those bytes of the range that were written for `owner` as not
-  /// written.
+  /// Marks those bytes of the range that were written for `owner` (the number
+  /// of a buffer or micro-batch) as not written.
   void release(Range range, int64_t owner) {
     update(range, [&](int64_t &known) { known = known == owner ? 0 : known; });
   }
@@ -48,11 +48,11 @@ std::string text(Range range) {
          ")";
 }
 
-/// Executes the commands of one rank. A body (the commands of a loop or
-/// fragment) is executed again only if the memory before it differs from the
-/// memory before each earlier execution. So a long loop costs only its first
-/// iterations. An access whose address varies counts as an access to all bytes
-/// that it may touch.
+/// Executes the commands of one rank. A body (the commands of a loop, or of a
+/// stage's forward or backward pass) is executed again only if the memory
+/// before it differs from the memory before each earlier execution. So a long
+/// loop costs only its first iterations. An access whose address varies counts
+/// as an access to all bytes that it may touch.
 class Flow {
 public:
   explicit Flow(const Trace &trace)
@@ -143,7 +143,7 @@ private:
   }
 
   /// Checks that accesses do not reach beyond their buffers. Accesses whose
-  /// address depends on the iteration or the slot are not checked here.
+  /// address depends on the iteration or the micro-batch are not checked here.
   bool checkExtents(const BodyRun &run) {
     for (const Event &event : trace.bodies[run.body])
       for (const Access &access : event.accesses)
@@ -161,7 +161,8 @@ private:
   }
 
   /// Checks that only the optimizer, attention and transfers write states that
-  /// live across steps, and that only states with slots are accessed by slot.
+  /// live across steps, and that only states with slots (an entry for each
+  /// micro-batch in flight) are accessed by slot.
   bool checkWriter(const Event &event, const Access &access, Range range) {
     bool mayUpdate = event.updates || event.kind == Event::Kind::Start;
     for (auto state = stateAt(range.begin);
@@ -237,7 +238,8 @@ private:
 
   /// Checks that gradients, and other states that each step computes anew, are
   /// written before they are read. It is enough to check the first execution of
-  /// each body, because later executions find more bytes written.
+  /// each body (of a loop, for example), because later executions find more
+  /// bytes written.
   bool checkStates(const BodyRun &run) {
     for (const Event &event : trace.bodies[run.body])
       for (bool writes : {false, true})
@@ -316,9 +318,10 @@ private:
   }
 
   const Trace &trace;
-  /// For each body (the commands of a loop or fragment): the accesses whose
-  /// address depends on the iteration or the slot. They must be checked in each
-  /// execution of the body. A command's reads come before its writes.
+  /// For each body (the commands of a loop, or of a stage's forward or backward
+  /// pass): the accesses whose address depends on the iteration or the
+  /// micro-batch. They must be checked in each execution of the body. A
+  /// command's reads come before its writes.
   std::vector<std::vector<std::pair<const Event *, const Access *>>> varying;
   std::vector<bool> checked;
   /// Marks with 1 the bytes of states that the step still has to write.

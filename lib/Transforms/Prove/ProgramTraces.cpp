@@ -44,8 +44,9 @@ int64_t sum(int64_t a, int64_t b) {
 /// coordinates along lists of axes, each multiplied by a factor.
 using RankTerm = std::map<std::vector<std::string>, int64_t>;
 
-/// An index as a linear function of the loop iteration, the slot and the rank.
-/// Its coefficients are known when a plan is loaded.
+/// An index as a linear function of the loop iteration, the rank and the slot
+/// (index of a micro-batch's entry in a state that saves values). The
+/// function's coefficients are known when a plan is loaded.
 struct Number {
   int64_t constant = 0, perIteration = 0, perSlot = 0;
   RankTerm ofRank;
@@ -154,8 +155,8 @@ private:
   // Commands
   //===--------------------------------------------------------------------===//
 
-  /// Translates the commands of the step; each of its loops and fragments
-  /// becomes a body.
+  /// Translates the commands of the step into a trace. Each loop, and each
+  /// forward or backward pass of a pipeline stage, becomes a body of the trace.
   LogicalResult walkStep(Block &block, Scope &scope) {
     for (Operation &op : block) {
       if (auto loop = dyn_cast<planir::LoopOp>(op)) {
@@ -176,8 +177,9 @@ private:
     return success();
   }
 
-  /// Translates the body of a loop or fragment, whose addresses depend on
-  /// micro-batch and slot.
+  /// Translates a region into a body of the trace: a loop, or a forward or
+  /// backward pass of the stage. Its addresses depend on the micro-batch, and
+  /// on the slot (entry of a state) that saves values of the micro-batch.
   FailureOr<int32_t> walkRegion(Region &region, Scope &scope) {
     Number iteration, slot;
     iteration.perIteration = slot.perSlot = 1;

@@ -95,9 +95,9 @@ private:
   int64_t longest[2] = {0, 0};
 };
 
-/// Adjacent commands of a body, and all bytes that they use. If these bytes
-/// conflict with no running operation, the commands need not be checked
-/// individually.
+/// Adjacent commands of a body (of a loop, for example), and all bytes that
+/// they use. If these bytes conflict with no running operation, the commands
+/// need not be checked individually.
 struct CommandRange {
   size_t first = 0, last = 0; ///< The commands [first, last) of the body.
   /// Whether the range is a single command that starts or ends a communication
@@ -482,7 +482,8 @@ private:
   }
 
   const Trace &trace;
-  /// For each body, the ranges into which its commands are divided.
+  /// For each body of the trace (of a loop, for example), the ranges into which
+  /// its commands are divided.
   std::vector<std::vector<CommandRange>> commandRanges;
   /// For each token, the index of the operation that was started with it. The
   /// index is `notStarted` before the start, and `done` after the wait.

@@ -121,10 +121,10 @@ public:
         known.push_back(&entry->first);
       return entry->second;
     };
-    // Results of earlier executions of bodies. If the memory before a body is
-    // the same as before one of its earlier executions, the body need not be
-    // executed again. The key is the body and the memory before it, and the
-    // value is the memory after it.
+    // Results of earlier executions of bodies (commands of a loop, for
+    // example). If the memory before a body is the same as before one of its
+    // earlier executions, the body need not be executed again. The key is the
+    // body and the memory before it, and the value is the memory after it.
     std::map<std::pair<int32_t, int64_t>, int64_t> transitions;
     int64_t state = intern(std::move(memory));
     for (const BodyRun &run : trace.runs) {
@@ -143,13 +143,14 @@ public:
 private:
   static constexpr Axes pipeAxis = 1;
 
-  /// Whether an access is to the slot of the current micro-batch only.
+  /// Whether an access is only to the current micro-batch's slot (its entry in
+  /// a state that saves values).
   static bool isInOwnSlot(const Access &access) {
     return access.perSlot != 0 && access.perIteration == 0;
   }
 
-  /// Returns all bytes that an access may touch. The slot of the current
-  /// micro-batch is represented by the first slot.
+  /// Returns all bytes that an access may touch. The slot (entry of a state) of
+  /// the current micro-batch is represented by the state's first slot.
   static Range rangeOf(const Access &access) {
     if (isInOwnSlot(access))
       return {access.begin, access.begin + access.spread + access.bytes};
@@ -182,10 +183,10 @@ private:
       space.set(rangeOf(access), known);
   }
 
-  /// Executes a body. While it runs, the slot of the current micro-batch is
-  /// tracked apart from the other slots, because a body often writes a partial
-  /// sum to the slot before the final value. Afterwards every slot may hold
-  /// what this execution left in its slot.
+  /// Executes a body. While it runs, the slot (entry of a state) of the current
+  /// micro-batch is tracked apart from the other slots, because a body often
+  /// writes a partial sum to the slot before the final value. Afterwards every
+  /// slot may hold what this execution left in its slot.
   void executeBody(const Body &body, Memories &memory) {
     auto forEachInOwnSlot = [&](auto visit) {
       for (const Event &event : body)
@@ -329,8 +330,8 @@ private:
   /// For each collective of the trace, its index among the collectives that
   /// several stages run together. -1 if only ranks of this stage run it.
   std::vector<int64_t> sharedNumber;
-  /// The slots of the current micro-batch, one for each state. They are
-  /// recorded at the addresses of the states' first slots.
+  /// What is in the slots of the current micro-batch (its entry in each state
+  /// that saves values), at the addresses of the states' first slots.
   Memory ownSlots;
   bool isRepeated = false;
 };

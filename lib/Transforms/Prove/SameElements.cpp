@@ -285,7 +285,7 @@ private:
       layer = path;
     }
     // A product that is computed by row tiles reads its weight several times.
-    // Number the reads to tell them apart.
+    // Count its reads to tell them apart.
     int64_t count = readCounts[{event.origin, access.operand}]++;
     if (ranges.empty())
       return true;

@@ -65,10 +65,12 @@ private:
   };
 
   struct Rank {
-    /// The collectives and messages of each body.
+    /// The collectives and messages of each body of the trace (the commands of
+    /// a loop, for example).
     std::vector<std::vector<const Event *>> bodies;
-    /// The position of the rank in its trace: the index of the current run of a
-    /// body, and the index in this body of the next event to execute.
+    /// The position of the rank in its trace: `run` is an index in Trace::runs,
+    /// which lists the executions of bodies, and `next` is the index in the
+    /// body of the next event to execute.
     size_t run = 0, next = 0;
     /// Collectives of this rank that are not done, the oldest first.
     std::deque<Queued> queue;
@@ -80,8 +82,8 @@ private:
     /// started the token's collective, including that one. The collective is
     /// done when `finished` has reached this number.
     std::vector<int64_t> tokens;
-    /// For each message name with which this rank has sent, the channel of
-    /// these messages.
+    /// For each name of messages that this rank has sent, the channel of these
+    /// messages.
     std::map<std::string, int64_t> sending;
     bool isReady = false;
   };
@@ -115,9 +117,9 @@ private:
     return open.empty();
   }
 
-  /// Removes the collectives of a body that have a single participant. They
-  /// could only wait for collectives with other participants that are queued
-  /// before them.
+  /// Removes the collectives of a body in which all collectives have a single
+  /// participant. Such collectives can block only if a collective with several
+  /// participants is queued before them, and the caller has excluded that.
   static void dropCollectives(Events &events) {
     events.erase(std::remove_if(events.begin(), events.end(),
                                 [](const Event *event) {

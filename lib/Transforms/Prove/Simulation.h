@@ -24,7 +24,7 @@ struct Peers {
   Peers(const plan::Mesh &mesh, const std::vector<Trace> &traces);
   void findGroups();
   void findChannels();
-  /// Names a participant in messages: `rank 3` or `stage 3`.
+  /// Names a participant in error messages: `rank 3` or `stage 3`.
   std::string name(size_t who) const;
   /// Calls `act` for every collective and message of a participant, in the
   /// order of execution.
@@ -49,8 +49,8 @@ struct Peers {
   /// that runs it. -1 if the group has only one member.
   std::vector<std::vector<int64_t>> groupOf;
   std::vector<Channel> channels;
-  /// For each participant and each of its bodies, the body's collectives and
-  /// messages.
+  /// For each participant and each body of its trace (the commands of a loop,
+  /// for example), the body's collectives and messages.
   std::vector<std::vector<std::vector<const Event *>>> events;
   /// For each participant and each of its messages, the index of the message's
   /// channel. -1 for a flush, which only waits for earlier sends.

@@ -29,8 +29,9 @@ struct StateTile {
   int32_t origin = -1;  ///< The command that updated the tile.
 };
 
-/// An activation that was stored in a slot: the bytes of the slot, and whether
-/// they have been fetched since.
+/// An activation that was stored in a slot (a state's entry for one
+/// micro-batch): the bytes of the slot, and whether they have been fetched
+/// since.
 struct Stored {
   Range bytes;
   bool fetched = false;
@@ -70,7 +71,8 @@ private:
     return state.isOffloaded && (state.lasts || state.hasSlots);
   }
 
-  /// Whether the body has copies on streams other than `compute`.
+  /// Whether the body (the commands of a loop, for example) has copies on
+  /// streams other than `compute`.
   static bool copiesBeside(const Body &body) {
     return std::any_of(body.begin(), body.end(), [](const Event &event) {
       return event.kind == Event::Kind::Copy &&

@@ -51,8 +51,9 @@ std::string Trace::describe(const Event &event, const BodyRun &run) const {
   return text;
 }
 
-/// For each body, returns the temporary buffers that no other body uses. Each
-/// execution of the body writes these buffers anew.
+/// For each body of the trace (the commands of a loop, for example), returns
+/// the temporary buffers that no other body uses. Each execution of the body
+/// writes these buffers anew.
 static std::vector<std::vector<Access>> findOwnBuffers(const Trace &trace) {
   constexpr int32_t unused = -1, shared = -2;
   std::vector<int32_t> users(trace.buffers.size(), unused);

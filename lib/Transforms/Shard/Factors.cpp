@@ -28,11 +28,11 @@ void FactorFinder::give(int64_t factor, Attribute axis, Value operand,
     factors.axes[factor].push_back(axis);
 }
 
-/// Splits each factor of the operation over the axes that already split its
-/// dimensions in the operands. The first operand with a split decides. A later
-/// operand may only append axes to the decided list. If `rows` is true, only
-/// the factors of rows and tokens are handled, otherwise only all other
-/// factors.
+/// Splits each factor (dimensions that are split alike) of the operation over
+/// the axes that already split its dimensions in the operands. The first
+/// operand with a split decides. A later operand may only append axes to the
+/// decided list. If `rows` is true, only the factors of rows and tokens are
+/// handled, otherwise only all other factors.
 void FactorFinder::giveOperands(bool rows) {
   for (auto [operand, dims] : llvm::zip(op->getOpOperands(), rule->operands)) {
     if (dims.empty() || factors.later.contains(&operand))
@@ -51,8 +51,9 @@ void FactorFinder::giveOperands(bool rows) {
   }
 }
 
-/// Splits factors over further axes, because of what the operation computes,
-/// and not because an operand is split over them.
+/// Splits factors (dimensions that are split alike) over further axes, because
+/// of what the operation computes, and not because an operand is split over
+/// them.
 void FactorFinder::giveRoles() {
   // Attention needs whole sequences: the axes that split the tokens of its
   // operands split its heads instead (Ulysses; Jacobs et al., arXiv
@@ -91,9 +92,9 @@ void FactorFinder::split() {
       give(rule->indexOf(FactorRole::Vocabulary), axis, Value(),
            "a rank makes the gradient of its rows");
   // The same axis may split the rows of an activation and the input features of
-  // a weight, but it can split only one factor of the operation. Features come
-  // first. The activation is then gathered instead of the weight, which moves
-  // less data.
+  // a weight, but in the product it can split only one of the two. Features
+  // come first. The activation is then gathered instead of the weight, which
+  // moves less data.
   giveOperands(/*rows=*/false);
   giveOperands(/*rows=*/true);
   giveRoles();

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One step of sharding propagation: it finds the axes that split each factor of
-// an operation, given the shardings of the operation's operands. `ShardingPlan`
+// One step of sharding propagation: it finds the mesh axes that split each
+// factor of an operation (dimensions that are split alike, like a letter of an
+// einsum), given the shardings of the operation's operands. `ShardingPlan`
 // calls it for each operation.
 //
 //===----------------------------------------------------------------------===//
@@ -20,8 +21,8 @@ namespace heddle::shard {
 
 using Axes = llvm::SmallVector<mlir::Attribute>;
 
-/// Whether the factor counts rows of the batch, or tokens. These are the
-/// leading dimensions of activations.
+/// Whether the factor (dimensions that are split alike) counts rows of the
+/// batch, or tokens. These are the leading dimensions of activations.
 inline bool isRow(const dist::Factor &factor) {
   return factor.role == dist::FactorRole::Rows ||
          factor.role == dist::FactorRole::Tokens;
@@ -61,7 +62,8 @@ struct Factors {
   llvm::SmallDenseSet<mlir::OpOperand *> sums, later;
 };
 
-/// Finds the axes that split each factor of an operation.
+/// Finds the axes that split each factor of an operation (dimensions of its
+/// operands and results that are split alike).
 class FactorFinder {
 public:
   /// `activations` has the activations that are partial sums, because an

@@ -58,7 +58,7 @@ static bool isTensorSplit(nn::StateOp state) {
 }
 
 /// Chooses the parameters that every rank keeps whole with ZeRO 3. They are the
-/// smallest parameters. The strategy limits the size of each of them, and the
+/// smallest parameters. Two settings limit the size of each of them, and the
 /// size of all together.
 void ParameterBuckets::choosePersistent() {
   SmallVector<std::pair<int64_t, nn::StateOp>> small;
@@ -98,8 +98,8 @@ std::string ParameterBuckets::nameOf(nn::StateOp parameter, StringRef group) {
     if (holds)
       name += (name.empty() ? "" : ".") + what.str();
   };
-  // The name of a bucket does not contain the parameter group "decay", to which
-  // most parameters belong, unless the name would be empty otherwise.
+  // Leave the parameter group "decay", to which most parameters belong, out of
+  // the bucket's name, unless the name would be empty.
   add(name.empty() || group != "decay", group);
   add(isTensorSplit(parameter), "tensor");
   add(persistent.contains(parameter), "persistent");
@@ -207,8 +207,8 @@ Value ParameterBuckets::reshard(OpBuilder &builder, Value value,
 
 /// Reduces the gradients of all buckets, and computes their norm from the sums
 /// of squares of the buckets. The sums of squares of buckets that `tensor`
-/// splits are packed apart from the others, because they are reduced over
-/// `tensor`, too.
+/// splits are in a tensor of their own, because they are reduced over `tensor`,
+/// too.
 void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
   OpBuilder builder(norm);
   SmallVector<Value> sums[2];
@@ -499,7 +499,7 @@ bool ParameterBuckets::staysGathered(Operation *from, Operation *to,
   return layers.empty() || elements < strategy.maxReuseDistance;
 }
 
-// ZeRO 3: all-gathers the parameters of each layer before it runs.
+// ZeRO 3: all-gathers the parameters of each layer before the layer runs.
 void ParameterBuckets::gatherParameters(nn::StepOp reader) {
   llvm::StringMap<ParameterBucket *> bucketsByState;
   for (ParameterBucket &bucket : buckets)

@@ -29,8 +29,9 @@ struct Propagate : heddle::impl::ShardPropagateBase<Propagate> {
       return signalPassFailure();
     if (!printReasons)
       return;
-    // The cached plan does not say why each value has its sharding, because
-    // collecting these reasons takes time. To print them, make a second plan.
+    // The cached ShardingPlan does not say why each value has its sharding,
+    // because collecting these reasons takes time. To print the reasons, make a
+    // second ShardingPlan.
     shard::Reasons reasons;
     shard::ShardingPlan(getOperation(), &reasons);
     reasons.print(llvm::errs());

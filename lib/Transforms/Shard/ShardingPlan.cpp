@@ -122,8 +122,8 @@ private:
   /// without communication. It is the sharding that all operations in the layer
   /// that read the argument need.
   void takeSplit(BlockArgument argument);
-  /// Adds to `activations` the results of `op` that are partial sums over a
-  /// factor other than rows and tokens.
+  /// Adds to `activations` the results of `op` that are partial sums because a
+  /// dimension other than rows and tokens is split.
   void noteSums(Operation *op, const dist::ShardingRule &rule,
                 const Factors &factors);
 
@@ -242,8 +242,9 @@ LogicalResult PlanBuilder::visitCompute(nn::ShardingRuleOpInterface op) {
 void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
                            const Factors &factors) {
   // `activations` has the partial sums that are not gradients of parameters.
-  // The operation's results are such sums if it adds such sums, is linear in
-  // one of them, or itself sums over a split factor other than rows and tokens.
+  // The operation's results belong to them if the operation adds values of
+  // `activations`, if it is linear in one of them, or if it sums over a split
+  // dimension other than rows and tokens.
   bool sums = llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
     return (factors.addsUp || factors.sums.contains(&operand)) &&
            activations.contains(operand.get());
@@ -331,7 +332,7 @@ void PlanBuilder::visitSet(nn::SetOp op) {
 /// axis if all members are. It is split over an axis if any member is.
 void PlanBuilder::visitPack(nn::PackOp pack) {
   SmallVector<Axes> split(1);
-  // The axes over which all members are partial sums.
+  // The axes over which all packed values are partial sums.
   Axes sums;
   for (Attribute axis : of(pack.getMembers().front()).getUnreduced())
     if (llvm::all_of(pack.getMembers(), [&](Value member) {

@@ -378,7 +378,7 @@ private:
   }
 
   std::optional<SymbolTable> symbols; ///< The model's symbols.
-  /// For each argument that is split, the dimension that is split.
+  /// For each function argument that is split, the dimension that is split.
   DenseMap<Value, int64_t> choices;
   /// For each argument in `choices`, the reason why it is split.
   DenseMap<Value, std::string> whys;

@@ -12,8 +12,8 @@
 using namespace mlir;
 using namespace heddle;
 
-/// For an error message: lists the numbers of ranks over which `factor` can be
-/// split.
+/// For an error message: lists the numbers of ranks over which `factor` (a set
+/// of dimensions that are split alike) can be split.
 static std::string possibleSplits(const dist::Factor &factor) {
   int64_t last = dist::largestSplit(factor, factor.size);
   if (factor.units.empty())
@@ -25,8 +25,8 @@ static std::string possibleSplits(const dist::Factor &factor) {
   return text;
 }
 
-/// Emits the error H0130, which says that the axes cannot split the factor and
-/// what is possible.
+/// Emits the error H0130, which says that the axes cannot split these
+/// dimensions (`factor`), and which numbers of ranks can.
 static LogicalResult refuse(Operation *op, const dist::Factor &factor,
                             ArrayRef<Attribute> axes, dist::MeshOp mesh) {
   std::string names, sizes;

@@ -69,7 +69,8 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
     return success();
   }
 
-  /// Checks that the mesh has the axes and sizes that the strategy gives.
+  /// Checks that the mesh has the axes and sizes that the settings of the
+  /// compilation give.
   LogicalResult verifyMesh(nn::ModelOp model, dist::MeshOp mesh) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
     SmallVector<dist::Axis> axes = dist::axesOf(strategy);

@@ -107,9 +107,9 @@ private:
     return success();
   }
 
-  /// Checks the shardings of a computation: all dimensions of a factor must be
-  /// split alike. If a reduction factor is split, the results must be partial
-  /// sums over the axes that split it.
+  /// Checks the shardings of a computation: all dimensions of a factor of its
+  /// sharding rule must be split alike. If the operation sums over the factor,
+  /// the results must be partial sums over the axes that split it.
   LogicalResult verifyCompute(Operation *op, const dist::ShardingRule &rule) {
     SmallVector<ArrayAttr> axes(rule.factors.size());
     auto note = [&](Value value, ArrayRef<int64_t> dims) -> LogicalResult {

@@ -69,9 +69,9 @@ public:
     if (!updates.empty())
       splitLast();
     SmallVector<std::pair<Operation *, nn::UpdateOp>> places;
-    // If nothing in this MLIR block writes the gradients, earlier passes have
-    // computed them. The update can then run at the beginning of the MLIR
-    // block.
+    // If nothing in this MLIR block writes the gradients, earlier backward
+    // passes have computed them. The update can then run at the beginning of
+    // the MLIR block.
     Operation *begin = &body->front();
     for (nn::UpdateOp update : updates)
       if (Operation *last = lastUse(update); last || begin->getNextNode())
@@ -214,9 +214,9 @@ private:
       spmd::splitFirst(batches, others);
   }
 
-  /// Splits the last pass of a pipeline stage off its schedule. `loop` becomes
-  /// the new operation that runs only this pass, in which most accumulated
-  /// gradients become final.
+  /// Splits the last forward or backward pass of a pipeline stage off the
+  /// stage's schedule. `loop` becomes the new operation that runs only this
+  /// pass, in which most accumulated gradients become final.
   void splitLine(pipe::FragmentsOp fragments) {
     ArrayRef<pipe::Action> line = fragments.getLine().getActions();
     ArrayRef<pipe::Action> before = line.drop_back();
@@ -226,8 +226,9 @@ private:
     loop = cutTo(fragments, line.take_back());
   }
 
-  /// Replaces `fragments` by an operation that runs only `actions`, a part of
-  /// its schedule, and has only the bodies that these run.
+  /// Replaces `fragments`, the operation that runs the schedule of a pipeline
+  /// stage, by one that runs only `actions`, a part of the schedule, and has
+  /// only the bodies (forward or backward passes) that these actions run.
   static pipe::FragmentsOp cutTo(pipe::FragmentsOp fragments,
                                  ArrayRef<pipe::Action> actions) {
     auto line = pipe::LineAttr::get(fragments.getContext(), actions);
@@ -309,7 +310,7 @@ private:
     op->moveBefore(loop);
   }
 
-  /// Moves an update into the loop, to directly after `last`, together with the
+  /// Moves an update into the loop, immediately after `last`, together with the
   /// reads of its operands and the writes of its results. Returns the last
   /// operation that moved.
   Operation *move(nn::UpdateOp update, Operation *last) {

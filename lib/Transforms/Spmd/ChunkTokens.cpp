@@ -44,11 +44,11 @@ SmallVector<std::pair<int64_t, int64_t>> piecesOf(int64_t count, int64_t most) {
   return result;
 }
 
-/// Divides the tokens of a region into chunks of at most `most` tokens. If a
-/// row has at most `most` tokens, each chunk has one or more complete rows.
-/// Otherwise, if there are at most `most` rows, each chunk has the same range
-/// of positions of all rows. Otherwise each chunk has a range of positions of
-/// one row.
+/// Divides the tokens of a region (operations that compute each token
+/// independently) into chunks of at most `most` tokens. If a row has at most
+/// `most` tokens, each chunk has one or more complete rows. Otherwise, if there
+/// are at most `most` rows, each chunk has the same range of positions of all
+/// rows. Otherwise each chunk has a range of positions of one row.
 SmallVector<Chunk> chunksOf(const TokenRegion &region, int64_t most) {
   bool wholeRows = most >= region.tokens, allRows = most >= region.rows;
   int64_t rows = wholeRows ? most / region.tokens : allRows ? region.rows : 1;
@@ -62,8 +62,8 @@ SmallVector<Chunk> chunksOf(const TokenRegion &region, int64_t most) {
   return chunks;
 }
 
-/// Computes the operations of one region chunk by chunk, by copying them for
-/// each chunk.
+/// Computes a region (operations that compute each token independently) one
+/// chunk of tokens at a time, by copying the operations for each chunk.
 class Chunker {
 public:
   Chunker(const TokenRegion &region, int64_t most)
@@ -75,9 +75,9 @@ public:
 
   size_t numChunks() const { return chunks.size(); }
 
-  /// Whether the region can be computed in chunks: every value that it reads
-  /// from outside must be available before its first operation, or be
-  /// computable there.
+  /// Whether the operations of the region can be computed in chunks of tokens:
+  /// every value that they read from outside must be available before the first
+  /// of them, or be computable there.
   bool isReady() {
     return llvm::all_of(region.ops, [&](Operation *op) {
       return llvm::all_of(op->getOperands(),
@@ -218,7 +218,7 @@ private:
     }
   }
 
-  /// Joins the results of all chunks.
+  /// Joins the results of all chunks of tokens.
   Value whole(OpResult result) {
     if (Value sum = sums.lookup(result))
       return castTo(sum, getElementTypeOrSelf(result));
@@ -238,8 +238,8 @@ private:
   Operation *first;
   OpBuilder builder;
   DenseMap<Operation *, TokenSplit> splits;
-  /// For each original result that is a sum over tokens, the sum over the
-  /// chunks so far.
+  /// For each original result that is a sum over tokens, the sum over those
+  /// tokens that were computed so far.
   DenseMap<Value, Value> sums;
   /// For each original result that is not a sum over tokens, the results of all
   /// chunks.

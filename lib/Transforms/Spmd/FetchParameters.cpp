@@ -167,8 +167,9 @@ private:
     return elements;
   }
 
-  /// Fetches a range of parameters for `reader`. If the strategy's limits allow
-  /// it, the fetch starts one layer earlier than the reader.
+  /// Fetches a range of parameters for `reader`. If the user's limits on
+  /// fetched parameters allow it, the fetch starts one layer earlier than the
+  /// reader.
   void fetch(Operation &reader, Fetched &fetched) {
     FetchRange &run = fetched.run;
     auto flat = cast<RankedTensorType>(run.bucket.getType());

@@ -123,10 +123,10 @@ private:
     });
   }
 
-  /// Sets the insertion point for the waits until the last tiles are back on
-  /// the device. If an operation overwrites memory that the host may still
-  /// read, the insertion point is before this operation. Otherwise it is the
-  /// end of the MLIR block.
+  /// Sets the insertion point for the operations that wait for the last tiles
+  /// to return to the device. If an operation overwrites memory that the host
+  /// may still read, the insertion point is before this operation. Otherwise it
+  /// is the end of the MLIR block.
   void toEnd() {
     for (Operation *op = updates.back().op->getNextNode(); op;
          op = op->getNextNode())

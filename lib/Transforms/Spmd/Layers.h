@@ -23,8 +23,8 @@ inline nn::CallOp neighbour(mlir::Operation *op, bool before) {
   return {};
 }
 
-/// Returns the body of a step, followed by the bodies of its loops and pipeline
-/// passes.
+/// Returns the body of a step, followed by the bodies of its loops, or of the
+/// forward and backward passes of a pipeline stage.
 llvm::SmallVector<mlir::Block *> blocksOf(nn::StepOp step);
 
 /// Inserts waits for the stores of an MLIR block. The wait for a store comes

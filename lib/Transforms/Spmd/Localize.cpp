@@ -191,7 +191,7 @@ private:
   }
 
   /// Returns the type of the state or bucket of that name. If `slot` is true,
-  /// returns the type of one slot of the state.
+  /// returns the type of one of the state's entries for micro-batches.
   Type typeOf(FlatSymbolRefAttr name, bool slot) {
     Operation *symbol = symbols.lookup(name.getValue());
     auto type = cast<RankedTensorType>(

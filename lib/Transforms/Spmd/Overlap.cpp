@@ -79,8 +79,8 @@ private:
   }
 
   /// Whether an all-gather of parameters may start early, so that it overlaps
-  /// with the layer `meanwhile`. The gathered parameters must stay within the
-  /// strategy's limits.
+  /// with the layer `meanwhile`. The gathered parameters must not exceed the
+  /// limits that the user has set on their number of elements.
   static bool mayPrefetch(dist::AllGatherOp gather, nn::CallOp meanwhile,
                           const dist::Strategy &strategy) {
     int64_t size = elementsOf(gather.getOutput().getType());

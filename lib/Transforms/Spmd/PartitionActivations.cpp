@@ -142,8 +142,9 @@ private:
     }
   }
 
-  /// Splits the values that a forward pass of a pipeline stage saves in slots
-  /// of a state for its backward pass.
+  /// Splits the values that a pipeline stage's forward pass saves for its
+  /// backward pass. They are in states with an entry (slot) for each
+  /// micro-batch.
   void partSlots() {
     llvm::StringSet<> saved = savedSlots(model);
     SmallVector<nn::SetOp> sets;

@@ -42,10 +42,10 @@ public:
     }
   }
 
-  /// Whether the body can use zeros where it reads the gradients `name` before
-  /// writing them. For this the body must write all of these gradients. Also,
-  /// no read may cover both gradients that the body has written before the read
-  /// and gradients that it has not.
+  /// Whether the loop's body can use zeros where it reads the gradients `name`
+  /// before writing them. For this the body must write all of these gradients.
+  /// Also, no read may cover both gradients that the body has written before
+  /// the read and gradients that it has not.
   bool canStart(StringRef name) const {
     return numWritten(name) == statesOf(symbols, name).size() &&
            llvm::all_of(reads, [&](const Read &read) {
@@ -66,7 +66,7 @@ private:
   struct Read {
     mutable nn::GetOp get;
     /// How many of the gradients that `get` reads are written earlier in the
-    /// body.
+    /// loop's body.
     size_t written;
   };
 

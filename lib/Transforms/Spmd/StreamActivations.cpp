@@ -102,8 +102,8 @@ public:
         moveValue(value, slots);
   }
 
-  /// Offloads the values that a forward pass of a pipeline stage saves in slots
-  /// of `states` for its backward pass.
+  /// Offloads the values that a pipeline stage's forward pass saves in `states`
+  /// for its backward pass.
   void moveSlots(const llvm::StringSet<> &states) {
     SmallVector<nn::GetOp> gets;
     SmallVector<nn::SetOp> sets;
@@ -180,8 +180,8 @@ private:
   LayerUses uses;
   OpBuilder builder;
   SmallVector<Operation *> stores; ///< Stores that nothing waits for yet.
-  /// The constant 0. A state from `Slots` has only one slot, which this index
-  /// selects.
+  /// The constant 0. It selects the only slot (entry for a micro-batch) of a
+  /// state from `Slots`.
   Value first;
 };
 
@@ -237,8 +237,8 @@ private:
                                         slots.getElementType());
       if (bytesOf(slot) < pageBytes)
         continue;
-      // The slots of the state are now padded to pages, so the state is no
-      // longer a shard of a whole tensor.
+      // The state's slots (entries for micro-batches) are now padded to pages,
+      // so the state is no longer a shard of a whole tensor.
       state.removeWholeAttr();
       state.removeStorageAttr();
       state.removeSegmentsAttr();

@@ -247,7 +247,8 @@ private:
     return member ? member.getDefiningOp<nn::UnpackOp>() : nn::UnpackOp();
   }
 
-  /// Whether a group contains all gradients that one transfer fetched.
+  /// Whether the writes in `group` cover all gradients that one transfer
+  /// fetched.
   bool isWhole(ArrayRef<nn::SetOp> group, nn::UnpackOp parts) const {
     return group.size() == size_t(llvm::count_if(fetched, [&](auto &entry) {
              return entry.second.getDefiningOp() == parts;

@@ -69,9 +69,10 @@ std::optional<Weight> TilePlanner::weightOf(Value value) {
   return weight;
 }
 
-/// Returns the unit of a tile's size, in rows. Every tile's size must be a
-/// multiple of this unit. A sum over tiles then has the same bits as one
-/// product, because AMX adds 32 products of bf16 in one instruction.
+/// Returns the unit of a tile's size, in rows: every tile's size must be a
+/// multiple of it. If tiles are summed, the unit is the 32 products that AMX
+/// adds in one instruction, so that a sum over tiles has the same bits as one
+/// product.
 static int64_t unitOfSums(const Weight &weight, ArrayRef<Operation *> ops) {
   bool sums = llvm::any_of(ops, [](Operation *op) {
     auto linear = dyn_cast<nn::LinearOp>(op);

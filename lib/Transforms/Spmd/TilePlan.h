@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Analysis of `spmd-tile-products`. It finds the products of a layer that read
-// a weight which the strategy divides into tiles, and the rows of each tile.
+// a weight which `--tile` divides into tiles, and the rows of each tile.
 //
 //===----------------------------------------------------------------------===//
 

@@ -150,8 +150,8 @@ private:
 
   /// Returns the tile of a weight that the operation `use` reads. If the tile
   /// must be fetched or all-gathered, the transfer starts before the call that
-  /// precedes `use`, unless the tile is larger than the strategy's prefetch
-  /// limit.
+  /// precedes `use`, unless the tile is larger than the user's limit on what is
+  /// fetched early.
   Value tileOf(const Weight &weight, const RowTile &tile, Operation *use) {
     RankedTensorType whole = weight.whole(tile);
     bool isEarly = whole.getNumElements() <= strategy.prefetchBucketSize;

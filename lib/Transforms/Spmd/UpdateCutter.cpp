@@ -44,8 +44,8 @@ nn::BucketOp UpdateCutter::bucketOf(Value flat) {
 
 /// Divides the parameters of a bucket into ranges of adjacent parameters, and
 /// returns the number of parameters in each range. `late` has the names of
-/// gradients that are written only after the loop over micro-batches. The
-/// gradients of a range are either all in `late` or all not in it.
+/// gradients that are written only after the loop over micro-batches. All
+/// gradients of a range are in `late`, or none are.
 SmallVector<size_t> UpdateCutter::countsOf(nn::UpdateOp update, int64_t size,
                                            const llvm::StringSet<> &late) {
   auto namesOf = [&](Value flat) {

@@ -72,10 +72,10 @@ LogicalResult verifyBucket(nn::BucketOp bucket,
   auto axes = cast<ArrayAttr>(dims[0]);
   if (failed(dist::verifyAxes(bucket, axes)))
     return failure();
-  // ZeRO splits the flat tensor over the axes whose ranks hold replicas of the
-  // parameters. Tensor parallelism does not: it splits each parameter before
-  // the parameters are laid side by side in the flat tensor. So `ranks` counts
-  // only the ranks along the axes of replicas.
+  // ZeRO splits the flat tensor of a bucket over the axes whose ranks hold
+  // replicas of the parameters. Tensor parallelism does not: it splits each
+  // parameter before the parameters are laid side by side in the flat tensor.
+  // So `ranks` counts only the ranks along the axes of replicas.
   SmallVector<Attribute> replicas(axes.getValue());
   llvm::erase_if(replicas,
                  [](Attribute axis) { return !dist::holdsReplicas(axis); });

@@ -85,8 +85,8 @@ private:
     return RankedTensorType::get(shape, tensor.getElementType());
   }
 
-  /// Adds a scalar f32 state whose role is accumulator or scalar. Returns its
-  /// name.
+  /// Adds a scalar f32 state. Its role is accumulator (summed over
+  /// micro-batches) or scalar. Returns its name.
   StringAttr addNumber(nn::ModelOp model, const Twine &name,
                        nn::StateRole role) {
     OpBuilder builder = OpBuilder::atBlockBegin(model.getBodyBlock());

@@ -106,8 +106,8 @@ private:
   }
 
   /// Divides the trainable parameters into groups: parameters with weight
-  /// decay, parameters without it, and one group for each `--group` of the
-  /// strategy.
+  /// decay, parameters without it, and one group for each option `--group` of
+  /// the compilation.
   SmallVector<Group> groupParameters(nn::ModelOp model) {
     train::ParameterGroups known(model);
     std::map<std::string, Group> groups;

@@ -14,8 +14,9 @@
 
 namespace heddle::train {
 
-/// The parameter groups that the strategy defines (`--group`), in the order in
-/// which the user gave them.
+/// The parameter groups that the user defined by the option `--group`, in the
+/// user's order. They are part of the strategy: the settings of the
+/// compilation.
 class ParameterGroups {
 public:
   /// Reads the groups. A group with an error is skipped, because `verify`

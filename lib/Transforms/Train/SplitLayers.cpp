@@ -181,9 +181,10 @@ static llvm::SetVector<Value> valuesOfOthers(nn::CallOp call) {
   return found;
 }
 
-/// Replaces the result of the call `before` by a new input of the program, with
-/// the port `hidden`. Operations that read the result, such as `call`, read the
-/// input then. Fails (H0153) if `call` also depends on results of other calls.
+/// Replaces the result of the call `before` by a new input of the program,
+/// whose port (the description of an input) is `hidden`. Operations that read
+/// the result, such as `call`, then read the input. Fails (H0153) if `call`
+/// also depends on results of other calls.
 static LogicalResult takeHidden(nn::FuncOp program, nn::CallOp before,
                                 nn::CallOp call) {
   llvm::SetVector<Value> needed = valuesOfOthers(call);
@@ -207,7 +208,8 @@ static LogicalResult takeHidden(nn::FuncOp program, nn::CallOp before,
   return success();
 }
 
-/// Erases arguments that nothing uses, with their ports.
+/// Erases arguments that nothing uses, with the ports that describe them as
+/// inputs of the program.
 static void eraseUnusedInputs(nn::FuncOp program) {
   Block &body = program.getBody().front();
   SmallVector<Attribute> left;
@@ -255,9 +257,9 @@ LogicalResult Splitter::addLayer(size_t number) {
       {port});
 }
 
-/// Adds the calibration program that returns the second moments for one group
-/// of a layer's products. Does nothing if no weight of the group is a
-/// parameter.
+/// Adds the calibration program that returns the second moments of the inputs
+/// of one group of a layer's products. Does nothing if no weight of the group
+/// is a parameter.
 LogicalResult Splitter::addStage(size_t number, size_t &stage,
                                  const Moments &moments) {
   nn::CallOp call = calls[number];

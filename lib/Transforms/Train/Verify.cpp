@@ -57,7 +57,7 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
   }
 
   /// Checks that the step has at most one loop over micro-batches, which runs
-  /// as often as the strategy has micro-batches.
+  /// once for each of the micro-batches that the user set.
   LogicalResult verifyLoops(nn::StepOp step) {
     int64_t count =
         step.getKind() == nn::ProgramKind::Train ? strategy.accumulate : 1;

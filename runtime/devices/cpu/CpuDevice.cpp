@@ -147,8 +147,8 @@ void CpuDevice::copy(Stream stream, Address target, Address source,
 }
 
 /// Copies rows before it returns. The ids that choose the rows are final,
-/// because kernels run during their submission. Before the copy, waits for
-/// transfers between files and the same bytes. It waits for no other transfers.
+/// because kernels run during their submission. Before the copy, waits only for
+/// those transfers with files that access the bytes of this copy.
 void CpuDevice::copyRows(Stream, const RowCopy &rows) {
   io::RowChoice choice = {rows.rowBytes, rows.tableRows,
                           reinterpret_cast<const int32_t *>(map(rows.ids)),

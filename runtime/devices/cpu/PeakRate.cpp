@@ -147,11 +147,12 @@ static MultiplyUnit chooseUnit(const std::string &precision) {
   return {"sse2", loopSse, accumulators * 4 * 2};
 }
 
-/// The number of rounds in one call of a loop. A call takes some microseconds.
+/// The number of rounds (iterations) in one call of a loop. A call takes some
+/// microseconds.
 static constexpr int64_t roundsPerCall = 1000;
 /// The length of an interval, over which a rate is measured. It is shorter than
-/// a time slice of the scheduler, so that even on a busy machine other
-/// processes do not run during some of the intervals.
+/// a time slice of the scheduler. Therefore some intervals are free of other
+/// processes even on a busy machine.
 static constexpr std::chrono::milliseconds sampleTime(2);
 static constexpr int64_t numSamples = 50;
 
@@ -168,8 +169,8 @@ struct Measurement {
 };
 } // namespace
 
-/// Runs on each thread of the pool. Adds the rounds of each call to the
-/// interval in which the call ends.
+/// Runs on each thread of the pool: calls the measured loop again and again.
+/// The iterations of a call count for the time interval in which the call ends.
 static void measureOnThread(const void *context, int64_t, int64_t) {
   auto &shared = *static_cast<Measurement *>(const_cast<void *>(context));
   for (;;) {

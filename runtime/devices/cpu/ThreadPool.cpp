@@ -27,8 +27,8 @@ using namespace heddle::rt;
 /// follow each other within microseconds, so that threads do not sleep during a
 /// step.
 static constexpr std::chrono::microseconds spinTime(200);
-/// How long a waiting thread spins before it offers its core to other processes
-/// between two checks.
+/// How long a waiting thread spins without a break. After this time it goes on
+/// spinning, but offers its core to other processes again and again.
 static constexpr std::chrono::microseconds politeTime(20);
 
 int64_t heddle::rt::availableThreads() {
@@ -80,9 +80,9 @@ template <typename Predicate> static bool spin(Predicate done) {
   }
 }
 
-/// The raising of the count and the reading of the sleepers are sequentially
-/// consistent. Therefore a thread that goes to sleep either sees the new count,
-/// or is counted here as a sleeper and woken.
+/// This thread raises the count and then reads the number of sleepers. Both
+/// accesses are sequentially consistent. Therefore a thread that goes to sleep
+/// either sees the new count, or is counted here as a sleeper and woken.
 void Signal::raise() {
   raised.fetch_add(1);
   if (sleepers.load() != 0)

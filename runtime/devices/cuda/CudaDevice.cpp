@@ -378,8 +378,8 @@ void CudaDevice::copy(Stream stream, Address target, Address source,
 }
 
 /// Copies between a file and other memory. The steps of a program copy only
-/// between files and the GPU, through the rings. All other copies run while no
-/// other work does.
+/// between files and the GPU, through rings of pinned buffers. All other copies
+/// run while no other work does.
 void CudaDevice::copyFile(Stream stream, Address target, Address source,
                           int64_t bytes) {
   bool toFile = files.holds(target);

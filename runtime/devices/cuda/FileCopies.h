@@ -30,21 +30,22 @@ public:
       : driver(driver), readers(driver), writers(driver), swap(options) {}
   ~FileCopies() { close(); }
 
-  /// Allocates rings that fit into `bytes` of pinned memory. The ring for
-  /// reading is allocated first.
+  /// Allocates the rings of pinned memory through which copies pass, if they
+  /// fit into `bytes`. The ring for reading is allocated first.
   void stage(int64_t bytes);
   int64_t stagedBytes() const;
-  /// Returns the ring for reading as a buffer. Other copies on the same stream
-  /// may use it between reads.
+  /// Returns the pinned memory through which reads of files pass. Other copies
+  /// on the same stream may use it between reads.
   char *buffer() {
     open(readers);
     return readers.memory;
   }
-  /// Allocates memory in a file. The first call also allocates the rings.
+  /// Allocates memory in a file. The first call also allocates the rings of
+  /// pinned memory through which copies pass.
   Address allocate(const MemoryRequest &request);
   bool holds(Address address) const { return swap.holds(address); }
   void release(Address address) { swap.release(address); }
-  /// Releases the rings. No copy may be running at this time.
+  /// Releases the rings of pinned memory. No copy may be running at this time.
   void close();
 
   /// Submit a copy to the stream. Work that is submitted to the stream later
@@ -57,8 +58,8 @@ public:
   void write(StreamHandle stream, Address target, DevicePointer source,
              int64_t bytes, bool repeats);
 
-  /// Throws the first error that occurred in a copy between a file and the
-  /// rings.
+  /// Throws the first error that occurred in a copy between a file and pinned
+  /// memory.
   void checkTasks() {
     readers.tasks.check();
     writers.tasks.check();
@@ -94,8 +95,8 @@ private:
     char *slotOf(int64_t piece) const {
       return memory + piece % numSlots * pieceBytes;
     }
-    /// The last transfer between a file and the slot of the ring that the chunk
-    /// `piece` of a copy uses.
+    /// The chunk `piece` of a copy passes through one slot of the ring. Returns
+    /// the last transfer between this slot and a file.
     io::OffloadPoint &transferOf(int64_t piece) {
       return transfers[piece % numSlots];
     }

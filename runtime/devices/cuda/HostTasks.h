@@ -29,10 +29,10 @@ class HostTasks {
 public:
   explicit HostTasks(const Driver &driver) : driver(driver) {}
 
-  /// Submits `work` to the stream. With `repeats` it becomes part of a captured
-  /// graph, which calls it in each of its runs; then it lives as long as this
-  /// object. If `work` throws a UserError, the error is kept for `check`, and
-  /// no later function is called.
+  /// Submits `work` to the stream. With `repeats`, `work` becomes part of a
+  /// captured graph, which calls it in each of its runs. `work` then lives as
+  /// long as this object. If `work` throws a UserError, the error is kept for
+  /// `check`, and no later function is called.
   void add(StreamHandle stream, std::function<void()> work, bool repeats);
   /// Throws the error of the first host function that failed, if one did.
   void check();

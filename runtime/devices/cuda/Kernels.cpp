@@ -69,8 +69,8 @@ LoadedKernels::~LoadedKernels() {
 
 Module LoadedKernels::load(const GpuModel &gpu, const std::string &text,
                            const std::string &cubin) {
-  // The PTX names the architecture for which it was compiled, for example
-  // sm_90. Code for sm_90a runs only on GPUs of compute capability 9.0.
+  // The PTX names its architecture. Code for sm_90, for example, also runs on
+  // newer GPUs, but code for sm_90a runs only on compute capability 9.0.
   std::string target = directive(text, ".target");
   int chip = target.size() > 3 ? std::atoi(target.c_str() + 3) : 0;
   int here = gpu.major * 10 + gpu.minor;

@@ -20,9 +20,10 @@ using plan::LibraryProduct;
 // Parts
 //===----------------------------------------------------------------------===//
 
-/// Returns a ProductPart that is the whole product. Its operands are indices
-/// into `operands`. All leading dimensions are written out, because a later
-/// split changes the sizes of the product but not the leading dimensions.
+/// Returns the whole product as a ProductPart. The factors and results of its
+/// `what` are indices into its `operands`. All leading dimensions are written
+/// out, because a later split changes the sizes of the product but not the
+/// leading dimensions.
 static ProductPart wholeOf(const LibraryProduct &what) {
   ProductPart whole{what, {}};
   LibraryProduct &part = whole.what;

@@ -65,9 +65,9 @@ bool ExpressionParser::hasName(const std::string &wanted, size_t since) const {
 }
 
 void ExpressionParser::link() {
-  // An operator or filter that is applied to the result of another one
-  // evaluates it by a nested call. The limit keeps these calls from exhausting
-  // the stack.
+  // In a chain such as `a + b + c`, each operator or filter evaluates the one
+  // before it by a nested call. The limit keeps these calls from exhausting the
+  // stack.
   constexpr int most = 1000;
   if (++links > most)
     refuse("an expression is too long");

@@ -276,8 +276,9 @@ static Value map(const Value &input, const Arguments &arguments) {
   return all;
 }
 
-/// Selects elements for which a test holds (or does not), on the element or on
-/// an attribute.
+/// The filters `select`, `reject`, `selectattr` and `rejectattr`. They test
+/// each element, or an attribute of it, and keep the elements for which the
+/// test holds (`keeps`) or fails.
 template <bool keeps, bool ofAttribute>
 static Value select(const Value &input, const Arguments &arguments) {
   List all;
@@ -414,6 +415,7 @@ static Value slice(const Value &input, const Arguments &arguments) {
   return columns;
 }
 
+/// The filter `groupby`, which groups elements by the value of an attribute.
 /// Returns pairs of a value and the elements that have it, sorted by value.
 static Value groupBy(const Value &input, const Arguments &arguments) {
   List all = input.elements(), groups;

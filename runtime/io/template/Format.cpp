@@ -255,9 +255,9 @@ private:
         value, end < text.size() ? fill(text.substr(end + 1), depth + 1) : "");
   }
 
-  /// Returns the value that a replacement field names: an argument by position
-  /// or name, or the next argument, and then its elements and members, such as
-  /// `0.name[2]`.
+  /// Returns the value of a replacement field, such as `0.name[2]`. The field
+  /// begins with the position or name of an argument, or with nothing for the
+  /// next argument. A path to a member or element of the argument may follow.
   Value valueOf(const std::string &path) {
     size_t end = std::min(path.find_first_of(".["), path.size());
     std::string name = path.substr(0, end);

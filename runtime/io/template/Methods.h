@@ -33,10 +33,11 @@ std::string joined(const List &elements, const std::string &separator,
 std::string formatValue(const Value &value, const std::string &spec);
 /// Python's text.format(...).
 Value formatMethod(const Value &self, const Arguments &arguments);
-/// Python's text % values: a tuple, a dictionary, or one value.
+/// Python's `text % values`, where `values` is a tuple, a dictionary, or one
+/// value.
 std::string formatPercent(const std::string &text, const Value &values);
 
-/// Returns the entry of a table that has this name; throws if there is none.
+/// Returns the entry `name` of the table `all`; throws if there is none.
 template <typename Entry>
 Entry findByName(const std::map<std::string, Entry> &all, const char *kind,
                  const std::string &name) {

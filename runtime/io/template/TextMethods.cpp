@@ -144,9 +144,9 @@ static Value splitFromEnd(const Value &self, const Arguments &arguments) {
   return parts;
 }
 
-/// The methods `partition` and `rpartition`, which splits at the last
-/// separator: return the text before the separator, the separator, and the text
-/// after it.
+/// The methods `partition`, which splits a text at the first separator, and
+/// `rpartition`, which splits it at the last one. Both return the text before
+/// the separator, the separator, and the text after it.
 template <bool isLast>
 static Value partition(const Value &self, const Arguments &arguments) {
   const std::string &text = self.string();

@@ -172,7 +172,7 @@ bool compare(const std::string &sign, const Value &a, const Value &b);
 /// Truncates a number to an integer.
 int64_t wholeOf(const Value &number);
 
-/// Returns the method of a value, or its member with that name.
+/// Returns the method or member of `value` that has this name.
 Value memberOf(const Value &value, const std::string &name);
 
 using Filter = Value (*)(const Value &input, const Arguments &arguments);

@@ -66,9 +66,9 @@ static TextPiece normalize(const TextPiece &piece, unicode::Form form) {
   TextPiece result = {unicode::normalize(piece.text, form)};
   size_t head =
       unicode::normalize(piece.text.substr(0, piece.head), form).size();
-  // The normalized head may end inside a character, since combining marks may
-  // have been composed with the first character of the text. Let the head end
-  // after that character.
+  // `head` counts the bytes that come from the first character of the whole
+  // text. These bytes may now end inside a character, since combining marks may
+  // have been composed with the first one. Let them end after that character.
   while (result.head < std::min(head, result.text.size()))
     result.head += unicode::characterAt(result.text, result.head).length;
   return result;

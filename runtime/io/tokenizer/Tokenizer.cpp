@@ -284,8 +284,8 @@ std::string TextStream::rest(const std::string &text) {
     std::vector<int32_t> after(ids.begin() + shown, ids.end());
     part = tokenizer.decode(after, /*withSpecial=*/false);
   }
-  // Keep the earlier tokens if the new ones have no text, as special tokens:
-  // the text of the next token depends on the last token with text.
+  // Keep the earlier tokens if the new ones, such as special tokens, have no
+  // text: the text of the next token depends on the last token with text.
   if (!part.empty())
     ids.erase(ids.begin(), ids.begin() + shown);
   shown = ids.size();

@@ -21,8 +21,9 @@ using namespace heddle::io;
 
 namespace {
 
-/// Tokens with log probabilities. A piece gets the tokens with the largest sum
-/// (Kudo, arXiv 1804.10959), which Viterbi's algorithm finds.
+/// Tokens with log probabilities. A piece is split into the tokens whose log
+/// probabilities have the largest sum (Kudo, arXiv 1804.10959). Viterbi's
+/// algorithm finds these tokens.
 class UnigramModel final : public TokenModel {
 public:
   explicit UnigramModel(const JsonValue &value);

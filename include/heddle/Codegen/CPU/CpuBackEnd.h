@@ -17,8 +17,9 @@ namespace heddle::cpu {
 /// Creates the back end for x86-64.
 std::unique_ptr<codegen::Target> createBackEnd();
 
-/// The CPU with the name `march`. If `march` is empty, the strategy of `root`,
-/// a model or plan, names the CPU. Reports H0114 if the name is unknown.
+/// The CPU with the name `march`. If `march` is empty, the strategy of `root`
+/// (the settings with which this model or plan is compiled) names the CPU.
+/// Reports H0114 if the name is unknown.
 mlir::FailureOr<CpuTarget> machineOf(mlir::Operation *root,
                                      llvm::StringRef march = "");
 

@@ -34,8 +34,8 @@ struct CpuTarget {
   bool hasVnni = false;    ///< Has vpdpwssd on 512 bits.
   bool hasBf16Dot = false; ///< Has vdpbf16ps and vcvtneps2bf16 on 512 bits.
   bool hasAmx = false;     ///< Has tdpbf16ps and tdpbssd.
-  /// Tile instructions become calls to functions `heddle_amx_...`, so that
-  /// tests can run the kernels on a CPU without AMX.
+  /// AMX instructions become calls of functions `heddle_amx_...`, so that tests
+  /// can run the kernels on a CPU without AMX.
   bool emulatesAmx = false;
 
   /// The number of f32 elements in one vector.

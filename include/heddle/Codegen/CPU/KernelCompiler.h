@@ -27,16 +27,16 @@ struct CompiledKernel {
 /// that is hashed with the kernel.
 std::string describe(const CpuTarget &target);
 
-/// The source of `kernel` for `target`.
+/// The source of `kernel` for `target`: the MLIR that is hashed and compiled.
 inline codegen::KernelSource sourceOf(planir::KernelOp kernel,
                                       const CpuTarget &target) {
   return codegen::sourceOf(kernel, describe(target));
 }
 
-/// The hash that a plan.object has as an attribute. It covers the code, its
-/// symbol, its scratch size and the hash of its source. If a user edits the
-/// code in a dump, the hash no longer matches and the compiler refuses the
-/// dump.
+/// The hash that is an attribute of a plan.object, a compiled kernel. It covers
+/// the code, its symbol, its scratch size and the hash of its source. If a user
+/// edits the code in a dump, the hash no longer matches and the compiler
+/// refuses the dump.
 std::string sealOf(const CompiledKernel &kernel, llvm::StringRef sourceHash);
 
 /// Registers the dialects and translations that compiling kernels needs.
@@ -50,9 +50,10 @@ mlir::FailureOr<int64_t> emitKernelFunction(planir::KernelOp kernel,
                                             const CpuTarget &target,
                                             mlir::ModuleOp module);
 
-/// Compiles a source. `context` must have the dialects that
-/// `registerKernelCompiler` registers; it receives the diagnostics. With
-/// `sizesOnly` only the scratch size is computed and the function is empty.
+/// Compiles the source of a kernel, which is MLIR. `context` must have the
+/// dialects that `registerKernelCompiler` registers; it receives the
+/// diagnostics. With `sizesOnly` only the scratch size is computed and the
+/// function is empty.
 mlir::FailureOr<CompiledKernel>
 compileKernel(const codegen::KernelSource &source, const CpuTarget &target,
               mlir::MLIRContext &context, bool sizesOnly = false);

@@ -45,15 +45,16 @@ struct LaunchThread {
 /// for long.
 class WorkShares {
 public:
-  /// Pieces have at least `least` units. If there are not enough units for one
-  /// piece per thread, the static shares have all units.
+  /// Threads take pieces of at least `least` units dynamically. If there are
+  /// not enough units for one piece per thread, the static shares have all
+  /// units.
   WorkShares(LoopBuilder &b, const LaunchThread &self, int64_t units,
              int64_t least);
 
-  /// Threads take the pieces of all rounds from one counter. When a round has
-  /// no more pieces, a thread gets a piece of a later round. The thread keeps
-  /// this piece and passes it to that round as `held`. This function returns
-  /// the value of `held` for the first round: no piece.
+  /// Threads take the pieces of all rounds (passes over the units) from one
+  /// counter. When a round has no more pieces, a thread gets a piece of a later
+  /// round. The thread keeps this piece and passes it to that round as `held`.
+  /// This function returns the value of `held` for the first round: no piece.
   mlir::Value none() { return b.constant(-1); }
   /// Emits this thread's work in round `round`: a loop over ranges of units.
   /// `body` emits the code for one range, which may be empty. Returns the piece
@@ -68,8 +69,8 @@ private:
   LaunchThread self;
   int64_t units;
   mlir::Value assigned; ///< Number of units in the static shares.
-  /// The number of units of a piece, and the number of pieces; null if there
-  /// are no pieces.
+  /// The number of units of work in a piece, and the number of pieces; null if
+  /// there are no pieces.
   mlir::Value unitsOfPiece, pieces;
 };
 

@@ -22,42 +22,42 @@ struct Product {
   mlir::Value a, b;
   bool transA = false; ///< A is stored [k, m], otherwise [m, k].
   bool transB = false; ///< B is stored [n, k], otherwise [k, n].
-  /// A bias or an initial value that is added to the sums before they are
-  /// rounded; null: none.
+  /// A bias or an initial value that is added to the f32 sums over k before
+  /// they are rounded to the result; null: none.
   mlir::Value addend;
   bool addendIsRow = false; ///< The addend is a bias [n].
   /// Whether the sums over k should start with the addend rather than add it at
-  /// the end. If the addend is the sum over earlier values of k, the result
-  /// then has the same bits as one sum. A target that cannot start with the
-  /// addend adds it at the end.
+  /// the end. If the addend is the sum over earlier values of k, the result is
+  /// then bit-identical to a single sum over all k. A target that cannot start
+  /// with the addend adds it at the end.
   bool startsWithAddend = false;
   int64_t m = 0, n = 0, k = 0;
-  /// The number of bits of a value of a packed B: 32, 16, 8 or 4. 0: B is not
-  /// packed.
+  /// If the right operand B is packed: the number of bits of a weight, 32, 16,
+  /// 8 or 4. 0: B is not packed.
   int64_t bits = 0;
-  /// The number of groups of inputs in a quantized B, each of which has a
-  /// scale. 0: B has floats.
+  /// If the right operand B is quantized: the number of groups into which its k
+  /// rows are split. Each group has its own scales. 0: B has floats.
   int64_t groups = 0;
-  /// The number of elements of A that share a scale if A is rounded to int8. 0:
-  /// A is not rounded.
+  /// The number of elements of the left operand A that share a scale if A is
+  /// rounded to int8. 0: A is not rounded.
   int64_t inputBlock = 0;
-  /// Scales and zeros of a quantized B, arguments of the kernel; `zeros` may be
-  /// null.
+  /// Scales and zero points of a quantized right operand B, arguments of the
+  /// kernel; `zeros` may be null.
   mlir::Value scales, zeros;
-  /// The kernel's nn.sum_rows operations, which sum a factor of the product
-  /// over k. In the kernel of a weight's gradient that factor is the output's
-  /// gradient, and its sum is the gradient of the bias.
+  /// The kernel's nn.sum_rows operations. Each of them sums an operand of the
+  /// product along k. In the kernel of a weight's gradient this operand is the
+  /// output's gradient, and its sum is the gradient of the bias.
   llvm::SmallVector<mlir::Operation *, 1> sums;
   bool sumsA = false; ///< The operations in `sums` sum A, otherwise B.
 
   mlir::Value result() const { return op->getResult(0); }
   /// Whether `value` is a result of one of `sums`. Such a value is computed
-  /// from A or B and not from C.
+  /// from an operand of the product, not from the product.
   bool isSum(mlir::Value value) const {
     return llvm::is_contained(sums, value.getDefiningOp());
   }
-  /// The sizes of all dimensions of the result but the last. Their product is
-  /// m.
+  /// The sizes of all dimensions of the result but the last. Multiplied
+  /// together they give m, the number of rows.
   llvm::ArrayRef<int64_t> rowDims() const {
     auto type = mlir::cast<mlir::RankedTensorType>(result().getType());
     return type.getShape().drop_back();

@@ -34,8 +34,8 @@ struct RowReduction {
 /// A round: one loop over the columns of a row.
 struct RowRound {
   int64_t extent; ///< The number of columns.
-  /// Reductions computed in this loop. They depend only on reductions of
-  /// earlier rounds.
+  /// Reductions computed in this loop. They depend only on reductions that
+  /// earlier loops compute.
   llvm::SmallVector<RowReduction> reductions;
   /// The indices of the kernel's results that this loop stores. These results
   /// have one element per column.
@@ -48,23 +48,24 @@ struct RowRound {
 /// A kernel whose values all have one shape, without padding between rows, is
 /// flat: one loop over its elements. Otherwise each row (an index of all
 /// dimensions but the last) is computed independently, in this order:
-///  1. The rounds with reductions.
+///  1. The rounds (loops over the row's columns) that compute reductions.
 ///  2. The results with one value per row.
-///  3. The last rounds, which compute the other results. These may overwrite
-///     arguments.
+///  3. The final rounds, which compute the other results and no reductions.
+///     These results may overwrite arguments.
 ///  4. The stores of the results with one value per row.
-/// A round with reductions may store a result that later rounds read. Other
-/// values that several rounds need are recomputed in each of them. Before its
-/// last rounds, each row adds its terms to the column sums (sums over rows,
-/// with one element for each column). Results that depend on column sums are
-/// computed after all rows.
+/// A round that computes reductions may store a result that later rounds read.
+/// Other values that several rounds need are recomputed in each of them. Before
+/// its final rounds, each row adds its terms to the column sums (sums over
+/// rows, with one element for each column). Results that depend on column sums
+/// are computed after all rows.
 class RowsForm {
 public:
   /// Finds the loops of `kernel`. Reports an error if these loops cannot
   /// compute the kernel.
   static mlir::FailureOr<RowsForm> of(planir::KernelOp kernel);
   /// Finds the loops that compute `tensors`, values of the kernel's body, as if
-  /// the kernel had no other results. The form is never flat.
+  /// the kernel had no other results. The result is never flat: it always
+  /// loops over rows.
   static mlir::FailureOr<RowsForm> ofRows(planir::KernelOp kernel,
                                           mlir::ValueRange tensors);
 

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A back end implements Target and registers it with registerTarget; passes
-// find it by the strategy's setting `target`.
+// find it by the compilation setting `target`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ struct TargetOptions {
 /// The operations that a target can fuse into one kernel, in addition to those
 /// that every target can. This is all that the fuse phase knows about a target.
 struct FusionRules {
-  /// The strategy's setting that limits fusion. The fuse phase applies the
+  /// The compilation setting that limits fusion. The fuse phase applies the
   /// rules below only as far as this setting allows.
   config::Fusion policy = config::Fusion::Deep;
   /// Whether the kernel of a weight's gradient also sums the rows of the
@@ -68,8 +68,8 @@ struct FusionRules {
   int64_t rowAlignment = 0;
 };
 
-/// A back end, which compiles kernels for one kind of device. Strategies name
-/// it, and `findTarget` finds it.
+/// A back end, which compiles kernels for one kind of device. The compilation
+/// setting `target` names it, and `findTarget` finds it.
 class Target {
 public:
   virtual ~Target() = default;
@@ -78,9 +78,9 @@ public:
   virtual config::Target name() const = 0;
   /// Each kernel names the kind of code generator that compiles it. Returns
   /// whether the target has this code generator. If not, the kernel gets no
-  /// object, and a remark says so.
+  /// compiled code, and a remark says so.
   virtual bool supports(nn::Generator generator) const = 0;
-  /// The fusion rules for plans of `strategy`.
+  /// The fusion rules for plans that are compiled with the settings `strategy`.
   virtual FusionRules fusionRules(const dist::Strategy &strategy) const {
     return {};
   }
@@ -118,8 +118,8 @@ void registerTarget(std::unique_ptr<Target> target);
 /// All registered targets, in the order of the values of the setting `target`.
 llvm::ArrayRef<const Target *> allTargets();
 
-/// The target that the strategy of a model or plan names. Reports H0245 if this
-/// build does not have it.
+/// The target that is named by the compilation settings of a model or plan.
+/// Reports H0245 if this build does not have it.
 mlir::FailureOr<const Target *> findTarget(mlir::Operation *root);
 
 /// The target of kernels that run on the host's cores: x86-64. Reports H0245 if
@@ -129,7 +129,7 @@ mlir::FailureOr<const Target *> findHostTarget(mlir::Operation *root);
 /// Whether some kernel of a model or plan runs on the host's cores.
 bool hasKernelsOnHost(mlir::Operation *root);
 
-/// The strategy of a model or of a plan.
+/// The strategy (compilation settings) of a model or of a plan.
 dist::Strategy strategyOf(mlir::Operation *root);
 
 /// The object that a kernel names; null if it names none or the object does not

@@ -124,7 +124,7 @@ config::Settings settingsOf(mlir::Operation *root);
 std::string describeTarget(llvm::StringRef chip, mlir::Operation *root);
 
 /// Describes the cuBLASLt call that computes the same as the kernel's body.
-/// Null if no such call exists, or if the strategy of the kernel's model does
+/// Null if no such call exists, or if the settings of the kernel's model do
 /// not allow the library.
 mlir::FailureOr<planir::LibraryProductAttr>
 libraryProductOf(planir::KernelOp kernel);

@@ -42,7 +42,7 @@ llvm::DenseSet<mlir::StringAttr> copiedIn(nn::ModelOp model);
 bool isNamed(nn::StateOp parameter,
              llvm::function_ref<bool(llvm::StringRef)> isMeant);
 
-/// Erases the reads of states in `root` whose value nothing uses.
+/// Erases each read of a state (nn.get) in `root` if nothing uses the value.
 void eraseUnusedReads(mlir::Operation *root);
 
 /// Whether the operation writes a state of a key-value cache.

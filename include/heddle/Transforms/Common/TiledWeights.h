@@ -14,14 +14,13 @@
 
 namespace heddle {
 
-/// The setting `tile` of a model's strategy, which is a list of PATTERN=N. Each
-/// entry cuts every weight whose name matches the pattern into N tiles of rows.
-/// A product uses one tile at a time, so that only a part of the weight must be
-/// in memory.
+/// The setting `tile`, which is a list of PATTERN=N. Each entry cuts every
+/// weight whose name matches the pattern into N tiles of rows. A product uses
+/// one tile at a time, so that only a part of the weight must be in memory.
 class TiledWeights {
 public:
-  /// Reads the setting `tile` of the model's strategy. Emits H0148 on the model
-  /// if a pattern or a number of tiles is invalid.
+  /// Reads the setting `tile` from the model. Emits H0148 on the model if a
+  /// pattern or a number of tiles is invalid.
   static mlir::FailureOr<TiledWeights> of(nn::ModelOp model);
 
   bool empty() const { return entries.empty(); }

@@ -29,10 +29,10 @@ plan::Mesh meshOf(planir::ProgramOp program);
 llvm::SmallVector<planir::ProgramOp> programsOf(mlir::ModuleOp module);
 
 /// Makes the trace of the step program `sequence` of `program`. The commands of
-/// called sequences are part of the trace. A loop or fragment of the step
-/// itself becomes a body of the trace that is run many times. If `rank` is
-/// given, the addresses are those of that rank. Otherwise the trace describes
-/// all ranks of the program's stage.
+/// called sequences are part of the trace. A loop or fragment (forward or
+/// backward pass of a stage) of the step itself becomes a body of the trace
+/// that is run many times. If `rank` is given, the addresses are those of that
+/// rank. Otherwise the trace describes all ranks of the program's stage.
 ///
 /// Emits H0905 and fails if the schedule cannot be parsed. Emits H0913 and
 /// fails if an operand is not a buffer, or if an index is not a sum of

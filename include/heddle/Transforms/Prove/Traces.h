@@ -47,7 +47,7 @@ Axes axisBits(const std::vector<std::string> &names);
 /// Prints axes as `"data", "tensor"`.
 std::string textOf(Axes axes);
 
-/// A state of the plan: a tensor in the persistent region.
+/// A state of the plan: a tensor in the memory that lives across steps.
 struct State {
   Range range;
   std::string name;
@@ -59,7 +59,7 @@ struct State {
   /// Whether each step writes the state before it reads the state. Gradients
   /// are such states.
   bool ofStep = false;
-  /// Whether the state has a slot for each micro-batch in flight.
+  /// Whether the state has an entry (slot) for each micro-batch in flight.
   bool hasSlots = false;
   /// Whether the state is in the host's memory or a file.
   bool isOffloaded = false;
@@ -69,10 +69,10 @@ struct State {
   Axes axes = 0; ///< The axes along which ranks hold different parts.
 };
 
-/// Bytes of the persistent region that have one element for each element of a
-/// parameter. They are the parameter itself, its gradient, or an optimizer
-/// state. A flat tensor that is split over ranks is a single member, which has
-/// the name of its first parameter.
+/// Bytes in the memory that lives across steps, with one element for each
+/// element of a parameter. They are the parameter itself, its gradient, or an
+/// optimizer state. A flat tensor that is split over ranks is a single member,
+/// which has the name of its first parameter.
 struct Member {
   Range range;
   int64_t width = 1; ///< The number of bytes of an element.
@@ -94,14 +94,15 @@ struct Port {
 
 /// The bytes that a command reads or writes. Their number is `bytes`. The
 /// address of the first byte is `begin` + `perIteration` * iteration +
-/// `perSlot` * slot.
+/// `perSlot` * slot. The slot is the index of the micro-batch's entry in a
+/// state that saves values.
 struct Access {
   Space space = Space::Arena;
   bool writes = false;
   /// Whether the access is to one slot of a state that holds the activations of
   /// several micro-batches.
   bool inSlot = false;
-  /// The index of the operand in the command, for messages.
+  /// The index of the operand in the command, for error messages.
   int16_t operand = 0;
   int32_t buffer = -1; ///< Index into Trace::buffers.
   /// Not 0 if the address depends on the rank. Accesses with the same
@@ -112,8 +113,8 @@ struct Access {
   Axes rankAxes = 0; ///< The mesh axes on which the address depends.
   int64_t begin = 0, bytes = 0;
   int64_t perIteration = 0, perSlot = 0;
-  /// The bytes that the access may touch in any iteration, slot or rank; set
-  /// only if its address depends on one of these.
+  /// The bytes that the access may touch in any iteration, for any micro-batch,
+  /// on any rank; set only if its address depends on one of these.
   Range choices;
 
   bool varies() const { return perIteration != 0 || perSlot != 0; }
@@ -184,7 +185,7 @@ struct Event {
   /// Tells what an event waits for: Join and Settle have the token of a Record,
   /// and Wait has the token of a Start.
   int32_t token = -1;
-  /// For Record: whether the next run waits for this point.
+  /// For Record: whether the next run of the step waits for this point.
   bool carries = false;
   int32_t origin = -1; ///< Index into Trace::names.
   int32_t path = -1;   ///< Index into Trace::paths.
@@ -210,21 +211,23 @@ struct Event {
 
 using Body = std::vector<Event>;
 
-/// One execution of a body: an iteration of a loop, or one run of a fragment.
+/// One execution of a body: an iteration of a loop, or the forward or backward
+/// pass of a pipeline stage for one micro-batch.
 struct BodyRun {
   int32_t body = 0;
-  /// The micro-batch or iteration of this run. -1 outside of loops and
-  /// fragments.
+  /// The micro-batch or iteration of this execution. -1 for commands that are
+  /// executed once in a step.
   int64_t iteration = -1;
   int64_t slot = 0;
 };
 
-/// The commands that one rank executes in a step. A body that is executed many
-/// times is stored once.
+/// The commands that one rank executes in a step. A body (the commands of a
+/// loop, for example) that is executed many times is stored once.
 struct Trace {
   std::vector<Range> buffers; ///< For each buffer, its range of bytes.
   std::vector<State> states;  ///< The states, sorted by their first byte.
-  /// The members, which do not overlap, sorted by their first byte.
+  /// The parameters, gradients and optimizer states (see Member), sorted by
+  /// their first byte. They do not overlap.
   std::vector<Member> members;
   std::vector<Port> ports;
   std::vector<Collective> collectives;
@@ -232,8 +235,8 @@ struct Trace {
   std::vector<Body> bodies;
   std::vector<BodyRun> runs;
   /// The number of different tokens in the trace. A token connects the start of
-  /// an asynchronous operation with its wait, and each run of a body starts
-  /// each token of the body once.
+  /// an asynchronous operation with its wait. Each run of a body (for example,
+  /// each iteration of a loop) starts each token of the body once.
   int32_t tokens = 0;
   int64_t stage = 0;
   /// Whether sends are executed in order, as by NCCL: a send waits until the
@@ -247,7 +250,8 @@ struct Trace {
   int64_t iterationOf(const Event &event, const BodyRun &run) const {
     return event.iteration >= 0 ? event.iteration : run.iteration;
   }
-  /// The address of an access's first byte in the run `run` of its body.
+  /// The address of an access's first byte in the execution `run` of the body
+  /// (a loop's, for example) that contains the access.
   static int64_t beginOf(const Access &access, const BodyRun &run) {
     return access.begin + access.perIteration * run.iteration +
            access.perSlot * run.slot;
@@ -258,10 +262,11 @@ struct Trace {
   }
 };
 
-/// Unrolls the loops of a trace: a body (the commands of a loop or fragment)
-/// that the trace runs several times is copied for each of these runs. If only
-/// one body uses a temporary buffer, the lifetime of the buffer begins anew in
-/// each copy, so that no copy may read what an earlier one wrote.
+/// Unrolls the loops of a trace: a body (the commands of a loop, or of a
+/// stage's forward or backward pass) that the trace runs several times is
+/// copied for each of these runs. If only one body uses a temporary buffer, the
+/// lifetime of the buffer begins anew in each copy, so that no copy may read
+/// what an earlier one wrote.
 Trace unroll(const Trace &trace);
 
 /// Why a plan is refused.
@@ -309,9 +314,9 @@ std::optional<Fault> checkFlow(const Trace &trace, int64_t *executed = nullptr);
 /// Checks the transfers of offloaded states. A stored tile must have been
 /// fetched from the same bytes and updated since. An updated tile must be
 /// stored before its memory is reused, before the same bytes are fetched again,
-/// and before the step ends. An activation may be stored in a slot only after
-/// the slot's previous activation was fetched. It must be fetched before the
-/// step ends.
+/// and before the step ends. An activation may be stored in a slot (a state's
+/// entry for one micro-batch) only after the slot's previous activation was
+/// fetched. It must be fetched before the step ends.
 std::optional<Fault> checkStateTiles(const Trace &trace);
 
 /// Checks that plans with offloaded states transfer the right elements.
@@ -380,8 +385,8 @@ std::optional<Fault> checkReplicas(const plan::Mesh &mesh,
 /// `checkReplicas` finds.
 std::optional<Fault> checkCommunication(const plan::Mesh &mesh,
                                         const std::vector<Trace> &traces);
-/// Returns the first fault that any of the checks finds. The checks of
-/// offloaded states are not run.
+/// Returns the first fault that a check finds. Runs all checks but those of
+/// offloaded states.
 std::optional<Fault> checkAll(const plan::Mesh &mesh,
                               const std::vector<Trace> &traces);
 

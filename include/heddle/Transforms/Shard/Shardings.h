@@ -41,7 +41,7 @@ bool splitsReplicas(dist::TensorShardingAttr sharding);
 /// the tensor's sharding without the first dimension.
 dist::TensorShardingAttr dropFirst(dist::TensorShardingAttr sharding);
 /// Returns the sharding with a new first dimension, which is not split. The new
-/// dimension is for example that of slots, or of all micro-batches.
+/// dimension is for example that of micro-batches.
 dist::TensorShardingAttr addFirst(dist::TensorShardingAttr sharding);
 
 /// Checks that every value has the sharding that its users expect. Also checks

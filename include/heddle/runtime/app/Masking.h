@@ -47,8 +47,8 @@ public:
 
   /// Whether `token` is chosen at this position.
   bool chooses(const MaskPosition &place, int32_t token) const;
-  /// Returns the model's input at this position, which may replace `token`, or
-  /// the label. `what` chooses between the two.
+  /// Returns the model's input at this position (`token` or its replacement),
+  /// or the label. `what` chooses between the two.
   int32_t at(const MaskPosition &place, int32_t token,
              DataFeed::What what) const;
 

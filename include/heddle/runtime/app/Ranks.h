@@ -101,8 +101,8 @@ public:
 private:
   /// Aborts this rank's communication on the device before the process ends.
   void abortLink();
-  /// Creates the executor of collectives, numbers the plan's channels, and
-  /// creates its communicators.
+  /// Creates the executor of collectives and the plan's communicators, and
+  /// assigns a number to each channel of the plan.
   void prepare(const plan::Plan &plan, bool spareCore);
   /// Creates the communicators of the plan's collectives.
   void addGroups(const plan::Plan &plan);

@@ -96,9 +96,10 @@ private:
 };
 
 /// Checks the orders of the inputs of quantized matrices (g_idx of GPTQ). Each
-/// key of `orders` names an order. It must equal the order that the key's value
-/// names, because matrix products with the same input share one order. If the
-/// value is "", the order must be ascending. Throws H0389 if an order is wrong.
+/// key of `orders` names an order, which must equal the order that the key's
+/// value names, because matrix products with the same input share one order. If
+/// the value is "", the order must be ascending. Throws H0389 if an order is
+/// wrong.
 void requireOrders(const io::WeightSet &weights,
                    const std::map<std::string, std::string> &orders);
 

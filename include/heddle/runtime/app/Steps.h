@@ -144,17 +144,18 @@ public:
   /// next batch. With 1, the host reads a step's results after it has submitted
   /// the next step.
   int64_t maxPending() const { return ahead; }
-  /// Waits for the oldest pending step and returns its results. If the step is
-  /// not finite, neither it nor the pending steps after it update the states.
-  /// Those pending steps are dropped, and must be submitted again.
+  /// Waits for the oldest pending step and returns its results. If its loss or
+  /// gradient norm is not finite, neither this step nor the pending steps after
+  /// it update the states. Those pending steps are dropped, and must be
+  /// submitted again.
   StepResult finish();
   /// Returns the index of the step to submit next, counted from 0. After a step
-  /// that is not finite, this is the index of the step after it if
-  /// `skipsNonfinite`, else the index of the same step.
+  /// whose loss or gradient norm is not finite, this is the index of the step
+  /// after it if `skipsNonfinite`, else the index of the same step.
   int64_t next() const { return following; }
   /// Whether the states have exactly the updates of the steps before `next`.
-  /// False after a step that was not finite, if the plan has no state
-  /// `nonfinite` that could suppress its update.
+  /// False after a step whose loss or gradient norm was not finite, if the plan
+  /// has no state `nonfinite` that could suppress its update.
   bool keepsStates() const { return isSound; }
   /// Throws H0410 on all ranks if the loss or gradient norm of `result` is not
   /// finite and such a step may not be skipped.

@@ -18,8 +18,9 @@
 //   all_to_all      send slice r+k to rank r+k, receive a slice from rank r-k
 //   rotate          one step: send all to rank r+1, receive all from rank r-1
 //
-// Messages have the wire type. A rank also rounds its own values to the wire
-// type where others receive them, so that all ranks have the same bits.
+// Elements are converted to the collective's wire type before they are sent. A
+// rank also rounds its own values to this type where others receive them, so
+// that all ranks have the same bits.
 //
 //===----------------------------------------------------------------------===//
 

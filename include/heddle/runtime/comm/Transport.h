@@ -3,10 +3,9 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-// The interface for messages between ranks on host memory, with implementations
-// for MPI, TCP, and ranks that are threads of one process. Collectives are
-// built on it.
+// The interface for messages between ranks, which are sent from and received
+// into host memory. Implemented for MPI, TCP, and ranks that are threads of one
+// process. Collectives are built on it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -53,8 +53,9 @@ public:
   /// `send` are called.
   virtual int64_t bytesOfDevices() const { return 0; }
   /// Adds `bytes` to the result of `bytesOfDevices`. The replay of a captured
-  /// graph does not call `send`, so the caller adds its bytes here. Capturing
-  /// calls `send` without sending, so the caller subtracts those bytes.
+  /// graph does not call `send`, so the caller adds the bytes of each replay
+  /// here. Capturing calls `send` without sending, so the caller subtracts the
+  /// bytes of the capture.
   virtual void countOfDevices(int64_t bytes) {}
   /// Registers a channel. The result is the handle that `send`, `receive` and
   /// `flush` take. Equal channels have the same handle.
@@ -69,7 +70,7 @@ public:
   virtual void send(int64_t channel, Address data, int64_t bytes) = 0;
   /// Waits for the next message of the channel, and writes it to `data`.
   virtual void receive(int64_t channel, Address data, int64_t bytes) = 0;
-  /// Waits until at most `count` sends of the channel are not yet done.
+  /// Waits until at most `count` sends of the channel are still in progress.
   virtual void flush(int64_t channel, int64_t count) = 0;
 };
 

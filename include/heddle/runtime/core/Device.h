@@ -151,8 +151,8 @@ public:
   /// memory for a plan. Does nothing if the size of the device's memory is
   /// unknown.
   virtual void requireMemory(const plan::Memory &memory) {}
-  /// Allocates the pinned buffers of plan::Memory::stagingBytes, unless the
-  /// device has them already.
+  /// Allocates pinned buffers for copies, which fit into `bytes` bytes
+  /// (plan::Memory::stagingBytes), unless the device has them already.
   virtual void stage(int64_t bytes) {}
   /// Bytes of the device's own pinned memory for copies.
   virtual int64_t stagedBytes() const { return 0; }

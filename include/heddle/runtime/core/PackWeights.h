@@ -40,8 +40,8 @@ int32_t quantize(float value, GroupScale code, int64_t bits);
 /// Scales and zero points of all groups of a weight, as [groups][outputs].
 using GroupScales = std::vector<GroupScale>;
 
-/// `packed` describes a rank's shard of a weight. Returns the description of
-/// the unsharded weight, whose shape is `shape`.
+/// `packed` says how kernels read a rank's shard of a weight. Returns the same
+/// description for the unsharded weight, whose shape is `shape`.
 plan::PackedWeight wholeOf(plan::PackedWeight packed,
                            std::vector<int64_t> shape);
 

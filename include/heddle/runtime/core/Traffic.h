@@ -24,8 +24,8 @@ namespace heddle::rt {
 plan::CollectiveShape shapeOf(const plan::Collective &collective, int64_t ranks,
                               int64_t targetBytes, int64_t sourceBytes);
 
-/// The collectives, or the messages, of one kind along the same axes and with
-/// the same reason.
+/// The sum of all collectives, or of all messages, that have the same kind,
+/// axes and reason.
 struct TrafficLine {
   std::string axes; ///< The axes, such as `data,seq`.
   std::string kind; ///< The kind, such as `all_reduce` or `send`.

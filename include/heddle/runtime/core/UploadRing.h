@@ -23,19 +23,19 @@ namespace heddle::rt {
 /// the other.
 class UploadRing {
 public:
-  /// The maximum size of a slot.
+  /// The maximum size of one of the two buffers.
   static constexpr int64_t mostBytes = int64_t(4) << 20;
 
-  /// Makes a ring whose slots have `bytes` bytes, rounded up to pages, but at
-  /// most `mostBytes`. The slots are allocated at first use. `device` must
-  /// outlive the ring.
+  /// Makes a ring of two slots of pinned memory. A slot has `bytes` bytes,
+  /// rounded up to pages, but at most `mostBytes`. The slots are allocated at
+  /// first use. `device` must outlive the ring.
   UploadRing(Device &device, int64_t bytes);
 
   /// The bytes of a slot.
   int64_t slotBytes() const { return bytes; }
-  /// Waits until the contents of the next slot have been copied to the device,
-  /// and returns the slot to be filled. Throws H0292 if there is too little
-  /// memory.
+  /// Waits until the contents of the next slot (a pinned buffer) have been
+  /// copied to the device, and returns the slot to be filled. Throws H0292 if
+  /// there is too little memory.
   char *next();
   /// Submits a copy of bytes to `target`. These are the first `count` bytes of
   /// the slot that the last call of `next` returned. The copy runs after all

@@ -40,8 +40,8 @@ struct DataSourceState {
   std::string file;   ///< The path as the user gave it.
   std::string digest; ///< XXH3 of all tokens; "" if the file was not scanned.
   int64_t tokens = 0; ///< Tokens in the file.
-  /// The file's weight, by which its share of the rows is determined; 0: the
-  /// user gave none.
+  /// The weight of the token file, which determines its share of the training
+  /// rows; 0: the user gave none.
   double weight = 0;
   int64_t taken = 0;  ///< Rows of the file that were used so far.
   int64_t pass = 0;   ///< How often the file has been read to its end.
@@ -171,7 +171,8 @@ struct Checkpoint {
 /// files with the manifest; each file is checked by one of the ranks.
 Checkpoint openCheckpoint(const std::string &path, Peers &peers);
 
-/// Opens the fp32 masters of a checkpoint; none if its model is not rounded.
+/// Opens the fp32 master weights of a checkpoint; none if model.safetensors has
+/// no rounded weights.
 std::optional<WeightSet> openMasters(const std::string &checkpoint);
 
 /// Writes the type of the weights into a config.json, under the keys of

@@ -3,10 +3,9 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-// Files as all of Heddle reads and writes them: mapped for reading, and written
-// under a temporary name until they are complete; and helpers for paths. Errors
-// are UserErrors that name the file.
+// The functions by which all of Heddle reads and writes files, and helpers for
+// paths. Inputs are mapped. Outputs have a temporary name until they are
+// complete. Errors are UserErrors that name the file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -154,8 +153,9 @@ bool isDevice(const std::string &path);
 int openForLines(const std::string &path, bool append);
 /// Reads a whole text file; throws `code` when it cannot be read.
 std::string readText(const std::string &path, const std::string &code);
-/// Returns the file in which `rank` writes what rank 0 writes to `path`:
-/// `trace.rank3.json` for `trace.json`. Throws H0185 if `path` is not a file.
+/// Returns the path for the output of `rank` if rank 0 writes its own output to
+/// `path`: `trace.rank3.json` for `trace.json`. Throws H0185 if `path` is not a
+/// file.
 std::string fileOfRank(const std::string &path, int64_t rank);
 /// Replaces the file atomically.
 void writeText(const std::string &path, const std::string &text,

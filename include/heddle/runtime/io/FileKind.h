@@ -21,7 +21,7 @@ namespace heddle::io {
 /// bytes. The name is empty for any other file.
 struct ForeignKind {
   std::string name; ///< For example `a gzip archive`.
-  /// For example `unpack it first`; "" if there is no advice.
+  /// Advice for the user, for example `unpack it first`; "" if there is none.
   std::string help;
 };
 ForeignKind foreignKindOf(const MappedFile &file);

@@ -52,7 +52,7 @@ wordsForParser(const std::vector<std::string> &words, size_t end) {
   return result;
 }
 
-/// Advice about a word that a verb does not know.
+/// Advice about a word that a verb (a subcommand) does not know.
 struct Advice {
   /// The error message; empty: the usual one for unknown words.
   std::string message;

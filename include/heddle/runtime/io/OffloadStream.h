@@ -161,13 +161,15 @@ private:
                     int64_t span, const RowChoice &choice);
   OffloadPoint start(const OffloadTransfer &transfer, OffloadLane lane);
   void moveNow(const OffloadTransfer &transfer);
-  /// Calls `visit(offset of the first page, index of the first byte in that
-  /// page, bytes)` for chunks of a range that fit into the detour buffer.
+  /// Divides a range into chunks that fit into the detour buffer, which holds
+  /// whole pages. Calls `visit(offset of the first page, index of the first
+  /// byte in that page, bytes)` for each chunk.
   template <typename F>
   void forEachPiece(int64_t offset, int64_t bytes, F visit) const;
   char *detour();
-  /// Size of the detour buffer: it holds several requests, which can be in
-  /// flight at the same time.
+  /// The size of the detour buffer, through which ranges that are not
+  /// page-aligned are read and written. It holds several requests, which can be
+  /// in flight at the same time.
   int64_t detourBytes() const {
     return shape.requestBytes * std::min<int64_t>(shape.depth, 4);
   }

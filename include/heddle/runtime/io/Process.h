@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Prepares a process for file I/O: standard streams, signals, mapped files. The
-// driver and the binaries call `prepareProcess` first.
+// driver `heddle` and compiled binaries call `prepareProcess` first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +14,7 @@
 
 namespace heddle::io {
 
-/// Prepares a process, before it opens anything:
+/// Prepares a process. Call it before the process opens a file. Afterwards:
 ///
 /// - No file gets the descriptor of stdin, stdout or stderr if these are
 ///   closed.

@@ -95,9 +95,9 @@ public:
 
   /// Returns the tensor's mapped bytes, which may be unaligned.
   const uint8_t *data(const TensorInfo &info) const;
-  /// Returns the tensor's bytes, as `data` does, but also of a quantized
-  /// matrix. Such a matrix is dequantized into memory that is freed with the
-  /// last copy of the returned pointer.
+  /// Returns the tensor's bytes, mapped as by `data`. A quantized matrix is
+  /// dequantized instead, into memory that is freed with the last copy of the
+  /// returned pointer.
   std::shared_ptr<const uint8_t> hold(const TensorInfo &info) const;
   /// Drops pages of a mapped tensor after they were read (MappedFile::forget).
   /// Thread-safe.
@@ -173,8 +173,8 @@ WrittenFile writeSafetensors(
 /// An error on one rank is thrown on all.
 void writeShared(const std::string &path, std::vector<SharedTensor> tensors,
                  Peers &peers);
-/// Throws when the file cannot be created, so that a run fails before it
-/// computes.
+/// Throws when `writeShared` could not create the file `path`. Called first,
+/// so that a run fails before it computes.
 void requireShared(const std::string &path, Peers &peers);
 
 /// Returns the index of the first infinite or NaN element of a float type; -1

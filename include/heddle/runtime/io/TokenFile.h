@@ -5,8 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Files of training tokens: llm.c's, Megatron's, integers without header
-// (nanoGPT), or plain text as bytes. A file's bytes, never its name, determine
-// its format. DataFeed reads batches from them; `heddle data` writes and checks
+// (nanoGPT), or plain text as bytes. A file's bytes determine its format; only
+// Megatron's pair of a .bin and an .idx file is recognized by its names.
+// DataFeed reads batches from these files; `heddle data` writes and checks
 // them.
 //
 //===----------------------------------------------------------------------===//
@@ -35,7 +36,7 @@ struct TokenSource {
   static TokenSource parse(const std::string &text);
 };
 
-/// A mapped file of tokens; its format is recognized by its content.
+/// A mapped file of tokens.
 class TokenFile {
 public:
   enum class Format { LlmC16, LlmC32, Megatron, Headerless, Text };

@@ -43,8 +43,9 @@ public:
   /// and after it (closingTokens).
   virtual std::vector<int32_t> openingTokens() const { return {}; }
   virtual std::vector<int32_t> closingTokens() const { return {}; }
-  /// Returns the special token of a role, such as `eos_token`, if the files
-  /// beside tokenizer.json or the tokenizer's class name one (TokenNames.h).
+  /// Returns the special token of a role, such as `eos_token`. It is named by
+  /// the files beside tokenizer.json, or else is the default of the
+  /// tokenizer's class (TokenNames.h). Returns nothing if there is none.
   virtual std::optional<int32_t> namedToken(const std::string &) const {
     return std::nullopt;
   }
@@ -59,8 +60,8 @@ public:
   /// Returns the bytes that a token, special or not, adds to a text after other
   /// tokens. They may be an incomplete character.
   virtual std::string pieceOf(int32_t id) const = 0;
-  /// Whether a text may be split before a space between two letters and its
-  /// parts encoded one by one, with the same result.
+  /// Whether a text may be split before a space between two letters. It may if
+  /// the tokens of the two parts together are those of the whole text.
   virtual bool splitsBeforeWords() const = 0;
 };
 
@@ -82,8 +83,8 @@ private:
   std::string rest(const std::string &text);
   const Tokenizer &tokenizer;
   /// The newest tokens. The text of the first `shown` of them was returned
-  /// already. They are kept because the text of a token may depend on the token
-  /// before it.
+  /// already. These first tokens are kept because the text of a token may
+  /// depend on the token before it.
   std::vector<int32_t> ids;
   size_t shown = 0;
 };

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Hyperparameters of a training run: those of the binary, changed by flags of
-// `train` (--lr, --warmup-steps ...) and by those of a resumed run.
+// Hyperparameters of a training run. The binary has the initial values, and
+// flags of `train` (--lr, --warmup-steps ...) change them. A resumed run keeps
+// the values that its earlier flags have set.
 //
 //===----------------------------------------------------------------------===//
 

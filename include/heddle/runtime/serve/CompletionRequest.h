@@ -30,7 +30,8 @@ struct ApiError : std::exception {
       : status(status), code(std::move(code)), message(std::move(message)),
         field(std::move(field)) {}
   const char *what() const noexcept override { return message.c_str(); }
-  /// Returns {"error": {"message", "type", "param", "code"}}, as OpenAI's API.
+  /// Returns the body of an error in OpenAI's API:
+  /// {"error": {"message", "type", "param", "code"}}.
   std::string body() const;
   /// Returns the reason as the access log shows it.
   std::string reason() const { return code + ": " + message; }

@@ -6,12 +6,13 @@
 //
 // Speculative decoding: a small draft model guesses tokens one by one, and the
 // large model verifies all of them in one run (Leviathan et al., 2023, arXiv
-// 2211.17192). The papers accept a guess with a probability that keeps the
-// distribution. Here the large model samples each token with the random numbers
-// of the token's position, as without a draft, and a guess is accepted if it is
-// that token. So the generated text is the same as without a draft. The draft
-// samples with the same random numbers, so that it guesses right as far as both
-// distributions agree (Daliri et al., 2024, arXiv 2408.07978).
+// 2211.17192). In the paper, a guess is accepted with a probability that keeps
+// the large model's distribution. Here the large model samples each token with
+// the random numbers of the token's position, as without a draft, and a guess
+// is accepted if it is that token. So the generated text is the same as without
+// a draft. The draft samples with the same random numbers, so that it guesses
+// right as far as both distributions agree (Daliri et al., 2024, arXiv
+// 2408.07978).
 //
 //===----------------------------------------------------------------------===//
 

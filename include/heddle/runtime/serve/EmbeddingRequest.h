@@ -19,7 +19,8 @@ struct EmbeddingRequest {
   std::vector<CompletionRequest::Prompt> inputs; ///< At least one.
   bool isBase64 = false; ///< Answer with little-endian f32 in base64.
   std::optional<int64_t> dimensions;
-  /// Name of the prompt before each text; empty: default.
+  /// Name of the model's prompt to put before each text; empty: its default
+  /// prompt.
   std::string promptName;
   /// Limit of tokens of a text; -1: the model's; none: the server's default.
   std::optional<int64_t> truncateTokens;

@@ -5,8 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The interface between the scheduler and the compiled model. CompiledEngine
-// implements it with a paged key-value cache, UncachedEngine without one, and
-// tests with a hash.
+// implements it with a paged key-value cache. UncachedEngine implements it
+// without a cache. Tests use an engine without a model, whose logits are hashes
+// of the tokens.
 //
 //===----------------------------------------------------------------------===//
 

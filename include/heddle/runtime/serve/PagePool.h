@@ -64,8 +64,9 @@ public:
 
   /// Lets other sequences find an owned page that is filled with the
   /// `pageTokens` tokens at `tokens`, after the tokens that `before`
-  /// identifies. The page must not be written any more. Returns the chain of
-  /// its last token, also if another page already has the same tokens.
+  /// identifies. The page must not be written any more. Returns the value that
+  /// identifies all tokens up to the page's end, also if another page already
+  /// has the same tokens.
   Chain publish(Page page, const int32_t *tokens, Chain before);
 
   int64_t numPages() const { return pages.size(); }

@@ -65,7 +65,7 @@ struct Optimizer {
                         const dist::Strategy &strategy) = nullptr;
 };
 
-/// The optimizer that the strategy names.
+/// The optimizer that the strategy (the settings of the compilation) names.
 Optimizer optimizerOf(const dist::Strategy &strategy);
 
 Optimizer adamW(const dist::Strategy &strategy);

@@ -3,9 +3,8 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-// Tells whether this machine's CPU can run a binary. A binary checks its
-// features when it starts.
+// Tells whether this machine's CPU has the features that a binary needs. A
+// binary checks this when it starts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +17,8 @@
 namespace heddle::rt {
 
 /// Whether this CPU and its operating system have a feature. `name` is LLVM's
-/// name of the feature (`avx512f`, `amx-bf16`). A name that is not in the table
-/// counts as a missing feature.
+/// name of the feature (`avx512f`, `amx-bf16`). An unknown name counts as a
+/// missing feature.
 bool hasCpuFeature(const std::string &name);
 
 /// Whether `name` is a feature that `hasCpuFeature` knows.
