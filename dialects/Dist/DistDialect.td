@@ -55,8 +55,8 @@ def Dist_StrategyAttr : Dist_Attr<"Strategy", "strategy"> {
     }]>
   ];
   let extraClassDeclaration = [{
-    /// Whether the attribute's text gives a value for this setting. `setting`
-    /// is the setting's index in Settings.def.
+    /// Whether the text of this #dist.strategy gives a value for the setting
+    /// with the index `setting` in Settings.def.
     bool isWritten(size_t setting) const { return getWritten()[setting]; }
   }];
   let hasCustomAssemblyFormat = 1;

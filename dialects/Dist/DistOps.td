@@ -28,25 +28,25 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let assemblyFormat = "$sym_name $axes attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The number of ranks: the product of the sizes of all axes. An axis that
-    /// is a factor of another one, such as `expert`, does not count, because
-    /// the other axis includes it.
+    /// The number of ranks: the product of the sizes of all mesh axes. An axis
+    /// that is a factor of another one, such as `expert`, does not count,
+    /// because the other axis includes it.
     int64_t getNumRanks();
     /// The size of the axis, or 0 when the mesh has no such axis.
     int64_t getAxisSize(::llvm::StringRef name);
-    /// The number of ranks along these axes. `expert` is a factor of the axis
-    /// `data`, and `data/expert` is the other factor. Together they count as
-    /// `data`.
+    /// The number of ranks along these mesh axes. `expert` is a factor of the
+    /// axis `data`, and `data/expert` is the other factor. Together they count
+    /// as `data`.
     int64_t getSize(::llvm::ArrayRef<::mlir::Attribute> axes);
     /// The number of ranks along all axes with this role, such as data
     /// parallelism.
     int64_t getSize(AxisRole role);
-    /// The names of the axes that have this role (what their ranks split) and
-    /// more than one rank, major to minor.
+    /// The names of the mesh axes that have this role (what their ranks split)
+    /// and more than one rank, major to minor.
     ::llvm::SmallVector<::mlir::Attribute> getAxesOf(AxisRole role);
-    /// The names of the axes that have more than one rank, and for which the
-    /// function `wanted` accepts the role (what their ranks split), major to
-    /// minor.
+    /// The names of the mesh axes that have more than one rank, and for which
+    /// the function `wanted` accepts the role (what their ranks split), major
+    /// to minor.
     ::llvm::SmallVector<::mlir::Attribute>
     getAxesWhere(::llvm::function_ref<bool(AxisRole)> wanted);
   }];

@@ -8,8 +8,8 @@
 
 // The derivatives of the operations (DifferentiableOpInterface), as nn
 // operations. The operation that computes a parameter's gradient also adds it
-// to the accumulator that the context gives, so that no separate addition has
-// to read the gradient from memory.
+// to the gradient accumulated so far (GradientContext::accumulator), so that no
+// separate addition has to read the gradient from memory.
 //
 //===----------------------------------------------------------------------===//
 

@@ -40,7 +40,8 @@ ParseResult nn::parseFunctionText(OpAsmParser &parser, OperationState &result,
     if (attributes.get(given))
       return parser.emitError(place)
              << "'" << given << "' is said before the attributes";
-  // An attribute of the wrong type would be ignored silently, so report it.
+  // MLIR would silently ignore an attribute of the operation that has the wrong
+  // type, so report it here.
   std::optional<RegisteredOperationName> operation =
       result.name.getRegisteredInfo();
   if (failed(operation->verifyInherentAttrs(

@@ -166,9 +166,9 @@ void EmbeddingGradOp::localize(const Split &split) {
     getFirstMutable().assign(first);
 }
 
-/// If ranks split the columns of the logits, replaces the operation by three: a
-/// partial one on each rank, collectives, and one that combines the partial
-/// results.
+/// If ranks split the columns of the logits, replaces the operation: each rank
+/// computes a partial result from its columns, collectives exchange the partial
+/// results, and nn.cross_entropy_join combines them.
 void CrossEntropyOp::localize(const Split &split) {
   Value first =
       firstOf(*this, split, getLogits(), tensorOf(getLogits()).getRank() - 1);

@@ -38,7 +38,8 @@ int64_t heddle::pipe::chunksOf(const Schedule &schedule) {
 namespace {
 
 /// Which kinds of passes (forward, backward, and the halves of a backward pass)
-/// a stage has run for one micro-batch of one chunk, as a bit set.
+/// a stage has run for one micro-batch of one chunk (a part of the model that
+/// the stage runs), as a bit set.
 class Progress {
 public:
   bool has(Kind kind) const { return done & bit(kind); }
@@ -89,8 +90,9 @@ static std::string checkAction(const Action &action, const Progress &progress) {
 /// Returns what is wrong with the order of one stage's actions, or "".
 static std::string checkLine(const Line &line, int64_t chunks,
                              int64_t microBatches) {
-  // A schedule that a user writes can name any number of chunks. Refuse too
-  // many before memory is allocated for them.
+  // A schedule that a user writes can name any number of chunks (parts of the
+  // model that one stage runs). Refuse too many before memory is allocated for
+  // them.
   if (chunks > 1 && chunks * microBatches > static_cast<int64_t>(line.size()))
     return " has " + std::to_string(line.size()) + " fragments; " +
            std::to_string(chunks) + " chunks of " +

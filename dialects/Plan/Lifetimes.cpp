@@ -31,9 +31,9 @@ LogicalResult Lifetimes::find(SequenceOp sequence) {
 
 /// Handles each plan.record (an event on a stream) with the attribute
 /// `carried`. Commands before such a record may still run when this run of the
-/// program ends, and the next run waits for them. So their lifetimes last to
-/// the end of the sequence. Fails unless the next run waits for each such
-/// record.
+/// program ends, and the next run waits for them. So these commands count as
+/// running until the end of the sequence. Fails unless the next run waits for
+/// each such record.
 LogicalResult Lifetimes::endCarried() {
   for (SettleOp settle : settles)
     if (settle.getNumber() >= carried.size())
@@ -135,10 +135,10 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
     if (record.getCarried())
       return carry(record, work);
   } else if (auto settling = dyn_cast<SettleOp>(op)) {
-    // A plan.settle waits for a plan.record of the previous run of the program,
-    // which it names by an index. If a user has edited the plan, this index can
-    // be huge. Limit it, because `settle` resizes a vector to the index.
-    // endCarried reports an index that is too large.
+    // A plan.settle names by an index the plan.record of the previous run for
+    // which it waits. If a user has edited the plan, this index can be huge.
+    // Limit it, because `settle` resizes a vector to the index. endCarried
+    // reports an index that is too large.
     constexpr uint64_t most = 1 << 20;
     settles.push_back(settling);
     settle(stream == Stream::Copy ? settledForCopy : settledAt,

@@ -125,11 +125,11 @@ private:
   mlir::LogicalResult wait(planir::WaitOp op, int64_t here, Work &work);
   mlir::LogicalResult carry(planir::RecordOp op, Work &work);
   mlir::LogicalResult endCarried();
-  /// Called when a stream waits, at the command with index `here`, for the
-  /// first `count` records with `carried`: commands of the previous run that
-  /// may still run. `at` has for each of these records the index of the first
-  /// command that waits for it. Adds an index to `at` for each record that the
-  /// stream has not waited for before.
+  /// Called when the command with index `here` makes a stream wait for the
+  /// first `count` records with `carried`. Such a record marks commands of the
+  /// previous run that may still run. `at` has, for each record that the stream
+  /// has already waited for, the index of the first command that waited for it.
+  /// Adds `here` to `at` for each other record.
   static void settle(std::vector<int64_t> &at, size_t count, int64_t here) {
     at.resize(std::max(at.size(), count), here);
   }
@@ -151,10 +151,10 @@ private:
   /// for.
   std::vector<llvm::SmallVector<mlir::Operation *>> carried;
   llvm::SmallVector<SettleOp> settles;
-  /// The index of the command at which a stream of this run has waited for each
-  /// record with `carried`, which marks commands of the previous run that may
-  /// still run: the stream `compute` in `settledAt`, the stream `copy` in
-  /// `settledForCopy`.
+  /// For each record with `carried`, which marks commands of the previous run
+  /// that may still run: the index of the command at which a stream of this run
+  /// has waited for the record. `settledAt` is for the stream `compute`, and
+  /// `settledForCopy` for the stream `copy`.
   std::vector<int64_t> settledAt, settledForCopy;
 };
 

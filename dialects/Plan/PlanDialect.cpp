@@ -263,8 +263,9 @@ LogicalResult StateOp::verify() {
   return verifyCount(*this, getOffset(), "offset");
 }
 
-/// If a state is stored inside of a bucket's flat tensor, verifies that all of
-/// its elements lie inside of that tensor.
+/// If a state is stored inside of the flat tensor of a bucket (states that are
+/// laid side by side), verifies that all of its elements lie inside of that
+/// tensor.
 LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (!getFlat())
     return success();
@@ -307,9 +308,9 @@ LogicalResult StateRefOp::verifySymbolUses(SymbolTableCollection &tables) {
     return emitOpError("refers to ")
            << getStateAttr() << ", of which a rank has what its part of "
            << one.getFlatAttr() << " has: refer to that";
-  // The result is the memory of this state alone, with the state's shape. Or it
-  // is one-dimensional, begins with this state, and also covers states that
-  // follow in memory.
+  // A plan.state_ref yields either the memory of this state alone, with the
+  // state's shape, or a one-dimensional range that begins with this state and
+  // also covers states that follow in memory.
   auto stored = cast<RankedTensorType>(one ? one.getType()
                                            : cast<FlatOp>(state).getType());
   auto type = cast<MemRefType>(getResult().getType());

@@ -94,7 +94,8 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
     /// leading dimension, or the type of a scalar.
     ::mlir::Type getBufferType(unsigned operand);
     /// The scratch memory in bytes that suffices both for the generated code
-    /// and for the call of cuBLASLt that may replace it (`library`).
+    /// and for the call of cuBLASLt (the attribute `library`) that may replace
+    /// the generated code.
     int64_t mostScratchBytes() {
       return ::std::max<int64_t>(
           getScratchBytes().value_or(0),

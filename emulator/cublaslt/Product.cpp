@@ -5,7 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Computes a product d = a * b. Sums are in f32, in the order of k. Threads
 // compute ranges of the result's columns. In one step a thread multiplies a
-// panel of rows of a, which is packed, with a block of columns of b.
+// panel of rows of a with a block of columns of b. The panel is a copy in which
+// elements with the same k are contiguous.
 //
 //===----------------------------------------------------------------------===//
 

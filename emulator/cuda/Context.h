@@ -71,8 +71,8 @@ struct ContextData {
   /// begun.
   int64_t exchanges = 0;
   int64_t graphLaunches = 0;
-  /// How often the host has waited for the last launch of a graph. Tests check
-  /// by this that the host does not wait more often than necessary.
+  /// How often the host has waited for the last launch of a graph. Tests use
+  /// this count to check that the host does not wait more often than necessary.
   int64_t lastWaits = 0;
   std::chrono::steady_clock::time_point lastCall;
   std::map<std::string, int64_t> calls; ///< Number of calls of each function.
@@ -83,8 +83,8 @@ struct ContextData {
   Result fault = Success;
 
   /// Counts a wait of the host for some submitted work. `graphs` is the number
-  /// of graphs that had been launched when the work was submitted. If no graph
-  /// was launched since then, the host also waits for the last launch, so
+  /// of graph launches at the time when the work was submitted. If no graph was
+  /// launched since then, the host also waits for the last graph launch, so
   /// `lastWaits` is increased.
   void countWait(int64_t graphs) {
     lastWaits += graphs > 0 && graphs == graphLaunches;

@@ -60,7 +60,7 @@ void RaceDetector::read(emulator::ByteRange range, const Command &command,
   for (uint64_t address = range.first; address < range.end;) {
     if (at == segments.end() || at->first > address) {
       // No earlier command has accessed the bytes from `address` to `next`, so
-      // add a segment for them.
+      // add a segment (bytes with the same last accesses) for them.
       uint64_t next = at == segments.end() ? range.end : at->first;
       Segment fresh;
       fresh.end = std::min(range.end, next);

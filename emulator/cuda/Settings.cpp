@@ -92,7 +92,8 @@ static void readFault(std::string_view text, Settings &settings) {
         std::string(text) + "'";
 }
 
-/// The versions are from the release notes of the PTX ISA.
+/// The PTX version of each CUDA version is from the release notes of the PTX
+/// ISA.
 int cuda::newestPtx(int version) {
   constexpr std::pair<int, int> all[] = {{11040, 74}, {12000, 80}, {12010, 81},
                                          {12020, 82}, {12030, 83}, {12040, 84},

@@ -73,8 +73,8 @@ public:
   bool query(const Clock &point);
 
   /// Executes commands that communicate with other processes, and the commands
-  /// before them, because those processes may wait. Stops at commands that are
-  /// not ready.
+  /// before them, because the other processes may be waiting for this
+  /// process. Stops at commands that are not ready.
   void advanceExchanges();
   /// Drops all commands that have not run, after a fault.
   void abandon();

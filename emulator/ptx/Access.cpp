@@ -36,8 +36,8 @@ Access::Access(const Warp &warp, const Op &op, int row) {
   }
   if (warp.mask == allLanes)
     return;
-  // Inactive lanes must not affect the checks, so they get the address of an
-  // active lane.
+  // Inactive lanes must not affect the checks of the addresses, so they get the
+  // address of an active lane.
   uint64_t some = addresses[__builtin_ctz(warp.mask)];
   for (int i = 0; i < warpSize; ++i)
     addresses[i] = warp.mask >> i & 1 ? addresses[i] : some;

@@ -124,10 +124,11 @@ static bool areCompatible(AccessKind a, AccessKind b) {
 }
 
 namespace {
-/// Remembers two of the ranges that are added in the order of their addresses.
-/// If a later range overlaps any added range of another cluster, it overlaps
-/// one of these two. `best` is the range that ends last. `second` ends last
-/// among the ranges of clusters other than that of `best`.
+/// Remembers two of the ranges that were added so far. Ranges are added in the
+/// order of their addresses. `best` is the range that ends last. `second` is
+/// the range that ends last among the ranges of other clusters than that of
+/// `best`. If a later range overlaps any added range of another cluster, it
+/// overlaps `best` or `second`.
 struct Furthest {
   const RangeAccess *best = nullptr, *second = nullptr;
 
@@ -205,8 +206,8 @@ void mergeRanges(std::vector<ByteRange> &ranges) {
   ranges.resize(kept);
 }
 
-/// Erases reads that overlap no write, because they cannot race. These are most
-/// of what a launch reads.
+/// Erases reads that overlap no write, because they cannot race. Most of what a
+/// launch reads is erased.
 static void dropUnwritten(std::vector<RangeAccess> &ranges) {
   std::vector<ByteRange> written;
   for (const RangeAccess &range : ranges)

@@ -101,9 +101,10 @@ private:
 };
 
 /// Finds a race: two overlapping ranges of different blocks, at least one of
-/// which is written. There must be no barrier of a common cluster between the
-/// two accesses. In the returned pair the block with the larger index is first.
-/// Sorts `ranges`, and erases those that cannot race.
+/// which is written. Two blocks of the same cluster race only if no barrier of
+/// the cluster comes between their accesses. In the returned pair the block
+/// with the larger index is first. Sorts `ranges`, and erases those that cannot
+/// race.
 std::optional<std::pair<RangeAccess, RangeAccess>>
 findRace(std::vector<RangeAccess> &ranges);
 

@@ -51,9 +51,9 @@ using Reduction = void (*)(char *to, const char *from, int64_t bytes);
 /// tensor.
 struct Chunk {
   int64_t shared = 0; ///< Offset in shared memory.
-  /// The host address of the end of the copy that is not at `shared`. It is in
-  /// global memory or, for a copy between blocks of a cluster, in the shared
-  /// memory of the source block.
+  /// The host address of the side (source or target) of the copy that is not at
+  /// `shared`. It is in global memory or, for a copy between blocks of a
+  /// cluster, in the shared memory of the source block.
   char *other = nullptr;
   int32_t bytes = 16, first = 0, last = 16;
 };

@@ -25,8 +25,8 @@ void Cluster::checkPhase(Mbarrier &barrier) {
   barrier.next = VectorClock();
 }
 
-/// Continues the warps that test whether the phase of an mbarrier has
-/// completed, without waiting for it. The result of their test is false.
+/// Continues the warps that only test whether the phase of an mbarrier has
+/// completed, instead of waiting for it. The result of their test is false.
 /// Returns whether there were any such warps.
 bool Cluster::wakePolling() {
   bool woken = false;

@@ -160,8 +160,8 @@ static int64_t statedThreads(const Program &program) {
   return sizes[0] * sizes[1] * sizes[2];
 }
 
-/// Returns the largest number of registers for each thread at which `minBlocks`
-/// blocks, at least one, fit on a multiprocessor.
+/// Returns the largest number of registers per thread with which `minBlocks`
+/// blocks (at least one) fit on a multiprocessor.
 static int64_t fittingRegisters(const Program &program, const Limits &limits,
                                 int64_t minBlocks) {
   int64_t most = limits.registers, threads = statedThreads(program);
@@ -174,8 +174,9 @@ static int64_t fittingRegisters(const Program &program, const Limits &limits,
 }
 
 /// Returns the number of registers that a thread has when the kernel starts. As
-/// for ptxas, .maxnreg states the number, or else .minnctapersm together with
-/// the threads of a block. Returns 0 if the PTX has neither.
+/// for ptxas, .maxnreg states the number. Without .maxnreg, the number follows
+/// from .minnctapersm and the threads of a block. Returns 0 if the PTX has
+/// neither.
 static int64_t entryRegisters(const Program &program, const Limits &limits) {
   if (program.maxRegisters && program.maxRegisters <= limits.registers)
     return program.maxRegisters;
@@ -186,8 +187,8 @@ static int64_t entryRegisters(const Program &program, const Limits &limits) {
 
 /// Returns the number of registers that a thread uses. This is the number that
 /// are live at once, but at most the number that the PTX allows, because a
-/// compiler would spill the rest. Kernels that execute setmaxnreg start with
-/// the number that the PTX states.
+/// compiler would spill the rest. If the kernel executes setmaxnreg, it is the
+/// number that the PTX states for the start of the kernel.
 static int64_t registersOf(const Program &program, const Limits &limits) {
   int64_t stated = entryRegisters(program, limits);
   if (program.changesRegisters && stated)

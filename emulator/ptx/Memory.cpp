@@ -135,8 +135,8 @@ template <class T, class R> Handler handlerOf(Kind kind, int count) {
 /// Returns the handler for a load or store of a type in memory and a register
 /// of `bits` bits.
 Handler chooseHandler(Kind kind, Type type, int bits, int count) {
-  // Floats are copied as bits. Signedness matters only for integers in wider
-  // registers, which are extended.
+  // Signedness matters only for an integer in a wider register, because it is
+  // extended. All other values are copied as bits.
   Type stored = type;
   if (type.isFloat() || bits == type.bits())
     stored = {Type::Bits, type.bits()};

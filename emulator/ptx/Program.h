@@ -148,7 +148,7 @@ void assignRows(Program &program, const std::vector<int> &widths);
 
 /// The basic blocks of a kernel. `starts` has the index of each block's first
 /// op, in order. `successors` lists, for each block, the blocks that may run
-/// next. The number of blocks, as a successor, means the exit.
+/// next. A successor that is equal to the number of blocks is the exit.
 struct Blocks {
   explicit Blocks(const Program &program);
 

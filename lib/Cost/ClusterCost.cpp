@@ -130,8 +130,8 @@ double ClusterCost::secondsOf(plan::MemoryKind from, plan::MemoryKind to,
           ? cluster.pcie->latency + bytes / cluster.pcie->bytesPerSecond
           : 0;
   // A copy between a file and a GPU takes as long as the slower of disk and
-  // link, because one chunk crosses the link while the next one is read or
-  // written.
+  // link, because one chunk of the bytes crosses the link while the next chunk
+  // is read or written.
   if (from == MemoryKind::File || to == MemoryKind::File)
     return std::max(secondsOnDisk(from, to, bytes), onLink);
   // On a CPU, the copy takes the time of its memory accesses: the cores read
@@ -195,8 +195,8 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
                            : clock.start(stream, seconds);
       bool isFile = from.memory == plan::MemoryKind::File ||
                     to.memory == plan::MemoryKind::File;
-      // On a CPU, the cores execute most copies at once, so that kernels wait
-      // for them. Only contiguous copies from and to files run beside kernels.
+      // On a CPU, most copies occupy the cores, so that kernels wait for them.
+      // Only contiguous copies from and to files run beside kernels.
       if (isCpu() && (isRows || !isFile))
         clock.wait(plan::Stream::Compute, stream, ends[i]);
     };

@@ -97,8 +97,8 @@ Expected<std::string> linkKernels(ArrayRef<std::string> objects) {
   Expected<Descriptor> input = inMemory(objects);
   if (!input)
     return input.takeError();
-  // Let the linker write to a pipe, which the thread `reader` reads. The linker
-  // would map a regular file, but it writes other files sequentially.
+  // Let the linker write to a pipe, which the thread `reader` reads. A pipe
+  // gets sequential writes; a regular file would be mapped into memory.
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return systemError("no pipe");

@@ -28,7 +28,7 @@ namespace {
 /// k and v are packed in one tensor, or are three tensors.
 struct HeadView {
   const double *read = nullptr;
-  /// The elements of the gradient of this operand, for attention_grad only.
+  /// The elements of the gradient of q, k or v, for attention_grad only.
   double *write = nullptr;
   int64_t length = 0;  ///< The number of positions, T.
   int64_t rowSize = 0; ///< Elements of one position of the operand.
@@ -67,7 +67,7 @@ struct AttentionShape {
   AttentionShape(nn::AttentionOpInterface op, const Inputs &in);
 
   /// The end (exclusive) of the keys to which a query attends, as an index in
-  /// this shard.
+  /// this shard of the sequence.
   int64_t visible(int64_t b, int64_t query) const {
     int64_t end = lengths.empty() ? wholeLength : lengths[b];
     if (causal)

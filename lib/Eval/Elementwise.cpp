@@ -25,9 +25,9 @@ namespace {
 // Embeddings and positions
 //===----------------------------------------------------------------------===//
 
-/// Calls `body` for each id, with the position of the id and the row of the
-/// table that the id selects. The table may be a shard with `rows` rows. If the
-/// shard does not have the row, `body` gets -1.
+/// Calls `body` for each id, with the position of the id and the row of an
+/// embedding table that the id selects. The table may be a shard with `rows`
+/// rows. If the shard does not have the row, `body` gets -1.
 template <typename OpT>
 void forRowsOfTable(
     OpT op, int64_t rows, const Inputs &in,

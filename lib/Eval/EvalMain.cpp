@@ -96,7 +96,7 @@ static bool requireTaken(const EvalOptions &options,
 }
 
 /// Returns the name of a program's input or output with this role, such as the
-/// learning rate. It is the role's name.
+/// learning rate. The role's name is also the name of the input or output.
 static std::string keyOf(nn::PortRole role) {
   return stringifyPortRole(role).str();
 }

@@ -379,7 +379,7 @@ DictionaryAttr ModelInterpreter::portsOf(const ProgramName &name) {
 }
 
 /// For a program that returns a loss for each label: adds the mean loss and the
-/// weight of the labels to the outputs, as train-build-steps does.
+/// weight of the labels to the outputs, as the pass train-build-steps does.
 static void addLoss(ArrayAttr inputs, ArrayRef<Tensor> args,
                     ArrayRef<Tensor> losses,
                     SmallVectorImpl<PortValue> &given) {

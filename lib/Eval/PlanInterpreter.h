@@ -94,9 +94,9 @@ private:
   /// The address of a buffer in `frame`, the frame of its sequence. Reports an
   /// error and returns null as `inFrame` does.
   char *bufferAddress(planir::BufferOp buffer, char *frame);
-  /// The beginning of a sequence's frame in the kind of memory in which
-  /// `buffer` is. In device memory it is `frame`. In every other kind of memory
-  /// the frame begins where the arena begins.
+  /// The beginning of a sequence's frame (its temporary memory) in the kind of
+  /// memory in which `buffer` is. In device memory it is `frame`. In every
+  /// other kind of memory the frame begins where the arena begins.
   char *frameOf(planir::BufferOp buffer, char *frame) const;
   char *deviceArena() const { return arena[plan::MemoryKind::Device].get(); }
   /// The address of a state, or of a bucket's flat tensor.

@@ -409,8 +409,8 @@ SettingsFile config::readDsConfig(const std::string &config) {
   return {"base64 of --config", *text};
 }
 
-/// Returns the value at a path of keys, or null. Sections of a wrong type have
-/// been reported before.
+/// Returns the value at a path of keys, or null. Also returns null if a section
+/// has a wrong type, which has been reported before.
 static const io::JsonValue *findPath(const io::JsonValue &root,
                                      const std::string &path) {
   const io::JsonValue *value = &root;

@@ -43,7 +43,7 @@ static void addCompression(std::vector<DsKey> &keys) {
   constexpr const char *why = "compression while training is not supported";
   keys.push_back({"compression_training", DsObject, R::Section});
   // DeepSpeed accepts the object `shared_parameters` in the section of each
-  // technique, and also directly in `compression_training`.
+  // compression technique, and also directly in `compression_training`.
   for (const char *kind :
        {"", ".weight_quantization", ".activation_quantization",
         ".sparse_pruning", ".row_pruning", ".head_pruning",

@@ -18,7 +18,7 @@ using namespace heddle;
 using namespace heddle::config;
 
 /// Gives a setting the value `host`. If the target is a CPU, marks the key as
-/// without meaning instead, since device memory there is host memory.
+/// without meaning instead, since a CPU's device memory is host memory.
 static void giveHost(const SettingField &field, const io::JsonValue &value,
                      Merger &merger) {
   if (factsOf(merger.result.values.target).hasDeviceMemory)

@@ -156,8 +156,8 @@ static void addOffload(std::vector<DsKey> &keys) {
 static void addParallelism(std::vector<DsKey> &keys) {
   constexpr const char *wholeSplit =
       "matrices and heads are split evenly, or not at all";
-  // The second name is that of DeepSpeed's field, and the first name is its
-  // alias.
+  // Two names of the same section: DeepSpeed's field is `tensor_parallel`, and
+  // `tp` is its alias.
   for (const std::string section :
        {"tensor_parallel.tp", "tensor_parallel.tensor_parallel"}) {
     keys.push_back({section, DsObject | DsNull, R::Section});

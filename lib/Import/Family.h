@@ -86,8 +86,8 @@ public:
   static constexpr int64_t maxWidth = 1 << 20, maxRows = 1 << 28,
                            maxLayers = 10000;
 
-  /// `unknown` collects unknown keys of nested objects. These are found only
-  /// when the objects are read.
+  /// `unknown` collects unknown keys of nested objects. These keys are found
+  /// only when the objects are read.
   Config(const io::JsonValue &json, const Family &family,
          std::vector<UnknownKey> &unknown)
       : json(json), family(family), unknown(unknown) {}
@@ -184,8 +184,8 @@ class FamilyModel {
 public:
   virtual ~FamilyModel() = default;
   virtual std::vector<Weight> weights() const = 0;
-  /// Builds the forward pass from ids to logits and returns the logits. If `m`
-  /// has no head, returns the hidden states.
+  /// Builds the forward pass from ids to logits and returns the logits. If the
+  /// weights of the head are missing, returns the hidden states.
   virtual Tensor forward(Modules &m) const = 0;
 
   Dim vocab, positions, embed, layers;

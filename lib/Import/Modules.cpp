@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements the modules that only call other modules.
+// Implements the modules of a neural network that only call other modules.
 //
 //===----------------------------------------------------------------------===//
 

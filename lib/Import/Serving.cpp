@@ -152,9 +152,9 @@ void config::checkKept(const ResolvedSettings &settings,
   }
 }
 
-/// Whether the matrix is quantized in the files, in groups of `group` inputs
-/// that divide its number of inputs. A `group` of 0 means one group for all
-/// inputs.
+/// Whether the matrix is quantized in the files, and its number of inputs is a
+/// multiple of `group`, the number of inputs that share a scale. A `group` of 0
+/// means that all inputs share one.
 static bool hasWholeGroups(const ParameterSpec &matrix, int64_t group) {
   int64_t inputs = matrix.shape[matrix.outIn ? 1 : 0];
   return matrix.isCoded && (group == 0 || inputs % group == 0);

@@ -239,7 +239,7 @@ static std::string rowOfReference(const SettingField &field) {
     if (key.rule == DsRule::Applied)
       keys.push_back(key.path);
   // The learning-rate schedule has a key for each of its parameters. These are
-  // too many for the table, so another page lists them.
+  // too many for the table of settings, so another page lists them.
   if (keys.size() > 8)
     keys = {keys.front().substr(0, keys.front().rfind('.')) + ".*"};
   std::string values = field.range.describe();

@@ -47,8 +47,9 @@ private:
   /// Returns the batch that follows from the other sizes.
   int64_t product() const { return rowsOfBatch(settings); }
   void requireInRange(const Corner &corner);
-  /// If flags and files together give all three sizes, and the sizes contradict
-  /// each other, drops one that no flag gives, since flags win.
+  /// If flags and files together give the batch, the micro-batch and the number
+  /// of accumulation steps, and these sizes contradict each other, drops one
+  /// that no flag gives, since flags win.
   void dropOverridden();
   [[noreturn]] void failContradiction();
   std::string describe(const Corner &corner);

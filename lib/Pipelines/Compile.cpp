@@ -126,8 +126,8 @@ LogicalResult heddle::takeIn(ModuleOp module, Phase phase) {
 
 namespace {
 
-/// A compilation. The phases before fuse run once, on one module. From fuse on
-/// there is one module for each target.
+/// A compilation. The phases before `fuse` run once, on one module. From the
+/// phase `fuse` on there is one module for each target.
 class Compilation {
 public:
   /// `suffix` is appended to the names of dumps.

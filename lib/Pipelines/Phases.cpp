@@ -157,12 +157,12 @@ static void buildSpmd(OpPassManager &pm, const CompileOptions &) {
   // early and waits for them late, so that they overlap with computation.
   pm.addNestedPass<nn::ModelOp>(createSpmdOverlap());
   // This pass needs the waits of `spmd-overlap`, because an update follows the
-  // reduction of its gradients. It runs before `spmd-stream-states`, whose
-  // tiles are transferred in the order of the updates.
+  // reduction of its gradients. It runs before `spmd-stream-states`, which
+  // transfers ranges of states in the order of the updates.
   pm.addNestedPass<nn::ModelOp>(createSpmdAdvanceUpdates());
   // This pass lets the first micro-batch add gradients to zeros on the device,
-  // so that it fetches no gradients. It runs before `spmd-stream-gradients`,
-  // which adds the fetches.
+  // so that this micro-batch fetches no gradients. The pass runs before
+  // `spmd-stream-gradients`, which adds the fetches.
   pm.addNestedPass<nn::ModelOp>(createSpmdStartGradients());
   // This pass needs the final positions of all-gathers and updates: it fetches
   // a parameter one layer before the first all-gather or update that reads the

@@ -52,7 +52,7 @@ const LoadedProgram *Calibration::find(const std::string &name) {
 }
 
 /// Fills the program's inputs with the batch of rows that has the index `run`:
-/// the hidden states before the layer, and other inputs such as positions.
+/// the hidden states of these rows, and other inputs such as positions.
 void Calibration::fillInputs(const LoadedProgram &program, int64_t run) {
   rt::Session &session = job.session();
   if (const rt::Value *port = program.input(PortRole::Hidden)) {

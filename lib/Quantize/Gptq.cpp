@@ -87,8 +87,8 @@ static bool factor(std::vector<double> &matrix, int64_t size,
 
 namespace {
 
-/// Rounds one weight. It needs the second moments of the inputs of the matrix
-/// product that uses the weight.
+/// Rounds one weight matrix. It needs the second moments of the inputs of the
+/// product that uses the matrix.
 class Gptq {
 public:
   Gptq(const CodeShape &shape, const std::vector<float> &weight,
@@ -194,9 +194,9 @@ private:
 
   Gptq &of;
   const int64_t first, width, inputs, length;
-  /// The weights of the tile. The inputs are in the order of rounding.
-  /// Corrections for the errors of all inputs that were rounded so far are
-  /// included.
+  /// The weights of the outputs that are rounded together. The inputs are in
+  /// the order of rounding. Corrections for the errors of all inputs that were
+  /// rounded so far are included.
   std::vector<double> values;
 };
 
@@ -261,8 +261,9 @@ void Tile::round() {
   }
   std::vector<double> errors(blockInputs * tile);
   for (int64_t begin = 0, end = 0; begin < inputs; begin = end) {
-    // A block ends where a group ends: the next group's scales may only be
-    // chosen when its values have the corrections for all earlier errors.
+    // A block of inputs ends where a group of inputs that share scales ends:
+    // the next group's scales may only be chosen when that group's values have
+    // the corrections for all earlier errors.
     int64_t groupEnd = (begin / length + 1) * length;
     end = std::min({begin + blockInputs, groupEnd, inputs});
     if (!of.largestFirst && begin % length == 0)
@@ -304,7 +305,7 @@ RoundedMatrix quantize::roundWithGptq(const CodeShape &shape,
 
 /// Returns the sum of m^T H m over the columns m of a matrix, where H are the
 /// moments. The matrix is `columns`, as [inputs][tile]. It has one column for
-/// each output of a tile.
+/// each of the outputs that are rounded together.
 static double momentOf(const std::vector<double> &columns,
                        const Moments &moments, int64_t inputs) {
   double sum = 0;

@@ -244,7 +244,8 @@ void DecodeBench::printKernels() {
       engine.decodeProgram(batch.ofGroup(/*group=*/0, engine.limits().groups)));
   prompt(0);
   int64_t rest = (batch.context - 1) % engine.limits().maxChunk + 1;
-  // If the prompt's last chunk has at most 1 + maxGuesses tokens, the engine
+  // If the prompt's last chunk has at most 1 + maxGuesses tokens (as many as
+  // one run verifies for a sequence in speculative decoding), the engine
   // computes it with the decode program, one token in each row. Then there is
   // no prefill program to measure.
   if (rest > 1 + engine.limits().maxGuesses)

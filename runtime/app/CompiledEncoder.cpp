@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Chooses the program for each batch of texts by estimated cost, distributes
-// texts over the replicas (groups of ranks along `data`), and gathers the
-// embeddings on rank 0.
+// texts over the replicas (groups of ranks along the mesh axis `data`), and
+// gathers the embeddings on rank 0.
 //
 //===----------------------------------------------------------------------===//
 

@@ -49,7 +49,8 @@ private:
   const LoadedProgram &choose(int64_t rows, int64_t tokens, bool logits) const;
   void runOn(const LoadedProgram &program,
              const std::vector<const EncoderText *> &texts);
-  /// Computes the embeddings of the texts that belong to this rank's group.
+  /// Computes the embeddings of those texts that belong to this rank's replica
+  /// of the model.
   void computeOwn(const std::vector<const EncoderText *> &texts,
                   float *embeddings);
   /// Pools the hidden states of a row of the batch into a vector.
@@ -63,7 +64,8 @@ private:
   /// The number of program runs so far. If this rank dies, the other ranks'
   /// error message gives this number as its step.
   int64_t numRuns = 0;
-  /// The programs `encode`, sorted by tokens, then by rows.
+  /// The programs `encode`, sorted by the number of tokens in a row, then by
+  /// the number of rows.
   std::vector<const LoadedProgram *> programs;
   /// Estimated cost of a run of each program. The key is the program's name.
   std::map<std::string, double> costs;

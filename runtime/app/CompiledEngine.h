@@ -43,24 +43,27 @@ public:
 
   /// Does the work of `run` on one rank, which already has the feeds (for each
   /// sequence, the tokens of this run). The logits of a feed are written only
-  /// on those ranks of its group that run the last pipeline stage.
+  /// on the ranks that run the last pipeline stage in the feed's replica of the
+  /// model.
   void compute(const std::vector<Feed> &feeds, float *logits);
   /// Returns the smallest program that decodes `texts` sequences together.
   const LoadedProgram &decodeProgram(int64_t texts) const;
   /// Returns the programs that compute a prompt of `tokens` tokens, in the
   /// order in which they run.
   std::vector<const LoadedProgram *> prefillPrograms(int64_t tokens) const;
-  /// The group of this rank: the index of its replica along `data`.
+  /// The group of this rank: the index of its replica along the mesh axis
+  /// `data`.
   int64_t group() const { return ownGroup; }
-  /// Returns the first rank that has the logits of a group.
+  /// Returns the first rank that has the logits of a group (a replica of the
+  /// model).
   int64_t logitsRank(int64_t group) const { return logitsRanks[group]; }
   /// Sends the logits that `compute` has written on other ranks to rank 0.
   /// Collective.
   void gatherLogits(const std::vector<Feed> &feeds, float *logits);
   /// Writes the logits of all tokens of a feed (tokens of one sequence),
   /// [tokens][vocab], on the ranks that run the last pipeline stage. The feed
-  /// has at most `scoreTokens()` tokens. All ranks of its group call this
-  /// function.
+  /// has at most `scoreTokens()` tokens. All ranks of the feed's replica of the
+  /// model call this function.
   void score(const Feed &feed, float *logits);
   /// Returns the number of tokens in a run of the program `score`. Throws H0191
   /// if the binary has no such program.

@@ -296,9 +296,8 @@ void TrainSteps::requireFinite(const StepResult &result) const {
 }
 
 /// Returns the shape of the batch that counts as one step of an evaluation.
-/// `part` is the shape of the batch of one run of the program. If the plan's
-/// training batch is a multiple of it, the training batch counts as a step;
-/// otherwise, one run does.
+/// This is the plan's training batch if that is a multiple of `part`, the batch
+/// of one run of the program. Otherwise it is `part`.
 static BatchShape wholeBatch(const plan::Plan &plan, BatchShape part) {
   if (plan.batch > 0 && plan.batch % part.rows == 0)
     part.rows = plan.batch;

@@ -49,7 +49,8 @@ template <typename T> static std::string littleEndian(T value) {
 }
 
 /// Encodes a record of a TFRecord file: length and data, each with a checksum.
-/// Checksums are masked because the data may contain checksums.
+/// The format stores a CRC rotated and with a constant added ("masked"),
+/// because the CRC of data that contain CRCs detects errors less well.
 static std::string makeRecord(const std::string &data) {
   auto masked = [](const std::string &bytes) {
     uint32_t crc = crc32c(bytes);

@@ -20,9 +20,9 @@
 namespace heddle::rt {
 
 /// Runs the program `generate` of a training binary, which has no key-value
-/// cache: every new token computes the whole context again. To fit the
-/// interface Engine, this class has pages that hold token ids instead of keys
-/// and values.
+/// cache: for every new token the program computes the whole context again. To
+/// fit the interface Engine, this class has pages that hold token ids instead
+/// of keys and values.
 class UncachedEngine : public Engine {
 public:
   /// Throws H0191 when the plan has no program `generate`.

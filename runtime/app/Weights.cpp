@@ -207,9 +207,9 @@ static const State &parameterOf(const plan::Plan &plan, const State &state) {
 namespace {
 
 /// Computes parameters, and the states that are derived from them, one after
-/// the other. A quantized weight has two states: first its packed words, then
-/// its scales. The float weight is kept in memory until both states are
-/// computed.
+/// the other. A quantized weight has two states: first its words, each of which
+/// holds several quantized elements, then its scales. The float weight is kept
+/// in memory until both states are computed.
 class WeightMaker {
 public:
   /// Reads from `weights`; if it is null, computes initial values instead.

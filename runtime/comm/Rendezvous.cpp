@@ -97,8 +97,8 @@ static void acceptRanks(const Launch &launch, const Socket &listener, int first,
       failMissing(launch, "rank " + listMissing(peers, first) +
                               " did not come to " + where);
     Socket socket = acceptFrom(listener, static_cast<int>(left));
-    // The third message of the handshake shows that the peer did not give up
-    // meanwhile.
+    // The peer says hello, this rank answers, and the peer says hello again.
+    // The last message shows that the peer did not give up before the answer.
     Hello hello = {}, again = {};
     if (!socket || !receiveAll(socket, &hello, sizeof hello, answerTime) ||
         !isOfThisJob(hello, own) || hello.rank < first || peers[hello.rank] ||

@@ -72,8 +72,8 @@ private:
   void work();
   void stop();
   void wake();
-  /// Send or receive as much as possible; return false when the connection has
-  /// ended.
+  /// `write` sends, and `read` receives, as much as possible without blocking.
+  /// Both return false when the connection has ended.
   bool write(Peer &peer);
   bool read(Peer &peer);
   bool isDone(const Request &request) const;

@@ -86,8 +86,8 @@ bool Arena::mapOwnFile() {
                   O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file < 0)
     return false;
-  // The whole file is allocated now. With a full disk, a later access would
-  // raise a signal.
+  // Allocate the blocks of the whole file now. If the disk is full, this call
+  // fails; without it, a later access to the memory would raise a signal.
   bool isThere = fallocate(file, 0, 0, bytes) == 0 ||
                  (errno == EOPNOTSUPP && ftruncate(file, bytes) == 0);
   bool isMapped =

@@ -146,8 +146,8 @@ static void to_json(json &target, const CopyRows &copy) {
             {"source", copy.source},
             {"ids", copy.ids},
             {"rowBytes", copy.rowBytes}};
-  // Leave out `first` if the source is a whole table, as it is in most copies.
-  // It is set if the source is a shard of a table.
+  // `first` is only set if the source is a shard of an embedding table. It is
+  // left out if the source is a whole table, as in most copies.
   if (copy.first)
     target["first"] = *copy.first;
 }

@@ -60,8 +60,8 @@ private:
     plan::MemoryKind memory = plan::MemoryKind::Device;
     int64_t offset = 0;
   };
-  /// The values that one execution of a command sequence has for its arguments,
-  /// its frame, and the index of the loop around it.
+  /// What one execution of a command sequence uses: its arguments, its frame
+  /// (the memory of its own values), and the index of the loop around it.
   struct Context {
     std::vector<OperandOffset> args;
     std::vector<int64_t> scalars;

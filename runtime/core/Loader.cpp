@@ -156,7 +156,7 @@ static std::optional<Binary> readModel(SectionReader &reader,
   return binary;
 }
 
-/// Returns the path to name in errors. A program opens itself as
+/// Returns the path that errors show. A program opens itself as
 /// /proc/self/exe: this symbolic link is replaced by the path of the program.
 static std::string nameOf(const std::string &path) {
   std::error_code error;

@@ -51,7 +51,8 @@ int32_t heddle::rt::quantize(float value, GroupScale code, int64_t bits) {
   if (code.scale == 0)
     return code.zero;
   int32_t lowest = -(1 << (bits - 1)), highest = -lowest - 1;
-  // The quotient can be far out of range if the scale was too small for f16.
+  // Clamp before the conversion to an integer: a small scale loses precision in
+  // f16, so that the quotient can be too large.
   float steps = std::clamp(value / code.scale, -1024.0f, 1024.0f);
   return std::clamp(int32_t(std::lrint(steps)) + code.zero, lowest, highest);
 }

@@ -25,8 +25,8 @@ static std::string write(const json &value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-/// Whether `terms`, which tells how much work a thread of each launch has, has
-/// one entry for each launch. Code that uses the parsed kernel relies on this.
+/// Whether `terms` (how many terms of a sum a thread adds up) has one entry for
+/// each launch of the kernel. Users of the parsed kernel rely on this.
 static bool isWhole(const plan::PlainKernel &kernel) {
   return kernel.terms.size() == kernel.launches.size();
 }

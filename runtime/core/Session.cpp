@@ -133,9 +133,9 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
     plan::Port place;
     place.name = state.name;
     place.type = state.type;
-    // If the state is a packed weight (quantized, or in the layout of kernels),
-    // it is computed from this rank's shard of the weight as the files have it.
-    // This shard is what is loaded, so `shards` gets its shape.
+    // A packed weight (quantized, or in the layout of kernels) is computed from
+    // this rank's shard of the unpacked weight in the files. That shard is
+    // loaded, so `shards` gets the shard's shape.
     shards.emplace_back(state.placement,
                         state.packed.empty() ? state.shape
                                              : state.packed[0].shape,

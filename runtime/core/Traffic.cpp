@@ -83,8 +83,8 @@ private:
            const std::string &kind, plan::DType wire, int64_t times,
            int64_t bytes);
 
-  /// For each stream, how many of the asynchronous copies and updates that were
-  /// submitted to it are done. They end in the order of submission.
+  /// For each stream, how many of its asynchronous copies and of its optimizer
+  /// updates on the host's cores are done. They end in the order of submission.
   struct Point {
     std::array<int64_t, std::size(plan::streams)> done = {};
     int64_t &of(plan::Stream stream) { return done[size_t(stream)]; }
@@ -259,8 +259,8 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   const auto *rows = command.as<plan::command::CopyRows>();
   line.bytesOfParts += rows && rows->first ? bytes : 0;
   // A frame is the memory of a command sequence's own values. If a buffer in it
-  // is outside of the device's memory, it holds a tile of an offloaded state,
-  // which a kernel on the host's cores updates.
+  // is outside of the device's memory, it holds a tile (a range of elements) of
+  // an offloaded state, which a kernel on the host's cores updates.
   auto isStateTile = [](const plan::Ref &ref) {
     return ref.space == plan::Space::Frame &&
            ref.memory != plan::MemoryKind::Device;
@@ -302,7 +302,7 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
         launches += !isOnHost || isCpu();
         if (!isOnHost)
           return;
-        // The first operand of an update is its parameter, in fp32.
+        // The first operand of an optimizer update is its parameter, in fp32.
         int64_t elements = times * launch.refs.front().bytes /
                            plan::byteSize(plan::DType::F32);
         host.elements += elements;
@@ -321,8 +321,8 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
       [](const auto &) {});
 }
 
-/// Handles the commands Record, Wait and Settle: updates `known`, the work for
-/// which each stream has waited.
+/// Updates `known`, the work for which each stream has waited, by a command
+/// Record, Wait, or Settle (which waits for an event of the previous run).
 void TrafficCounter::order(const Command &command, int64_t number,
                            Points &points) {
   Point &waitedFor = known[size_t(command.stream)];

@@ -21,9 +21,9 @@ using plan::WeightSlice;
        "compile the binary again");
 }
 
-/// Returns the range of elements of a slice that begins at `element`, an index
-/// in the state, and is contiguous in the state. The count of the range is 0 if
-/// the slice does not contain that element.
+/// Returns the longest range of elements of the slice `piece` that begins at
+/// `element`, an index in the state, and is contiguous in the state. The count
+/// of the range is 0 if the slice does not contain that element.
 static WeightRange runFrom(const WeightSlice &piece, int64_t element) {
   WeightRange run{&piece, element, piece.first, 1, 0};
   int64_t rest = element - piece.state;

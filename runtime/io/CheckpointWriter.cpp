@@ -182,7 +182,7 @@ static void giveName(Temporary &temporary, const std::string &path) {
   if (renameat2(AT_FDCWD, temporary.path().c_str(), AT_FDCWD, path.c_str(),
                 RENAME_EXCHANGE) == 0)
     return;
-  // The file system cannot exchange two names: rename the old one first.
+  // The file system cannot exchange two names: rename the old checkpoint first.
   std::string old = temporary.path() + "-old";
   if (::rename(path.c_str(), old.c_str()) != 0)
     failToWrite(path, errno);

@@ -59,8 +59,8 @@ static void readGptq(const JsonValue &said, CodeFormat &format) {
   format.storesLess = layout == "gptq";
 }
 
-/// Returns the member `name` of `said`, or else the member `other`: AutoAWQ's
-/// own file names some settings differently.
+/// Returns the member `name` of `said`, or else the member `other`: some
+/// settings have another name in a file that AutoAWQ wrote.
 static const JsonValue *eitherOf(const JsonValue &said, const char *name,
                                  const char *other) {
   const JsonValue *found = said.findNonNull(name);

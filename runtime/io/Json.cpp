@@ -107,8 +107,8 @@ bool JsonValue::asBool() const {
 int64_t JsonValue::asInteger() const {
   if (valueKind == Kind::Integer)
     return integer;
-  // 2^63 is a double. All integral doubles with a smaller magnitude can be
-  // converted to int64_t.
+  // The limit 2^63 is exact as a double. All integral doubles with a smaller
+  // magnitude can be converted to int64_t.
   if (valueKind == Kind::Float && std::trunc(number) == number &&
       std::abs(number) < 9223372036854775808.0)
     return static_cast<int64_t>(number);
@@ -219,8 +219,8 @@ nlohmann::json JsonValue::toJson() const {
 
 namespace {
 
-/// A number that Python's json module writes as a word that JSON lacks: NaN,
-/// Infinity.
+/// A number that Python's json module writes as a word that JSON lacks:
+/// Infinity or -Infinity. NaN is not accepted.
 struct WordNumber {
   std::string_view text;
   double value;
@@ -272,7 +272,7 @@ public:
     while (offset < std::min(target, text.size()))
       newLineIf(text[offset++]);
   }
-  /// Returns the value of the word at the cursor if it is a number.
+  /// Returns the value of the word at the cursor if it is an infinity.
   std::optional<double> wordNumber() const {
     for (const WordNumber &word : wordNumbers)
       if (!atEnd() && text.compare(offset, word.text.size(), word.text) == 0)
@@ -335,7 +335,7 @@ public:
     return true;
   }
   bool number_unsigned(number_unsigned_t value) {
-    // zeroWordNumbers has replaced NaN and Infinity by 0 in the parser's text.
+    // zeroWordNumbers has replaced Infinity by 0 in the parser's text.
     // The cursor reads the original text, and finds the word.
     cursor.skipToToken();
     if (std::optional<double> word = cursor.wordNumber())
@@ -553,8 +553,8 @@ static std::string blankHandWriting(std::string text) {
   return text;
 }
 
-/// Replaces the words NaN and Infinity, which JSON lacks, by 0 and blanks, so
-/// that the offsets of all other characters stay the same.
+/// Replaces the words Infinity and -Infinity, which JSON lacks, by 0 and
+/// blanks, so that the offsets of all other characters stay the same.
 static std::string zeroWordNumbers(std::string text) {
   char last = ' ';
   for (size_t i = 0; i < text.size();) {

@@ -56,9 +56,9 @@ OffloadFile::OffloadFile(const OffloadFolder &place, int64_t bytes,
 
 void OffloadFile::makeFile() {
   makeDirectories(path);
-  // An offload file has a name until it is open, so a process that is killed in
-  // between leaves it in the directory. Remove only regular files with such
-  // names, since the directory may be /tmp, which has other files.
+  // The name of an offload file is removed once the file is open. A process
+  // that is killed before that leaves the file in the directory. Remove only
+  // regular files with such names: the directory may be /tmp, with other files.
   sweepTemporaries(path, [&](const std::string &name) {
     std::error_code error;
     return isNameOfTemporary(name, namePrefix) &&

@@ -87,8 +87,8 @@ RemovedAtEnd::RemovedAtEnd(const std::string &path) {
     if (slots[i].owner.compare_exchange_strong(expected, underWay))
       slot = static_cast<int>(i);
   }
-  // If no slot is free, a signal handler does not remove the file. A later
-  // process removes it with sweepTemporaries.
+  // If all `slots` have a path already, a signal handler does not remove this
+  // file. A later process removes it with sweepTemporaries.
   if (slot < 0)
     return;
   std::memcpy(slots[slot].path, path.c_str(), path.size() + 1);

@@ -292,9 +292,9 @@ void TokenFile::openMegatron(const std::string &prefix) {
   filePath = prefix + ".bin";
   file = MappedFile::open(filePath, "H0344");
   fileFormat = Format::Megatron;
-  // The bytes of a token for each of Megatron's type codes. Codes 1 to 8 are
-  // u8, i8, i16, i32, i64, f64, f32 and u16. 0 marks an invalid code and
-  // floats, which are not supported.
+  // The number of bytes of a token for each of Megatron's type codes. Codes 1
+  // to 8 are u8, i8, i16, i32, i64, f64, f32 and u16. The number is 0 for
+  // code 0, which is invalid, and for floats, which are not supported.
   static constexpr int64_t widths[] = {0, 1, 1, 2, 4, 8, 0, 0, 2};
   uint8_t code = index.dtype();
   if (code >= sizeof widths / sizeof widths[0] || widths[code] == 0)

@@ -91,8 +91,8 @@ void FileVersion::remember(const std::string &digest) const {
   if (list < 0)
     return;
   std::string line = lineFor(digest);
-  // The result may be ignored: if only a part of the line is written, it
-  // matches no file, which is then verified again at the next start.
+  // The result may be ignored: if only a part of the line is written, the line
+  // matches no file, and this file is verified again at the next start.
   [[maybe_unused]] ssize_t written = ::write(list, line.data(), line.size());
   ::close(list);
 }

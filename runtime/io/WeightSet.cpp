@@ -142,7 +142,7 @@ public:
   explicit WeightSetReader(const std::string &path) { set.path = path; }
   WeightSet readFile();
   WeightSet readIndex(const std::string &indexPath);
-  /// Reads all files of a directory with these names, without an index.
+  /// Reads the files `names` of a directory that has no index file.
   WeightSet readShards(const std::string &directory,
                        const std::set<std::string> &names);
   /// Removes the prefixes of PyTorch's wrappers from all tensors' names, unless
@@ -327,8 +327,8 @@ void io::refuseAdapter(const std::string &path) {
 }
 
 /// Groups the files of a directory by the prefix of their names before the
-/// shard number, for example `model` of model-00001-of-00003; files without a
-/// number by their whole name.
+/// shard number, for example `model` of model-00001-of-00003. A file without a
+/// shard number is grouped by its whole name.
 static std::map<std::string, std::set<std::string>>
 weightFilesOf(const std::vector<std::string> &names) {
   static const std::regex shard("(.*)-[0-9]+-of-([0-9]+)\\.safetensors");

@@ -402,8 +402,8 @@ void HttpServer::Session::put(std::string bytes) {
   if (isClosed)
     return;
   unsentBytes += bytes.size();
-  // An answer that is sent at once may have any size; a stream ends if the
-  // client does not read it.
+  // An answer that is sent as a whole may exceed `maxUnread`. A streamed answer
+  // ends if more bytes than that wait for the client to read them.
   if (!unsent.empty() && unsentBytes > server.options.maxUnread)
     return close();
   unsent.push_back(std::move(bytes));

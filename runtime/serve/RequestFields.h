@@ -53,8 +53,8 @@ private:
   const io::JsonValue &object;
 };
 
-/// Parses a body and passes its fields to `read`. Refuses what is not a JSON
-/// object, with its position.
+/// Parses a body and passes its fields to `read`. Throws an ApiError if the
+/// body is not a JSON object.
 void readBody(const std::string &body,
               const std::function<void(const RequestFields &)> &read);
 

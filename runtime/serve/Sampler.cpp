@@ -79,8 +79,9 @@ int32_t Sampler::first(uint64_t position) const {
       words = philox(options.seed, position, options.stream, known);
     }
     double uniform = (words[token % 4] + 0.5) / 4294967296.0;
-    // Since -log(x) >= 1 - x, a candidate that this test skips has a later time
-    // than the earliest one so far. The test saves most logarithms.
+    // The candidate with the least `time` is sampled. Since -log(x) >= 1 - x,
+    // the `time` of a candidate that this test skips is above `least`. The test
+    // saves most logarithms.
     if (1 - uniform > least * candidate.weight)
       continue;
     double time = -std::log(uniform) / candidate.weight;

@@ -99,8 +99,8 @@ bool Scheduler::cancel(uint64_t id) {
 
 void Scheduler::stopRunning(Sequence &seq) {
   Group &group = *seq.group;
-  // Release the last pages first: then the pool reuses them first, and keeps
-  // the beginning, which other prompts may share.
+  // Release the sequence's last pages first: then the pool reuses them first,
+  // and keeps the first pages, which other prompts may share.
   for (size_t i = seq.pages.size(); i-- > 0;)
     if (seq.pages[i] != noPage)
       group.pool.release(seq.pages[i]);
@@ -155,8 +155,9 @@ bool Scheduler::tryToBegin(Sequence &seq) {
     // one.
     if (left < running)
       continue;
-    // If a group already runs more sequences than others, a shared prefix is no
-    // reason to add to it: all sequences may have that prefix.
+    // If a group already runs more sequences than others, do not prefer it for
+    // a shared prefix. Otherwise, if all sequences have the same prefix, one
+    // group would get all of them.
     bool mayShare = group.running.size() <= fewest + 1;
     std::pair comes(mayShare ? found.pages : 0, left - running);
     if (!best || comes > most) {

@@ -172,8 +172,8 @@ static void print(const std::vector<Candidate> &candidates,
 }
 
 /// The meshes that may be best. Tensor-parallel ranks stay within a node. For
-/// low latency there is one group of tensor-parallel ranks, since one group
-/// computes a request.
+/// low latency there is only one group of tensor-parallel ranks: one group
+/// computes a whole request, so more groups would not make it faster.
 static std::vector<Candidate>
 candidatesOf(const CompileJob &job, const config::Cluster &cluster, Goal goal) {
   std::vector<Candidate> candidates;

@@ -23,7 +23,8 @@ std::string defaultCache();
 /// that the user gives.
 void addSettings(CLI::App &verb, const char *group, config::Flags &flags);
 
-/// The contents of the files that --config and --strategy name.
+/// The settings in the two files that flags name: ds_config.json (--config) and
+/// a strategy file (--strategy).
 struct SettingsFiles {
   config::SettingsFile dsConfig, strategy;
 
@@ -34,8 +35,9 @@ struct SettingsFiles {
   }
 };
 
-/// Reads both files; a name of "" means no file. Throws ConfigErrors for an
-/// invalid strategy file, and H0101 for a ds_config.json that cannot be read.
+/// Reads a ds_config.json and a strategy file; a name of "" means no file.
+/// Throws ConfigErrors for an invalid strategy file, and H0101 for a
+/// ds_config.json that cannot be read.
 SettingsFiles readSettingsFiles(const std::string &dsConfig,
                                 const std::string &strategy);
 

@@ -292,8 +292,9 @@ static void checkOutputs(const CompileFlags &flags) {
   std::vector<std::string> names = phaseNames();
   auto first = std::find(names.begin(), names.end(), flags.startFrom);
   auto last = std::find(names.begin(), names.end(), flags.stopAfter);
-  // --start-from names the phase whose IR dump is the input. The first phase's
-  // dump is written again in this case, since flags may have changed it.
+  // --start-from names the phase whose IR dump is the input, and only later
+  // phases write dumps. If it names the first phase, that dump is written
+  // again, since flags may have changed it.
   bool isAll = first == names.begin() || first == names.end();
   if (dumpsFiles(flags))
     for (auto it = isAll ? names.begin() : first + 1;

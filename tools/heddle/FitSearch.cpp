@@ -476,8 +476,8 @@ void FitSearch::searchPlaces(const Mesh &mesh) {
 }
 
 /// Takes the fastest configuration with states in host memory, and adds one
-/// that has these states in pinned memory. Both need as many bytes, but the
-/// system cannot page pinned memory out, so that the user should decide.
+/// that has these states in pinned memory. Both need the same number of bytes,
+/// but the system cannot page pinned memory out, so the user should decide.
 void FitSearch::addPinned() {
   using config::MemoryKind;
   const char *host = wordOf(MemoryKind::Host);

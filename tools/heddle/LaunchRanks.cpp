@@ -149,8 +149,8 @@ std::string driver::remoteCommand(const std::string &directory,
   // The remote shell ends with an exec of the command, so that $$ is also the
   // process id of the command. Before that, it starts a subshell. The subshell
   // reads names of signals from the connection and sends these signals to the
-  // command. If the connection ends, it sends SIGTERM, unless it has sent a
-  // signal before.
+  // command. If the connection ends, the subshell sends SIGTERM, unless it has
+  // sent a signal before.
   std::string script =
       "cd " + quote(directory) +
       " || exit; exec 3<&0; (n=; while read -r s; do kill -s \"$s\" $$; n=1; "

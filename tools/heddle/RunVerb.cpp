@@ -65,8 +65,8 @@ static void warnOfGroup(const plan::Mesh &mesh, const std::string &axis,
   }
 }
 
-/// Warns about groups on several hosts, for each axis over which ranks
-/// communicate within a layer.
+/// Warns about groups of ranks that are on several hosts, for each mesh axis
+/// over which ranks communicate within a layer.
 static void warnOfGroups(const plan::Mesh &mesh,
                          const std::vector<Placement> &ranks) {
   int64_t group = 1;

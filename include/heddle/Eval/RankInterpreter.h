@@ -48,9 +48,9 @@ struct StateInfo {
   std::vector<int64_t> shape;
   plan::Placement placement; ///< How the shard lies in the whole tensor.
   plan::Init init;
-  /// Has one element if the state is a quantized or packed weight: how the
-  /// state is computed from a weight. It is empty for all other states. It
-  /// equals plan::State::packed.
+  /// Has one element if the state is a weight that is quantized or in a layout
+  /// that kernels read: how the state is computed from the weight in the files.
+  /// It is empty for all other states. It equals plan::State::packed.
   std::vector<plan::PackedWeight> packed;
   /// As plan::State::isCopy.
   bool isCopy() const {

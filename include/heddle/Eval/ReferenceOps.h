@@ -83,7 +83,7 @@ private:
   llvm::SmallVectorImpl<Tensor> &results;
 };
 
-/// The external model with which `function` evaluates `OpT`.
+/// The external model that evaluates `OpT` by calling `function`.
 template <typename OpT,
           mlir::LogicalResult (*function)(OpT, const Inputs &, Outputs &)>
 struct ReferenceEvalModel : nn::ReferenceEvalOpInterface::ExternalModel<
@@ -107,7 +107,7 @@ void attachEvaluation(mlir::MLIRContext &context) {
 /// The position of a dropout's tensor in the tensor of the global batch. The
 /// random numbers depend on the position, so that all ranks and micro-batches
 /// together drop the same elements as a single rank would. By default the
-/// tensor is the whole one.
+/// dropout's tensor is the whole tensor of the global batch.
 struct DropoutPosition {
   int64_t microBatch = 0;
   int64_t count = 0; ///< The number of elements of the tensor.
@@ -142,8 +142,8 @@ private:
   double keepFactor;
 };
 
-/// Each of these functions attaches the evaluations in one file of lib/Eval,
-/// for example `attachElementwiseEvaluations` those in Elementwise.cpp.
+/// Each of these functions attaches the evaluations in one file of lib/Eval.
+/// `attachElementwiseEvaluations` attaches those in Elementwise.cpp.
 void attachElementwiseEvaluations(mlir::MLIRContext &context);
 void attachLinearEvaluations(mlir::MLIRContext &context);
 void attachNormEvaluations(mlir::MLIRContext &context);

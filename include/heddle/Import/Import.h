@@ -29,8 +29,8 @@ mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context,
                                               const dist::Strategy &strategy);
 
 /// Completes a model whose forward function the user wrote in MLIR: sets the
-/// attribute with the settings of the compilation (`strategy`), and for each
-/// parameter where its weights come from.
+/// attribute with the settings of the compilation (`strategy`), and records for
+/// each parameter where its weights come from.
 void completeForward(nn::ModelOp model, const config::ModelSpec &spec,
                      const dist::Strategy &strategy);
 

@@ -95,8 +95,9 @@ struct ModelSpec {
   std::vector<std::string> unevenWeights;
 
   std::vector<ParameterSpec> parameters;
-  /// The weight files contain no head, as is usual for sentence encoders. The
-  /// forward function then ends with hidden states instead of logits.
+  /// Whether the weight files contain no head, as is usual for sentence
+  /// encoders. The forward function then ends with hidden states instead of
+  /// logits.
   bool isHeadless = false;
   std::vector<IgnoredTensor> ignored;
 };

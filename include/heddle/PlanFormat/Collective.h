@@ -132,8 +132,9 @@ inline StagingLayout stagingLayout(const CollectiveShape &shape) {
   StagingLayout staging;
   staging.chunk = partElements(shape, 0);
   int64_t slots = receivesInPlace ? 0 : sums ? shape.ranks - 1 : 1;
-  // A chunk need not be smaller than `fewest` elements: sending smaller
-  // messages would not be faster, because latency dominates.
+  // A chunk (the elements that are staged at a time) need not be smaller than
+  // `fewest` elements: sending smaller messages would not be faster, because
+  // latency dominates.
   int64_t fewest = std::min(shape.mostStaged, int64_t(1) << 13);
   if (!sendsInPlace || !receivesInPlace)
     staging.chunk = std::min(

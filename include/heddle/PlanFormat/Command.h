@@ -317,8 +317,8 @@ struct SequenceRuns {
 };
 std::vector<SequenceRuns> runsOf(const Command &command);
 
-/// A list of commands with arguments and a frame. Equal layers share one
-/// sequence.
+/// A list of commands with arguments and a frame (temporary memory). Equal
+/// layers share one sequence.
 struct Sequence {
   std::string name;
   /// Bytes of the sequence's own values and of its callees' frames.

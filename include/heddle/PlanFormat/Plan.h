@@ -203,9 +203,9 @@ struct State {
   /// in the layout of these tensors.
   std::vector<WeightSlice> sources;
   Init init;
-  /// One entry if the state is a packed weight, which is derived from a weight
-  /// when weights are loaded. `placement`, `sources` and `init` then describe
-  /// that weight. Empty for all other states.
+  /// One entry if the state is a packed weight: derived from a weight when
+  /// weights are loaded, and in the layout that kernels read. `placement`,
+  /// `sources` and `init` then describe that weight. Empty for other states.
   std::vector<PackedWeight> packed;
   /// Whether the state is a copy of its parameter in another element type.
   bool isCopy() const { return role == StateRole::Derived && packed.empty(); }
@@ -269,8 +269,8 @@ template <>
 inline constexpr std::array enumNames<Objective> = {"causal", "mlm"};
 
 /// A value that the runtime writes before a step or reads after it. The value
-/// is in the program's frame, in a range that no frame of the program's
-/// commands overlaps.
+/// is in the program's frame (its temporary memory), in a range that no frame
+/// of the program's commands overlaps.
 struct Port {
   PortRole role = PortRole::Value;
   std::string name; ///< The key in files and messages.
@@ -433,7 +433,7 @@ struct Plan : Stage {
   /// What computes matrix products: "auto", "library" or "generated".
   std::string gemm = "auto";
   /// The pipeline stages: one for each coordinate along `pipe`. If empty, JSON
-  /// is written with the inherited members as the only stage.
+  /// is written with the members inherited from Stage as the only stage.
   std::vector<Stage> stages;
   /// The names of the phases that made the plan. Times of phases are not
   /// written, so that equal compilations give equal binaries.
@@ -449,7 +449,8 @@ struct Plan : Stage {
   int64_t scratchUsers() const {
     return device == DeviceKind::Cpu ? threads : 1;
   }
-  /// Selects a stage: copies `stages[index]` to the inherited members.
+  /// Selects a stage: copies `stages[index]` to the members inherited from
+  /// Stage.
   void selectStage(int64_t index);
 };
 

@@ -45,14 +45,14 @@ struct PlainKernel {
     /// The index of the argument in whose memory the kernel computes this
     /// result; -1: the result has memory of its own.
     int64_t tie = -1;
-    /// The largest difference that `check` accepts between the results of the
-    /// plain and of the optimized kernel; 0: the results must be equal.
+    /// The largest difference that `check` accepts between the results of this
+    /// simple kernel and of the optimized kernel; 0: they must be equal.
     double tolerance = 0;
   };
-  std::string text; ///< The PTX of the plain kernel.
-  /// The launches of the plain kernel. Each computes one tensor. To save time,
-  /// `check` may launch only the thread blocks that compute the first and the
-  /// last elements of that tensor.
+  std::string text; ///< The PTX of this simple kernel.
+  /// The launches of this simple kernel, each of which computes one tensor. To
+  /// save time, `check` may launch only the thread blocks that compute the
+  /// first and the last elements of that tensor.
   std::vector<GridLaunch> launches;
   /// For each launch, how many terms of a sum a thread adds up, as a measure of
   /// the thread's work. `check` launches fewer thread blocks if a thread has

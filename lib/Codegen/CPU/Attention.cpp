@@ -113,8 +113,8 @@ void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
     prepareRandom(random);
 
   // The unit of work is a block of queries of one head. A thread computes
-  // adjacent units. It packs keys and values only if its previous unit did not
-  // read the same ones.
+  // adjacent units. It copies keys and values to packed panels only if its
+  // previous unit did not read the same ones.
   int64_t blocks = blocking.queryBlocks;
   auto [begin, end] = share(thread, threads, spec.heads * blocks);
   Value none = b.constant(-1);

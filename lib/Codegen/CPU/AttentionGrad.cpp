@@ -294,8 +294,8 @@ void GradEmitter::probabilityTile(Value firstQuery, const KeyRange &range,
   }
 }
 
-/// Computes dS and M P (see the top of this file) for all tiles of a block of
-/// keys.
+/// Computes the gradients dS of the scores, and the probabilities M P after
+/// dropout, for all tiles of a block of keys.
 void GradEmitter::gradScoreTiles(const KeyRange &range) {
   RowRange rows = {b.constant(0), range.end};
   forTiles(rows, blocking.queryGroups, [&](const Tile &tile) {
@@ -309,7 +309,8 @@ void GradEmitter::gradScoreTiles(const KeyRange &range) {
   });
 }
 
-/// Computes dS and M P for vector `vec` of a tile's columns; `products` is dP.
+/// Computes the gradients of the scores, and the probabilities after dropout,
+/// for vector `vec` of a tile's columns. `products` is dP = V dO^T.
 void GradEmitter::gradScoreColumn(const Tile &tile, int64_t vec,
                                   const Values &products) {
   auto part = [&](const Panel &panel, Value column) {

@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Copies the factors of attention's products to panels in a thread's scratch
-// memory. A panel is a matrix of 32-bit words: one f32 or two bf16. This file
-// packs, pairs and transposes such panels.
+// memory. A panel is a matrix of 32-bit words: one f32 or two bf16. A copy may
+// transpose a matrix, or form words from the bf16 elements of two rows.
 //
 //===----------------------------------------------------------------------===//
 

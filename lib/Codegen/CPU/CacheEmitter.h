@@ -106,7 +106,7 @@ protected:
     Value place = b.mul(b.add(b.mul(page, kv), head), dims * pageTokens);
     return b.advance(cache, cacheType, place);
   }
-  /// The address of the scales of a head's keys in a page. In memory, the
+  /// The address of the scales of a head's int8 keys in a page. In memory, the
   /// scales of the head's values follow them.
   Value scalesOf(Value page, Value head) {
     Value place = b.mul(b.add(b.mul(page, kv), head), 2 * pageTokens);

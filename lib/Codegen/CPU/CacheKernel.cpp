@@ -20,7 +20,7 @@ class CacheWriteEmitter : public CacheEmitter {
 public:
   using CacheEmitter::CacheEmitter;
   /// Emits the code by which a thread writes its keys and values to the
-  /// key-value cache. The threads divide the heads of all tokens evenly.
+  /// key-value cache. Each thread writes about the same number of heads.
   void emit();
   void emitColumns(int64_t tensor, Value first, Value count, Value begin,
                    Value end);

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 // Emits kernels whose results are sums over rows, one for each column, such as
-// the gradients of biases and of norms' weights. Threads divide the columns.
-// One thread computes each sum, in the order of the rows, so the result does
+// the gradients of biases and of norms' weights. Each thread computes the sums
+// of some columns. It adds the rows of a column in order, so the result does
 // not depend on the number of threads.
 
 #include "KernelEmitter.h"

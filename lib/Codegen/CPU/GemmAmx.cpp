@@ -75,7 +75,7 @@ void GemmEmitter::emitAmxKernel(MicroPanel panelA, MicroPanel panelB,
     tiles.store(sums + i, sumPointer(i), tileStride);
 }
 
-/// Packs a row block of A whose stored rows run along K, by copying rows.
+/// Packs a row block of A by copying rows. A is stored as [M, K].
 void GemmEmitter::packAmxRows(Value firstRow, KRange k, Value to) {
   Type i8 = b.builder.getI8Type(), bf16 = operandA.type;
   auto rowType = VectorType::get(stepK, bf16);
@@ -93,8 +93,8 @@ void GemmEmitter::packAmxRows(Value firstRow, KRange k, Value to) {
   });
 }
 
-/// Packs a row block of A whose stored rows run along M, by transposing squares
-/// of 16 words.
+/// Packs a row block of A by transposing squares of 16 words. A is stored as
+/// [K, M].
 void GemmEmitter::packAmxColumns(Value firstRow, KRange k, Value to) {
   Type i8 = b.builder.getI8Type(), bf16 = operandA.type;
   int64_t lanes = blocking.lanes;

@@ -35,8 +35,9 @@ struct KRange {
 };
 
 /// A micro-panel as a micro-kernel reads it. A word is one f32 or two bf16 that
-/// are adjacent along K. Word `k` of outer element `i` is at `pointer` + `k` *
-/// wordStride + `i` * outerStride, in bytes. The exception is A for AMX, whose
+/// are adjacent along K. Word `k` of row `i` of A, or of column `i` of B, is at
+/// `pointer` + `k` * wordStride + `i` * outerStride, in bytes; `i` counts from
+/// the beginning of the micro-panel. The exception is A for AMX, whose
 /// micro-kernel takes 16 words in a step: there wordStride is the distance
 /// between two steps.
 struct MicroPanel {
@@ -82,7 +83,9 @@ private:
   mlir::Value firstRow(mlir::Value rowBlock);
   mlir::Value tilePointer(mlir::Value streamIndex, mlir::Value residentIndex);
 
-  // GemmPack.cpp: packs one micro-panel of an operand.
+  // Defined in GemmPack.cpp. `loadPanel` returns a micro-panel of an operand.
+  // Unless micro-kernels read the operand itself, it first packs the
+  // micro-panel into `buffer`.
   MicroPanel loadPanel(const GemmOperand &operand, mlir::Value index, KRange k,
                        mlir::Value buffer);
   MicroPanel packedAt(const GemmOperand &operand, mlir::Value index, KRange k,
@@ -112,8 +115,8 @@ private:
   mlir::Value firstOuter(const GemmOperand &operand, mlir::Value index);
   mlir::Value words(mlir::Value kLength);
 
-  // GemmFewRows.cpp: products with few rows of A. They read B where it is,
-  // without packing it.
+  // Defined in GemmFewRows.cpp, for products with few rows of A. The emitted
+  // code reads B where it is, without packing it.
   void emitFewRows(Range panels);
   void copyRowsOfA(mlir::Value to);
   void emitPanels(mlir::Value panel, int64_t count, MicroPanel panelA);
@@ -134,7 +137,7 @@ private:
   void emitAmxKernel(MicroPanel panelA, MicroPanel panelB, mlir::Value kLength,
                      const Prefetch &prefetch, mlir::Value tile);
 
-  // GemmKernel.cpp: computes one tile of C.
+  // Defined in GemmKernel.cpp: the micro-kernel, which computes one tile of C.
 
   /// Whether a micro-kernel starts with the sums in the memory of its tile,
   /// rather than with zeros.

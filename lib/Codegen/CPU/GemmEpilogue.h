@@ -58,9 +58,9 @@ private:
   llvm::SmallVector<Output, 2> outputs;
 };
 
-/// Emits a kernel that multiplies one matrix A by packed weights. The kernel
-/// may also compute the rows of A (prologue), and apply operations to the
-/// attention heads in the products' results.
+/// Emits a kernel that multiplies one matrix A by weights that are packed into
+/// panels (nn.packed_linear). The kernel may also compute the rows of A
+/// (prologue), and apply operations to the attention heads in the results.
 mlir::LogicalResult
 emitPackedProducts(KernelEmitter &k, llvm::ArrayRef<codegen::Product> products);
 

@@ -108,8 +108,8 @@ Value GemmEmitter::loadWords(Type type, Value pointer, Value mask) {
   return b.create<arith::ExtFOp>(vectorType, loaded);
 }
 
-/// Packs an operand each of whose stored rows belongs to one index along K.
-/// Copies the rows or, for pairs of bf16, interleaves two rows.
+/// Packs an operand that is stored as [K, M] (A) or [K, N] (B). Copies the rows
+/// or, for pairs of bf16, interleaves two rows.
 void GemmEmitter::packRowsOfK(const GemmOperand &operand, Value outerBegin,
                               KRange k, Value to) {
   int64_t lanes = blocking.lanes;
@@ -171,8 +171,8 @@ SmallVector<Value> GemmEmitter::rowPointers(const GemmOperand &operand,
   return pointers;
 }
 
-/// Packs an operand whose stored rows run along K, by transposing squares of
-/// `lanes` words.
+/// Packs an operand that is stored as [M, K] (A) or [N, K] (B), by transposing
+/// squares of `lanes` words.
 void GemmEmitter::packTransposed(const GemmOperand &operand, Value outerBegin,
                                  KRange k, Value to) {
   int64_t lanes = blocking.lanes;

@@ -35,8 +35,8 @@ public:
   ///  - at `scalesAt`, the scale of each block, f32;
   ///  - at `beginsAt`, the initial value of each block's sums, i32: it undoes
   ///    the offset that makes codes unsigned (`WeightUnpacker::codeOffset`).
-  /// Each group of B has whole blocks of `blockLength` elements, except that
-  /// the last block of a group may be shorter.
+  /// Each group (elements whose weights have a common scale) has whole blocks
+  /// of `blockLength` elements, except that its last block may be shorter.
   struct Layout {
     explicit Layout(const PackedGemmSpec &spec);
     int64_t groups, groupLength, blockLength;
@@ -44,7 +44,8 @@ public:
     int64_t blocksOfGroup() const {
       return (groupLength + blockLength - 1) / blockLength;
     }
-    /// The number of elements of the last block of a group.
+    /// The number of elements in the last block of a group (elements whose
+    /// weights have a common scale).
     int64_t lastLength() const {
       return groupLength - (blocksOfGroup() - 1) * blockLength;
     }

@@ -63,11 +63,11 @@ struct KernelEmitter {
   using ColumnBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(
       mlir::Value column, mlir::ValueRange carried, unsigned copy)>;
   /// Emits a loop over `extent` columns in steps of one vector, unrolled
-  /// `copies` times. Each copy of the body carries its own values, which start
-  /// as `init`. Returns the values carried by all copies, those of copy 0
-  /// first. If `extent` is no multiple of the vector, copy 0 computes the last
-  /// vector under a mask, and the values that copy 0 carries do not change in
-  /// lanes outside of the mask.
+  /// `copies` times. Each copy of the body has its own loop-carried values,
+  /// which start as `init`. Returns the final values of all copies, those of
+  /// copy 0 first. If `extent` is no multiple of the vector, copy 0 computes
+  /// the last vector under a mask, and its loop-carried values do not change
+  /// in lanes outside of the mask.
   llvm::SmallVector<mlir::Value> forColumns(int64_t extent, unsigned copies,
                                             mlir::ValueRange init,
                                             ColumnBody body);

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Emits kernels of products with packed weights together with operations that
-// are fused before and after them.
+// Emits kernels of products with weights that are packed into panels
+// (nn.packed_linear), and of the operations fused before and after them.
 //
 // Prologue: if the kernel begins with a norm, every thread computes the norm of
 // all rows into its scratch, with the same bits as a separate kernel of the

@@ -173,8 +173,9 @@ void PackedGemm::prepareRow(Value from, Value to) {
          b.mask(b.constant(all - at), lanes));
 }
 
-/// Computes the sum of the elements of A in each group of a row. `scaleGroup`
-/// multiplies this sum by the weight's zero points.
+/// Computes the sum of the elements of A in each group of a row (elements whose
+/// weights have a common scale). `scaleGroup` multiplies this sum by the
+/// weight's zero points.
 void PackedGemm::sumGroups(Value row, Value sums) {
   int64_t length = spec.k / spec.groups, full = length / lanes * lanes;
   Type kept = unpacker.dot ? b.builder.getBF16Type() : b.builder.getF32Type();
@@ -260,8 +261,8 @@ void PackedGemm::emitPanels(Value first, int64_t count, Value begin,
 }
 
 /// Computes units of work `begin` to `end` for rows `first` to `first` +
-/// `count` (all ends exclusive). The units of all of `parts` are numbered
-/// consecutively.
+/// `count` (all ends exclusive). The units of all products in `parts` are
+/// numbered consecutively.
 void PackedGemm::emitUnits(Value first, int64_t count, Value begin, Value end) {
   int64_t before = 0;
   for (const FusedProducts &each : parts) {

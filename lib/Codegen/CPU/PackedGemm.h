@@ -5,10 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Emits C = A * B for few rows of A and a packed or quantized B
-// (nn.packed_linear), or several such products of the same A. Threads divide B
-// by columns. A thread reads several panels of B at the same time, each element
-// once, and unpacks it in registers. The order of the sum over K does not
-// depend on the numbers of rows and threads, so a row's result has the same
+// (nn.packed_linear), or several such products of the same A. Each thread takes
+// some columns of B. It reads several panels of B at the same time, each
+// element once, and unpacks it in registers. The order of the sum over K does
+// not depend on the numbers of rows and threads, so a row's result has the same
 // bits in every batch.
 //
 //===----------------------------------------------------------------------===//
@@ -77,8 +77,8 @@ struct FusedProducts {
 int64_t packedGemmScratchBytes(const PackedGemmSpec &spec,
                                const CpuTarget &target);
 
-/// Emits the work of thread `self` for all of `parts`. `scratch` is the
-/// thread's scratch memory, an !llvm.ptr.
+/// Emits the work of thread `self` for all products in `parts`. `scratch` is
+/// the thread's scratch memory, an !llvm.ptr.
 void emitPackedGemm(LoopBuilder &builder, const PackedGemmSpec &spec,
                     const CpuTarget &target, PackedRowFn rowOf,
                     mlir::Value scratch, llvm::ArrayRef<FusedProducts> parts,

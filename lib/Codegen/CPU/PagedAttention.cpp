@@ -211,8 +211,8 @@ Values PagedVectors::addPage(Queries queries, Page in, Page next, Value number,
 }
 
 /// Computes for each query of a block the partial result of attention to part
-/// `part` of the keys: m, l and O as at the top of this file. A part has a
-/// fixed number of pages.
+/// `part` of the keys: the largest score m, the sum of powers l, and the output
+/// O before division by l. A part has a fixed number of pages.
 Values PagedVectors::sumPart(const QueryBlock &block, Queries queries,
                              Value part) {
   Values init;

@@ -125,7 +125,8 @@ Value PagedEmitter::masked(Value scores, Value number, Value count,
   return scores;
 }
 
-/// Combines halves of the vector, in log2(lanes) steps.
+/// Combines the two halves of the vector `keys`, then the halves of the result,
+/// and so on, until one lane is left.
 Value PagedEmitter::fold(Value keys,
                          llvm::function_ref<Value(Value, Value)> combine) {
   for (int64_t half = pageTokens / 2; half > 0; half /= 2) {

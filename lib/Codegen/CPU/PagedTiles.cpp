@@ -85,7 +85,8 @@ private:
   Value ahead(const QueryBlock &block, Value number, Value end, bool ofKeys);
   void forQueries(const QueryBlock &block,
                   llvm::function_ref<void(Value index, const Query &query)>);
-  /// Loads the partial result of a query: m, l, O.
+  /// Loads the partial result of a query: the largest score m, the sum of
+  /// powers l, and the output O before division by l.
   Values partOf(Value index);
 
   Value at(Value base, int64_t bytes, Value index) {
@@ -110,7 +111,7 @@ private:
   int64_t pageBytes() const { return blockSize * AmxTiles::rowBytes; }
   int64_t valueRows() const { return pageTokens / 2; }
   int64_t valueBytes() const { return valueRows() * AmxTiles::rowBytes; }
-  /// The bytes of O of one query, over all tiles.
+  /// The bytes of one query's output, over all tiles.
   int64_t outputBytes() const { return steps * 2 * AmxTiles::rowBytes; }
 
   AmxTiles tiles;
@@ -349,8 +350,9 @@ void PagedTiles::multiplyValues(const QueryBlock &block, Value begin, Value end,
                   outputBytes());
 }
 
-/// Computes the partial results (m, l, O) of the queries of a block over part
-/// `part` of the keys.
+/// Computes the partial results of the queries of a block over part `part` of
+/// the keys: the largest score m, the sum of powers l, and the output O before
+/// division by l.
 void PagedTiles::sumPart(const QueryBlock &block, Value part) {
   Value begin = firstPageOf(block, part), end = endOfPages(block, part);
   b.forLoop(begin, end, 1, [&](Value number) {

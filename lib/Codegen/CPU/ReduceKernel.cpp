@@ -54,7 +54,8 @@ static void emitBlockSum(KernelEmitter &k, nn::SquareSumsOp op, Value block,
   ev.store(op.getOutput(), k.results[0], {{block}}, {sum});
 }
 
-/// Emits nn.square_sums. Threads divide its blocks.
+/// Emits nn.square_sums: the sum of squares of each block of a fixed number of
+/// elements. The blocks are distributed over the threads.
 LogicalResult emitBlockSumsKernel(KernelEmitter &k) {
   auto op = dyn_cast<nn::SquareSumsOp>(k.kernel.getBody().front().front());
   if (!op || k.yields().size() != 1 || k.yields()[0] != op.getOutput())

@@ -9,9 +9,9 @@
 // Emits kernels of element-wise operations and of reductions over the last
 // dimension, for x86-64. RowsForm.h splits the operations of a kernel into
 // rounds: the operations of a round run in one loop over vectors of columns,
-// and a later round may read the reductions of an earlier one. Threads divide
-// the rows of a kernel, or the elements if all values of the kernel have one
-// shape (flat).
+// and a later round may read the reductions of an earlier one. Rows are
+// distributed over the threads. If all values of a kernel have the same shape,
+// their elements are distributed instead (flat).
 
 #include "KernelEmitter.h"
 #include "heddle/Codegen/Common/RowsForm.h"

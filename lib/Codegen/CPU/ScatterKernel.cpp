@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Emits kernels of nn.embedding_grad. Threads divide the columns of the
-// embedding table. Each thread first sorts the token positions by token id, so
-// that it writes every row of the table once, in order. The gradients of
+// Emits kernels of nn.embedding_grad. Each thread computes some columns of the
+// embedding table's gradient. It first sorts the token positions by token id,
+// so that it writes every row of these columns once, in order. The gradients of
 // positions with the same id are summed in f32, in the order of the positions,
 // so the result does not depend on the number of threads.
 
@@ -131,8 +131,8 @@ void ScatterGenerator::forOwnColumns(
   });
 }
 
-/// The element of `init` to which the sum of gradients is added, in f32; zero
-/// without `init`.
+/// The value, in f32, to which the sum of an element's gradients is added: the
+/// element of the operand `init`, or zero if there is no such operand.
 Value ScatterGenerator::before(const Point &at) {
   if (!op.getInit())
     return b.zeros(ev.vectorType(b.builder.getF32Type()));
@@ -181,9 +181,9 @@ LogicalResult ScatterGenerator::emit() {
   b.forLoop(b.constant(0), b.constant(tableRows), 1, b.constant(0),
             [&](Value row, ValueRange first) {
               Value last = loadFrom(ends, row);
-              // A row of the embedding table that no id refers to has no
-              // gradient. If the result overwrites `init`, there is nothing to
-              // add to such a row.
+              // Nothing is added to a row of the embedding table that no id
+              // refers to. So skip such a row if the result overwrites the
+              // operand `init`, to which the gradients are added.
               if (inPlace)
                 b.ifThen(b.less(first[0], last),
                          [&] { writeRow(row, first[0], last); });

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Helpers for the files ...Lowerings.cpp, which attach
-// LinalgLoweringOpInterface to the nn operations.
+// Helpers for the files that lower nn operations to linalg. Such a file, for
+// example NormLowerings.cpp, attaches LinalgLoweringOpInterface to operations.
 //
 //===----------------------------------------------------------------------===//
 

@@ -35,10 +35,11 @@ static Values lowerUpdate(nn::UpdateOp op, nn::UpdateOp::Adaptor in,
                      runScalars(s, body, x.take_front(body.getNumArguments()));
                  if (op.getCondition()) {
                    Value updates = holds(s, x.back());
-                   // If the condition is 0, select the old parameter and
-                   // states. Result 0 is the parameter and replaces argument 0.
-                   // The other results are states: result i replaces argument i
-                   // + 1, because argument 1 is the gradient.
+                   // If the update's condition is 0, select the old parameter
+                   // and states. Result 0 is the parameter and replaces
+                   // argument 0. The other results are states: result i
+                   // replaces argument i + 1, because argument 1 is the
+                   // gradient.
                    for (auto [number, result] : llvm::enumerate(results))
                      result = s.create<arith::SelectOp>(
                          updates, result, x[number ? number + 1 : 0]);

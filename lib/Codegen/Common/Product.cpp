@@ -77,7 +77,7 @@ static Product describe(nn::LinearGradWeightOp op) {
 
 /// Reports an error if an operand of the product A B is computed by the kernel
 /// instead of being an argument. As an exception, the kernel may compute A if B
-/// is a packed weight.
+/// is a packed weight (nn.packed_linear).
 static LogicalResult verifyOperands(const Product &product) {
   for (Value value : {product.a, product.b, product.scales, product.zeros})
     if (value && !isa<BlockArgument>(value) &&

@@ -498,9 +498,9 @@ void AttentionMapper::storeRows(const WarpTile &sums, ArrayRef<Value> factors,
   }
 }
 
-/// Returns adjacent elements of a warp's sums, multiplied by `factor` and
-/// rounded to the type of the result. They are the elements of row `i` from
-/// column `j` on that one store takes (`WarpTiles::chunk`).
+/// Returns as many adjacent elements of a warp's sums as one store writes
+/// (`WarpTiles::chunk`), in row `i` from column `j` on. They are multiplied by
+/// `factor` and rounded to the type of the result.
 AttentionMapper::Values AttentionMapper::rounded(const WarpTile &sums,
                                                  int64_t i, int64_t j,
                                                  Value factor) {

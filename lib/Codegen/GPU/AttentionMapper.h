@@ -48,7 +48,7 @@ protected:
   AttentionMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
                   nn::AttentionOpInterface op, const FrameOptions &options);
 
-  /// The resources that a mapping needs, from which block sizes are chosen.
+  /// The resources that a kernel needs, from which block sizes are chosen.
   /// Workgroup memory holds tiles of rows of `rowTensors` tensors, tiles of
   /// columns of `columnTensors` tensors, and `numbers` f32 values for each
   /// column.

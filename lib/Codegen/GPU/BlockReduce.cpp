@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Emits reductions over the threads of a block, by shuffles and through
-// workgroup memory, and the loops over the elements that these threads share.
+// workgroup memory. Also emits loops that distribute elements over the threads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -99,8 +99,8 @@ Value restOf(KernelFrame &f, Value begin, const WalkSpan &span,
   Value at = f.add(span.wholeEnd, thread);
   if (!walk.head)
     return at;
-  // Aligned accesses of full width cover whole chunks, which have this width.
-  // The other elements are handled one by one. The first threads handle the
+  // A whole chunk is the elements of one aligned access of full width. Elements
+  // in no whole chunk are handled one by one. The first threads handle the
   // elements before the first chunk (the head), and the threads after them
   // handle the elements after the last chunk.
   Value isHead = b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult,

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reductions over the threads of a block, and loops over the elements that its
-// threads share (`forChunks`).
+// Reductions over the threads of a block, and loops that distribute elements
+// over its threads (`forChunks`).
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +35,7 @@ using CombineOne =
     llvm::function_ref<mlir::Value(size_t, mlir::Value, mlir::Value)>;
 
 /// Like the other `acrossBlock`, for several reductions at once. Each reduction
-/// has slots of its own.
+/// has its own workgroup memory in `slots`.
 llvm::SmallVector<mlir::Value>
 acrossBlock(KernelFrame &f, mlir::ValueRange values, int64_t threads,
             llvm::ArrayRef<mlir::Value> slots, CombineOne combine);

@@ -105,10 +105,10 @@ Value SumParts::of(KernelFrame &f, int64_t sum, ArrayRef<int64_t> shape) const {
   return f.scratch(sum * bytes, all, f.builder.getF32Type());
 }
 
-/// Chooses how the threads of a block divide columns and rows of partial sums.
-/// A few threads with adjacent columns read one sector of memory. The block's
-/// other threads read the partial sums of other blocks, so that no thread has
-/// to add many.
+/// Chooses which columns and rows of the partial sums each thread of a block
+/// adds. A few threads with adjacent columns read one sector of memory. The
+/// block's other threads read other rows (the partial sums of other blocks), so
+/// that no thread has to add many.
 static ColumnTile tileOf(const SumParts &parts) {
   constexpr int64_t ofSector = 32 / sizeof(float);
   return ColumnTile(parts.columns, 1, ofSector);

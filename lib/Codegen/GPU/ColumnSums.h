@@ -16,8 +16,9 @@
 
 namespace heddle::gpu {
 
-/// How a block's threads divide columns: `across` threads have adjacent
-/// columns, and `below` groups of such threads have different rows.
+/// Which columns and rows each thread of a block sums. The `across` threads of
+/// a group have adjacent columns, and the block's `below` groups have different
+/// rows.
 struct ColumnTile {
   static constexpr int64_t threads = 256;
 

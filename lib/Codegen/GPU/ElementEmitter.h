@@ -46,8 +46,8 @@ struct Chunk {
 class ElementEmitter {
 public:
   using Indices = llvm::ArrayRef<mlir::Value>;
-  /// Emits the element of a bound tensor at the given indices. Returns null if
-  /// the tensor has no element there.
+  /// Emits the element of a tensor at the given indices; see `bind`. Returns
+  /// null if the tensor has no element there.
   using Reader = std::function<mlir::Value(Indices)>;
 
   ElementEmitter(mlir::OpBuilder &builder, mlir::Location loc)

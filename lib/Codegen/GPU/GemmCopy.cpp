@@ -229,7 +229,8 @@ SmallVector<Value> TileCopy::fetchFour(const TileCoordinates &place,
     Value inside = isInside(at, left);
     if (inside)
       from = c.create<arith::SelectOp>(inside, from, safe);
-    // Padding may follow a row's end along k: see `bytesInRow`.
+    // If a row may end within the four elements, check each of them: padding
+    // after the row may hold NaN.
     bool mayEnd = shape.kContiguous && shape.k % width;
     for (Value value : c.elements(c.loadVector(shape.stored, width, from))) {
       values.push_back(c.orZero(mayEnd ? isInside(at, left) : inside, value));

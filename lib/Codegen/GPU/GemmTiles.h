@@ -41,7 +41,8 @@ constexpr int64_t mixedUnits = 8;
 /// permutation, it keeps the distance of two elements constant.
 constexpr int64_t tf32Padding = 16;
 
-/// The tile sizes of a product, and how its blocks and warps divide it.
+/// The tile sizes of a product: the part of the result that a block computes,
+/// the grid of warps in the block, and the parts of k.
 struct Tiling {
   int64_t m, n, k;          ///< Sizes of a block's tile; k: of one step.
   int64_t warpsM, warpsN;   ///< Number of warps along m and along n.
@@ -318,10 +319,10 @@ private:
   mlir::Value memory;
   bool sumsLeft;
   Source next;
-  /// With tf32: the values of the summed operand's first tile that this thread
-  /// has fetched. `emitTf32` adds them to the sums before the loop. Each
-  /// iteration of the loop adds only the values of the next tile, which it
-  /// fetches.
+  /// With tf32, if an operand is also summed along k: this thread's values of
+  /// the operand's first tile. `emitTf32` adds them to the sums before the
+  /// loop. Each iteration of the loop adds only the values of the next tile,
+  /// which it fetches.
   Values firstOfFactor;
 };
 

@@ -71,7 +71,7 @@ KernelFrame::KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
   func->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(),
                 builder.getUnitAttr());
   builder.setInsertionPointToStart(&func.getBody().front());
-  // The code of the mapping is inserted before the return.
+  // The code that this object emits is inserted before the return.
   builder.create<mlir::gpu::ReturnOp>(loc);
   builder.setInsertionPointToStart(&func.getBody().front());
 

@@ -6,10 +6,10 @@
 //
 // Simplifies the index arithmetic of random numbers. Philox draws random
 // numbers in blocks of four: the number of element e is word e % 4 of block e /
-// 4. In a chunk whose base is a multiple of four, four adjacent lanes need the
-// same block. These patterns simplify the shifts and masks of the lanes'
-// indices until this is visible, so that the code of a block is emitted once,
-// not once for each lane.
+// 4. If the first index of a vector of adjacent elements is a multiple of four,
+// four adjacent lanes need the same block. These patterns simplify the shifts
+// and masks of the lanes' indices until this is visible, so that the code of a
+// block is emitted once, not once for each lane.
 //
 //===----------------------------------------------------------------------===//
 

@@ -168,7 +168,7 @@ void GradMapper::hideOutside(WarpTile &weights, Value first,
   Values ends;
   for (int64_t i = 0; i < weights.rows; ++i)
     ends.push_back(visible.endSeeing(i32.add(firstOfWarp, tiles->row(i))));
-  // The later a key is, the later is the last query that sees it. If all
+  // With a window, an earlier key is out of sight for more queries. If all
   // queries of the tile see even the block's first key, no element is masked.
   Value isFull =
       i32.less(i32.add(first, columns - 1), visible.endSeeing(firstRow));

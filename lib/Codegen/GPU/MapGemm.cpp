@@ -458,9 +458,9 @@ FailureOr<Value> GemmMapper::finishSums(Value sums, ArrayRef<Value> leading) {
   return c.narrow(sums, getElementTypeOrSelf(product.result().getType()));
 }
 
-/// Computes and stores the results of adjacent columns of one row. If the chunk
-/// is shifted, it is aligned in memory, though its first column is no multiple
-/// of its width.
+/// Computes and stores the results of adjacent columns of one row (a chunk).
+/// With `isShifted`, the chunk is aligned in memory, though its first column is
+/// no multiple of its width.
 LogicalResult GemmMapper::storeChunk(Value row, Value column,
                                      ArrayRef<Value> sums, bool isShifted) {
   KernelFrame &f = *frame;

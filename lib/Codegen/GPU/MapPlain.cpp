@@ -227,9 +227,9 @@ PlainMapper::launch(Value tensor, size_t numKnown,
   options.suffix = "_plain" + std::to_string(mapped.launches.size());
   const int64_t layers = 2;
   int64_t columns = llvm::divideCeil(blocksFor(tensor), layers);
-  // Only a launch that computes a tensor in scratch memory sums many terms. A
-  // launch that computes a result of the kernel reads finished sums from
-  // scratch memory.
+  // Count the terms that a thread sums. They are many only in a launch that
+  // computes a tensor in scratch memory: a launch that computes a result of the
+  // kernel reads finished sums from scratch memory.
   auto op = tensor.getDefiningOp<GenericOp>();
   bool isSum = numKnown < stored.size() && op;
   mapped.terms.push_back(isSum ? termsOf(op) : 1);

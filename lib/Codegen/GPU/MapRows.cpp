@@ -5,10 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Maps chains of row-wise operations: element-wise operations, and reductions
-// over the last dimension. codegen::RowsForm describes them as rounds over the
-// columns of a row. Kernels of only element-wise operations are mapped by
-// MapFlat.cpp instead. A block computes one row after the other, and each
-// thread takes the same chunks of columns in every round. Values that several
+// over the last dimension. codegen::RowsForm describes them as rounds, which
+// are passes over the columns of a row. Kernels of only element-wise operations
+// are mapped by MapFlat.cpp instead. A block computes one row after the other,
+// and each thread takes the same columns in every round. Values that several
 // rounds read are kept in registers if they fit, otherwise in workgroup memory.
 //
 //===----------------------------------------------------------------------===//

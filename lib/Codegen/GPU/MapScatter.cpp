@@ -69,7 +69,7 @@ private:
   }
   /// The range of the sorted positions that a block of the third launch sums.
   /// The threads of the block form groups. Each group handles one position of
-  /// the range, and its threads divide the columns.
+  /// the range, and each thread of a group handles some columns.
   struct BlockEntries {
     Value first; ///< Index of the range's first position in the list.
     /// Workgroup memory with an entry for each position of the range. If a

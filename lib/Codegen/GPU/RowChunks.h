@@ -41,9 +41,9 @@ public:
     mlir::ArrayRef<mlir::Value> leading;
   };
 
-  /// Emits `body` for each chunk and carries values from one chunk to the next,
-  /// as forChunks does. The elements of `kept` that `body` computes stay in
-  /// registers, and later calls of this function use them.
+  /// Emits `body` for each chunk. Each call of `body` gets the values that the
+  /// previous call returned. The elements of `kept` that `body` computes stay
+  /// in registers, and later calls of this function use them.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   walk(mlir::ValueRange inits, llvm::ArrayRef<KeptTensor> kept, ChunkBody body);
 

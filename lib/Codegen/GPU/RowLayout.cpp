@@ -83,9 +83,10 @@ SmallVector<Value> RowLayout::keptRowsAndResults() const {
   return kept;
 }
 
-/// Returns false for kernels with sums over rows. Their threads handle only
-/// whole chunks of adjacent columns, so that the width of a chunk must divide
-/// the length of a row.
+/// Whether the number of adjacent columns that a thread handles together does
+/// not divide the length of a row. Returns false for kernels with sums over
+/// rows and for short rows without padding: there the number is halved until it
+/// divides the length.
 bool RowLayout::isOdd(const RowRound &round) const {
   int64_t widest = widestChunk(kernel);
   return !form.hasColumnSums() && round.extent % widest &&

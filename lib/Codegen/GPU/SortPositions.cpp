@@ -45,7 +45,8 @@ Value SortedPositions::segments(KernelFrame &f) const {
 }
 
 namespace {
-/// Emits the code of one block, which handles a range of rows.
+/// Emits the code of one block, which handles a range of the embedding table's
+/// rows.
 class Sorter {
 public:
   Sorter(KernelFrame &f, int64_t positions, int64_t rows, int64_t rowsOfBlock,

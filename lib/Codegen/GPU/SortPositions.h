@@ -21,14 +21,15 @@
 
 namespace heddle::gpu {
 
-/// Sorts `positions` positions by their rows, and writes them to the kernel's
-/// scratch memory. There are `rows` rows. Positions that add to no row are
-/// sorted to the end, as if they had the row `rows`.
+/// Sorts `positions` token positions by the row of the embedding table to which
+/// each adds, and writes them to the kernel's scratch memory. The table has
+/// `rows` rows. Positions that add to no row are sorted to the end, as if they
+/// had the row `rows`.
 class SortedPositions {
 public:
   static constexpr int64_t threads = 1024; ///< Threads of a block.
-  /// Indices in an entry of `segments`: the end of the row's positions, and the
-  /// row.
+  /// Indices in a pair of `segments`: the end of a row's positions in the
+  /// sorted list, and the row.
   static constexpr int64_t end = 0, row = 1;
 
   SortedPositions(int64_t positions, int64_t rows);
@@ -42,8 +43,8 @@ public:
   /// for other positions, and for positions without a row.
   mlir::Value segments(KernelFrame &f) const;
 
-  /// Emits the row (i32) to which a position adds, or `rows` if it adds to
-  /// none. The position must exist.
+  /// Emits the row of the embedding table (i32) to which a token position adds,
+  /// or the number of rows if it adds to none. The position must exist.
   using RowOf =
       llvm::function_ref<mlir::FailureOr<mlir::Value>(mlir::Value position)>;
   /// Emits the code of a block.

@@ -69,7 +69,7 @@ Value WarpTiles::shuffle(Value value, Value lane) {
 namespace {
 /// Tiles of bf16, multiplied by mma.sync m16n8k16. A thread has elements of two
 /// rows: row lane / 4, and eight rows after it. Of every eight columns, it has
-/// two adjacent ones, which begin at 2 (lane mod 4).
+/// two adjacent ones, which begin at column 2 * (lane mod 4).
 class MmaTiles : public WarpTiles {
 public:
   MmaTiles(KernelFrame &frame, Type element, int64_t width)

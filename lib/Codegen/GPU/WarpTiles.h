@@ -82,8 +82,8 @@ public:
                                            mlir::Type element, int64_t width);
   virtual ~WarpTiles() = default;
 
-  /// `rowsOfThread` is the number of rows of a tile of which a thread has
-  /// elements. `lanesOfRow` is the number of adjacent lanes that share a row.
+  /// `rowsOfThread` is in how many rows of a tile a thread has elements.
+  /// `lanesOfRow` is the number of adjacent lanes that share a row.
   int64_t rowsOfThread() const { return threadRows; }
   int64_t lanesOfRow() const { return rowLanes; }
   /// `width` is the number of elements of a row in workgroup memory, including
@@ -94,15 +94,15 @@ public:
     return paddedWidth + accessBytes / dist::byteSize(element);
   }
 
-  /// Returns which row of the tile (i32) is the thread's row number `i`.
+  /// Returns the row index (i32), in the tile, of the thread's row number `i`.
   virtual mlir::Value row(int64_t i) = 0;
   /// The columns that this thread has in the result of `multiply`: its first
   /// column, and the distance of its column `j` from the first one.
   virtual mlir::Value firstColumn() = 0;
   virtual int64_t columnOffset(int64_t j) = 0;
   /// The columns that this thread has in the sums of `accumulate`: its first
-  /// column, and the distance of its column `j` from the first one. The columns
-  /// are features. Groups of `chunk` columns are adjacent.
+  /// column, and the distance of its column `j` from the first one. Each column
+  /// is a feature. A thread's columns form groups of `chunk` adjacent ones.
   virtual mlir::Value firstSumColumn() = 0;
   virtual int64_t sumColumnOffset(int64_t j) = 0;
   virtual int64_t chunk() const = 0;
@@ -111,8 +111,8 @@ public:
   virtual RandomShares randomShares(bool keysAreColumns) = 0;
 
   /// Prepares rows in workgroup memory as the left factor of products. With
-  /// `keep` they stay in registers, if that saves loads. The caller must emit a
-  /// barrier between the stores of the rows and the code of this function.
+  /// `keep` the rows stay in registers, if that saves loads. The caller must
+  /// emit a barrier between the stores of the rows and this function's code.
   virtual LeftRows left(const SharedRows &rows, bool keep) = 0;
   /// Returns the product of `left` and the transpose of `columns` rows of
   /// `right`.
@@ -125,8 +125,8 @@ public:
 
   /// Returns a tile of zeros for `accumulate`.
   WarpTile zeroSums();
-  /// Combines two values; `acrossRow` combines a value over the lanes that
-  /// share a row.
+  /// A function that combines two values. `acrossRow` combines with it the
+  /// values of all lanes that share a row.
   using Combine = llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)>;
   mlir::Value acrossRow(mlir::Value value, Combine combine);
   /// Returns `value` of the lane with the index `lane`.

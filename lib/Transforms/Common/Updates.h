@@ -131,8 +131,8 @@ private:
   llvm::ArrayRef<int64_t> offsetsIn(mlir::Operation *op,
                                     mlir::TypeRange members);
 
-  // These caches make the verification of large models fast: a flat state holds
-  // states of all layers, and many of its tiles are read and written.
+  // These caches make the verification of large models fast: a bucket holds
+  // states of all layers, and many ranges of it are read and written.
   std::map<std::pair<llvm::StringRef, llvm::StringRef>,
            llvm::SmallVector<llvm::StringRef>>
       parameters;

@@ -58,8 +58,8 @@ public:
   }
 
 private:
-  /// Whether the storage of a bucket is split over replicas. (The axis `tensor`
-  /// instead splits each member by itself.)
+  /// Whether the storage of a bucket is split over replicas. (The mesh axis
+  /// `tensor` instead splits each member of the bucket.)
   static bool isSplit(dist::TensorShardingAttr storage) {
     auto axes = cast<ArrayAttr>(storage.getDims()[0]);
     return llvm::any_of(axes.getAsValueRange<StringAttr>(), [](StringRef axis) {
@@ -324,10 +324,10 @@ private:
     return roleOf(firstStateOf(symbols, name)) == nn::StateRole::Gradient;
   }
 
-  /// Returns the members of a flat state that overlap with the given range. If
-  /// replicas split the flat state, the range counts elements of a rank's
-  /// shard. The members in this range then differ between ranks, so all members
-  /// are returned.
+  /// Returns the states of the bucket `name` that overlap with the given range;
+  /// for a state without a bucket, the state. If replicas split the bucket, the
+  /// range counts elements of a rank's shard. The states in this range then
+  /// differ between ranks, so all states are returned.
   SmallVector<StringRef> statesIn(StringRef name, int64_t first,
                                   int64_t elements) {
     std::vector<Member> &members = layouts[name];
@@ -533,8 +533,8 @@ private:
   }
 
   /// Counts the elements that an update covers. An update may be divided into
-  /// tiles. Their ranges must follow each other in the order of elements,
-  /// without gaps.
+  /// several, each for a range of elements. The ranges must follow each other
+  /// in the order of elements, without gaps.
   LogicalResult count(const Update &update, const StateRange &range) {
     int64_t &next = covered[range.parameters.front()];
     next = range.first == 0 ? 0 : next;
@@ -565,22 +565,22 @@ private:
 
   nn::ModelOp model;
   std::string code, precision;
-  /// A state that is a member of a flat state.
+  /// A member of a bucket, or a state without a bucket.
   struct Member {
     StringRef state;
     int64_t offset, size;
-    bool isSplit; ///< Replicas split the flat state; `offset` has no meaning.
+    bool isSplit; ///< Replicas split the bucket; `offset` has no meaning.
   };
-  /// The members of each flat state, in order. They are cached, because many
-  /// updates use the same flat state.
+  /// The members of each bucket, in order. They are cached, because many
+  /// updates use the same bucket.
   llvm::StringMap<std::vector<Member>> layouts;
   llvm::StringSet<> written, inSplitBucket;
   /// The parameters that have a copy in another precision, which layers read
   /// instead of the parameter.
   llvm::StringSet<> copied;
   llvm::StringMap<int> updated;
-  /// How many elements the tiles of an update have covered so far. The key is
-  /// the first parameter of the update.
+  /// How many elements the ranges of a divided update have covered so far. The
+  /// key is the first parameter of the update.
   llvm::StringMap<int64_t> covered;
   DenseSet<Operation *> updates;
 };

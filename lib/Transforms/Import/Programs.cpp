@@ -22,9 +22,9 @@ static DerivedProgram cached(Kind kind, int64_t rows, int64_t tokens) {
 /// Returns the number of rows of the smallest decode program with more than
 /// `rows` rows. Decode programs have 1 to 6, then 8, 12, 16, ... rows. The
 /// runtime uses the smallest program that is large enough, so it spends little
-/// time on unused rows. Each number up to 6 has a program, because a matrix
-/// product with few rows unpacks a quantized weight once for all rows, in
-/// vector registers.
+/// time on unused rows. Each number up to 6 has a program. A matrix product
+/// with so few rows unpacks a quantized weight only once, because the vector
+/// registers hold the sums of all rows.
 static int64_t rowsAfter(int64_t rows) {
   if (rows < 6)
     return rows + 1;

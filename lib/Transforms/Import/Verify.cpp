@@ -105,7 +105,7 @@ static bool hasLoss(nn::ProgramKind kind) {
 }
 
 /// The type that the batch size and sequence length in `strategy` require for a
-/// port (a program's input or output). Null if it has no rows of the batch.
+/// port (a program's input or output) with one element per row or per token.
 static RankedTensorType typeOf(nn::PortAttr port, nn::ProgramKind program,
                                const dist::Strategy &strategy) {
   SmallVector<int64_t> shape = {program == nn::ProgramKind::Generate

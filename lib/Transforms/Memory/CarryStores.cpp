@@ -160,8 +160,8 @@ private:
   const SymbolTable &symbols;
   OpBuilder builder;
   SmallVector<Operation *> stores, layers;
-  /// The waits (dist.flush) after the first store. Each has the number of
-  /// stores that it allowed to stay unfinished before this pass changed it.
+  /// The waits (dist.flush) after the first store, each with a number: how many
+  /// unfinished stores the wait allowed before this pass changed the wait.
   SmallVector<std::pair<dist::FlushOp, int64_t>> flushes;
   SmallVector<Operation *> placed;
 };

@@ -73,8 +73,9 @@ private:
 
 /// Returns the category of data, for example "activations", under which the
 /// memory map counts a buffer's bytes. Categories are keys of `explain --json`
-/// and must not change. Therefore tiles of states still have the category
-/// "windows of states", although they are called tiles elsewhere.
+/// and must not change. Therefore the ranges of states that are fetched and
+/// updated at a time still have the category "windows of states", although
+/// they are called tiles elsewhere.
 llvm::StringRef ownerOf(const Root &root);
 
 } // namespace heddle::memory

@@ -117,7 +117,8 @@ private:
              arenaBytesOf(frame, scratch, strategy) <= room;
     };
     // The collectives of an MPI library may need more staging memory in the
-    // plan than Heddle's. NCCL has its own staging memory.
+    // plan than Heddle's own collectives do. Those of NCCL need none in the
+    // plan: NCCL allocates its staging memory itself.
     bool library = strategy.collectives == config::Collectives::Library &&
                    !factsOf(strategy.target).libraryIsNccl;
     for (FunctionOpInterface function : inOrder(model, symbols)) {
@@ -187,8 +188,8 @@ private:
     // moved.
     std::optional<int64_t> first;
     bool mayFit = true;
-    // A copy of the original step. It is made if the original step exceeds the
-    // memory budget.
+    // A copy of the original step, made if the original step exceeds the memory
+    // budget. The copy is restored if moving transfers does not help.
     OwningOpRef<nn::StepOp> before;
     auto planNow = [&] {
       std::unique_ptr<Attempt> now = attempt();

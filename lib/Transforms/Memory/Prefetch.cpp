@@ -30,7 +30,7 @@ namespace {
 /// number that is tried.
 constexpr size_t mostAhead = 8;
 
-/// The fetches that the update of one tile of a state waits for.
+/// The fetches that the optimizer update of one tile of a state waits for.
 struct TileFetches {
   SmallVector<dist::FetchOp> fetches;
   /// `home` is the operation before which the fetches were originally. If
@@ -169,8 +169,8 @@ public:
   }
 
 private:
-  /// Sets `after` of each tile to the last operation that comes before the
-  /// tile's fetches and stores bytes which they read.
+  /// Sets `after` of each tile to the last operation that stores bytes which
+  /// the tile's fetches read later.
   void findConflicts() {
     DenseMap<Operation *, SmallVector<TileFetches *>> at;
     for (TileFetches &tile : tiles)
@@ -349,7 +349,7 @@ private:
   ///   order, so the fetch would otherwise delay them.
   void findBounds() {
     SmallVector<std::pair<StateRange, Operation *>> stores, reads;
-    // The last fetch so far that stays in its place.
+    // The last of the fetches visited so far that do not move.
     Operation *before = nullptr;
     for (Operation &op : block) {
       op.walk([&](dist::StoreOp store) {
@@ -410,10 +410,10 @@ private:
     return role == nn::StateRole::Parameter || role == nn::StateRole::Derived;
   }
 
-  /// Whether two limits that the user can set hold. `prefetchBucketSize` limits
-  /// the elements of parameters that are being fetched at the same time.
-  /// `maxLiveParameters` limits the elements of parameters that are in memory
-  /// at the same time.
+  /// Whether the fetches respect the two limits that the user can set.
+  /// `prefetchBucketSize` limits the elements of parameters that are being
+  /// fetched at the same time. `maxLiveParameters` limits the elements of
+  /// parameters that are in memory at the same time.
   bool isWithinLimits() const {
     constexpr int64_t noLimit = dist::Strategy::noLimit;
     if (strategy.maxLiveParameters == noLimit &&

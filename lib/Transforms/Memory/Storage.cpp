@@ -256,7 +256,7 @@ void Storage::forward(Block &block) {
     forwardReturn(terminator);
 }
 
-/// The states with that name: the members of a bucket, or a single state.
+/// The states that `name` refers to: the members of a bucket, or one state.
 ArrayRef<StringRef> Storage::statesOf(StringRef name) {
   SmallVector<StringRef> &states = members[name];
   if (!states.empty())
@@ -269,8 +269,8 @@ ArrayRef<StringRef> Storage::statesOf(StringRef name) {
   return states;
 }
 
-/// Records for every state which operations read and write it, alone or as the
-/// member of a bucket.
+/// Records for every state which operations read and write it. An operation
+/// that reads or writes a bucket counts for every member of the bucket.
 void Storage::findAccesses() {
   function->walk([&](Operation *op) {
     if (auto get = dyn_cast<nn::GetOp>(op))

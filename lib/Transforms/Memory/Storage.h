@@ -44,9 +44,9 @@ struct Root {
   /// for one micro-batch in flight), that the slice holds. Null if the rank's
   /// index along `axes` selects the slice.
   mlir::Value number;
-  /// For Slice: the axes along which this rank's index selects the slice.
+  /// For Slice: the mesh axes along which this rank's index selects the slice.
   mlir::ArrayAttr axes;
-  /// For Part: the index of the part's first element within root `index`.
+  /// For Part: the element of root `index` at which the part begins.
   int64_t element = 0;
   /// The leading dimension, in elements; 0: rows have no padding.
   int64_t leadingDimension = 0;
@@ -138,9 +138,8 @@ private:
   void forwardSet(nn::SetOp set);
   void keep(nn::KeepOp keep);
   void forwardReturn(nn::ReturnOp terminator);
-  /// Returns the value and all values that are computed in its memory. The
-  /// latter include values that are computed in the memory of one of these
-  /// values.
+  /// Returns the value and all values that are computed in its memory, directly
+  /// or through another value that is computed there.
   llvm::SmallVector<mlir::Value> sharing(mlir::Value value);
   bool isStale(nn::GetOp get);
   bool outlives(nn::SetOp set);

@@ -262,8 +262,9 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
         if (failed(verifyUse(buffer.getDefiningOp<planir::BufferOp>(), use)))
           return failure();
     // In the device's memory, the buffers of a command sequence must lie in its
-    // frame. In other memory called sequences have no frames, so that a step
-    // may use the whole arena of the program.
+    // frame, because its caller may use the memory outside of the frame. In
+    // other kinds of memory, called sequences have no frames, so a step may use
+    // the whole arena of the program.
     auto program = cast<planir::ProgramOp>(sequence->getParentOp());
     for (MemoryKind kind : planir::memoryKinds) {
       int64_t size = kind == MemoryKind::Device

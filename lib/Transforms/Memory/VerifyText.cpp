@@ -30,9 +30,9 @@ static LogicalResult verifyState(planir::StateOp state,
   auto part = cast<RankedTensorType>(state.getType());
   if (auto packed = like.getAs<nn::PackedAttr>("packed"))
     part = packed.getOf();
-  // Axes whose ranks hold replicas of the parameters (data parallelism) split
-  // the bucket's flat tensor. Only other axes, for example of tensor
-  // parallelism, split a member of the bucket by itself.
+  // Mesh axes of data parallelism split the bucket's flat tensor as a whole.
+  // Only other mesh axes, such as those of tensor parallelism, split each
+  // member of the bucket by itself.
   return dist::verifyPart(state, part, whole.getValue(), storage, segments,
                           strategy);
 }

@@ -29,9 +29,9 @@ struct Verify : VerifyPass<heddle::impl::ModelVerifyBase, Verify> {
     auto verifyOne = [&](Operation *op) -> LogicalResult {
       if (auto get = dyn_cast<nn::GetOp>(op))
         read.insert(get.getState());
-      // An operation without a derivative belongs to the backward pass, unless
-      // it is a constant or has the trait InForward. For example, nn.take_row
-      // has this trait: only inference uses it, which needs no derivatives.
+      // An operation without a derivative may only be in a backward pass,
+      // unless it is a constant or has the trait InForward. An example with
+      // this trait is nn.take_row, which is used only for inference.
       bool backward = isa<nn::StepOp, nn::SetOp>(op) && !writesCache(op);
       if (auto compute = dyn_cast<nn::DifferentiableOpInterface>(op))
         backward |= !compute.getNotDifferentiableReason().empty() &&

@@ -145,8 +145,8 @@ Value Fragments::sumThrough(OpOperand &operand) const {
   auto call = dyn_cast<nn::CallOp>(op);
   if (!call)
     return {};
-  // Follow the sum through the additions in the called layer, to the result
-  // that is the sum.
+  // The called layer adds to this argument. Follow the sum through all
+  // additions in the layer, to the layer's result that is the final sum.
   auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
   Value sum = callee.getArgument(operand.getOperandNumber());
   bool isAdded = false;

@@ -26,7 +26,7 @@ namespace heddle::pipe {
 /// the backward pass only computes the gradient of the stage's input. Fragment
 /// 3n - 1 - k then computes the gradients of the stage's weights.
 struct FragmentNumbering {
-  int64_t ranks = 1;  ///< The number of ranks along `pipe`.
+  int64_t ranks = 1;  ///< The number of ranks along the mesh axis `pipe`.
   int64_t chunks = 1; ///< The number of virtual stages of each rank.
   bool halves = false;
 
@@ -69,8 +69,8 @@ struct PassedSum {
 /// computes one summand.
 struct SharedSum {
   mlir::FlatSymbolRefAttr state; ///< The state or bucket of the gradient.
-  /// The coordinates along `pipe` of the stages that use the parameter, in
-  /// order.
+  /// The coordinates, along the mesh axis `pipe`, of the stages that use the
+  /// parameter, in order.
   llvm::SmallVector<int64_t> ranks = {};
 };
 
@@ -162,7 +162,8 @@ struct Departure {
   std::string state;
   /// The channel that the value is sent on; empty: no other rank needs it.
   std::string channel;
-  int64_t delta = 0; ///< How many steps further along `pipe` the receiver is.
+  /// The receiver's coordinate along the mesh axis `pipe` minus the sender's.
+  int64_t delta = 0;
 };
 
 /// Plans how values get from the fragment (forward or backward pass of a stage)

@@ -126,7 +126,7 @@ const Halves &BackwardSplitter::halvesOf(nn::FuncOp function,
   Block &body = function.getBody().front();
   auto results = body.getTerminator()->getOperands();
   // The operations that compute the gradients for which other layers wait. They
-  // belong to the function `.input`.
+  // are moved to the function whose name ends in `.input`.
   DenseSet<Operation *> early;
   SmallVector<Value> worklist;
   for (auto [number, result] : llvm::enumerate(results))

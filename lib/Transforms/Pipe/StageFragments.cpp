@@ -149,8 +149,9 @@ Value FragmentWriter::zerosFor(nn::CallOp call, unsigned number) {
                                    builder.getF64FloatAttr(0), shardings);
 }
 
-/// Writes the sum of this stage's own summands to the gradient's state. The
-/// operations are copies of those that write the whole sum.
+/// Writes the sum of this stage's own summands to the gradient's state. In the
+/// whole model, a chain of operations writes the sum over all stages to that
+/// state. This stage gets copies of these operations.
 void FragmentWriter::finish(const PassedSum &sum) {
   IRMapping here = mapping;
   here.map(sum.total, mapping.lookup(sum.operand->get()));

@@ -264,8 +264,8 @@ void StageWriter::dropUnused() {
 //===----------------------------------------------------------------------===//
 
 /// Marks accumulators (states that sum up values of all micro-batches, such as
-/// losses) as partial sums over `pipe`, because each stage adds to its own
-/// copy.
+/// losses) as partial sums over the mesh axis `pipe`, because each stage adds
+/// to its own copy.
 void StageWriter::sumAccumulators() {
   ArrayAttr none = ArrayAttr::get(stage.getContext(), {});
   for (auto state : stage.getOps<nn::StateOp>()) {
@@ -321,9 +321,9 @@ void StageWriter::writeUpdate(const StepPlan &whole, nn::StepOp step,
   dropPorts(step, llvm::to_vector(llvm::seq(0u, results)));
 }
 
-/// Inserts an all-reduce over `pipe` where the step reads an accumulator, such
-/// as the sum of losses, after the loop over micro-batches. It is needed
-/// because each stage has only a partial sum.
+/// Inserts an all-reduce over the mesh axis `pipe` where the step reads an
+/// accumulator, such as the sum of losses, after the loop over micro-batches.
+/// The all-reduce is needed because each stage has only a partial sum.
 void StageWriter::sumResults(nn::StepOp step) {
   SymbolTable symbols(stage);
   for (auto get : step.getBody().getOps<nn::GetOp>()) {

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writes the model that one rank along `pipe` runs, out of the whole model.
-// Used by pipe-split.
+// Derives the model that one rank along the mesh axis `pipe` runs from the
+// whole model. Used by the pass pipe-split.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +42,8 @@ struct ModelPlan {
   mlir::SymbolTable symbols;
   FragmentNumbering numbering;
   Schedule schedule;
-  int64_t replicas = 1; ///< The number of ranks along `data` and `seq`.
+  /// The number of ranks along the mesh axes `data` and `seq` together.
+  int64_t replicas = 1;
   /// The virtual stage of each layer. The key is the layer's path.
   llvm::DenseMap<mlir::Attribute, int64_t> stages;
   std::deque<StepPlan> steps;
@@ -52,7 +53,7 @@ struct ModelPlan {
   const SharedSum *sharedSum(mlir::StringAttr parameter) const;
 };
 
-/// Writes the model of one rank along `pipe`.
+/// Writes the model of one rank along the mesh axis `pipe`.
 class StageWriter {
 public:
   StageWriter(const ModelPlan &plan, int64_t rank) : plan(plan), rank(rank) {}

@@ -214,7 +214,7 @@ Value UpdateWriter::pack(Location loc, ArrayRef<Value> sums) {
       loc, RankedTensorType::get({elements}, builder.getF32Type()), sums);
 }
 
-/// Joins the sums of squares that this stage computes in one tensor.
+/// Joins the sums of squares that this stage computes into one tensor.
 void UpdateWriter::writePack(nn::PackOp whole) {
   SmallVector<Value> sums;
   for (Value sum : whole.getMembers())
@@ -224,9 +224,9 @@ void UpdateWriter::writePack(nn::PackOp whole) {
     mapping.map(whole.getFlat(), packed);
 }
 
-/// Adds up the elements of `packed` on all stages, and on all ranks along the
-/// axes in `unreduced`. A stage that has nothing to add passes null, and
-/// contributes zero.
+/// Adds up the elements of `packed`, this stage's sums of squares, on all
+/// stages, and on all ranks along the mesh axes in `unreduced`. A stage that
+/// has nothing to add passes null, and contributes zero.
 Value UpdateWriter::total(Location loc, Value packed, ArrayAttr unreduced) {
   MLIRContext *context = builder.getContext();
   auto whole = shard::wholeSharding(context, 0);

@@ -44,8 +44,8 @@ StageBuckets cutBuckets(nn::ModelOp model, const mlir::SymbolTable &symbols,
                         llvm::function_ref<bool(mlir::StringAttr)> isCopy,
                         int64_t replicas);
 
-/// Returns `sharding` as a partial sum over `pipe`, in addition to the axes
-/// over which it already is one.
+/// Returns `sharding` as a partial sum over the mesh axis `pipe`, in addition
+/// to the mesh axes over which it already is a partial sum.
 dist::TensorShardingAttr sumOverStages(dist::TensorShardingAttr sharding);
 
 /// Writes, for one stage, what a step does before and after its micro-batches.
@@ -83,7 +83,7 @@ private:
 /// Each stage adds its summand to the sum that it receives from the next of
 /// these stages, and sends the result to the previous one. The first stage
 /// sends the total back, so that all these stages have the same value. `rank`
-/// is the stage's coordinate along `pipe`.
+/// is the stage's coordinate along the mesh axis `pipe`.
 void addUpShared(mlir::OpBuilder &builder, nn::ModelOp stage,
                  const SharedSum &sum, int64_t rank);
 

@@ -45,8 +45,8 @@ pipe::Schedule readLines(pipe::ScheduleOp schedule) {
   return lines;
 }
 
-/// The sends and receives of one value between two ranks along `pipe` in a
-/// step.
+/// The sends and receives of one value in a step, between two ranks along the
+/// mesh axis `pipe`.
 struct Message {
   std::string step, channel;
   int64_t from = 0, to = 0;

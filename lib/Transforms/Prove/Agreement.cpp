@@ -44,8 +44,8 @@ void Peers::forEach(
       act(*event, run);
 }
 
-/// Returns the axes of a collective that have more than one participant, the
-/// outermost first.
+/// Returns the mesh axes of a collective along which there is more than one
+/// participant, the outermost axis first.
 static std::vector<std::string> axesOf(const plan::Mesh &peerMesh,
                                        const Collective &collective) {
   std::vector<std::string> axes;

@@ -58,7 +58,7 @@ std::vector<std::string> heddle::prove::rowAxesAt(planir::ProgramOp program,
   return {};
 }
 
-/// Whether an update writes the state's parameter.
+/// Whether an optimizer update writes the state's parameter.
 static bool isTrained(planir::StateOp state) {
   auto name = state.getLike().getAs<StringAttr>("parameter");
   auto parameter =

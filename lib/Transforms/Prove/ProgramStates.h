@@ -20,15 +20,15 @@ Axes axesOf(dist::TensorShardingAttr sharding);
 
 /// Returns the first byte of one kind of memory in an address space of traces.
 /// Such an address space contains the device's memory, then the host's memory,
-/// then the files.
+/// then the files of offloaded states.
 int64_t firstOf(planir::BytesAttr bytes, planir::MemoryKind memory);
 
 /// Returns the first byte of a state or flat tensor in the persistent address
-/// space.
+/// space, which contains all memory that lives across steps.
 int64_t firstOf(const mlir::SymbolTable &symbols, llvm::StringRef state);
 
 /// Returns the mesh axes that split the rows of the embedding table at byte
-/// `begin` of the persistent address space.
+/// `begin` of the persistent address space (memory that lives across steps).
 std::vector<std::string> rowAxesAt(planir::ProgramOp program, int64_t begin);
 
 /// Returns all states of a program, sorted by their first byte.

@@ -40,8 +40,8 @@ int64_t sum(int64_t a, int64_t b) {
   return std::clamp(a + b, -tooMany, tooMany);
 }
 
-/// The part of an index that depends on the rank. It is a sum of the rank's
-/// coordinates along lists of axes, each multiplied by a factor.
+/// The part of an index that depends on the rank: a sum of the rank's
+/// coordinates along lists of mesh axes, each multiplied by a factor.
 using RankTerm = std::map<std::vector<std::string>, int64_t>;
 
 /// An index as a linear function of the loop iteration, the rank and the slot
@@ -87,8 +87,8 @@ Axes axesOf(const RankTerm &ofRank) {
   return axes;
 }
 
-/// What is known about the values in one call of a command sequence: the
-/// address of each buffer, the value of each index, and each token.
+/// What is known about the values in one call of a command sequence: addresses
+/// of buffers, values of indices, numbers of tokens (asynchronous operations).
 struct Scope {
   DenseMap<Value, Operand> places;
   DenseMap<Value, Number> numbers;

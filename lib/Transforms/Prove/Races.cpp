@@ -349,8 +349,8 @@ private:
   bool communicate(const Event &event, const BodyRun &run) {
     if (event.kind == Event::Kind::Join)
       return join(event, run);
-    // The first execution of the step has no previous step that could have left
-    // unfinished work.
+    // In the first execution of the step, a Settle event finds no recorded
+    // point, because no previous step has left unfinished work.
     if (event.kind == Event::Kind::Settle)
       return points.count(event.token) == 0 || join(event, run);
     if (event.kind == Event::Kind::Record) {
@@ -498,7 +498,8 @@ private:
   std::array<Clock, numStreams> known = {};
   /// For each stream, its operations that may still be running.
   std::deque<int64_t> ofStream[numStreams];
-  /// For each token, the recorded point of a stream, as a vector clock.
+  /// For each token of a Record event: the point that the event has recorded,
+  /// as a vector clock.
   std::map<int32_t, Clock> points;
   std::set<int32_t> left; ///< Tokens of points that the next step waits for.
   /// The step may be executed twice. In the second execution this is the index

@@ -34,7 +34,7 @@ struct ElementRange {
 using ElementRanges = std::vector<ElementRange>;
 
 /// Temporary memory that holds a fetched copy of a state, or a result of an
-/// update.
+/// optimizer update.
 struct ArenaCopy {
   Range bytes;
   /// The bytes of the state that were copied; empty for the result of an
@@ -154,8 +154,8 @@ private:
     return true;
   }
 
-  /// Checks that updates which share a kernel pass the same kind of state, for
-  /// example `exp_avg`, as the same operand.
+  /// Checks that optimizer updates which share a kernel pass the same kind of
+  /// state, for example `exp_avg`, as the same operand.
   bool checkKind(const Event &event, const Access &access,
                  const ElementRanges &ranges) {
     if (ranges.empty() || event.kernel < 0)
@@ -172,8 +172,8 @@ private:
                              "), others with " + text(first->second));
   }
 
-  /// Checks that an update reads and writes the same elements of a parameter
-  /// and its states.
+  /// Checks that an optimizer update reads and writes the same elements of a
+  /// parameter and its states.
   bool update(const Event &event) {
     ElementRanges common;
     for (const Access &access : event.accesses) {
@@ -326,8 +326,8 @@ private:
   std::map<std::tuple<int32_t, int16_t, int64_t>,
            std::pair<std::string, std::string>>
       reads;
-  /// The kind of state (for example `exp_avg`) that an operand of an update
-  /// must be. The key is the code of the update and the operand.
+  /// The kind of state (for example `exp_avg`) that an operand of an optimizer
+  /// update must be. The key is the code of the update and the operand.
   std::map<std::pair<std::string, int16_t>, std::string> kinds;
   std::optional<Fault> fault;
 };

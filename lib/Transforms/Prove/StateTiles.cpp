@@ -18,8 +18,8 @@ using namespace heddle::prove;
 namespace {
 
 /// Temporary memory that holds a tile of an offloaded state. The tile was
-/// fetched, was computed by an update or collective, or is a copy of such a
-/// tile.
+/// fetched, was computed by an optimizer update or collective, or is a copy of
+/// such a tile.
 struct StateTile {
   Range bytes;
   /// The bytes of the state from which the tile was fetched, or to which it was
@@ -81,7 +81,8 @@ private:
   }
 
   /// Checks that copies of updated parameters, for example in bf16, are updated
-  /// too. Each byte of such a copy must be stored, or moved back from the host.
+  /// too. A store, or a move from the host back to the device, must write each
+  /// byte of such a copy.
   void checkCopies() {
     std::sort(stored.begin(), stored.end(),
               [](Range a, Range b) { return a.begin < b.begin; });
@@ -103,7 +104,7 @@ private:
     return false;
   }
 
-  /// Returns a state that has these bytes and for which `wanted` returns true;
+  /// Returns a state that overlaps `range` and for which `wanted` returns true;
   /// null if there is none.
   template <typename Wanted>
   const State *stateAt(Space space, Range range, Wanted wanted) const {
@@ -114,7 +115,7 @@ private:
         return &state;
     return nullptr;
   }
-  /// Returns the offloaded state that has these bytes; null if there is none.
+  /// Returns the offloaded state that overlaps `range`; null if there is none.
   const State *offloadedAt(Space space, Range range) const {
     return stateAt(space, range, isTiled);
   }

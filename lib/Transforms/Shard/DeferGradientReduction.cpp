@@ -5,9 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Defers the reduction of some gradients. With sequence parallelism, the
-// gradients of parameters that all ranks along `tensor` hold whole are partial
-// sums over `tensor`. Less is sent if they are reduced once, after all
-// micro-batches, instead of in every micro-batch.
+// gradients of parameters that all ranks along the mesh axis `tensor` hold
+// whole are partial sums over this axis. Less is sent if they are reduced once,
+// after all micro-batches, instead of in every micro-batch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,16 +29,16 @@ namespace heddle {
 
 namespace {
 
-/// Whether the value is a partial sum over the axis `tensor`.
+/// Whether the value is a partial sum over the mesh axis `tensor`.
 bool sumsOverTensor(TensorShardingAttr sharding) {
   return llvm::any_of(sharding.getUnreduced(), [](Attribute axis) {
     return dist::roleOf(axis) == dist::AxisRole::Tensor;
   });
 }
 
-/// Finds the gradients that are reduced over `tensor` in every micro-batch. It
-/// must be used before the storage of gradients is changed to partial sums,
-/// because it finds none of them afterwards.
+/// Finds the gradients that are reduced over the mesh axis `tensor` in every
+/// micro-batch. The class must be used before the storage of gradients is
+/// changed to partial sums, because it finds none of them afterwards.
 class Sums {
 public:
   Sums(nn::ModelOp model, const shard::ShardingPlan &plan)
@@ -46,9 +46,9 @@ public:
     model.walk([&](nn::SetOp set) { sets[set.getState()].push_back(set); });
   }
 
-  /// Whether every summand of the gradient is reduced over `tensor` before it
-  /// is written. The reduction can then be deferred: one reduction after all
-  /// micro-batches gives the same sum.
+  /// Whether every summand of the gradient is reduced over the mesh axis
+  /// `tensor` before the summand is added to the state of the gradient. One
+  /// reduction after all micro-batches then gives the same sum.
   bool addsUp(StringRef gradient) {
     bool any = false;
     for (nn::SetOp set : sets.lookup(gradient)) {
@@ -61,8 +61,8 @@ public:
   }
 
 private:
-  /// Whether the value of the operand `use` is a sum that is reduced over
-  /// `tensor`. Returns false if it is only the start value of a sum (for
+  /// Whether the value of the operand `use` is a sum that is reduced over the
+  /// mesh axis `tensor`. Returns false if it is only the start of a sum (for
   /// example zeros), and nullopt if it has a summand that is not reduced. If
   /// the operand is in a function, `call` is the function's call. If the
   /// operand is in a step, `call` is null.
@@ -174,8 +174,8 @@ private:
     }
   }
 
-  /// Changes the storage of a state or bucket, so that each rank keeps its own
-  /// partial sum over `tensor`.
+  /// Changes the storage of a state or bucket, so that each rank along the mesh
+  /// axis `tensor` keeps its own partial sum.
   void keepSum(Operation *op) {
     Builder builder(&getContext());
     TensorShardingAttr storage = shard::storageOf(op);
@@ -186,9 +186,10 @@ private:
                                         builder.getArrayAttr(axes)));
   }
 
-  /// Inserts the reduction over `tensor` before the update that reads the
-  /// bucket. With replicas there already is a reshard, which reduces the bucket
-  /// over the replicas. It is changed to reduce over `tensor`, too.
+  /// Inserts the reduction over the mesh axis `tensor` before the optimizer
+  /// update that reads the bucket. With replicas there already is a reshard
+  /// that reduces the bucket over the replicas. This reshard is changed to
+  /// reduce over `tensor`, too.
   void addUp(nn::ModelOp model, nn::BucketOp bucket,
              const dist::Strategy &strategy) {
     model.walk([&](nn::GetOp get) {

@@ -18,8 +18,8 @@ using dist::FactorRole;
 using dist::TensorShardingAttr;
 
 /// Splits a factor (dimensions that are split alike, like a letter of an
-/// einsum) over an axis. Does nothing if the axis already splits another factor
-/// of the operation, because an axis can split only one.
+/// einsum) over a mesh axis. Does nothing if the axis already splits another
+/// factor of the operation, because an axis can split only one factor.
 void FactorFinder::give(int64_t factor, Attribute axis, Value operand,
                         StringRef why) {
   Origin origin{operand, why, rule->factors[factor].name,
@@ -29,7 +29,7 @@ void FactorFinder::give(int64_t factor, Attribute axis, Value operand,
 }
 
 /// Splits each factor (dimensions that are split alike) of the operation over
-/// the axes that already split its dimensions in the operands. The first
+/// the mesh axes that already split its dimensions in the operands. The first
 /// operand with a split decides. A later operand may only append axes to the
 /// decided list. If `rows` is true, only the factors of rows and tokens are
 /// handled, otherwise only all other factors.
@@ -51,11 +51,11 @@ void FactorFinder::giveOperands(bool rows) {
   }
 }
 
-/// Splits factors (dimensions that are split alike) over further axes, because
-/// of what the operation computes, and not because an operand is split over
-/// them.
+/// Splits factors (dimensions that are split alike) over further mesh axes,
+/// because of what the operation computes, and not because an operand is split
+/// over them.
 void FactorFinder::giveRoles() {
-  // Attention needs whole sequences: the axes that split the tokens of its
+  // Attention needs whole sequences: the mesh axes that split the tokens of its
   // operands split its heads instead (Ulysses; Jacobs et al., arXiv
   // 2309.14509).
   if (op->hasTrait<nn::MixesPositions>())
@@ -91,10 +91,10 @@ void FactorFinder::split() {
     for (Attribute axis : around.vocabularyAxes)
       give(rule->indexOf(FactorRole::Vocabulary), axis, Value(),
            "a rank makes the gradient of its rows");
-  // The same axis may split the rows of an activation and the input features of
-  // a weight, but in the product it can split only one of the two. Features
-  // come first. The activation is then gathered instead of the weight, which
-  // moves less data.
+  // The same mesh axis may split the rows of an activation and the input
+  // features of a weight, but in the product it can split only one of the two.
+  // Features come first. The activation is then gathered instead of the weight,
+  // which moves less data.
   giveOperands(/*rows=*/false);
   giveOperands(/*rows=*/true);
   giveRoles();
@@ -105,7 +105,7 @@ void FactorFinder::split() {
 }
 
 /// Decides when to add each init (an operand that a result is added to). An
-/// init that is a partial sum over the same axes as the result is added at
+/// init that is a partial sum over the same mesh axes as the result is added at
 /// once. Any other init must wait until the result is reduced, as otherwise
 /// every rank would add it.
 void FactorFinder::chooseInits() {
@@ -154,8 +154,8 @@ Factors FactorFinder::find(Operation *of, const dist::ShardingRule &ruleOf) {
   op = of;
   rule = &ruleOf;
   factors = Factors();
-  // If both operands of an addition are partial sums over the same axes, they
-  // need not be reduced before the addition.
+  // If both operands of an addition are partial sums over the same mesh axes,
+  // they need not be reduced before the addition.
   if (auto add = dyn_cast<nn::AddOp>(op)) {
     TensorShardingAttr left = plan.of(add.getLhs());
     factors.addsUp =

@@ -30,30 +30,30 @@ inline bool isRow(const dist::Factor &factor) {
 
 /// Facts about the function or step that an operation is in.
 struct Surroundings {
-  /// Whether ranks along `tensor` split the tokens of activations outside of
-  /// pairs of products (sequence parallelism). A pair is a product with a
-  /// weight that is split by columns, and a product with a weight that is split
-  /// by rows.
+  /// Whether ranks along the mesh axis `tensor` split the tokens of activations
+  /// outside of pairs of products (sequence parallelism). A pair is a product
+  /// with a weight that is split by columns, and a product with a weight that
+  /// is split by rows.
   bool sharesTokens = false;
-  /// The axes that split the table of token embeddings by rows.
+  /// The mesh axes that split the table of token embeddings by rows.
   Axes vocabularyAxes;
   /// The number of ranks along `vocabularyAxes`.
   int64_t vocabularyRanks = 1;
-  /// The axes that split the step's input: entry 0 has those that split the
-  /// rows of the batch, entry 1 those that split the tokens of each row.
+  /// The mesh axes that split the step's input: entry 0 has those that split
+  /// the rows of the batch, entry 1 those that split the tokens of each row.
   llvm::SmallVector<Axes> tokenAxes = llvm::SmallVector<Axes>(2);
 };
 
 /// How the axes of a mesh split the dimensions of one operation's operands and
 /// results.
 struct Factors {
-  /// For each factor of the operation's sharding rule, the axes that split it.
-  /// A factor is a set of dimensions of operands and results that are split
+  /// For each factor of the operation's sharding rule, the mesh axes that split
+  /// it. A factor is a set of dimensions of operands and results that are split
   /// alike.
   llvm::SmallVector<Axes> axes;
   Axes unreduced;  ///< The axes over which the results are partial sums.
   Origins origins; ///< Why each axis splits the computation.
-  /// Whether the operation adds values that are partial sums over the same
+  /// Whether the operation adds values that are partial sums over the same mesh
   /// axes. The result of the operation is then a partial sum, too.
   bool addsUp = false;
   /// `sums` has the operands that are partial sums and need not be reduced
@@ -62,8 +62,8 @@ struct Factors {
   llvm::SmallDenseSet<mlir::OpOperand *> sums, later;
 };
 
-/// Finds the axes that split each factor of an operation (dimensions of its
-/// operands and results that are split alike).
+/// Finds the mesh axes that split each factor of an operation (dimensions of
+/// its operands and results that are split alike).
 class FactorFinder {
 public:
   /// `activations` has the activations that are partial sums, because an

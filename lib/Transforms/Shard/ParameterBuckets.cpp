@@ -50,7 +50,7 @@ ParameterBuckets::ParameterBuckets(nn::ModelOp model, nn::StepOp step,
     bucket.elements = nn::paddedElements(bucket.elements, zero.ranks);
 }
 
-/// Whether the storage of a parameter splits it over the axis `tensor`.
+/// Whether the storage of a parameter splits it over the mesh axis `tensor`.
 static bool isTensorSplit(nn::StateOp state) {
   TensorShardingAttr storage = state.getStorageAttr();
   return storage && llvm::any_of(storage.getDims().getAsRange<ArrayAttr>(),
@@ -206,9 +206,8 @@ Value ParameterBuckets::reshard(OpBuilder &builder, Value value,
 //===----------------------------------------------------------------------===//
 
 /// Reduces the gradients of all buckets, and computes their norm from the sums
-/// of squares of the buckets. The sums of squares of buckets that `tensor`
-/// splits are in a tensor of their own, because they are reduced over `tensor`,
-/// too.
+/// of squares of the buckets. Buckets that the mesh axis `tensor` splits have
+/// their sums in a separate tensor, which is reduced over `tensor`, too.
 void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
   OpBuilder builder(norm);
   SmallVector<Value> sums[2];

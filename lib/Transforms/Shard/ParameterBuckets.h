@@ -23,8 +23,8 @@ namespace heddle::shard {
 /// Parameters whose elements follow each other in flat buffers: one for their
 /// values, one for their gradients, and one for each optimizer state. Each of
 /// these buffers is reduced, updated or all-gathered as a whole. All parameters
-/// of a bucket are in the same parameter group. The axis `tensor` splits all or
-/// none of them. With ZeRO 3 every rank keeps all or none of them whole.
+/// of a bucket are in the same parameter group. The mesh axis `tensor` splits
+/// all or none of them. With ZeRO 3 every rank keeps all or none of them whole.
 ///
 /// With ZeRO 0 and 1 a bucket spans the whole model. From ZeRO 2 on a bucket
 /// has the parameters of one call of a layer, or of one module outside of the
@@ -32,7 +32,7 @@ namespace heddle::shard {
 struct ParameterBucket {
   std::string name;
   llvm::SmallVector<nn::StateOp> parameters;
-  bool tensor = false; ///< Whether the axis `tensor` splits the parameters.
+  bool tensor = false; ///< Whether the mesh axis `tensor` splits parameters.
   /// With ZeRO 3: whether every rank keeps the parameters whole.
   bool persists = false;
   /// The number of elements, with the padding that makes the shards of all

@@ -105,7 +105,7 @@ std::string heddle::shard::describe(TensorShardingAttr sharding) {
   return parts.empty() ? "whole" : llvm::join(parts, ", ");
 }
 
-/// For each axis, the dimension of the tensor that the axis splits.
+/// For each mesh axis, the dimension of the tensor that the axis splits.
 static llvm::MapVector<Attribute, size_t> dimsOf(TensorShardingAttr sharding) {
   llvm::MapVector<Attribute, size_t> dims;
   for (auto [dim, axes] :

@@ -27,7 +27,7 @@ namespace heddle {
 
 namespace {
 
-/// All axes that split a dimension in this sharding.
+/// All mesh axes that split a dimension in this sharding.
 SmallVector<Attribute> axesOf(TensorShardingAttr sharding) {
   SmallVector<Attribute> axes;
   for (auto dim : sharding.getDims().getAsRange<ArrayAttr>())
@@ -35,7 +35,7 @@ SmallVector<Attribute> axesOf(TensorShardingAttr sharding) {
   return axes;
 }
 
-/// Whether the reshard only moves axes from one dimension to another (an
+/// Whether the reshard only moves mesh axes from one dimension to another (an
 /// all-to-all), so that a rank's shard is equally large before and after it.
 bool isExchange(dist::ReshardOp reshard) {
   auto from = axesOf(reshard.getFrom()), to = axesOf(reshard.getTo());

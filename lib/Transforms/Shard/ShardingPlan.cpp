@@ -109,9 +109,9 @@ private:
   /// Plans to move the addition of the operand `init` after the reduction of
   /// `sum`, which is a partial sum.
   void addAfterSum(OpResult sum, OpOperand &init);
-  /// Attention splits heads over `tokens`, the axes that split the tokens of
-  /// its operands. Plans the all-to-all after attention that splits tokens over
-  /// these axes again.
+  /// Attention splits heads over `tokens`, the mesh axes that split the tokens
+  /// of its operands. Plans the all-to-all after attention that splits tokens
+  /// over these axes again.
   void returnTokens(Operation *op, const dist::ShardingRule &rule,
                     ArrayAttr tokens);
   /// Plans the reduction of an activation that is a partial sum at the boundary
@@ -265,7 +265,7 @@ void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
 
 void PlanBuilder::addAfterSum(OpResult sum, OpOperand &init) {
   // If `init`, the operand to be added, is itself a partial sum over some of
-  // the axes of `sum`, reduce `sum` only over the other axes before the
+  // the mesh axes of `sum`, reduce `sum` only over the other axes before the
   // addition.
   TensorShardingAttr from = of(sum), to = withoutSums(from);
   auto before = of(init.get()).getUnreduced();
@@ -328,11 +328,11 @@ void PlanBuilder::visitSet(nn::SetOp op) {
   need(op.getValueMutable(), storage);
 }
 
-/// Chooses the sharding of a packed (flat) value. It is a partial sum over an
-/// axis if all members are. It is split over an axis if any member is.
+/// Chooses the sharding of a packed (flat) value. It is a partial sum over a
+/// mesh axis if all members are. It is split over an axis if any member is.
 void PlanBuilder::visitPack(nn::PackOp pack) {
   SmallVector<Axes> split(1);
-  // The axes over which all packed values are partial sums.
+  // The mesh axes over which all packed values are partial sums.
   Axes sums;
   for (Attribute axis : of(pack.getMembers().front()).getUnreduced())
     if (llvm::all_of(pack.getMembers(), [&](Value member) {
@@ -415,7 +415,8 @@ LogicalResult PlanBuilder::visitStep(nn::StepOp step) {
   around = {};
   bool isSplit = step.getKind() == nn::ProgramKind::Train ||
                  step.getKind() == nn::ProgramKind::Eval;
-  // Split the inputs: `data` splits rows, `seq` splits the tokens of each row.
+  // Split the inputs: the mesh axis `data` splits rows, and the mesh axis `seq`
+  // splits the tokens of each row.
   for (auto [argument, port] : llvm::zip(
            step.getArguments(), step.getInputs().getAsRange<nn::PortAttr>())) {
     int64_t rank = cast<RankedTensorType>(argument.getType()).getRank();
@@ -430,8 +431,8 @@ LogicalResult PlanBuilder::visitStep(nn::StepOp step) {
       around.tokenAxes = {dims[rank - 2], dims[rank - 1]};
       around.vocabularyAxes = mesh.getAxesOf(AxisRole::Tensor);
       around.vocabularyRanks = mesh.getSize(AxisRole::Tensor);
-      // With sequence parallelism, `tensor` also splits the tokens of
-      // activations. It does not do so between a matrix product whose weight it
+      // With sequence parallelism, the mesh axis `tensor` also splits the
+      // tokens of activations, except between a matrix product whose weight it
       // splits by columns and the next product, whose weight it splits by rows.
       around.sharesTokens = strategy.sequenceParallel &&
                             !around.vocabularyAxes.empty() && isSplit;
@@ -449,9 +450,9 @@ void PlanBuilder::addUpAtBoundary(OpOperand &operand) {
   auto found = activations.find(operand.get());
   if (found == activations.end())
     return;
-  // Only partial sums over `tensor` are reduced here. A partial sum over
-  // replicas is a gradient, and shard-partition-states decides when it is
-  // reduced.
+  // Only partial sums over the mesh axis `tensor` are reduced here. A partial
+  // sum over replicas is a gradient, and shard-partition-states decides when it
+  // is reduced.
   auto isOfTensor = [](Attribute axis) {
     return dist::roleOf(axis) == AxisRole::Tensor;
   };

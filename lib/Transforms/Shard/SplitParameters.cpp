@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Chooses how the axis `tensor` splits parameters (Shoeybi et al., arXiv
+// Chooses how the mesh axis `tensor` splits parameters (Shoeybi et al., arXiv
 // 1909.08053). Two products form a pair: the first is split by columns, the
 // second by rows, and one all-reduce follows the pair. The vocabulary is split
 // by rows.

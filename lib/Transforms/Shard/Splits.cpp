@@ -25,7 +25,7 @@ static std::string possibleSplits(const dist::Factor &factor) {
   return text;
 }
 
-/// Emits the error H0130, which says that the axes cannot split these
+/// Emits the error H0130, which says that the mesh axes cannot split these
 /// dimensions (`factor`), and which numbers of ranks can.
 static LogicalResult refuse(Operation *op, const dist::Factor &factor,
                             ArrayRef<Attribute> axes, dist::MeshOp mesh) {

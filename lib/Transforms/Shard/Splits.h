@@ -18,8 +18,8 @@
 namespace heddle::shard {
 
 /// Checks that each factor of `rule` (dimensions that are split alike) can be
-/// split over its axes in `factors`. Otherwise emits the error H0130 on `op`,
-/// which lists the possible numbers of ranks.
+/// split over its mesh axes in `factors`. Otherwise emits the error H0130 on
+/// `op`, which lists the possible numbers of ranks.
 mlir::LogicalResult
 verifySplits(mlir::Operation *op, const dist::ShardingRule &rule,
              llvm::ArrayRef<llvm::SmallVector<mlir::Attribute>> factors,

@@ -65,8 +65,8 @@ private:
   }
 
   /// The sharding that a packed (flat) value must have. It is split over all
-  /// axes that split any member. It is a partial sum over all axes over which
-  /// any member is a partial sum.
+  /// mesh axes that split any member. It is a partial sum over all axes over
+  /// which any member is a partial sum.
   TensorShardingAttr ofPacked(nn::PackOp pack) {
     llvm::SetVector<Attribute> split, sums;
     for (Value member : pack.getMembers()) {
@@ -109,7 +109,7 @@ private:
 
   /// Checks the shardings of a computation: all dimensions of a factor of its
   /// sharding rule must be split alike. If the operation sums over the factor,
-  /// the results must be partial sums over the axes that split it.
+  /// the results must be partial sums over the mesh axes that split it.
   LogicalResult verifyCompute(Operation *op, const dist::ShardingRule &rule) {
     SmallVector<ArrayAttr> axes(rule.factors.size());
     auto note = [&](Value value, ArrayRef<int64_t> dims) -> LogicalResult {

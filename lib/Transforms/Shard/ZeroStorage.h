@@ -22,11 +22,12 @@ namespace heddle::shard {
 struct ReplicaAxes {
   explicit ReplicaAxes(dist::MeshOp mesh);
 
-  /// The sharding `whole`, but as a partial sum over the axes of all replicas.
+  /// The sharding `whole`, but as a partial sum over the mesh axes of all
+  /// replicas.
   dist::TensorShardingAttr partialSum(dist::TensorShardingAttr whole) const;
   dist::TensorShardingAttr partialSum(mlir::RankedTensorType type) const;
   /// The sharding of a flat tensor, such as a bucket. `tensor` says whether the
-  /// axis `tensor` splits the flat tensor, `split` whether the replicas do.
+  /// mesh axis `tensor` splits the flat tensor, `split` whether replicas do.
   dist::TensorShardingAttr flat(bool tensor, bool split) const;
 
   mlir::MLIRContext *context;

@@ -33,7 +33,7 @@ namespace {
 
 /// Returns the block that computes the last micro-batch. This is the body of a
 /// loop over micro-batches or, in a pipeline stage, the body of the last
-/// forward or backward pass in its schedule.
+/// forward or backward pass in the stage's schedule.
 Block *lastBodyOf(Operation *loop) {
   auto fragments = dyn_cast<pipe::FragmentsOp>(loop);
   if (!fragments)
@@ -43,7 +43,7 @@ Block *lastBodyOf(Operation *loop) {
   return &fragments.getBodies()[last].front();
 }
 
-/// Moves updates of a step into the loop before them: a loop over
+/// Moves optimizer updates of a step into the loop before them: a loop over
 /// micro-batches, or the operation that runs the schedule of a pipeline stage.
 /// The step must have exactly one such loop.
 class Advancer {
@@ -54,9 +54,9 @@ public:
     loop->walk([&](nn::SetOp set) { note(set, written); });
   }
 
-  /// Splits updates of buckets into updates of about `size` elements. Moves the
-  /// updates that can run during the last micro-batch, and returns how many
-  /// moved.
+  /// Splits optimizer updates of buckets into updates of about `size` elements.
+  /// Moves the updates that can run during the last micro-batch, and returns
+  /// how many moved.
   size_t run(int64_t size) {
     SmallVector<nn::UpdateOp> updates;
     for (auto update :
@@ -134,8 +134,9 @@ private:
                         [&](Value operand) { return canPrecede(operand); });
   }
 
-  /// Whether no operation after the loop reads a state that the update writes.
-  /// A read whose value only the update itself uses does not count.
+  /// Whether no operation after the loop reads a state that the optimizer
+  /// update writes. A read whose value only the update itself uses does not
+  /// count.
   bool isAlone(nn::UpdateOp update, ArrayRef<Operation *> writes) {
     llvm::StringSet<> states;
     for (Operation *op : writes)
@@ -178,11 +179,11 @@ private:
     return all ? llvm::all_of(states, isAmong) : llvm::any_of(states, isAmong);
   }
 
-  /// Whether an update can move into the loop. Its states must be offloaded,
-  /// its gradients must not be, and everything that the update reads must be
-  /// final at the end of the loop. If `inPart` is true, some of its gradients
-  /// may be written after the loop. Then the update is split later, and only
-  /// the updates of the other gradients move.
+  /// Whether an optimizer update can move into the loop. Its states must be
+  /// offloaded, its gradients must not be, and everything that the update reads
+  /// must be final at the end of the loop. If `inPart` is true, some of its
+  /// gradients may be written after the loop. Then the update is split later,
+  /// and only the updates of the other gradients move.
   bool mayMove(nn::UpdateOp update, bool inPart = false) {
     std::optional<SmallVector<Operation *>> writes = spmd::writesOf(update);
     if (!writes || !isAlone(update, *writes) ||
@@ -270,9 +271,9 @@ private:
     return last;
   }
 
-  /// Returns the last operation of the MLIR block after which the update may
-  /// run: one that writes a gradient which the update reads, or reads a state
-  /// which the update writes. Null if there is none.
+  /// Returns the last operation of the MLIR block after which the optimizer
+  /// update may run: one that writes a gradient which the update reads, or
+  /// reads a state which the update writes. Null if there is none.
   Operation *lastUse(nn::UpdateOp update) {
     llvm::StringSet<> gradients, results;
     auto get = cast<nn::GetOp>(readOf(update.getGradient()).front());
@@ -310,9 +311,9 @@ private:
     op->moveBefore(loop);
   }
 
-  /// Moves an update into the loop, immediately after `last`, together with the
-  /// reads of its operands and the writes of its results. Returns the last
-  /// operation that moved.
+  /// Moves an optimizer update into the loop, immediately after `last`,
+  /// together with the reads of its operands and the writes of its results.
+  /// Returns the last operation that moved.
   Operation *move(nn::UpdateOp update, Operation *last) {
     SmallVector<Operation *> writes = *spmd::writesOf(update);
     OpBuilder builder(update);

@@ -73,8 +73,9 @@ public:
 private:
   bool isOffloaded(StringRef state) const { return offsets.count(state) > 0; }
 
-  /// The operands of an operation that are offloaded parameters. Element-wise
-  /// operands of updates are left to `spmd-stream-states`.
+  /// The operands of an operation that are offloaded parameters. Empty for
+  /// optimizer updates and the element-wise operations that belong to them:
+  /// `spmd-stream-states` fetches their operands.
   SmallVector<OpOperand *> readsOf(Operation &op) {
     SmallVector<OpOperand *> reads;
     if (isa<nn::UpdateOp>(op) || (isUpdate && op.hasTrait<nn::Elementwise>()))
@@ -233,8 +234,8 @@ private:
   const dist::Strategy &strategy;
   OpBuilder builder;
   size_t numEmbeddings = 0;
-  /// Whether the MLIR block holds the updates after all forward and backward
-  /// passes.
+  /// Whether the MLIR block holds the optimizer updates after all forward and
+  /// backward passes.
   bool isUpdate;
   std::list<Fetched> runs;
   /// For each state whose fetched value is in memory: the value, and the

@@ -44,15 +44,15 @@ nn::SetOp fileTargetOf(Value value, const SymbolTable &symbols) {
   return isFile ? set : nn::SetOp();
 }
 
-/// An update that the host computes, and the tiles of its flat operands and
-/// results.
+/// An optimizer update that the host computes, and the tiles of its flat
+/// operands and results.
 struct HostUpdate {
   nn::UpdateOp op;
   SmallVector<SmallVector<Value>> parts;   ///< For each operand, its tiles.
   SmallVector<SmallVector<Value>> results; ///< For each result, its tiles.
 };
 
-/// One tile of an update.
+/// One tile of an optimizer update.
 struct StateTile {
   HostUpdate *update;
   int64_t number, first, elements;
@@ -69,8 +69,8 @@ struct Return {
   Value pending;
 };
 
-/// Replaces updates in one MLIR block by updates of tiles, and inserts the
-/// moves between device and host. The updates are those that the host computes.
+/// Replaces the optimizer updates that the host computes by updates of tiles,
+/// in one MLIR block, and inserts the moves between device and host.
 class Converter {
 public:
   Converter(Block &block, const SymbolTable &symbols, size_t inFlight)
@@ -83,8 +83,8 @@ public:
     updates.back().results.resize(op->getNumResults());
   }
 
-  /// Replaces the updates by updates of tiles with `size` elements. Returns the
-  /// number of tiles.
+  /// Replaces the optimizer updates by updates of tiles with `size` elements.
+  /// Returns the number of tiles.
   size_t run(int64_t size) {
     for (HostUpdate &update : updates)
       addTiles(update, size);
@@ -310,9 +310,9 @@ struct HostUpdates : heddle::impl::SpmdHostUpdatesBase<HostUpdates> {
   }
 
 private:
-  /// Whether the host can compute an update: at least one of its states is in
-  /// the host's memory, none that it reads is on file, and its results are only
-  /// written to states or all-gathered.
+  /// Whether the host can compute an optimizer update: at least one of its
+  /// states is in the host's memory, none that it reads is on file, and its
+  /// results are only written to states or all-gathered.
   static bool isPossible(nn::UpdateOp update, const SymbolTable &symbols) {
     if (isNumber(update.getParameter()))
       return false;
@@ -355,11 +355,11 @@ private:
     return unit;
   }
 
-  /// Chooses updates from the beginning of the list, with at most `most`
-  /// elements together. The first update that would exceed this limit is split
-  /// into updates of about `size` elements, and as many of these as fit are
-  /// chosen too. An update with results on file is not split, because its parts
-  /// would not begin at pages.
+  /// Chooses optimizer updates from the beginning of the list, with at most
+  /// `most` elements together. The first update that would exceed this limit is
+  /// split into updates of about `size` elements, and as many of these as fit
+  /// are chosen too. An update with results on file is not split, because its
+  /// parts would not begin at pages.
   static SmallVector<nn::UpdateOp> choose(SmallVector<nn::UpdateOp> updates,
                                           double most, int64_t size,
                                           const SymbolTable &symbols,

@@ -190,7 +190,7 @@ private:
     bucket.setType(RankedTensorType::get({elements / parts}, element));
   }
 
-  /// Returns the type of the state or bucket of that name. If `slot` is true,
+  /// Returns the type of the state or bucket called `name`. If `slot` is true,
   /// returns the type of one of the state's entries for micro-batches.
   Type typeOf(FlatSymbolRefAttr name, bool slot) {
     Operation *symbol = symbols.lookup(name.getValue());

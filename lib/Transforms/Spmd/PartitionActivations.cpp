@@ -27,7 +27,8 @@ namespace heddle {
 
 namespace {
 
-/// How an activation is flattened and then split over the ranks along `tensor`.
+/// How an activation is flattened and then split over the ranks along the mesh
+/// axis `tensor`.
 struct Flat {
   RankedTensorType type, ofValue;
   /// The shardings of the activation (`value`), of the flattened tensor
@@ -53,7 +54,8 @@ public:
   }
 
 private:
-  /// Returns how a value is flattened and split over the ranks along `tensor`.
+  /// Returns how a value is flattened and split over the ranks along the mesh
+  /// axis `tensor`.
   /// Returns nullopt if these ranks hold different parts of the value already,
   /// or if the value is smaller than a page. The flat tensor contains the
   /// flattened and padded values of all ranks.
@@ -85,8 +87,8 @@ private:
                 splitBy({builder.getArrayAttr(axes)})};
   }
 
-  /// Returns the sharding that splits the dimensions of a tensor over the axes
-  /// `dims`. The tensor is no partial sum.
+  /// Returns the sharding that splits the dimensions of a tensor over the mesh
+  /// axes `dims`. The tensor is no partial sum.
   TensorShardingAttr splitBy(ArrayRef<Attribute> dims) {
     return TensorShardingAttr::get(model.getContext(),
                                    builder.getArrayAttr(dims),

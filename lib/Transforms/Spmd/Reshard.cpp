@@ -37,8 +37,8 @@ namespace {
 
 using Axes = SmallVector<Attribute>;
 
-/// Lowers one reshard to collectives: reductions, exchanges, all-gathers and
-/// slices, in this order.
+/// Lowers one reshard to reductions, all-to-alls, all-gathers and slices, in
+/// this order.
 class Lowering {
 public:
   Lowering(dist::ReshardOp reshard, dist::MeshOp mesh)
@@ -83,7 +83,7 @@ private:
   }
 
   /// Returns the sizes of the segments of the last dimension, for a collective
-  /// that makes a value of `type`. If other axes have split the dimension
+  /// that makes a value of `type`. If other mesh axes have split the dimension
   /// already, these segments are smaller than those of the reshard.
   DenseI64ArrayAttr segmentsIn(RankedTensorType type) {
     auto whole = reshard.getSegments();
@@ -105,8 +105,8 @@ private:
     for (Attribute axis : reshard.getFrom().getUnreduced())
       if (!llvm::is_contained(reshard.getTo().getUnreduced(), axis))
         sums.push_back(axis);
-    // If the tensor is a partial sum over an axis that splits a dimension of
-    // the result, a reduce-scatter along that dimension sums and splits at
+    // If the tensor is a partial sum over a mesh axis that splits a dimension
+    // of the result, a reduce-scatter along that dimension sums and splits at
     // once.
     for (auto [dim, axes] : llvm::enumerate(wanted)) {
       Axes scattered;
@@ -129,9 +129,9 @@ private:
   }
 
   /// Moves mesh axes from one dimension of the tensor to another by
-  /// all-to-alls. An axis moves if two conditions hold: among the axes that
-  /// split the first dimension it is the innermost, and it is the only axis
-  /// that is missing in the split of the second one.
+  /// all-to-alls. An axis moves from dimension a to dimension b if two
+  /// conditions hold: it is the innermost of the axes that split a, and it is
+  /// the only axis that is still missing in the split of b.
   void exchange() {
     for (size_t from = 0; from < now.size(); ++from)
       for (size_t to = 0; to < now.size(); ++to) {
@@ -206,8 +206,8 @@ private:
   dist::MeshOp mesh;
   OpBuilder builder;
   Value value;
-  /// For each dimension, the axes that split it now (`now`), and the axes that
-  /// split it after the reshard (`wanted`).
+  /// For each dimension, the mesh axes that split it now (`now`), and the axes
+  /// that split it after the reshard (`wanted`).
   SmallVector<Axes> now, wanted;
 };
 

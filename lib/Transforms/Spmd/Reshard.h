@@ -13,7 +13,7 @@
 
 namespace heddle::spmd {
 
-/// The number of ranks along some axes.
+/// The number of ranks along some mesh axes.
 int64_t sizeOf(mlir::ArrayAttr axes, dist::MeshOp mesh);
 
 /// The type of a rank's shard: every dimension is ceil(global size / shards)
@@ -23,10 +23,10 @@ mlir::RankedTensorType localType(mlir::RankedTensorType type,
                                  dist::MeshOp mesh);
 
 /// Replaces a reshard, whose input already has its local type, by collectives
-/// and slices. A partial sum is all-reduced, or reduce-scattered if the result
-/// is split over its axis. An axis that moves to another dimension becomes an
-/// all-to-all. An axis that is removed becomes an all-gather, and one that is
-/// added becomes a slice.
+/// and slices. A partial sum over an axis is all-reduced, or reduce-scattered
+/// if that axis splits the result. An axis that moves to another dimension
+/// becomes an all-to-all. An axis that is removed becomes an all-gather, and
+/// one that is added becomes a slice.
 void lowerReshard(dist::ReshardOp reshard, dist::MeshOp mesh);
 
 } // namespace heddle::spmd

@@ -26,9 +26,9 @@ constexpr int64_t tileUnit = pageBytes / 4;
 /// The smallest tile, in elements. A smaller request to a disk takes as long as
 /// a request of this size.
 constexpr int64_t leastTile = 256 * tileUnit;
-/// The number of tiles, in all updates of a step together, that `tileElements`
-/// aims at. A step then has few commands, and the buffers of tiles are small
-/// compared with the states.
+/// The number of tiles, in all optimizer updates of a step together, that
+/// `tileElements` aims at. A step then has few commands, and the buffers of
+/// tiles are small compared with the states.
 constexpr int64_t fewTiles = 64;
 /// The largest tile in elements, unless there would then be more than
 /// `mostTiles` tiles. In f32 such a tile has four times as many bytes as are in

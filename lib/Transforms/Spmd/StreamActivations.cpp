@@ -35,8 +35,8 @@ int64_t bytesOf(RankedTensorType type) {
   return type.getNumElements() * dist::byteSize(type.getElementType());
 }
 
-/// Returns the type of a state with `slots` slots, each of which holds a value
-/// of `type` and begins at a page.
+/// Returns the type of a state with `slots` slots (entries for micro-batches).
+/// Each slot holds a value of `type` and begins at a page.
 RankedTensorType slotsFor(RankedTensorType type, int64_t slots) {
   int64_t bytes = llvm::alignTo(bytesOf(type), pageBytes);
   return RankedTensorType::get(

@@ -35,8 +35,9 @@ RankedTensorType tileType(Value flat, int64_t elements) {
   return cast<RankedTensorType>(flat.getType()).clone({elements});
 }
 
-/// An operation that is computed in tiles. It is an update, an element-wise
-/// operation that computes an operand of an update, or a sum of squares.
+/// An operation that is computed in tiles. It is an optimizer update, an
+/// element-wise operation that computes an operand of an update, or a sum of
+/// squares.
 struct Streamed {
   Operation *op;
   int64_t elements = 0; ///< The number of elements of each flat operand.
@@ -92,9 +93,9 @@ public:
     }
   }
 
-  /// Replaces the updates by updates of tiles with `size` elements, rounded up
-  /// to pages. If `size` is 0, StateTiles.h chooses the size. Returns the
-  /// number of tiles.
+  /// Replaces the optimizer updates by updates of tiles with `size` elements,
+  /// rounded up to pages. If `size` is 0, StateTiles.h chooses the size.
+  /// Returns the number of tiles.
   size_t run(int64_t size) {
     if (updates.empty())
       return 0;
@@ -187,10 +188,10 @@ private:
     return elements;
   }
 
-  /// Sets the insertion point for the first fetches. For updates after the
-  /// backward pass it is before the computation of the gradient norm, because
-  /// the memory of activations is free by then. For updates during the backward
-  /// pass it is before the layer that precedes the update.
+  /// Sets the insertion point for the first fetches. For optimizer updates
+  /// after the backward pass it is before the computation of the gradient norm,
+  /// because the memory of activations is free by then. For updates during the
+  /// backward pass it is before the layer that precedes the update.
   void startBefore(Operation *update) {
     builder.setInsertionPoint(update);
     for (Operation *op = update; (op = op->getPrevNode());) {
@@ -266,7 +267,7 @@ private:
     return spmd::cutFlat(builder, update.op->getLoc(), flat, sizes);
   }
 
-  /// Returns operand `number` of the update of one tile.
+  /// Returns operand `number` of the optimizer update of one tile.
   Value operandOf(const StateTile &tile, unsigned number) {
     Streamed &update = *tile.update;
     Value operand = update.op->getOperand(number);

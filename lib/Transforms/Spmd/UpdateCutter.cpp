@@ -157,7 +157,8 @@ nn::UpdateOp UpdateCutter::writeUpdate(nn::UpdateOp update,
   return part;
 }
 
-/// Erases an update that was split, and the buckets that nothing uses any more.
+/// Erases an optimizer update that was split, and the buckets that nothing uses
+/// any more.
 void UpdateCutter::erase(nn::UpdateOp update, ArrayRef<OpOperand *> flat,
                          ArrayRef<nn::SetOp> sets) {
   llvm::SetVector<Operation *> gets;

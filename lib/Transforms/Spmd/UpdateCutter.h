@@ -19,14 +19,14 @@
 
 namespace heddle::spmd {
 
-/// Returns the operations that write an update's results to states, and the
-/// all-gathers before these writes, in order. Returns nullopt if any other
-/// operation uses the results.
+/// Returns the operations that write an optimizer update's results to states,
+/// and the all-gathers before these writes, in order. Returns nullopt if any
+/// other operation uses the results.
 std::optional<llvm::SmallVector<mlir::Operation *>>
 writesOf(nn::UpdateOp update);
 
-/// Splits the update of a bucket into several updates, each for a range of the
-/// bucket's parameters. `symbols` is the model's symbol table.
+/// Splits the optimizer update of a bucket into several updates, each for a
+/// range of the bucket's parameters. `symbols` is the model's symbol table.
 class UpdateCutter {
 public:
   UpdateCutter(nn::StepOp step, mlir::SymbolTable &symbols)

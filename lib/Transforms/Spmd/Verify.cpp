@@ -72,7 +72,7 @@ LogicalResult verifyBucket(nn::BucketOp bucket,
   auto axes = cast<ArrayAttr>(dims[0]);
   if (failed(dist::verifyAxes(bucket, axes)))
     return failure();
-  // ZeRO splits the flat tensor of a bucket over the axes whose ranks hold
+  // ZeRO splits the flat tensor of a bucket over the mesh axes whose ranks hold
   // replicas of the parameters. Tensor parallelism does not: it splits each
   // parameter before the parameters are laid side by side in the flat tensor.
   // So `ranks` counts only the ranks along the axes of replicas.

@@ -42,12 +42,13 @@ struct Group {
   nn::BucketOp values, gradients, copies;
   SmallVector<nn::BucketOp> states; ///< The states of the optimizer.
 
-  /// Whether the update reads the weight decay from an input of the step.
+  /// Whether the optimizer update reads the weight decay from an input of the
+  /// step.
   bool takesDecay() const { return decays && !ownDecay; }
 };
 
-/// Scalar operands of an update. The update of every element reads them. A
-/// scalar that the update does not need is null.
+/// Scalar operands of an optimizer update. The update of every element reads
+/// them. A scalar that the update does not need is null.
 struct StepScalars {
   Value lr;
   SmallVector<Value> corrections;
@@ -231,10 +232,10 @@ private:
       inputs.push_back(scalars.clip);
     if (group.takesDecay())
       inputs.push_back(scalars.weightDecay);
-    // A delayed update always stores this step's gradients, also if the
-    // gradients of the previous step must not be applied. Therefore the
-    // condition is an input of nn.update's body, and nn.update itself has no
-    // condition.
+    // A delayed update applies the gradients of the previous step, and stores
+    // those of this step. It must store them even if it must not apply the
+    // others. Therefore the condition is an input of nn.update's body, and
+    // nn.update itself has no condition.
     Value condition = scalars.condition;
     if (strategy.delayedUpdate)
       inputs.push_back(std::exchange(condition, Value()));

@@ -127,8 +127,8 @@ void Reverse::add(Value operand, Value gradient) {
     return builder.create<nn::AddOp>(gradient.getLoc(), sum, more,
                                      /*shardings=*/nullptr);
   };
-  // The operation that computed this gradient of a parameter could not add it
-  // to the parameter's accumulated gradient, so an nn.add does.
+  // If `operand` is a parameter, the operation that computed `gradient` could
+  // not add it to the parameter's accumulated gradient. So an nn.add does.
   if (Key key = keyOf(operand)) {
     Value more = castTo(builder, gradient, nn::gradientType(operand.getType()));
     totals[key] = plus(accumulator(operand), more);

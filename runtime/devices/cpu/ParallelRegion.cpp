@@ -81,9 +81,9 @@ static void perform(const CpuWork &work, const WorkingThread &self) {
              work);
 }
 
-/// Runs on each thread: performs the thread's share of every item of the list.
-/// Thread 0 performs small items alone; their results do not depend on the
-/// number of threads.
+/// Runs on each thread: performs the thread's share of each item of a region.
+/// Thread 0 performs small items alone. This changes no results, because they
+/// do not depend on the number of threads.
 static void work(const void *context, int64_t thread, int64_t threads) {
   const auto &region = *static_cast<const RunningRegion *>(context);
   int turn = 0;

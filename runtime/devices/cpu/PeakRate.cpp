@@ -22,8 +22,9 @@
 using namespace heddle::rt;
 
 namespace {
-/// A multiplying instruction to measure. `loop` runs `rounds` rounds of this
-/// instruction; each round does `flopsPerRound` floating-point operations.
+/// A multiplying instruction to measure. `loop` is a loop of this instruction
+/// with `rounds` iterations. Each iteration does `flopsPerRound` floating-point
+/// operations.
 struct MultiplyUnit {
   const char *name;
   void (*loop)(int64_t rounds);
@@ -147,7 +148,7 @@ static MultiplyUnit chooseUnit(const std::string &precision) {
   return {"sse2", loopSse, accumulators * 4 * 2};
 }
 
-/// The number of rounds (iterations) in one call of a loop. A call takes some
+/// The number of iterations in one call of a measured loop. A call takes some
 /// microseconds.
 static constexpr int64_t roundsPerCall = 1000;
 /// The length of an interval, over which a rate is measured. It is shorter than

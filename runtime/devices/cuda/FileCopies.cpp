@@ -87,7 +87,7 @@ void FileCopies::read(StreamHandle stream, DevicePointer target, Address source,
       if (of && piece == 0)
         of->begin = io::steadyNow();
       // This host function runs when the chunks before `piece` are on the GPU.
-      // Their slots of the ring are therefore free. Start to read the next
+      // Their slots of pinned memory are therefore free. Start to read the next
       // chunks of the file into these slots, and then wait for the chunk
       // `piece`.
       int64_t begin = piece == 0 ? 0 : piece - 1 + numSlots;

@@ -95,8 +95,8 @@ private:
     char *slotOf(int64_t piece) const {
       return memory + piece % numSlots * pieceBytes;
     }
-    /// The chunk `piece` of a copy passes through one slot of the ring. Returns
-    /// the last transfer between this slot and a file.
+    /// The chunk `piece` of a copy passes through one slot of this ring of
+    /// pinned memory. Returns the last transfer between this slot and a file.
     io::OffloadPoint &transferOf(int64_t piece) {
       return transfers[piece % numSlots];
     }

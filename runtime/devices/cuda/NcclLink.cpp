@@ -252,9 +252,9 @@ void *nccl::pointer(Address address) {
   return reinterpret_cast<void *>(address.value());
 }
 
-/// Calls `function` for each segment of the whole tensor that is divided evenly
-/// among the ranks. `function` gets the index of the segment in the whole
-/// tensor, its index in the shard of each rank, and its length in a shard.
+/// The whole tensor is a sequence of segments, and each rank has an equal share
+/// of every segment. Calls `function` for each segment, with its index in the
+/// whole tensor, and with its index and length in the shard of each rank.
 template <typename Function>
 static void forEachSegment(const CollectiveShape &shape, Function function) {
   const PartLayout &layout = shape.layout;

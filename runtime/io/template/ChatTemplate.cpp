@@ -146,7 +146,7 @@ ChatTemplate::encodeChat(const nlohmann::ordered_json &messages,
 //===----------------------------------------------------------------------===//
 
 /// Returns the chat template of a tokenizer_config.json. If the file has a list
-/// of templates with names, that is the one named `default`.
+/// of templates with names, returns the template named `default`.
 static const JsonValue *templateIn(const JsonValue &config) {
   const JsonValue *found = config.findNonNull("chat_template");
   if (!found || found->isString())

@@ -147,8 +147,9 @@ Expression ExpressionParser::expression(bool withCondition) {
   return value;
 }
 
-/// Parses binary operators, from the loosest: `or`, `and`, `not` and
-/// comparisons, `+ -`, `~`, `* / // %`, `**`.
+/// Parses binary operators of the given level of precedence or a higher one.
+/// The levels, from the lowest: `or`; `and`; `not` with the comparisons;
+/// `+ -`; `~`; `* / // %`; `**`.
 Expression ExpressionParser::binary(int level) {
   static const std::vector<std::string> signs[] = {
       {"or"}, {"and"}, {}, {"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}};

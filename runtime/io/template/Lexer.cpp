@@ -69,9 +69,10 @@ private:
 };
 } // namespace
 
-/// Strips white space at the end of `part`, the text before a tag. The sign `-`
-/// strips all, and `+` nothing. Without a sign, blanks from the beginning of
-/// the line to a statement are stripped.
+/// Strips white space at the end of `part`, the text before a tag. If the tag
+/// begins with the sign `-`, as in `{%-`, all white space is stripped. With the
+/// sign `+`, none is stripped. Without a sign, blanks from the beginning of the
+/// line to a statement are stripped.
 void Lexer::stripBefore(std::string &part, char sign, bool isStatement) const {
   if (sign == '-') {
     size_t end = part.find_last_not_of(" \t\n\v\f");

@@ -297,8 +297,8 @@ Flow Loop::run(const std::shared_ptr<const Loop> &self, const ScopePtr &scope,
   auto last = std::make_shared<std::optional<List>>();
   // The function `loop.changed(...)`: tells whether its arguments differ from
   // those of its previous call, which are in `last`. These arguments may
-  // include the function itself. So it has only a weak reference to `last`: a
-  // strong one could form a cycle that is never freed.
+  // include the function itself. So the function has only a weak reference to
+  // `last`: a strong one could form a cycle that is never freed.
   Function changed = [known = std::weak_ptr<std::optional<List>>(last)](
                          const Arguments &arguments) {
     auto last = known.lock();

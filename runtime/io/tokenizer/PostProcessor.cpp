@@ -36,8 +36,8 @@ static SpecialTokens makeTemplate(const JsonValue &value) {
   return tokens;
 }
 
-/// Puts the token `cls` before the text and `sep` after it. The value of each
-/// key is a pair of a token's text and its id.
+/// Puts one special token before the text and another after it. tokenizer.json
+/// has them under the keys `cls` and `sep`, each as a pair of text and id.
 static SpecialTokens makePair(const JsonValue &value) {
   auto one = [&](const char *key) {
     const JsonValue &pair = value.at(key);

@@ -186,7 +186,8 @@ static PreTokenizer makeWhitespaceSplit(const JsonValue &) {
   return makeSplitter(Behavior::Removed, charactersThat(unicode::isSpace));
 }
 
-/// Finds words, and runs of characters that are neither words nor white space.
+/// Finds words, and sequences of characters that are neither words nor white
+/// space.
 static PreTokenizer makeWhitespace(const JsonValue &) {
   return [](std::vector<TextPiece> &pieces) {
     split(pieces, Behavior::Removed, charactersThat(unicode::isSpace));

@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// SentencePiece's normalizer with a compiled table of replacements: the size of
-// a trie in bytes, the trie (a double array in the layout of Darts-clone,
-// 32-bit units), then the replacements, each ended by a zero byte. All
-// little-endian.
+// SentencePiece's normalizer with a compiled table of replacements. The table
+// has the size of a trie in bytes, the trie (a double array in the layout of
+// Darts-clone, 32-bit units), then the replacements, each ended by a zero byte.
+// All numbers are little-endian.
 //
 //===----------------------------------------------------------------------===//
 

@@ -307,8 +307,8 @@ private:
     return whole;
   }
 
-  /// Parses members up to the end of a set or to `&&`. A nested set becomes a
-  /// part of it.
+  /// Parses members up to the end of a set or to `&&`. The members of a nested
+  /// set become members of the outer set.
   Set members(bool isFirst) {
     Set made;
     std::string outer = std::move(out);

@@ -51,8 +51,9 @@ private:
 } // namespace
 
 /// Converts a score as the package `tokenizers` reads it: the digits as an
-/// integer, divided by a power of ten. This may round twice, and the last bit
-/// can decide between two segmentations of equal score.
+/// integer, divided by a power of ten. This may round twice. A score that is
+/// rounded only once may differ in the last bit, which can decide between two
+/// segmentations of almost equal score.
 static double scoreOf(double number) {
   char text[32];
   char *end = std::to_chars(text, text + sizeof text, std::fabs(number),

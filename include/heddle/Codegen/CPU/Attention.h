@@ -56,9 +56,10 @@ int64_t attentionGradScratchBytes(const AttentionSpec &spec,
                                   const CpuTarget &target);
 
 /// Emits the forward pass at the insertion point of `builder`, for thread
-/// `thread` of `threads` (index or i64). `qkv` is the packed tensor, or q, k
-/// and v; `lse` is f32 [batch, heads, seq]. Tensors and `scratch` are memrefs
-/// or !llvm.ptr; `scratch` is the thread's scratch memory, aligned to 64 bytes.
+/// `thread` of `threads` (index or i64). `qkv` is one packed tensor of q, k and
+/// v, or three tensors; `lse` is f32 [batch, heads, seq]. Tensors and `scratch`
+/// are memrefs or !llvm.ptr; `scratch` is the thread's scratch memory, aligned
+/// to 64 bytes.
 /// Fails if `spec` is invalid.
 mlir::LogicalResult
 emitAttention(mlir::OpBuilder &builder, mlir::Location loc,

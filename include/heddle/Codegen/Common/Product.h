@@ -18,7 +18,8 @@ namespace heddle::codegen {
 struct Product {
   /// nn.linear, nn.packed_linear or nn.linear_grad_weight.
   mlir::Operation *op = nullptr;
-  /// Arguments of the kernel. If B is packed, the kernel may compute A itself.
+  /// Arguments of the kernel. If B is packed (nn.packed_linear), the kernel may
+  /// compute A itself.
   mlir::Value a, b;
   bool transA = false; ///< A is stored [k, m], otherwise [m, k].
   bool transB = false; ///< B is stored [n, k], otherwise [k, n].
@@ -32,8 +33,8 @@ struct Product {
   /// with the addend adds it at the end.
   bool startsWithAddend = false;
   int64_t m = 0, n = 0, k = 0;
-  /// If the right operand B is packed: the number of bits of a weight, 32, 16,
-  /// 8 or 4. 0: B is not packed.
+  /// If the right operand B is packed (nn.packed_linear): the number of bits of
+  /// a weight, 32, 16, 8 or 4. 0: B is not packed.
   int64_t bits = 0;
   /// If the right operand B is quantized: the number of groups into which its k
   /// rows are split. Each group has its own scales. 0: B has floats.

@@ -43,8 +43,8 @@ struct FusionRules {
   /// vectors. The vectors of different additions may differ in length. 0 or 1:
   /// each addition has its own kernel.
   int64_t vectorSums = 0;
-  /// Whether products with packed weights that multiply the same rows share a
-  /// kernel.
+  /// Whether products with packed weights (nn.packed_linear) that multiply the
+  /// same rows share a kernel.
   bool joinsPackedProducts = false;
   /// Whether operations on attention heads, such as rotary embeddings, are in
   /// the kernel of the products with packed weights that compute these heads.

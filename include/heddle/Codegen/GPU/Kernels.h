@@ -107,13 +107,14 @@ struct PlainMapping : MappedKernel {
 mlir::FailureOr<PlainMapping> mapPlain(planir::KernelOp kernel,
                                        mlir::gpu::GPUModuleOp module);
 
-/// Compiles the plain kernel (see `mapPlain`) with which `BINARY check`
-/// compares `kernel`. Returns a plan::PlainKernel as JSON.
+/// Compiles the plain kernel of `kernel`: a version without optimizations, with
+/// which `BINARY check` compares it. Returns a plan::PlainKernel as JSON.
 mlir::FailureOr<std::string> compilePlain(planir::KernelOp kernel,
                                           const Chip &chip);
 
-/// The name of the plan.object that holds the plain kernel (see `compilePlain`)
-/// of the kernel whose PTX is in the plan.object `object`.
+/// A kernel whose PTX is in the plan.object `object` also has a version without
+/// optimizations (see `compilePlain`). Returns the name of the plan.object that
+/// holds this version.
 std::string plainNameOf(llvm::StringRef object);
 
 /// The settings of `root` if it is a model; if it is a module, the default

@@ -52,7 +52,8 @@ Cut cutByCost(const LayerCosts &costs, int64_t stages);
 std::optional<Cut> readCut(llvm::StringRef layout, int64_t layers,
                            int64_t stages, std::string &why);
 
-/// The cut as text that `readCut` reads: "3,4,5".
+/// Prints the number of layers of each virtual stage as text that `readCut`
+/// can read: "3,4,5".
 std::string printCut(llvm::ArrayRef<int64_t> cut);
 
 } // namespace heddle::pipe

@@ -63,8 +63,8 @@ struct State {
   bool hasSlots = false;
   /// Whether the state is in the host's memory or a file.
   bool isOffloaded = false;
-  /// Whether the state is a copy of a parameter that each update computes anew,
-  /// for example in bf16.
+  /// Whether the state is a copy of a parameter that each optimizer update
+  /// computes anew, for example in bf16.
   bool isCopy = false;
   Axes axes = 0; ///< The axes along which ranks hold different parts.
 };
@@ -355,7 +355,7 @@ std::optional<Fault> checkRaces(const Trace &trace);
 /// Checks that ranks agree on their communication and do not deadlock. `traces`
 /// has one trace for every rank, or one for each pipeline stage. One trace for
 /// each stage is enough because all ranks of a stage run the same commands, so
-/// that their communication along other axes matches. The members of a group
+/// that communication within a stage always matches. The members of a group
 /// must run the same collectives in the same order. Each message that is sent
 /// on a channel must be received, with the same size, element type and
 /// micro-batch.
@@ -373,7 +373,7 @@ std::optional<Fault> checkAgreement(const plan::Mesh &mesh,
 /// state must have the same bytes of it, and all ranks must have the same loss
 /// and gradient norm. `traces` has one trace for each pipeline stage.
 ///
-/// The check tracks for each value the axes along which ranks may have
+/// The check tracks for each value the mesh axes along which ranks may have
 /// different bytes. These are the axes along which the operands of the value
 /// differ. A result of a collective does not differ along the collective's axes
 /// if all members get the same result. Two stages have the same loss if they

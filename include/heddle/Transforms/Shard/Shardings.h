@@ -15,7 +15,7 @@
 namespace heddle::shard {
 
 /// Returns a sharding for a tensor with `rank` dimensions. No dimension is
-/// split, and the tensor is a partial sum over the axes `unreduced`.
+/// split, and the tensor is a partial sum over the mesh axes `unreduced`.
 dist::TensorShardingAttr
 wholeSharding(mlir::MLIRContext *context, int64_t rank,
               llvm::ArrayRef<mlir::Attribute> unreduced = {});
@@ -33,8 +33,8 @@ mlir::FailureOr<dist::MeshOp> meshOf(nn::ModelOp model);
 dist::TensorShardingAttr shardingOf(mlir::Value value,
                                     const mlir::SymbolTable &symbols);
 
-/// Whether the sharding splits a tensor over axes whose ranks hold replicas of
-/// the parameters, as ZeRO does.
+/// Whether the sharding splits a tensor over mesh axes whose ranks hold
+/// replicas of the parameters, as ZeRO does.
 bool splitsReplicas(dist::TensorShardingAttr sharding);
 
 /// Returns the sharding of a slice of a tensor along the first dimension. It is

@@ -52,8 +52,8 @@ struct Options {
   /// The options that HEDDLE_EMULATE_CHECK (full or light) and
   /// HEDDLE_EMULATE_APPROX (a number) choose.
   static Options fromEnvironment();
-  /// Returns an error message if one of these environment variables has a wrong
-  /// value, else an empty string.
+  /// Returns an error message if HEDDLE_EMULATE_CHECK or HEDDLE_EMULATE_APPROX
+  /// has a wrong value, else an empty string.
   static std::string problemOfEnvironment();
 };
 

@@ -21,7 +21,7 @@ void fillNormal(float *values, int64_t first, int64_t count, uint64_t seed,
 
 /// Computes the initial value of a state that is not loaded from a file, for
 /// the elements [first, first + count). `whole` is the state's unsharded shape.
-/// Its name and the seed determine its random stream.
+/// The state's name and the seed determine the random stream.
 void initialValues(const plan::Init &init, const std::string &name,
                    const std::vector<int64_t> &whole, uint64_t seed,
                    int64_t first, int64_t count, float *values);

@@ -92,10 +92,10 @@ public:
   /// Ends the job after a success. Every rank calls this function, and all
   /// ranks wait for each other before they close their connections.
   void finish();
-  /// Ends the job after an error; returns the exit status. If `together` has
-  /// thrown the error on all ranks, it is printed once, and all ranks end as in
-  /// `finish`. After any other error this function tells the other ranks and
-  /// ends this process.
+  /// Ends the job after an error; returns the exit status. If the function
+  /// `together` has thrown the error on all ranks, it is printed once, and all
+  /// ranks end as in `finish`. After any other error this rank tells the other
+  /// ranks and ends its process.
   int end(const Diagnostic &diagnostic);
 
 private:

@@ -29,7 +29,8 @@ struct ServedMemory {
 
   explicit ServedMemory(const plan::Plan &plan);
   int64_t total() const { return weights + cache + arena; }
-  /// Formats weights, cache and arena as textOfRegions does.
+  /// Formats the bytes of the weights, the key-value cache and the arena
+  /// (memory that does not live across steps) as textOfRegions does.
   std::string text() const;
 };
 

@@ -78,9 +78,9 @@ private:
       return matrix == other.matrix && output == other.output;
     }
   };
-  /// Maps each output of the state to the output of a quantized matrix in the
-  /// files from which it is read. Returns nothing unless the state consists of
-  /// whole outputs of quantized matrices.
+  /// For each output of the state, returns where it is read from: an output of
+  /// a quantized matrix in the files. Returns nothing unless the state consists
+  /// of whole outputs of quantized matrices.
   std::vector<CodedOutput> codedOutputs() const;
   struct Tensor {
     const io::TensorInfo *info = nullptr;

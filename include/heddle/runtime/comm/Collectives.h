@@ -7,7 +7,7 @@
 // Collectives of host memory, made of point-to-point messages, so that every
 // transport gives bit-identical results and the same traffic. A buffer of all n
 // ranks consists of n slices; slice r is what rank r contributes or receives.
-// Rank r does the following in steps k = 1..n-1, with all ranks modulo n:
+// Rank r does the following in steps k = 1..n-1; rank numbers are modulo n:
 //
 //   all_gather      send slice r to rank r+k, receive slice r-k from rank r-k
 //   reduce_scatter  send slice r+k to rank r+k, receive slice r from rank r-k;

@@ -54,9 +54,9 @@ public:
   int64_t addLine(int64_t peer);
   void send(int64_t line, Address data, int64_t bytes);
   void receive(int64_t line, Address data, int64_t bytes);
-  /// Makes the computation stream wait for the sends on this line, except for
-  /// the last `count` sends, so that later computation may overwrite the sent
-  /// data.
+  /// Makes the computation stream wait for the sends on this line (this rank's
+  /// messages of a channel to one peer), except for the last `count` sends, so
+  /// that later computation may overwrite the sent data.
   void flush(int64_t line, int64_t count);
 
   /// Bytes that this rank has sent between devices.

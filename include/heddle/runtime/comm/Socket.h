@@ -37,16 +37,17 @@ private:
   int fd = -1;
 };
 
-/// Listens on all IPv4 addresses; port 0: any free port. Returns none when the
-/// port is taken.
+/// Listens on all IPv4 addresses; port 0: any free port. Returns an empty
+/// Socket when the port is taken.
 Socket listenOn(int port, int backlog);
 int portOf(const Socket &socket);
 
-/// Returns the next connection of a listener, or none after `milliseconds`.
+/// Returns the next connection of a listener, or an empty Socket if none comes
+/// within `milliseconds`.
 Socket acceptFrom(const Socket &listener, int milliseconds);
 
-/// Connects to a port; returns none for an unknown host, a refused connection,
-/// or no answer in time.
+/// Connects to a port. Returns an empty Socket for an unknown host, a refused
+/// connection, or no answer in time.
 Socket connectTo(const std::string &host, int port, int milliseconds);
 
 /// Returns the IPv4 address of the peer, as "10.0.0.1".

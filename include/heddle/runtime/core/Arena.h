@@ -24,10 +24,10 @@ namespace heddle::rt {
 class Arena {
 public:
   Arena() = default;
-  /// Maps `bytes` bytes, a multiple of the page size. If there is too little
-  /// memory, the error calls it `owner`. With `guarded`, accesses to the page
-  /// before the memory and to the page after it fault. With `inFile`, an
-  /// unnamed file in $TMPDIR or /tmp holds the bytes.
+  /// Maps `bytes` bytes, a multiple of the page size. If the machine has too
+  /// little memory, the error says that it is for `owner`. With `guarded`, an
+  /// access to the page before the arena or to the page after it raises a
+  /// fault. With `inFile`, an unnamed file in $TMPDIR or /tmp holds the bytes.
   Arena(int64_t bytes, const std::string &owner, bool guarded = false,
         bool inFile = false);
   Arena(Arena &&other) noexcept;
@@ -40,11 +40,11 @@ public:
   /// Frees the pages that lie completely in the range. They read as zeros
   /// afterwards.
   void discard(int64_t offset, int64_t count) const;
-  /// Maps bytes of an open file, from `fileOffset` on, in place of whole pages.
-  /// All processes that map the same bytes share the physical memory, but
-  /// writes stay private. Returns false, and leaves the pages unchanged, if the
-  /// system refuses. `path` appears in the error if the file is truncated
-  /// later.
+  /// Maps bytes of an open file, from `fileOffset` on, in place of whole pages
+  /// of the arena. All processes that map the same bytes share the physical
+  /// memory, but writes stay private. Returns false, and leaves the pages
+  /// unchanged, if the system refuses. `path` appears in the error if the file
+  /// is truncated later.
   bool mapFile(int64_t offset, int64_t count, int descriptor,
                int64_t fileOffset, const std::string &path);
   /// Replaces the pages of a range that `mapFile` has mapped by zeroed private

@@ -50,8 +50,8 @@ struct Machine {
 struct LaunchInfo {
   /// The command of the entry, owned by the plan.
   const plan::Command *command = nullptr;
-  /// For a wait: the command whose end it waits for, which starts a collective
-  /// or records an event.
+  /// For a wait: the command that starts the awaited collective, or that
+  /// records the awaited event.
   const plan::Command *awaited = nullptr;
   /// The pipeline instruction that the entry belongs to: the forward or
   /// backward pass of one micro-batch through a chunk of layers.

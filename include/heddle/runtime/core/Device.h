@@ -51,7 +51,7 @@ struct MemoryRequest {
   int64_t bytes = 0; ///< The number of bytes, a multiple of the page size.
   /// The name of the memory for the error about too little memory.
   std::string owner;
-  /// Whether accesses just before and just after the memory fault.
+  /// Whether an access just before or just after the memory raises a fault.
   bool guarded = false;
   /// For memory of the kind File: the size of each offload file. The files have
   /// consecutive ranges of addresses. The rest of the memory, after the last of
@@ -189,9 +189,9 @@ public:
   /// Sets every byte to `value`.
   virtual void fill(Stream stream, Address target, unsigned char value,
                     int64_t bytes) = 0;
-  /// Copies bytes. If one side is of the kind File and both sides begin at a
-  /// page, the device may copy whole pages. Therefore the rest of the last page
-  /// must be unused on both sides.
+  /// Copies bytes. If the source or target is in an offload file (memory of the
+  /// kind File) and both begin at a page, the device may copy whole pages.
+  /// Therefore the rest of the last page must be unused in both.
   virtual void copy(Stream stream, Address target, Address source,
                     int64_t bytes) = 0;
   /// Copies the rows of a table that ids (I32) select. The table may be in

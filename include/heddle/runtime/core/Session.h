@@ -59,8 +59,8 @@ void requireThreads(const plan::Plan &plan, int64_t threads);
 
 /// Options of a session; the defaults are those of a compiled binary.
 struct SessionOptions {
-  /// Whether an access just before or after the memory that the session
-  /// allocates (the arena and the persistent region) faults.
+  /// Whether to put guard pages before and after the memory that the session
+  /// allocates (the arena and the persistent region).
   bool guardPages = false;
   Participant participant; ///< The rank that runs the plan.
 };

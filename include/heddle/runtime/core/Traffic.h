@@ -24,8 +24,8 @@ namespace heddle::rt {
 plan::CollectiveShape shapeOf(const plan::Collective &collective, int64_t ranks,
                               int64_t targetBytes, int64_t sourceBytes);
 
-/// The sum of all collectives, or of all messages, that have the same kind,
-/// axes and reason.
+/// The number and the bytes of all collectives, or of all messages, that have
+/// the same kind, axes and reason.
 struct TrafficLine {
   std::string axes; ///< The axes, such as `data,seq`.
   std::string kind; ///< The kind, such as `all_reduce` or `send`.
@@ -50,8 +50,8 @@ std::vector<TrafficLine> countTraffic(const plan::Plan &plan,
 /// resulting lines are empty.
 std::vector<TrafficLine> sumByKind(const std::vector<TrafficLine> &lines);
 
-/// The sum of all copies from one kind of memory to another, over one run of a
-/// program.
+/// The number and the bytes of all copies from one kind of memory to another in
+/// one run of a program.
 struct MoveLine {
   plan::MemoryKind from = plan::MemoryKind::Device;
   plan::MemoryKind to = plan::MemoryKind::Device;

@@ -27,9 +27,10 @@ struct WeightRange {
   int64_t count = 0;
 };
 
-/// Divides the elements first .. first + count of the state into ranges, and
-/// calls `visit` for each range, in order. Throws H0385 if some of these
-/// elements are in no slice.
+/// Divides the elements first .. first + count of a state into ranges, and
+/// calls `visit` for each range, in order. `pieces` are the slices of weight
+/// tensors that form the state. Throws H0385 if some of these elements are in
+/// no slice.
 void forEachRun(const std::vector<plan::WeightSlice> &pieces, int64_t first,
                 int64_t count,
                 const std::function<void(const WeightRange &)> &visit);

@@ -26,8 +26,9 @@ std::string cacheDirectory();
 /// system or used by these files.
 int64_t shareOfDisk(const std::string &directory, int64_t most);
 
-/// Removes the oldest files of a directory until `bytes` more fit into `limit`
-/// bytes. A process that has a removed file open can still read it.
+/// Removes the oldest files of a directory until its other files, and `bytes`
+/// bytes more, fit into `limit` bytes. A process that has a removed file open
+/// can still read it.
 void makeRoom(const std::string &directory, int64_t bytes, int64_t limit);
 
 } // namespace heddle::io

@@ -131,7 +131,7 @@ struct SaveStart {
 /// is no checkpoint has the name of a checkpoint that this run may write.
 void requireOwnSaves(const std::string &directory, const SaveStart &start);
 
-/// Throws H0155 where the directory has checkpoints other than `saved`.
+/// Throws H0155 if the directory has checkpoints that `saved` does not list.
 void requireNoOthers(const std::string &directory,
                      const std::vector<SavedStep> &saved);
 
@@ -142,8 +142,8 @@ void noteSaved(const std::string &path, std::vector<SavedStep> &saved);
 /// Writes DIR/step-NNNNNN and DIR/latest. With `keepLast` > 0 it then removes
 /// all but the newest `keepLast` of `contents.state.saved`. Returns the path of
 /// the checkpoint. Throws H0413 rather than replace something that is no
-/// checkpoint. Every rank calls it and writes its own ranges; an error on one
-/// rank is thrown on all.
+/// checkpoint. Every rank calls it and writes its own elements of the tensors;
+/// an error on one rank is thrown on all.
 std::string saveCheckpoint(const std::string &directory,
                            const CheckpointContents &contents, Peers &peers,
                            int64_t keepLast = 0);
@@ -190,9 +190,9 @@ void setConfigType(Json &config, const std::string &dtype) {
 /// only computed if this version of the file was not verified before. Every
 /// rank calls it and checks a part of the files. Throws H0361, H0362 or H0363.
 void requireWholeModel(const std::string &path, Peers &peers);
-/// Compares all files that a conversion of the checkpoint reads with the
-/// manifest. These are all files except the optimizer's states. `path` may also
-/// be a file of weights in a checkpoint. Throws as `requireWholeModel` does.
+/// Compares with the manifest all files that a conversion of the checkpoint
+/// reads: all files except the optimizer's states. `path` may also be a file of
+/// weights in a checkpoint. Throws as `requireWholeModel` does.
 void requireConvertible(const std::string &path);
 
 /// A file of a manifest, and what is wrong with it ("": nothing).

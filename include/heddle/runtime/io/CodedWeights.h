@@ -24,8 +24,8 @@
 
 namespace heddle::io {
 
-/// How a model's matrices are quantized, as `quantization_config` of
-/// config.json, or quantize_config.json, says.
+/// The format of a model's quantized matrices. `quantization_config` in
+/// config.json, or quantize_config.json, describes it.
 struct CodeFormat {
   enum class Kind { Gptq, Awq };
   Kind kind = Kind::Gptq;
@@ -115,7 +115,7 @@ inline std::string nameInFile(std::string name) {
   return name;
 }
 
-/// Opens the weights of a model's directory, as `openWeights`. A quantized
+/// Opens the weights of a model's directory, as `openWeights` does. A quantized
 /// matrix X appears twice, as `X.weight` [outputs, inputs] and as `X.qweight`
 /// [inputs, outputs]. Both are of type F32, and their field `coded` names the
 /// stored tensors. The scales and zeros of X do not appear.

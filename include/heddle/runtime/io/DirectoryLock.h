@@ -18,8 +18,8 @@ namespace heddle::io {
 /// Locks a directory for this process while the object lives. The file
 /// `.heddle-lock` in the directory names host and process. The system's lock on
 /// that file tells whether the process still lives, on any host. Some file
-/// systems have no locks. There, a named process of this host is looked up, and
-/// a process of another host is assumed to live.
+/// systems have no locks. There, the process is looked up if the file names
+/// this host, and assumed to live if the file names another host.
 class DirectoryLock {
 public:
   /// The directory must exist. Throws H0433, with host and process, when

@@ -5,9 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Declares and reads command-line flags with CLI11, for the driver and for
-// compiled binaries. A flag with a value has a range; another value is a
-// CLI::ValidationError, such as `--threads: "0" is not a whole number from 1 to
-// 1024`.
+// compiled binaries. A flag with a value has a range. A value outside of this
+// range is a CLI::ValidationError, such as `--threads: "0" is not a whole
+// number from 1 to 1024`.
 //
 //===----------------------------------------------------------------------===//
 

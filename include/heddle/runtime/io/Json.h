@@ -34,7 +34,8 @@ struct JsonCodes {
   bool isHandWritten = false;
 };
 
-/// Codes for files that users write: ds_config.json, cluster, strategy.
+/// Codes for files that users write: ds_config.json, a description of the
+/// cluster, or a strategy (the settings of a compilation).
 extern const JsonCodes configJsonCodes; // H0101 to H0106
 /// Codes for files of a model: config.json, indices, tokenizers, manifests.
 extern const JsonCodes modelJsonCodes; // H0301 to H0306

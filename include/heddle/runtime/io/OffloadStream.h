@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Asynchronous transfers between memory and offload files, in stream order, as
-// CUDA streams have it: `start` returns a point, and `await` waits for it.
-// Devices use it to prefetch and write back states that are offloaded to files.
+// Asynchronous transfers between memory and offload files. They take effect in
+// the order in which they were started, like work on a CUDA stream: `start`
+// returns a point of the stream, and `await` waits for it. Devices use such a
+// stream to prefetch and write back states that are offloaded to files.
 //
 //===----------------------------------------------------------------------===//
 

@@ -35,7 +35,8 @@ struct RowChoice {
   /// row to this value. The elements of the row are then NaN in every float
   /// type.
   static constexpr int noRow = 0xff;
-  /// The most bytes that a row may have. Buffers have this size at most.
+  /// The most bytes that a row may have. A buffer through which rows are copied
+  /// to a GPU has room for at least one such row.
   static constexpr int64_t mostRowBytes = int64_t(1) << 20;
 
   /// Returns the index of the row in this table that `id` names. The index may

@@ -50,8 +50,8 @@ public:
   };
 
   /// Sets the id of the parent process that passes signals on to this process.
-  /// If `decides`, the parent itself decides which signals are requests: a
-  /// signal that it sends a second time is a request to stop at once.
+  /// If `decides`, the parent itself decides which signals are requests to
+  /// stop: a signal that it sends a second time is a request to stop at once.
   void setParent(pid_t process, bool decides);
   /// Calls `setParent` with the process that the environment variable
   /// `launcherVariable` names, or else with the parent of this process.

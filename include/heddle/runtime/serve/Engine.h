@@ -85,7 +85,8 @@ struct Feed {
   int64_t group = 0; ///< Index of the group of ranks that computes the feed.
 };
 
-/// Returns the number of tokens whose logits a run with these feeds returns.
+/// Returns the number of tokens whose logits a run returns. `feeds` has an
+/// entry for each sequence of the run.
 inline int64_t countLogits(const std::vector<Feed> &feeds) {
   int64_t count = 0;
   for (const Feed &feed : feeds)

@@ -40,8 +40,8 @@ struct HttpOptions {
   uint16_t port = 8080;         ///< The TCP port; 0: any free port.
   int64_t maxHeader = 16 << 10; ///< Bytes; larger headers get status 431.
   int64_t maxBody = 4 << 20;    ///< Bytes; larger bodies get status 413.
-  /// Limit of connections. A new one replaces the one that has been idle the
-  /// longest; if none is idle, it gets status 503.
+  /// Limit of connections. At the limit, a new connection replaces the one that
+  /// has been idle the longest. If none is idle, the new one gets status 503.
   int64_t maxConnections = 1000;
   /// Limit of bytes of an answer that wait because the client does not read
   /// them. A connection is closed if more bytes wait, or if the client reads

@@ -25,10 +25,11 @@ public:
   explicit PageChecker(const PagePool &pool)
       : pool(pool), written(pool.numPages() * pool.pageTokens()) {}
 
-  /// Records which positions the run of `feed` writes. Its sequence has the
-  /// tokens `context`. Throws std::logic_error if the run reads keys and values
-  /// of other tokens, reads a page that no sequence owns, or writes to a page
-  /// that another sequence may read.
+  /// Records which positions a run writes for one sequence. `feed` has the
+  /// tokens that the run computes, and `context` all tokens of the sequence.
+  /// Throws std::logic_error if the run reads keys and values of other tokens,
+  /// reads a page that no sequence owns, or writes to a page that another
+  /// sequence may read.
   void check(const Feed &feed, const std::vector<int32_t> &context);
 
 private:

@@ -39,7 +39,7 @@ struct SequenceRequest {
   /// probabilities.
   int64_t logprobs = -1;
   /// Also report the prompt's tokens, with their log probabilities if
-  /// `logprobs` >= 0. Needs the engine's `maxScored`.
+  /// `logprobs` >= 0. Needs an engine with EngineLimits::maxScored > 0.
   bool scoresPrompt = false;
   Clock::time_point deadline = Clock::time_point::max();
   /// The id of another sequence with the same prompt; 0: none. The prompt of

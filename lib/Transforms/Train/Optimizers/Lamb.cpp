@@ -9,7 +9,7 @@
 //   m  = beta1 m + (1 - beta1) g
 //   v  = beta2 v + (1 - beta2) g^2
 //   u  = m / (sqrt(v) + eps) + weight_decay p
-//   r  = |p| / |u|, from min_coeff to max_coeff; 1 where a norm is 0
+//   r  = |p| / |u|, clamped to [min_coeff, max_coeff]; 1 if a norm is 0
 //   p -= lr sqrt(1 - beta2^t) / (1 - beta1^t) r u
 //
 //===----------------------------------------------------------------------===//

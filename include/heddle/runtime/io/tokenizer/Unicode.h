@@ -68,7 +68,7 @@ bool isWord(uint32_t code);
 
 /// General category Nd.
 bool isDecimal(uint32_t code);
-/// Decimals, and digits in circles, superscripts and subscripts.
+/// Decimal digits, and circled, superscript and subscript digits.
 bool isDigit(uint32_t code);
 /// All except controls, separators and unassigned code points.
 bool isGraphic(uint32_t code);
