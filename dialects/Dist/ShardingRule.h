@@ -20,8 +20,8 @@
 
 namespace heddle::dist {
 
-/// How the results of an operation change if ranks split a factor: the
-/// dimensions of the operation that must be split alike.
+/// How the results of an operation change if ranks split a factor, which is a
+/// group of the operation's dimensions that must be split alike.
 enum class FactorKind {
   Parallel,  ///< Results that have the factor are split, too.
   Reduction, ///< No result has the factor: results become partial sums.

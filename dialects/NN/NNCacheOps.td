@@ -18,7 +18,7 @@ def NN_Cached : StaticShapeTensorOf<[F32, BF16, F16, I8]>;
 
 /// An operation on the cache, with these operands:
 ///  - `keys` [P, kv, D, N] and `values` [P, kv, N, D]: P pages that hold N
-///    positions each.
+///    positions each, for kv heads of keys and values with D features.
 ///  - `scales` [P, kv, 2, N], if the cache holds int8 codes: the features of a
 ///    key are its codes times scales[.., 0, :], those of a value its codes
 ///    times scales[.., 1, :].

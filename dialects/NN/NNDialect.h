@@ -57,8 +57,8 @@ llvm::SmallVector<int64_t> segmentsOf(mlir::Operation *op);
 /// function, such as "gelu_tanh", otherwise the mnemonic.
 llvm::StringRef labelOf(mlir::Operation *op);
 
-/// Whether states of this role are written in every step before they are read,
-/// such as gradients. States of other roles keep their values from step to
+/// Whether states of this role, such as gradients, are written in every step
+/// before they are read. States of other roles keep their values from step to
 /// step.
 bool isMadeInStep(StateRole role);
 

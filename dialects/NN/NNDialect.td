@@ -143,7 +143,8 @@ def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Converts the attribute to its form in the plan, which is the runtime's
-    /// input. The runtime computes the state from this form when weights load.
+    /// input. The form tells the runtime how to compute the state when weights
+    /// load.
     ::heddle::plan::PackedWeight toPlan() const;
     /// The type of the state. `scale` is the element type of the quantized
     /// weight's scales and zero points.

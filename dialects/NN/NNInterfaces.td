@@ -24,16 +24,16 @@ class NN_Trait<string name> : NativeOpTrait<name> {
 }
 
 /// A row-wise operation computes rows independently: the rows of its domain,
-/// the shape that getDomain of NN_PropertiesOp returns. From an operand with
-/// the domain's rows it reads, for one row, only that row. From other operands
-/// it may read everything. Row-wise operations with the same domain can share a
-/// kernel.
+/// the shape that getDomain of NN_PropertiesOp returns. To compute a row, it
+/// reads only that row of an operand that has the domain's rows. From other
+/// operands it may read everything. Row-wise operations with the same domain
+/// can share a kernel.
 def NN_Rowwise : NN_Trait<"Rowwise">;
 
 /// An element-wise operation computes the elements of its result independently.
-/// From an operand with the result's shape it reads, for one element, only the
-/// element with the same index. From other operands it may read everything, for
-/// example a scalar or the state of the random numbers.
+/// To compute an element, it reads only the element with the same index of an
+/// operand that has the result's shape. From other operands it may read
+/// everything, for example a scalar or the state of the random numbers.
 def NN_Elementwise : TraitList<[NN_Trait<"Elementwise">, NN_Rowwise]>;
 
 /// The result for a token depends on other tokens of its sequence, as in

@@ -126,9 +126,8 @@ LogicalResult DropoutOp::verify() {
   for (int64_t size : parts)
     if (size < 1)
       return emitOpError("is one of ") << size << " parts";
-  // Each of the `inner` sizes must be the number of elements of some last
-  // dimensions of the input. Try the last dimension first, then the last two,
-  // and so on.
+  // Each of the `inner` sizes must be the product of the input's last n
+  // dimensions, for some n. Try n = 1 first, then n = 2, and so on.
   auto wanted = inner.rbegin();
   int64_t elements = 1;
   for (int64_t size : llvm::reverse(getInput().getType().getShape())) {

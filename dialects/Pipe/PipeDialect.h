@@ -32,11 +32,11 @@ namespace heddle::pipe {
 /// Otherwise 0.
 int64_t microBatchesAt(mlir::Operation *op);
 
-/// Verifies an operation that runs `line`, the forward and backward passes of a
-/// pipeline stage (fragments), such as pipe.fragments or plan.fragments. The
-/// operation must have one region with two index arguments for each kind of
-/// fragment in the line. `slots` must have one entry for each kind: the number
-/// of buffers for micro-batches in flight.
+/// Verifies an operation such as pipe.fragments or plan.fragments, which runs
+/// `line`: the forward and backward passes (fragments) of a pipeline stage. For
+/// each kind of fragment in the line, the operation must have one region, which
+/// has two index arguments. `slots` must have one entry for each kind: the
+/// number of buffers for micro-batches in flight.
 mlir::LogicalResult verifyFragments(mlir::Operation *op, LineAttr line,
                                     llvm::ArrayRef<int64_t> slots);
 

@@ -104,15 +104,15 @@ std::optional<Schedule> makeSchedule(llvm::StringRef kind, int64_t stages,
                                      int64_t microBatches, int64_t chunks,
                                      std::string &why);
 
-/// The number of chunks of each stage: one more than the highest index of a
-/// chunk, at least 1.
+/// The number of chunks of layers of each stage: one more than the highest
+/// index of a chunk, at least 1.
 int64_t chunksOf(const Schedule &schedule);
 
 /// Checks a schedule. Returns the first error, or "".
-/// - Every stage must run the forward pass of each micro-batch and chunk once.
-///   It must run each backward pass once, either as a whole or as two halves:
-///   first the gradient of the input, later the gradients of the weights. The
-///   optimizer comes last.
+/// - Every stage must run one forward pass for each micro-batch and each of its
+///   chunks of layers. It must run each backward pass once, either as a whole
+///   or as two halves: first the gradient of the input, later the gradients of
+///   the weights. The optimizer comes last.
 /// - The stages must not wait for each other in a cycle. A forward pass waits
 ///   for the forward pass of the previous virtual stage, a backward pass for
 ///   the backward pass of the next virtual stage.
@@ -121,8 +121,8 @@ int64_t chunksOf(const Schedule &schedule);
 std::string checkSchedule(const Schedule &schedule, int64_t microBatches);
 
 /// The largest number of micro-batches whose activations a stage holds at the
-/// same time, for one chunk or over all its chunks. A stage holds activations
-/// until the backward pass, or both of its halves, are done.
+/// same time, for one chunk of layers or over all chunks of the stage. A stage
+/// holds activations until the backward pass, or both of its halves, are done.
 int64_t liveMicroBatches(const Line &line, std::optional<int64_t> chunk = {});
 
 /// The number of slots, that is, buffers for the activations of one

@@ -59,8 +59,8 @@ public:
   /// Computes the span of each command: the interval in which it may run. Fails
   /// with the error H0924 if the waits do not say when a command on `copy`,
   /// `store` or `host` begins, or when it is done. These waits must be in the
-  /// block of the command. Fails also if the next run of the program does not
-  /// wait for a record with `carried`.
+  /// block of the command. Also fails if a plan.record has the attribute
+  /// `carried`, but the next run of the program does not wait for the record.
   mlir::LogicalResult find(SequenceOp sequence);
 
   /// Every command of the sequence with its span (the interval in which it may
@@ -107,7 +107,7 @@ private:
   struct AsyncQueue {
     Clock clock; ///< The commands for which the stream has waited.
     size_t issued = 0;
-    /// The commands of the stream for which `compute` has not waited so far.
+    /// The stream's commands that `compute` has not waited for so far.
     std::deque<mlir::Operation *> open;
     /// How many commands at the front of `open` may still run in the next run
     /// of the program.
@@ -129,7 +129,7 @@ private:
   /// first `count` records with `carried`. Such a record marks commands of the
   /// previous run that may still run. `at` has, for each record that the stream
   /// has already waited for, the index of the first command that waited for it.
-  /// Adds `here` to `at` for each other record.
+  /// For the remaining ones of the `count` records, adds `here` to `at`.
   static void settle(std::vector<int64_t> &at, size_t count, int64_t here) {
     at.resize(std::max(at.size(), count), here);
   }

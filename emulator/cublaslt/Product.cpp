@@ -3,10 +3,11 @@
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
 // Computes a product d = a * b. Sums are in f32, in the order of k. Threads
 // compute ranges of the result's columns. In one step a thread multiplies a
-// panel of rows of a with a block of columns of b. The panel is a copy in which
-// elements with the same k are contiguous.
+// panel (some rows of `a`) with some columns of `b`. The panel is a copy in
+// which elements with the same k are contiguous.
 //
 //===----------------------------------------------------------------------===//
 
@@ -84,8 +85,8 @@ static float geluTanhGrad(float x) {
   return float(0.5 * (1 + t) + 0.5 * x * (1 - t * t) * du);
 }
 
-/// Multiplies a panel of rows of a with a block of columns of b: sums[j][i] is
-/// the sum over k of panel[k][i] * columns[j][k].
+/// Multiplies a panel (some rows of `a`) with some columns of `b`: sums[j][i]
+/// is the sum over k of panel[k][i] * columns[j][k].
 __attribute__((target_clones("avx512f", "arch=haswell", "default"))) static void
 multiplyBlock(const float *panel, const float *columns, int64_t k,
               float (*sums)[panelRows]) {
@@ -146,8 +147,8 @@ private:
     return product.desc.compute == Compute32FFastTf32 ? toTf32(value) : value;
   }
 
-  /// Copies a panel of rows of a, so that its elements with the same k are
-  /// contiguous.
+  /// Copies a panel (some rows of `a`), so that its elements with the same k
+  /// are contiguous.
   void packPanel(int64_t panel) {
     float *target = packed.data() + panel * k * panelRows;
     int64_t first = panel * panelRows;
@@ -177,8 +178,8 @@ private:
     }
   }
 
-  /// Sums row `number` of a, or column `number` of b, over k. The epilogues for
-  /// the gradient of a bias store these sums.
+  /// Sums row `number` of `a`, or column `number` of `b`, over k. The epilogues
+  /// for the gradient of a bias store these sums.
   void sumFactor(int64_t number) const {
     const DescData &desc = product.desc;
     float sum = 0;

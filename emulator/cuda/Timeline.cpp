@@ -45,7 +45,7 @@ void Timeline::submit(StreamData &stream, Command command) {
   if (settings.order == Settings::Order::Early)
     reach(Clock(stream.clock));
   // With a random order, most commands stay in their streams until the host
-  // waits for them. At one of 16 submissions, run up to 7 commands at once.
+  // waits for them. At one of 16 submissions, run up to 7 commands immediately.
   else if (settings.order == Settings::Order::Seed && random() % 16 == 0)
     for (uint64_t count = random() % 8; count > 0 && advance(); --count)
       ;

@@ -60,7 +60,7 @@ public:
   size_t arrived(int peer);
   Message take(int peer);
 
-  /// Tells `peer` that a receive from it is ready here.
+  /// Tells `peer` that this rank is ready to receive a message from it.
   void post(int peer);
   /// The number of receives that `peer` has posted and that no send of this
   /// rank has matched yet.

@@ -5,10 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Executes batches of NCCL calls. When a stream reaches a batch, the rank sends
-// each other rank the data that the other rank needs. The batch is complete
-// when the data of all other ranks have arrived. A send is complete only when
-// the receiver has reached its receive. The sender waits for that too, because
-// NCCL need not buffer what is sent.
+// to every other rank the data that this other rank needs. The batch is
+// complete when the data of all other ranks have arrived. A send is complete
+// only when the receiver has reached its receive. The sender waits for that
+// too, because NCCL need not buffer what is sent.
 //
 //===----------------------------------------------------------------------===//
 

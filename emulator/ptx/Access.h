@@ -32,7 +32,8 @@ enum AccessFlags { SpaceMask = 7, IsNarrowAddress = 8 };
 struct Access {
   uint64_t addresses[warpSize];
   /// The addresses on the host. If `isDense` is set and the access is in global
-  /// memory, only the address of lane 0 is valid, because the others follow it.
+  /// memory, only the address of lane 0 is valid: the bytes of the other lanes
+  /// follow those of lane 0.
   char *host[warpSize];
   /// Whether all lanes take part and access consecutive memory.
   bool isDense = false;

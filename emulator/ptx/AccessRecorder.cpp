@@ -16,8 +16,8 @@
 
 namespace heddle::emulator {
 
-/// The properties of a range of accesses that matter for races. Ranges with
-/// equal keys may be merged if they overlap or touch.
+/// The properties that decide with which ranges a range can race. Two ranges
+/// with equal properties may be merged if they overlap or touch.
 static auto keyOf(const RangeAccess &range) {
   return std::tie(range.by.op, range.by.arrivals, range.by.waits,
                   range.seesCluster);
@@ -112,8 +112,8 @@ static RacePair inOrder(const RangeAccess &a, const RangeAccess &b) {
   return a.block < b.block ? RacePair(b, a) : RacePair(a, b);
 }
 
-/// Whether two blocks that access the same bytes in the ways `a` and `b` do not
-/// race.
+/// Whether it is no race if one block accesses bytes in the way `a`, and
+/// another block accesses the same bytes in the way `b`.
 static bool areCompatible(AccessKind a, AccessKind b) {
   if (!writes(a) && !writes(b))
     return true;
@@ -234,8 +234,8 @@ static void sortByAddress(std::vector<RangeAccess> &ranges) {
 std::optional<RacePair> findChangedConstant(std::vector<RangeAccess> &ranges,
                                             const std::vector<Op> &ops) {
   sortByAddress(ranges);
-  // Among the ranges that the loop has visited: the range that was read as a
-  // constant and ends last, and the range that was written and ends last.
+  // Among the ranges that the loop has visited: the range that was read by an
+  // ld.global.nc and ends last, and the range that was written and ends last.
   const RangeAccess *read = nullptr, *written = nullptr;
   auto meets = [](const RangeAccess *one, const RangeAccess &range) {
     return one && one->end > range.first;

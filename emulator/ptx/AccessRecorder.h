@@ -75,7 +75,7 @@ public:
   /// are not compared with those of blocks of the same cluster.
   void endClusterRaces();
   /// Returns all ranges: in `raceable` those for which races are detected, and
-  /// in `others` those after `endRaces`.
+  /// in `others` those that were accessed after `endRaces`.
   void finish(std::vector<RangeAccess> &raceable,
               std::vector<RangeAccess> &others);
 
@@ -90,8 +90,8 @@ private:
   /// For each instruction, the last range that it accessed.
   std::vector<RangeAccess> last;
   /// Ranges that were in `last` before, hashed by instruction and address. An
-  /// access may extend one of these too. Lanes often access several separate
-  /// rows in turn, and threads read the same bytes again.
+  /// access may extend one of these too, because lanes often access several
+  /// separate rows in turn, or read the same bytes again.
   std::vector<RangeAccess> recent;
   std::vector<RangeAccess> ofBlock, raceable, ordered;
   /// If a block has more ranges than this, adjacent ranges are merged.

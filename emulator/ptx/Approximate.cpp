@@ -5,10 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Implements functions such as ex2.approx and div.full, whose errors the PTX
-// ISA only bounds. Here each result has an error within the bound, which
-// depends on the operand and on Options::approximate. A test that passes with
-// several values of Options::approximate does not depend on the errors of one
-// GPU.
+// ISA only bounds. Here the error of a result is a number within the bound. The
+// number depends on the operand and on Options::approximate. A test that passes
+// with several values of Options::approximate does not depend on the errors of
+// one GPU.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,8 @@
 namespace heddle::emulator {
 
 namespace {
-/// A number in [-1, 1], a hash of all bits of the operand.
+/// Returns a number in [-1, 1]: a hash of the operand's bits, the seed and the
+/// number of the function.
 double deviation(uint64_t bits, uint64_t seed, uint64_t function) {
   uint64_t x = bits + 0x9e3779b97f4a7c15u * (seed * 16 + function + 1);
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -39,12 +40,13 @@ float perturb(double exact, double relative, double absolute, double by) {
     return nearest;
   double bound = relative * std::fabs(exact) + absolute;
   auto moved = static_cast<float>(exact + by * bound);
-  // If rounding has made the error larger than the bound, return the nearest
-  // value instead.
+  // If rounding has made the error larger than the bound, return the f32
+  // nearest to `exact` instead.
   return std::fabs(moved - exact) <= bound ? moved : nearest;
 }
 
-/// Two units in the last place of an f32 (ulp), relative to its value.
+/// A relative error of 2^-23. It is at most two units in the last place (ulp)
+/// of an f32.
 constexpr double twoUlp = 0x1p-23;
 
 // The approximate functions of PTX, such as ex2.approx, with the error bounds

@@ -51,9 +51,9 @@ using Reduction = void (*)(char *to, const char *from, int64_t bytes);
 /// tensor.
 struct Chunk {
   int64_t shared = 0; ///< Offset in shared memory.
-  /// The host address of the side (source or target) of the copy that is not at
-  /// `shared`. It is in global memory or, for a copy between blocks of a
-  /// cluster, in the shared memory of the source block.
+  /// The host address of the copy's other side, its source or its target. It is
+  /// in global memory or, for a copy between blocks of a cluster, in the shared
+  /// memory of the source block.
   char *other = nullptr;
   int32_t bytes = 16, first = 0, last = 16;
 };
@@ -114,7 +114,7 @@ struct WarpProduct {
 
 using Row = std::array<uint32_t, warpSize>;
 
-/// The products of a warp that are in flight.
+/// A warp's products that are in flight.
 struct Products {
   std::vector<WarpProduct> open;
   std::vector<std::vector<WarpProduct>> groups;

@@ -36,7 +36,7 @@ enum BulkFlags {
   IsOfBlock = 32, ///< The target is the block's own shared memory.
   IsFromShared = 64,
   RankShift = 8,
-  /// From this bit on: 1 + the operation of a reduction; 0: a plain copy.
+  /// Position of a field: 1 + a reduction's BulkOperation, or 0 if none.
   OperationShift = 12,
   TypeShift = 16
 };
@@ -203,7 +203,7 @@ int operationOf(const Op &op) {
   return static_cast<int>(op.flags >> OperationShift & fieldMask) - 1;
 }
 
-/// Returns the copy of a box of a tensor that one lane issues.
+/// Returns the copy that one lane issues, of a box of a tensor.
 Transfer boxTransfer(Warp &warp, const Op &op, bool isStore, int lane) {
   Transfer result;
   auto fail = [&](const std::string &what) {
@@ -244,7 +244,7 @@ Transfer boxTransfer(Warp &warp, const Op &op, bool isStore, int lane) {
   return result;
 }
 
-/// Returns the copy of adjacent bytes that one lane issues.
+/// Returns the copy that one lane issues, of adjacent bytes.
 Transfer plainTransfer(Warp &warp, const Op &op, bool isStore, int lane) {
   Transfer result;
   uint64_t shared = addressOf(warp, op, 0, op.flags & NarrowShared, 0, lane);

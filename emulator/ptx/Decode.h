@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Decodes parsed instructions into Ops. Each file of instructions (Integer.cpp,
-// Tensor.cpp ...) has a table of opcodes. Its functions decode an instruction
-// with the help of the class `Decode`.
+// Tensor.cpp ...) has a table that names a decoding function for each opcode.
+// Such a function decodes an instruction with the help of the class `Decode`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,7 +57,7 @@ public:
   /// and puts its constant offset into `imm`. Returns the width of the register
   /// in bits.
   int address(size_t index);
-  /// Reserves memory for a register that no other register may reuse. Without
+  /// Gives a register memory that is never reused for another register. Without
   /// this, registers whose lifetimes do not overlap may share memory.
   void pin(const Operand &operand);
   /// Fails unless the module's target is one of `targets`.

@@ -62,8 +62,9 @@ template <class Format, class F> struct Rounded {
   }
 };
 
-/// Adds two bf16 in f32, which is faster than in double. The 24 bits of an f32
-/// suffice for the second rounding, to bf16, to give the correct result.
+/// Adds two bf16 in f32, which is faster than in double. The result is correct
+/// although it is rounded twice, first to f32 and then to bf16, because f32 has
+/// enough bits (24).
 template <class F> struct QuickSum {
   static uint16_t run(int, uint16_t a, uint16_t b) {
     float x = widenNarrow<BFloat16>(a), y = widenNarrow<BFloat16>(b);

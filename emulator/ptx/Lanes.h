@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Loops over the lanes of a warp that the compiler can vectorize. They compute
-// results for all lanes, and store only those of the active lanes.
+// Loops over the lanes of a warp. The loops compute results for all lanes and
+// store only those of the active lanes, so that the compiler can vectorize
+// them.
 //
 //===----------------------------------------------------------------------===//
 

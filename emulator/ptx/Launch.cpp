@@ -133,7 +133,8 @@ private:
   void noteRace(std::vector<RangeAccess> &ranges);
   void noteChangedConstant(std::vector<RangeAccess> &ranges);
   /// Reports as an error that two blocks access the same bytes, for example in
-  /// a race. The error is that of the block which made the access `first`.
+  /// a race. The error is attributed to the block which made the access
+  /// `first`.
   void noteMeeting(const RangeAccess &first, const RangeAccess &second,
                    const std::string &what, const std::string &verb);
   void note(int64_t turn, const Warp &warp, const Fault &fault);

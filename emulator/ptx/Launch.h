@@ -21,8 +21,8 @@ struct LaunchSetup {
   const Program &program;
   const Launch &launch;
   Dim3 cluster; ///< Number of blocks of a cluster.
-  /// The registers of a thread at its start, if the PTX states them. 0 if it
-  /// does not.
+  /// The number of registers that a thread has when it starts, or 0 if the PTX
+  /// does not state the number.
   int64_t entryRegisters = 0;
   /// The names of the PTX's source files, by the numbers that the PTX gives
   /// them.

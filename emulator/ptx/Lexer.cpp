@@ -64,8 +64,8 @@ void Lexer::scanFloatBits(size_t digits) {
     std::memcpy(&value, &narrow, 4);
     double wide = value;
     // A token stores the value of a float literal as the bits of an f64. If an
-    // f32 literal is a NaN, a conversion to f64 could change its bits, so put
-    // them unchanged into the low half of a NaN.
+    // f32 literal is a NaN, a conversion to f64 could change its bits. So put
+    // the f32's bits unchanged into the low half of an f64 NaN.
     if (value == value)
       std::memcpy(&token.literal.bits, &wide, 8);
     else

@@ -189,8 +189,8 @@ void wait(Warp &warp, const Op &op) {
         find(warp, static_cast<int64_t>(at.addresses[lane]), lane);
     // If other blocks have arrived at this mbarrier, end the detection of races
     // between this block and the blocks of its cluster. Such an arrival orders
-    // accesses of global memory by the other block, but the detector does not
-    // know which accesses.
+    // accesses of global memory by the block that arrives, but the detector
+    // does not know which accesses.
     if (barrier.isTold && warp.block->touched)
       warp.block->touched->endClusterRaces();
     warp.cluster->shared.acquire(warp.inCluster, barrier.done);

@@ -98,10 +98,9 @@ void loadParameter(Warp &warp, const Op &op) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// Consumes modifiers for caching and ordering, of which only `nc` has an
-/// effect in the emulator. Returns whether the instruction is an access, such
-/// as `volatile` or `acquire`, that synchronizes with other threads. Such
-/// accesses do not race with each other.
+/// Consumes modifiers for caching and ordering. Returns whether the
+/// instruction, such as `ld.volatile` or `ld.acquire`, synchronizes with other
+/// threads. Accesses by such instructions do not race with each other.
 bool takeHints(Decode &d) {
   int order =
       d.takeOneOf({"weak", "volatile", "relaxed", "acquire", "release"});

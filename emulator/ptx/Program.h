@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Decoded kernels. An instruction is decoded once, into a function (handler)
-// that executes it for a warp and the rows of its operands. A row is a register
-// of all 32 lanes. Constants and special registers are rows too, so that
-// handlers treat all operands alike.
+// Decoded kernels. An instruction is decoded once. The result is a function
+// (handler) that executes the instruction for a warp, and the list of the rows
+// that are its operands. A row is a register of all 32 lanes. Constants and
+// special registers are rows too, so that handlers treat all operands alike.
 //
 //===----------------------------------------------------------------------===//
 
@@ -96,9 +96,9 @@ struct Program {
   /// a warp's registers. The field `rows` of each op points into this vector.
   std::vector<uint32_t> rows;
   std::vector<FixedRow> fixed;
-  /// Offsets, in the memory that holds a warp's registers, of the 64-byte
-  /// blocks that the kernel may read before it writes them. A launch fills them
-  /// with NaN.
+  /// Offsets, in the memory that holds a warp's registers, of the 64-byte units
+  /// that the kernel may read before it writes them. A launch fills them with
+  /// NaN.
   std::vector<uint32_t> unwritten;
   /// Offsets of the registers that are operands of wgmma. No other register
   /// shares their memory. Accumulators are written only when the product

@@ -21,9 +21,9 @@ namespace {
 enum RegisterFlags { Increases = 1 };
 constexpr int warpsOfGroup = 4;
 
-/// Fails if a warp of the warpgroup may not have executed the previous
-/// setmaxnreg yet. The four warps must synchronize between two setmaxnreg, for
-/// example at a barrier.
+/// Fails unless all warps of the warpgroup are known to have executed the
+/// previous setmaxnreg. The four warps must synchronize between two setmaxnreg,
+/// for example at a barrier.
 void checkMeeting(Warp &warp) {
   if (!warp.registerChanges)
     return;

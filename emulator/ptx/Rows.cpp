@@ -214,9 +214,10 @@ void assignRows(Program &program, const std::vector<int> &widths) {
     return intervals[a].first < intervals[b].first;
   });
   // Only registers of equal width share a row. After a divergent branch, one
-  // path may use the row for one register while another path uses it for
-  // another, each in its own lanes. The paths do not overwrite each other only
-  // if both registers keep a lane's value in the same bytes of the row.
+  // path may keep one register in the row while another path keeps another
+  // register there, each in the path's own lanes. The paths do not overwrite
+  // each other only if both registers keep a lane's value in the same bytes of
+  // the row.
   std::map<int, RowAllocator> byWidth;
   for (uint32_t row : order) {
     uint32_t granules = granulesOf(widths[row]);

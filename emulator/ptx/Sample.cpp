@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Chooses the blocks of a launch that are run if only a sample is counted, and
-// scales the counts.
+// If only some of a launch's blocks are run and counted, chooses these blocks,
+// and scales the counts to all blocks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,9 +27,9 @@ static uint64_t instructionsOf(const Counters &counters) {
 }
 
 /// Divides the blocks between the first and the last into `count` equal ranges,
-/// and chooses one random block from each. Blocks at equal distances would be
-/// biased: for example, every eighth block may be the last one of a row of
-/// tiles.
+/// and chooses one random block from each. A sample of blocks at equal
+/// distances would be biased: for example, every eighth block may be the last
+/// one of a row of tiles.
 static std::vector<int64_t> chooseBetween(int64_t blocks, int64_t count) {
   RandomNumbers draw(/*seed=*/0, static_cast<uint64_t>(blocks));
   std::vector<int64_t> chosen;

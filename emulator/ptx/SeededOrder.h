@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Random numbers for the order of blocks and warps, with which
-// `HEDDLE_EMULATE=seed:N` finds kernels that rely on one order.
+// Random numbers for the order of blocks and warps. `HEDDLE_EMULATE=seed:N`
+// uses them to find kernels that rely on a particular order.
 //
 //===----------------------------------------------------------------------===//
 

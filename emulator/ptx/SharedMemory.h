@@ -79,9 +79,9 @@ public:
   /// read the copied bytes, and overwrite the source of the copy.
   void landCopy(int64_t offset, int64_t size);
   void landRead(int64_t offset, int64_t size);
-  /// Does the same as beginCopy for a bulk copy that adds its elements, or
-  /// combines them by another reduction, with those in memory. Such copies do
-  /// not race with each other.
+  /// Does the same as beginCopy for a bulk copy with a reduction, which adds
+  /// its elements to those in memory, or combines them in another way. Such
+  /// copies do not race with each other.
   std::string beginReduction(int64_t offset, int64_t size, int thread);
   void landReduction(int64_t offset, int64_t size);
   /// Check that a thread may initialize (beginBarrier), use (useBarrier) or
@@ -91,8 +91,8 @@ public:
                          const VectorClock &knownInits);
   std::string endBarrier(int64_t offset, int thread);
 
-  /// Merges a warp's vector clock into `to`, the clock of a barrier, which
-  /// passes it on to the warps that wait there.
+  /// Merges a warp's vector clock into `to`, the clock of a barrier. The
+  /// barrier passes its clock on to the warps that wait there.
   void release(int warp, VectorClock &to);
   /// Merges the clock of the completed bulk copies into `to`, the clock of an
   /// mbarrier. Warps that wait at the mbarrier may then read the copied bytes.
@@ -131,7 +131,7 @@ public:
   }
 
   /// Records that a thread accesses the shared memory of `block`, another block
-  /// of its cluster. Fails if that block may not have started.
+  /// of its cluster. Fails unless that block is known to have started.
   std::string touchOther(int block, int thread);
   /// Called at the end of a block. Fails if another block may still access the
   /// memory of this block.

@@ -220,8 +220,8 @@ template <class A, class B, int K> void mma(Warp &warp, const Op &op) {
   alignas(64) Value b[K][8];
   alignas(64) Value sums[16][8];
   int first = op.results;
-  // A register of four adjacent lanes holds `width` elements of a row: `count`
-  // elements in each lane.
+  // In one register, four adjacent lanes together hold `width` elements of a
+  // row: `count` elements in each lane.
   constexpr int width = 4 * count;
   for (int r = 0; r < 2 * registersOfB; ++r) {
     const uint32_t *bits = warp.row<uint32_t>(op, first + r);

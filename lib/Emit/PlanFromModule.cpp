@@ -440,8 +440,8 @@ private:
   }
 
   /// Returns which part of a program's input or output each rank holds.
-  /// `buffer` is this input or output. The sharding is an attribute of the
-  /// sequence, under the key of the buffer's port.
+  /// `buffer` is this input or output. The sequence's attribute `ports` has the
+  /// sharding of each input and output, under its key.
   plan::Placement portPlacement(planir::SequenceOp sequence,
                                 planir::BufferOp buffer) {
     auto shardings = sequence.getPortsAttr();

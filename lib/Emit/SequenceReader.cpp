@@ -15,8 +15,8 @@ using namespace heddle;
 using namespace heddle::emit;
 
 void SequenceReader::read() {
-  // The plan.sequence operations get the first indices. The bodies of loops are
-  // appended after them, as sequences too.
+  // In the plan's list of sequences, those of plan.sequence operations come
+  // first. The bodies of loops follow, as sequences too.
   for (auto op : program.getOps<planir::SequenceOp>()) {
     indices[op.getSymName()] = plan.sequences.size();
     plan::Sequence sequence;

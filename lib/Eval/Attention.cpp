@@ -25,7 +25,7 @@ namespace {
 //===----------------------------------------------------------------------===//
 
 /// The vectors of q, k or v. An index is a batch row, a position and a head. q,
-/// k and v are packed in one tensor, or are three tensors.
+/// k and v are side by side in one tensor, or are three tensors.
 struct HeadView {
   const double *read = nullptr;
   /// The elements of the gradient of q, k or v, for attention_grad only.
@@ -187,8 +187,8 @@ void addQueryGradients(const AttentionShape &shape, int64_t b, int64_t head,
   int64_t first = shape.firstVisible(query);
   std::vector<double> probabilities(keys), gradients(keys), slopes(keys);
   // The gradient of softmax: ds = p * (dp - sum over keys of p * dp). The sum
-  // is computed as output * gradient, so that it includes keys of other
-  // sequence shards.
+  // is computed as the dot product of the query's output and its gradient, so
+  // that it includes keys of other sequence shards.
   double weightedSum = 0;
   for (int64_t d = 0; d < shape.headDim; ++d)
     weightedSum += forward[d] * grad[d];

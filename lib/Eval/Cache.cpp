@@ -18,8 +18,8 @@ namespace heddle::eval {
 
 namespace {
 
-/// The shapes that all operations on a cache have, and functions that compute
-/// the indices of elements in their tensors.
+/// The sizes that all operations on a cache have in common, and functions that
+/// compute indices of elements in the operations' tensors.
 struct CacheView {
   template <typename OpT>
   CacheView(OpT op, const Inputs &in)
@@ -175,8 +175,8 @@ void forQueries(const CacheView &view, nn::MaskAttr mask,
 }
 
 /// Computes the partial result of a query over its keys: the sum of values
-/// weighted with powers 2^(s - m), the sum of the powers, and the largest score
-/// m, in units of log 2.
+/// weighted with 2^(s - m), the sum of these weights, and m. Here s is a key's
+/// score times log2(e), and m is the largest s.
 void sumPart(nn::PagedAttentionOp op, const CacheView &view, const double *keys,
              const double *values, const Query &query, double *part) {
   double scale = op.getHeads().getScale().convertToDouble();

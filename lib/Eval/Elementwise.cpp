@@ -25,9 +25,9 @@ namespace {
 // Embeddings and positions
 //===----------------------------------------------------------------------===//
 
-/// Calls `body` for each id, with the position of the id and the row of an
-/// embedding table that the id selects. The table may be a shard with `rows`
-/// rows. If the shard does not have the row, `body` gets -1.
+/// Calls `body` for each id, with the id's position, and with the index of the
+/// row that the id selects in an embedding table. The table may be a shard with
+/// `rows` rows. If the shard does not have the row, `body` gets -1.
 template <typename OpT>
 void forRowsOfTable(
     OpT op, int64_t rows, const Inputs &in,
@@ -46,8 +46,8 @@ LogicalResult evalEmbedding(nn::EmbeddingOp op, const Inputs &in,
   double *output = out.floats(op.getOutput());
   // An operation with the operand `first` has only a shard of the table from
   // which ids select rows. If an id is outside of the shard, its row may be in
-  // another shard, so that the result is 0. If the table is whole, such an id
-  // gives NaN, as in compiled code.
+  // another shard, so that the result is 0. If the table is whole, an id
+  // outside of it gives NaN, as in compiled code.
   double otherwise = op.getFirst() ? 0 : std::nan("");
   forRowsOfTable(op, table.rows(), in, [&](int64_t position, int64_t row) {
     for (int64_t c = 0; c < columns; ++c)

@@ -69,9 +69,9 @@ static bool readInputs(const std::string &path, TensorMap &inputs,
   return true;
 }
 
-/// Checks that each tensor of the input file is an input of some program;
-/// otherwise reports an error and returns false. If a program does not exist,
-/// checks nothing, since running that program reports the error.
+/// Checks that each tensor of the input file is an input of one of `programs`;
+/// otherwise reports an error and returns false. If one of them does not exist,
+/// checks nothing, since running it reports the error.
 static bool requireTaken(const EvalOptions &options,
                          const std::vector<ProgramName> &programs,
                          const Interpreter &interpreter, const TensorMap &given,
@@ -240,7 +240,8 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
     size_t number = std::min<size_t>(step, programs.size()) - 1;
     if (failed(interpreter.run(programs[number], inputs, outputs)))
       return cannotBeExecuted;
-    // If no label counts, the step updates no parameters.
+    // If no label counts, the loss weight is 0 and the step updates no
+    // parameters.
     auto weight = outputs.find(keyOf(nn::PortRole::LossWeight));
     if (weight == outputs.end() || weight->second.floats().front() != 0)
       ++updates;

@@ -90,9 +90,9 @@ LogicalResult ModelInterpreter::exchange(Operation *op, const Collective &what,
   return success();
 }
 
-/// Executes a reshard in a module that is split into pipeline stages but has
-/// whole shapes. Only partial sums over stages must be added up; other reshards
-/// do nothing.
+/// Executes a reshard in a module that is split into pipeline stages, but whose
+/// tensors are not yet sharded. Only partial sums over stages must be added up;
+/// other reshards do nothing.
 LogicalResult ModelInterpreter::runReshard(dist::ReshardOp reshard,
                                            const Tensor &input,
                                            Tensors &results) {

@@ -75,14 +75,15 @@ ModelInterpreter::ModelInterpreter(nn::ModelOp model, const Rank &rank,
       placeShards(bucket);
 }
 
-/// Sets how the members of a bucket are placed on ranks. A rank holds a range
-/// of the flat bucket, so a member does not have a shard of its own.
+/// Sets which elements of a bucket's members a rank holds. A rank holds a range
+/// of the flat tensor that joins the members, so a member has no shard of its
+/// own.
 void ModelInterpreter::placeShards(nn::BucketOp bucket) {
   stateValues[bucket.getSymName()] = Tensor(bucket.getType());
   std::vector<std::string> axes =
       planir::namesOf(cast<ArrayAttr>(bucket.getStorage()->getDims()[0]));
-  // The flat bucket is split only along axes whose ranks hold replicas of the
-  // members. Along other axes the members themselves are split already.
+  // The bucket's flat tensor is split only along axes whose ranks hold replicas
+  // of the members. Along other axes the members themselves are split already.
   llvm::erase_if(axes, [](const std::string &axis) {
     return !dist::holdsReplicas(StringRef(axis));
   });

@@ -96,7 +96,8 @@ private:
   mlir::SymbolTable symbols;
   std::shared_ptr<KernelRunner> kernels;
   llvm::StringMap<Tensor> stateValues; ///< The values of states and buckets.
-  /// For each state in a flat bucket, the name of the bucket.
+  /// For each state in a bucket (a flat tensor of several states) that ranks
+  /// split, the name of the bucket.
   llvm::StringMap<std::string> flats;
   /// For the result of each collective that was started and not yet waited
   /// for: the handle that Rank::wait takes.

@@ -85,9 +85,9 @@ private:
   mlir::LogicalResult runCollective(planir::CollectiveOp collective,
                                     Environment &values);
   mlir::LogicalResult runWait(planir::WaitOp wait, const Environment &values);
-  /// The address of `bytes` bytes at `offset` in the frame of a sequence: the
-  /// range of the arena that holds the sequence's own values. `memory` is the
-  /// kind of memory. If the bytes are not inside of the arena of this kind,
+  /// The address of `bytes` bytes at `offset` in a sequence's frame, which is
+  /// the range of the arena that holds the sequence's own values. `memory` is
+  /// the kind of memory. If the bytes are not inside of the arena of this kind,
   /// reports an error at `op` and returns null.
   char *inFrame(mlir::Operation *op, planir::MemoryKind memory, char *frame,
                 int64_t offset, int64_t bytes);

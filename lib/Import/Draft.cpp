@@ -27,8 +27,8 @@ void config::requireDraftable(const Settings &values) {
 ResolvedSettings config::draftSettings(const ResolvedSettings &asked,
                                        const Settings &settled) {
   ResolvedSettings settings = asked;
-  // The draft model's cache has the same pages as the target's cache, so that
-  // it has no memory budget of its own.
+  // The draft model's cache gets as many pages as the target's cache, so it
+  // needs no memory budget of its own.
   settings.values.cacheBytes = 0;
   settings.values.maxContext = settled.maxContext;
   settings.setOrigin("max_context", {Origin::Kind::Derived, "--draft", {}});

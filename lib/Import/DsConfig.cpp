@@ -27,8 +27,8 @@ using namespace heddle::config;
 
 namespace {
 
-/// The rules of all keys of a ds_config.json, which are found by the key's
-/// path.
+/// The rules of all keys of a ds_config.json. A rule is found by the path of
+/// its key.
 class Schema {
 public:
   static const Schema &get() {
@@ -353,9 +353,9 @@ static void giveType(const io::JsonValue &value, Merger &merger) {
               type == "bfp16" ? std::string("bf16") : type, fileOrigin(value));
 }
 
-/// If sequence parallelism is used, DeepSpeed's engine reads the element type
-/// in which gradients are communicated from another key. If that key is absent,
-/// the type is fp32.
+/// If sequence parallelism is used, DeepSpeed's engine takes the element type
+/// of communicated gradients from another key. If that key is absent, the type
+/// is fp32.
 void config::mergeCommunication(const io::JsonValue &root, Merger &merger) {
   const io::JsonValue *type = root.findNonNull("communication_data_type");
   const io::JsonValue *withSeq =
@@ -432,8 +432,8 @@ static std::string sectionOf(const std::string &path) {
   return dot == std::string::npos ? "" : path.substr(0, dot);
 }
 
-/// Reads all keys that give a setting. Reports an error (H0104) if several keys
-/// give it different values.
+/// Reads every key that gives the setting `field`. Reports an error (H0104) if
+/// several keys give it different values.
 static void readSetting(const SettingField &field, const io::JsonValue &root,
                         const Foreign &foreign, Merger &merger) {
   const io::JsonValue *first = nullptr;

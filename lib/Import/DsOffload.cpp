@@ -51,8 +51,8 @@ void config::readSwitchOfOffload(const SettingField &field,
 }
 
 /// Returns the value at a path of keys, or null. A section may be a boolean in
-/// old files. If it has a wrong type, null is returned too, since the error is
-/// reported elsewhere.
+/// old files; it then has no members. Null is also returned if a section has a
+/// wrong type, since that error is reported elsewhere.
 static const io::JsonValue *valueAt(const io::JsonValue &root,
                                     std::initializer_list<const char *> keys) {
   const io::JsonValue *value = &root;
@@ -63,7 +63,7 @@ static const io::JsonValue *valueAt(const io::JsonValue &root,
 
 /// If ds_config.json places states in host memory, and `wish` (the value of
 /// `pin_memory`) is true, places them in pinned memory instead. If `wish` has
-/// no meaning, says so in the output of `--explain-config`.
+/// no effect, marks the key so for `--explain-config`.
 static void pin(const char *key, MemoryKind Settings::*kind,
                 const io::JsonValue *wish, Merger &merger) {
   if (!wish || !wish->isBool())
@@ -182,9 +182,9 @@ void config::mergeSwapPaths(const io::JsonValue &root, Merger &merger) {
     merger.give("swap_dir", text, fileOrigin(*first));
 }
 
-/// DeepSpeed's CPU optimizer updates all states in host memory, or the fraction
-/// of them that `ratio` gives. The ratio also applies if a flag, and not
-/// ds_config.json, puts states in host memory.
+/// DeepSpeed's CPU optimizer updates the states that are in host memory: all of
+/// them, or the fraction that `ratio` gives. The ratio also applies if a flag,
+/// and not ds_config.json, puts states in host memory.
 void config::mergeHostUpdates(const io::JsonValue &root, Merger &merger) {
   const io::JsonValue *ratio =
       valueAt(root, {"zero_optimization", "offload_optimizer", "ratio"});

@@ -250,7 +250,7 @@ static nlohmann::json readParameter(const Parameter &parameter,
   return result;
 }
 
-/// Reports parameters that belong to another schedule (H0107).
+/// Reports parameters that belong to another schedule than `type` (H0107).
 static void checkForeign(const io::JsonValue &params, Scheduler type,
                          Merger &merger) {
   std::vector<std::string> names = {"last_batch_iteration"};
@@ -269,8 +269,8 @@ static void checkForeign(const io::JsonValue &params, Scheduler type,
   }
 }
 
-/// Throws an error for parameters of a schedule that DeepSpeed accepts but
-/// Heddle does not support.
+/// Throws an error for schedule parameters that DeepSpeed accepts but Heddle
+/// does not support.
 static void checkSchedule(Scheduler type, const nlohmann::json &values,
                           const io::JsonValue &section,
                           const io::JsonValue *params) {

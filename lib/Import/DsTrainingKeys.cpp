@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The rules for keys of ds_config.json about precision, optimizer, schedule and
-// logging that give no setting.
+// The rules for the keys of ds_config.json that give no setting and are about
+// precision, optimizer, schedule or logging.
 //
 //===----------------------------------------------------------------------===//
 

@@ -29,8 +29,8 @@ using Widths = std::array<size_t, numColumns>;
 } // namespace
 
 /// Returns the end of a line of at most `width` characters. The line ends
-/// before a blank. If it has no blank, it ends after a character at which a
-/// line may break; if there is none either, it ends at `width`.
+/// before its last blank. If it has no blank, it ends after the last character
+/// at which a line may break; if there is none either, it ends at `width`.
 static size_t endOfLine(const std::string &text, size_t begin, size_t width) {
   if (text.size() - begin <= width)
     return text.size();

@@ -59,8 +59,8 @@ void judgeConfigKeys(const io::JsonValue &config, const Family &family,
 
 /// Whether a key that is in no table is known to have no effect. Throws H0391
 /// for a key that would change results in an unsupported way. Also throws H0391
-/// for a key that looks like a misspelling of a key in `known` that `object`
-/// lacks. `what` names the object in messages.
+/// for a key that looks like a misspelling of a key that `known` lists and that
+/// is not in `object`. `what` names the object in messages.
 bool isHarmless(const io::JsonMember &member, const io::JsonValue &object,
                 const std::vector<std::string> &known, const std::string &what);
 
@@ -153,8 +153,8 @@ SourceLocation locationOf(const io::JsonValue &config, const std::string &key);
 // Weights
 //===----------------------------------------------------------------------===//
 
-/// A row of a family's table of weights, which describes a parameter. If its
-/// name contains `*`, it describes one parameter in each layer. Consecutive
+/// A row of a family's table of weights, which describes a parameter. A row
+/// whose `name` contains `*` describes one parameter in each layer. Consecutive
 /// rows with `*` are the parameters of one layer.
 struct Weight {
   std::string name;
@@ -165,9 +165,9 @@ struct Weight {
   std::vector<int64_t> segments = {};
   /// Whether the matrix is stored as [out, in] instead of [in, out].
   bool outIn = false;
-  /// The tensors of the weight files from which the parameter is made, by names
-  /// that lack the family's prefix. If `source` is absent, the parameter is
-  /// made from the tensor with the parameter's name.
+  /// The tensors of the weight files from which the parameter is made. Their
+  /// names are given without the family's prefix. If `source` is absent, the
+  /// parameter is made from the tensor with the parameter's name.
   std::optional<weights::Source> source = {};
 };
 

@@ -408,9 +408,9 @@ ForwardBuilder::Random ForwardBuilder::random(const std::string &path) {
   Value microBatch = input(nn::PortRole::MicroBatch, builder.getIndexType());
   if (!layer)
     return {rng, indexConstant(0, path), microBatch};
-  // Each of these three calls may add an argument to the layer's function. Keep
-  // their order: it decides the order of the function's arguments, and thus the
-  // IR that users and tests see.
+  // Each of these three calls of `use` may add an argument to the layer's
+  // function. Keep their order: it decides the order of the function's
+  // arguments, and thus the IR that users and tests see.
   rng = use(rng);
   if (!layer->index)
     layer->index = layer->function.getBody().addArgument(

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The first phase: makes the module of a model from its ModelSpec, with a state
-// for each parameter and the forward function.
+// The first phase: makes the module of a model from its ModelSpec. The module
+// has the forward function, and a state for each parameter.
 //
 //===----------------------------------------------------------------------===//
 

@@ -140,8 +140,8 @@ void config::checkKept(const ResolvedSettings &settings,
     auto matches = [&](const std::string &name) {
       return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
     };
-    // Skip patterns with a missing `]`: the code that quantizes weights reports
-    // them later, as invalid.
+    // Do not check a pattern without `]` here: the code that quantizes weights
+    // reports it later, as invalid.
     size_t open = pattern.find('[');
     bool isWhole = open == std::string::npos ||
                    pattern.find(']', open) != std::string::npos;

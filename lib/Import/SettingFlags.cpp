@@ -122,8 +122,8 @@ void config::mergeMesh(const SettingFlag &flag, const std::string &mesh,
   }
 }
 
-/// Parses a list of targets in their order. In the result, an element without
-/// value means `auto`. Returns nothing if a word is no target or is repeated.
+/// Parses a list of targets and keeps its order. In the result, nullopt is the
+/// word `auto`. Returns nothing if a word is no target or is repeated.
 static std::optional<std::vector<std::optional<Target>>>
 parseTargets(const std::string &text) {
   std::vector<std::optional<Target>> targets;
@@ -308,8 +308,8 @@ void config::mergeGroups(const SettingFlag &flag, const std::string &text,
                          Merger &merger) {
   std::vector<std::string> groups;
   for (std::string group : splitAt("\n", text)) {
-    // A number is no parameter group. The user probably meant --quantize-group,
-    // whose value it could be.
+    // If the text is a valid value of --quantize-group, the user probably meant
+    // that flag: a number is no parameter group.
     if (settingOf("quantize_group").range.take(group)) {
       giveFromFlag(flag, group, "quantize_group", int64_t(std::stoll(group)),
                    merger);

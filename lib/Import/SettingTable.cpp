@@ -37,7 +37,7 @@ SettingField &SettingField::idle(const char *(*why)(const Settings &)) {
   return *this;
 }
 
-/// Returns the word for the type of a setting's flags in help texts.
+/// Returns the word that help texts use for the type of a setting's flags.
 static const char *typeOfFlag(const SettingField &field) {
   SettingValue value = field.get(Settings());
   return std::holds_alternative<int64_t>(value)  ? "INT"

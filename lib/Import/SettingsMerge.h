@@ -136,7 +136,7 @@ void mergeDsConfig(const SettingsFile &config, Merger &merger);
 void mergeOptimizerDefaults(Merger &merger);
 /// Merges --lr, --warmup-steps and --train-steps into the schedule that another
 /// source gave. If none gave one, makes a schedule from the flags. Throws H0123
-/// if the schedule has no such parameter.
+/// if the schedule has no parameter for one of these flags.
 void mergeScheduleFlags(Merger &merger);
 
 /// Chooses the batch, the micro-batch and the number of gradient accumulation

@@ -34,7 +34,8 @@ static std::vector<std::string> namesOf(const std::string &plain,
   return names;
 }
 
-/// Returns the tensor that has one of these names in the files, or null.
+/// Returns the tensor of the weight files that has one of the names of `plain`
+/// (see `namesOf`), or null.
 static const io::TensorInfo *findTensor(const std::string &plain,
                                         const Family &family,
                                         const io::WeightSet &weights) {

@@ -18,7 +18,8 @@
 
 namespace heddle {
 
-/// Emits a diagnostic about a file outside of the module as an error.
+/// Emits a diagnostic as an MLIR error without a location, because it is about
+/// a file and not about the module.
 mlir::LogicalResult emitDiagnostic(mlir::MLIRContext &context,
                                    const heddle::Diagnostic &wrong);
 

@@ -34,8 +34,8 @@ static void buildImport(OpPassManager &pm, const CompileOptions &options) {
 }
 
 static void buildModel(OpPassManager &pm, const CompileOptions &) {
-  // This pass runs before differentiation, which gives gradients the types of
-  // the forward pass. This pass sets the precision of these types.
+  // This pass chooses the element types of the forward pass. It runs before
+  // differentiation, which gives gradients the same types.
   pm.addNestedPass<nn::ModelOp>(createModelApplyPrecision());
 }
 
@@ -110,12 +110,12 @@ static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   // This pass runs before the sharding plan is made, which derives the
   // shardings of values from the storage of states.
   models.addPass(createShardPartitionStates({options.shardingReasons}));
-  // This pass needs the buckets of `shard-partition-states`, because all states
-  // of a bucket are offloaded together.
+  // This pass needs the buckets (flat buffers of several states) that
+  // `shard-partition-states` makes, because a bucket is offloaded as a whole.
   models.addPass(createShardPlaceStates());
-  // This pass needs the buckets: it delays the reduction of a bucket over
-  // tensor ranks to the end of the step if this is possible for all gradients
-  // in the bucket. It is the last pass that changes the storage of states.
+  // This pass needs the buckets: it delays the reduction of a bucket's
+  // gradients over tensor ranks to the end of the step if this is possible for
+  // all of them. It is the last pass that changes the storage of states.
   models.addPass(createShardDeferGradientReduction({options.shardingReasons}));
   // This pass needs the final storage of all states. It makes the sharding
   // plan.
@@ -145,20 +145,22 @@ static void buildSpmd(OpPassManager &pm, const CompileOptions &) {
   // pass turns all reshards into collectives, and removes the shardings.
   pm.addNestedPass<nn::ModelOp>(createSpmdLocalize());
   // This pass needs local shapes, because it divides the tokens of a single
-  // rank into chunks. It runs before `spmd-overlap` separates the starts of
-  // collectives from their waits, because it moves whole collectives into the
-  // chunks.
+  // rank into chunks. It moves whole collectives into the chunks. Therefore it
+  // runs before `spmd-overlap`, which separates the starts of collectives from
+  // their waits.
   pm.addNestedPass<nn::ModelOp>(createSpmdChunkTokens());
   // This pass needs the chunks of tokens, whose products it tiles. It replaces
-  // the all-gather or fetch of a whole parameter by those of row tiles.
+  // the all-gather or fetch of a whole parameter by one for each tile of rows.
   // Therefore it runs before all-gathers and fetches are started early.
   pm.addPass(createSpmdTileProducts());
-  // This pass needs all collectives, those of row tiles too. It starts them
-  // early and waits for them late, so that they overlap with computation.
+  // This pass needs all collectives, including those for single tiles of rows.
+  // It starts collectives early and waits for them late, so that they overlap
+  // with computation.
   pm.addNestedPass<nn::ModelOp>(createSpmdOverlap());
-  // This pass needs the waits of `spmd-overlap`, because an update follows the
-  // reduction of its gradients. It runs before `spmd-stream-states`, which
-  // transfers ranges of states in the order of the updates.
+  // This pass needs the waits of `spmd-overlap`, because an update can only
+  // move up to the wait for its reduced gradients. It runs before
+  // `spmd-stream-states`, which transfers ranges of states in the order of the
+  // updates.
   pm.addNestedPass<nn::ModelOp>(createSpmdAdvanceUpdates());
   // This pass lets the first micro-batch add gradients to zeros on the device,
   // so that this micro-batch fetches no gradients. The pass runs before
@@ -168,13 +170,14 @@ static void buildSpmd(OpPassManager &pm, const CompileOptions &) {
   // a parameter one layer before the first all-gather or update that reads the
   // parameter.
   pm.addNestedPass<nn::ModelOp>(createSpmdFetchParameters());
-  // This pass needs the waits of `spmd-overlap`, after which reduced gradients
-  // are stored. It computes the gradient norm from sums of squares. It runs
-  // before `spmd-stream-states`, which splits these sums into tiles.
+  // This pass needs the waits of `spmd-overlap`, because it stores reduced
+  // gradients after these waits. It computes the gradient norm from sums of
+  // squares. It runs before `spmd-stream-states`, which splits these sums into
+  // one for each tile.
   pm.addNestedPass<nn::ModelOp>(createSpmdStreamGradients());
   // This pass needs the final order of updates, because the host computes the
-  // first ones. It runs before `spmd-stream-states`, which moves all others
-  // through the device's memory.
+  // first ones. It runs before `spmd-stream-states`, which transfers the states
+  // of all other updates to the device and back.
   pm.addPass(createSpmdHostUpdates());
   // This pass needs the updates that the device computes, in their final order.
   pm.addNestedPass<nn::ModelOp>(createSpmdStreamStates());

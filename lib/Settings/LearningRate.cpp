@@ -13,7 +13,8 @@ using nlohmann::json;
 using plan::RateParameter;
 using plan::RateSchedule;
 
-/// A parameter's value as a number. Throws json::exception.
+/// A parameter's value as a number. Throws json::exception if the value has the
+/// wrong JSON type.
 static double readNumber(RateParameter parameter, const json &value) {
   using Kind = plan::RateParameterKind;
   Kind kind = kindOf(parameter);

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// `bench --decode` measures generation with a binary that serves: prompts,
-// tokens for several sequences together, and speculative decoding.
+// `bench --decode` measures a binary that was compiled for serving: how fast it
+// computes prompts, generates tokens for several sequences together, and
+// decodes speculatively.
 //
 //===----------------------------------------------------------------------===//
 

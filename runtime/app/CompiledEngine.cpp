@@ -29,9 +29,10 @@ using plan::PortRole;
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// Returns the program's input with the role `role` (what the input is for),
-/// which every program must have. The callers ask for the lengths of rows and
-/// the positions of tokens, which the programs of every pipeline stage have.
+/// Returns the program's input with the role `role` (what the input is for).
+/// The program must have this input. Callers ask for the lengths of rows and
+/// the positions of tokens, which are inputs of the programs of every pipeline
+/// stage.
 static const Value &inputOf(const LoadedProgram &program, PortRole role) {
   const Value *input = program.input(role);
   if (!input)
@@ -290,8 +291,8 @@ CompiledEngine::withDraft(Job &job, Job &draft) {
   return {std::move(model), std::move(guesses)};
 }
 
-/// The first byte of rank 0's message to other ranks. It says which model runs
-/// the tokens in the message: the model itself, or its draft model.
+/// The first byte of rank 0's message to other ranks. It says whether the
+/// target model or its draft model computes the tokens in the message.
 static constexpr char forModel = '+', forDraft = '?';
 
 /// Serializes the tokens to run as a message to the other ranks. `whose` is the

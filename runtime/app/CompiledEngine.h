@@ -57,7 +57,7 @@ public:
   /// Returns the first rank that has the logits of a group (a replica of the
   /// model).
   int64_t logitsRank(int64_t group) const { return logitsRanks[group]; }
-  /// Sends the logits that `compute` has written on other ranks to rank 0.
+  /// Sends to rank 0 the logits that `compute` has written on other ranks.
   /// Collective.
   void gatherLogits(const std::vector<Feed> &feeds, float *logits);
   /// Writes the logits of all tokens of a feed (tokens of one sequence),

@@ -110,8 +110,8 @@ int64_t DataFeed::rowsFrom(const Source &source, int64_t origin) const {
   return tokens / (shape.seq * whole) * whole;
 }
 
-/// Sets the pass (epoch) over a file with which this run starts: `pass` or, if
-/// all rows of `pass` were read, the next pass from its first row on.
+/// Sets in which pass (epoch) over the file `source` this run starts: in `pass`
+/// or, if all rows of `pass` were read, at the first row of the next pass.
 void DataFeed::begin(Source &source, Pass pass) const {
   int64_t rest = source.file.size() - 1 - pass.origin;
   bool fits = rest > 0 && pass.permuted <= rest / shape.seq;

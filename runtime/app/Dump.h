@@ -18,8 +18,8 @@ namespace heddle::rt {
 
 /// Writes the values of the program's last run to one safetensors file, as
 /// `--dump` asks: `loss`, `logits` [B,T,V], `grad.<parameter>` of every
-/// gradient that the plan keeps, and every `value.<path>`. Collective: each
-/// rank writes its shard.
+/// gradient that the plan keeps, and `value.<path>` of every value that the
+/// model marks for the dump. Collective: each rank writes its shard.
 void writeDump(const std::string &path, Session &session,
                const LoadedProgram &program, io::Peers &peers);
 

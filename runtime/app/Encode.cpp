@@ -112,7 +112,7 @@ static void encodeTogether(CompiledEncoder &encoder,
   }
 }
 
-/// Encodes texts one by one, with their logits.
+/// Encodes texts one by one, and computes the logits of each text.
 static void scoreEach(CompiledEncoder &encoder,
                       const std::vector<EncoderText> &texts, Encoded &made) {
   const EncoderLimits &limits = encoder.limits();

@@ -45,7 +45,8 @@ void heddle::rt::fillNormal(float *values, int64_t first, int64_t count,
   }
 }
 
-/// Zeroes the elements of a row that are in [first, first + count).
+/// Zeroes a row of a state of shape `whole`, as far as `values` has its
+/// elements. `values` has the elements [first, first + count) of the state.
 static void zeroRow(int64_t row, const std::vector<int64_t> &whole,
                     int64_t first, int64_t count, float *values) {
   int64_t width = 1;

@@ -214,8 +214,9 @@ InputFile::Tensor InputFile::read(const io::TensorInfo &info,
   return tensor;
 }
 
-/// Returns the number of tokens in each row by the attention mask, which must
-/// be ones followed by zeros; empty if the file has no mask.
+/// Returns the number of tokens in each row, as the attention mask gives it. A
+/// row of the mask must be ones followed by zeros. Empty if the file has no
+/// mask.
 std::vector<int32_t> InputFile::readMask(const io::WeightSet &file,
                                          int64_t seq) {
   const io::TensorInfo *info = file.find(maskName);

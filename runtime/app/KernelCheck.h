@@ -5,7 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Verifies kernels for the verb `check`: runs each on random data and compares
-// it with a kernel that was compiled from the same body without optimizations.
+// its results with those of a kernel that was compiled from the same body
+// without optimizations.
 //
 //===----------------------------------------------------------------------===//
 

@@ -110,8 +110,8 @@ struct Line {
 struct Ranks::Plan {
   Plan(const plan::Plan &plan, Transport &transport, bool spareCore)
       : source(plan),
-        // Use the MPI library only on CPUs. On GPUs `library` means NCCL, and
-        // the host runs the collectives that NCCL cannot run with its own
+        // Use the MPI library only on CPUs. On GPUs `library` means NCCL.
+        // Collectives that NCCL cannot run are run on the host, by Heddle's own
         // algorithms.
         collectives(transport, plan.collectives == "library" &&
                                    plan.device == plan::DeviceKind::Cpu),

@@ -273,8 +273,8 @@ void WeightMaker::fill(const State &state, const SourceReader *reader,
 }
 
 /// Computes the scales and zero points of a weight whose inputs are sharded
-/// over ranks although they share a scale. They are computed from the unsharded
-/// weight, so that they do not depend on the mesh.
+/// over ranks although several inputs share a scale. The scales are computed
+/// from the unsharded weight, so that they do not depend on the mesh.
 GroupScales WeightMaker::wholeScales(const State &state,
                                      const SourceReader *reader,
                                      const plan::PackedWeight &whole) {

@@ -22,9 +22,9 @@ using namespace heddle::rt;
 
 namespace {
 
-/// The groups of ranks for which the plan needs a communicator, on any rank.
-/// Every rank computes the same sets and creates the communicators in the same
-/// order.
+/// The groups of ranks for which at least one rank of the plan needs a
+/// communicator. Every rank computes the same sets and creates the
+/// communicators in the same order.
 struct Needs {
   std::set<std::vector<int>> groups;
   /// The groups that run an all-to-all or a rotate. In such a group every rank

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A transport for ranks that are threads of one process, which tests use. A job
-// of a single rank uses it too.
+// A transport for ranks that are threads of one process. Tests use it, and so
+// does a job of a single rank.
 //
 //===----------------------------------------------------------------------===//
 

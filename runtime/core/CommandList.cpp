@@ -61,7 +61,8 @@ private:
     int64_t offset = 0;
   };
   /// What one execution of a command sequence uses: its arguments, its frame
-  /// (the memory of its own values), and the index of the loop around it.
+  /// (the memory of its own values), and the current iteration of the loop
+  /// around it.
   struct Context {
     std::vector<OperandOffset> args;
     std::vector<int64_t> scalars;
@@ -360,9 +361,9 @@ void Resolver::add(const plan::command::Record &record, const Here &here) {
   setToken(here, event.number);
 }
 
-/// Appends a wait for the event `settle.number`. If the current run of the
-/// program has not recorded this event yet, the stream waits for the record of
-/// the previous run.
+/// Appends a wait for the event with the number `settle.number`. If the current
+/// run of the program has not recorded this event yet, the stream waits for the
+/// record of the previous run.
 void Resolver::add(const plan::command::Settle &settle, const Here &here) {
   append(here.command, CommandList::WaitForEvent{here.command.stream,
                                                  carriedEvent(settle.number)});

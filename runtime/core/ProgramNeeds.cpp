@@ -168,7 +168,8 @@ static double flopsPerByte(const plan::Plan &plan) {
   return has("avx512f") ? 8 : 4;
 }
 
-/// Adds the costs of the selected stage's programs.
+/// Adds the costs of the programs of the pipeline stage that is selected in
+/// `plan`.
 static void addCosts(const plan::Plan &plan,
                      std::map<std::string, double> &costs) {
   for (const plan::Program &program : plan.programs) {

@@ -97,8 +97,9 @@ int64_t Staging::run(LaunchTime *times) {
                      staged.value->numBytes());
   device.record(Stream::Compute, turns[turn].done);
   turn = 1 - turn;
-  // The next run uses the buffers of the run before this one. That run may
-  // still read its inputs or write its results, so the host waits for it.
+  // The next run will use the buffers that `turn` now selects. The last run
+  // that used them may still read its inputs or write its results, so the host
+  // waits for it.
   if (runs > 0)
     device.await(turns[turn].done);
   return runs++;

@@ -122,9 +122,9 @@ private:
   /// On a CPU everything except copies from and to files is synchronous.
   bool isCpu() const { return plan.device == plan::DeviceKind::Cpu; }
 
-  /// The number of kernel launches counted so far. Kernels with which no copy
-  /// can overlap do not count. A copy overlaps with kernels if this number
-  /// grows between the begin and the end of the copy.
+  /// The number of kernel launches counted so far. In a plan for a GPU, kernels
+  /// on the host's cores do not count. A copy overlaps with kernels if this
+  /// number grows between the begin and the end of the copy.
   int64_t launches = 0;
   std::array<std::deque<Work>, std::size(plan::streams)> open;
   Point begun; ///< For each stream, how much work has begun so far.
@@ -321,8 +321,9 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
       [](const auto &) {});
 }
 
-/// Updates `known`, the work for which each stream has waited, by a command
-/// Record, Wait, or Settle (which waits for an event of the previous run).
+/// Updates `known`, which says for which work each stream has waited. The
+/// command is a Record, a Wait, or a Settle (a wait for an event that may be of
+/// the previous run).
 void TrafficCounter::order(const Command &command, int64_t number,
                            Points &points) {
   Point &waitedFor = known[size_t(command.stream)];

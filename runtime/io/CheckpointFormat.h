@@ -36,7 +36,7 @@ bool isCheckpoint(const std::string &path);
 /// step of such a name, or nullopt for any other name.
 std::string stepName(int64_t step);
 std::optional<int64_t> stepOfName(const std::string &name);
-/// Returns the checkpoints that the run had written before the one at `path`.
+/// Returns the earlier checkpoints of the run that wrote the one at `path`.
 std::vector<SavedStep> savedBefore(const std::string &path);
 /// Throws if something at the path is not a checkpoint, and so may not be
 /// replaced.

@@ -190,7 +190,7 @@ void io::requireConvertible(const std::string &path) {
 }
 
 /// Whether a file of this name in a model directory is a weight file, or the
-/// index that says which weight file has a tensor.
+/// index that names the weight file of each tensor.
 static bool isOfModel(const std::string &name) {
   return name.find('/') == std::string::npos &&
          (fs::path(name).extension() == ".safetensors" || name == indexFile);

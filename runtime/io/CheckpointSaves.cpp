@@ -8,8 +8,8 @@
 // a run that it continues, has written. Each checkpoint lists earlier ones with
 // the digests of their manifests, which contain the digests of all files. So a
 // run does not mistake a copy of another run's checkpoint, or a replaced one,
-// for its own. The lists have no name of the run, so that equal runs write
-// equal bytes.
+// for its own. The lists do not name the run, so that equal runs write equal
+// bytes.
 //
 //===----------------------------------------------------------------------===//
 

@@ -236,8 +236,8 @@ void Preparation::addText(std::string_view text, DocumentWriter &out) {
   isFirst = false;
   while (!text.empty()) {
     size_t size = text.size();
-    // Encode a block at a time. If a block has no position to split, try a
-    // block twice as long.
+    // Encode the text block by block. If a block has no position at which the
+    // text can be split, try a block twice as long.
     for (size_t window = blockBytes;
          window < text.size() && tokenizer.splitsBeforeWords(); window *= 2) {
       size_t cut = findCut(text.substr(0, window));
@@ -375,9 +375,9 @@ struct InputTokens {
 
 } // namespace
 
-/// Splits the tokens of each input into tokens for training and, at the end,
-/// tokens for validation. The number of validation tokens of each input is
-/// rounded up or down, such that all inputs together have `valFraction` of all
+/// Takes the last tokens of each input for validation, and the tokens before
+/// them for training. The number of validation tokens of each input is rounded
+/// up or down, such that the sum of these numbers is `valFraction` of all
 /// tokens, rounded.
 static void divide(const PrepareOptions &options, const Tokenizer &tokenizer,
                    const TokenFile &all, const std::vector<InputTokens> &inputs,

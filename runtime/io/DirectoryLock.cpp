@@ -133,7 +133,7 @@ bool DirectoryLock::isHeld() const { return isStillAt(handle, path); }
 
 DirectoryLock::~DirectoryLock() {
   // Remove the file before the lock is released: afterwards another process may
-  // own it.
+  // have locked the file.
   if (isHeld())
     ::unlink(path.c_str());
   ::close(handle);

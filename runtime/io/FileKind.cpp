@@ -138,8 +138,8 @@ bool io::hasControlCharacters(const MappedFile &file) {
 }
 
 bool io::isText(const MappedFile &file) {
-  // A file of this size without control characters is text: token ids of that
-  // many bytes would contain zeros or other control characters.
+  // A file of this size without control characters is text: a file of token ids
+  // would have zeros or other control characters among so many bytes.
   constexpr int64_t longEnough = 4096;
   if (file.size() == 0 || hasControlCharacters(file))
     return false;

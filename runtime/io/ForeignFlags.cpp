@@ -272,7 +272,9 @@ std::string normalized(const std::string &flag) {
   return name;
 }
 
-/// Returns Heddle's name for a precision of another tool.
+/// Returns the value to write after Heddle's flag `ours`. For --precision, this
+/// is Heddle's name of the type that another tool calls `value`; for any other
+/// flag, it is `value`.
 std::string valueFor(const std::string &ours, const std::string &value) {
   static const std::map<std::string, std::string> types = {
       {"bfloat16", "bf16"}, {"float16", "fp16"}, {"half", "fp16"},

@@ -403,7 +403,7 @@ static bool isOfModel(const fs::path &path) {
          name == "tokenizer.json" || name == "model.safetensors.index.json";
 }
 
-/// Returns the files in a directory that `isMeant` accepts, or none if the
+/// Returns those files in a directory that `isMeant` accepts, or none if the
 /// directory does not exist.
 static std::vector<std::string> filesIn(const fs::path &directory,
                                         bool (*isMeant)(const fs::path &path)) {

@@ -102,7 +102,7 @@ CompletionReply::logprobsOf(const CompletionChoice &part) const {
           return each.token == told.front().token;
         }))
       add(told.front());
-    // A prompt's first token has no probability, which is null in JSON.
+    // A prompt's first token has no probability. Write null in its place.
     bool isFirst = std::isnan(told.front().logprob);
     top.push_back(isFirst ? Json(nullptr) : likeliest);
   }

@@ -17,7 +17,8 @@
 
 namespace heddle::rt {
 
-/// One choice of an answer, or the chunk of it that is streamed at once.
+/// One choice of an answer, or the chunk of a choice that one event of a stream
+/// contains.
 struct CompletionChoice {
   int64_t index = 0; ///< Index of the choice in the answer.
   std::string text;

@@ -31,8 +31,8 @@ struct ActiveRequest {
   /// Ids of the sequences that the request asks for.
   std::vector<uint64_t> ids;
   /// The choices of the answer. They hold all text and tokens, unless the
-  /// answer is streamed: then each chunk is sent at once, and the choices hold
-  /// only their indices.
+  /// answer is streamed: then each chunk is sent immediately, and each choice
+  /// holds only its index.
   std::vector<CompletionChoice> texts;
   std::vector<bool> hasBegun; ///< Whether a choice's first chunk was sent.
   /// For each choice, the number of characters of the prompt that its answer
@@ -69,8 +69,8 @@ private:
   }
   void failAll(const ApiError &error) override;
 
-  /// Starts to answer a request, which `read` has parsed, on the server's
-  /// thread.
+  /// Starts to answer a request. Called on the server's thread, after `read`
+  /// has parsed the request.
   void begin(const std::shared_ptr<ActiveRequest> &made,
              const std::vector<Tokens> &prompts, const std::string &client,
              const Reply &reply);
@@ -80,7 +80,7 @@ private:
   sequencesOf(ActiveRequest &active, const std::vector<Tokens> &prompts,
               const std::string &client);
 
-  /// Processes an event that CompletionLoop delivers, on the server's thread.
+  /// Processes an event of CompletionLoop. Called on the server's thread.
   void take(const SequenceEvent &event);
   void takeStreamed(ActiveRequest &active, const CompletionChoice &part);
   /// Begins the text of each choice with its prompt.

@@ -58,8 +58,8 @@ private:
 
   std::vector<EncoderText> textsOf(const EmbeddingRequest &request) const;
   int64_t cutAt(const EmbeddingRequest &request) const;
-  /// Starts to answer a request, which `read` has parsed, on the server's
-  /// thread.
+  /// Starts to answer a request. Called on the server's thread, after `read`
+  /// has parsed the request.
   void begin(const std::shared_ptr<Active> &made,
              const std::vector<EncoderText> &texts, const Reply &reply);
   void take(const EmbeddingEvent &event);

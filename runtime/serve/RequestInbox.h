@@ -67,7 +67,7 @@ public:
       if (signal == 0)
         signal = stopSignal();
       // Take requests once more after `draining` was set. Other threads may
-      // have submitted requests just before they saw that it is set.
+      // have submitted requests before they noticed that `draining` is set.
       bool isLast = draining;
       draining = signal != 0;
       takeRequests();

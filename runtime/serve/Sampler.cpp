@@ -128,7 +128,8 @@ void Sampler::keepTopK() {
   std::sort(candidates.begin(), candidates.end(), isHeavier);
 }
 
-/// Keeps the smallest set of likeliest tokens whose probability reaches top-p.
+/// Keeps the fewest likeliest tokens whose probabilities add up to top-p or
+/// more.
 void Sampler::keepTopP() {
   if (options.topP >= 1)
     return;

@@ -65,7 +65,7 @@ protected:
   /// Reports an error to all clients; called on the server's thread.
   virtual void failAll(const ApiError &error) = 0;
 
-  /// Sends an answer at once, and counts it in the metrics.
+  /// Sends an answer that is not streamed, and counts it in the metrics.
   void send(const Reply &reply, const std::string &path, int status,
             const std::string &type, const std::string &body);
   /// Answers a request with an error. The error is counted in the metrics, and

@@ -28,8 +28,8 @@ void addSettings(CLI::App &verb, const char *group, config::Flags &flags);
 struct SettingsFiles {
   config::SettingsFile dsConfig, strategy;
 
-  /// Merges the settings of flags and of these files. `problems` of the result
-  /// has the errors in the files.
+  /// Merges the settings of flags, of ds_config.json and of the strategy file.
+  /// `problems` of the result has the errors in the two files.
   config::ResolvedSettings merge(const config::Flags &flags) const {
     return config::mergeSettings(flags, dsConfig, strategy);
   }

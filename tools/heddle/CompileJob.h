@@ -76,7 +76,7 @@ enum class KnownBytes { OfModel, All };
 using GoesOn = std::function<bool(KnownBytes known,
                                   const plan::PerMemory<int64_t> &bytes)>;
 
-/// Compiles a job that has a model to plans. Prints nothing, and throws no
+/// Makes plans for a job whose `model` is set. Prints nothing, and throws no
 /// exception.
 PlannedJob planJob(const CompileJob &job, const GoesOn &goesOn = nullptr);
 

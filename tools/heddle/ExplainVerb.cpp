@@ -50,7 +50,7 @@ static int64_t callsOf(const plan::Plan &plan, size_t kernel) {
 }
 
 /// Returns what a rank sends in a step. Each entry sums up the collectives or
-/// messages of one kind over the same axes.
+/// messages of one kind over the same mesh axes.
 static std::vector<rt::TrafficLine> trafficOf(const plan::Plan &plan,
                                               int64_t rank) {
   const plan::Program *program = mainProgram(plan);
@@ -108,9 +108,9 @@ static double flopsPerStep(const plan::Plan &plan) {
 }
 
 /// Describes communication as JSON. All collectives of one kind over the same
-/// axes share an entry, which has their total traffic. Within the entry, the
-/// traffic is listed by what needs it, for example `nn.linear` or the module
-/// `h.0`.
+/// mesh axes share an entry, which has their total traffic. Within the entry,
+/// the traffic is listed by what needs it, for example `nn.linear` or the
+/// module `h.0`.
 static json communicationJson(const plan::Plan &plan, int64_t rank,
                               const cost::ClusterCost *cost) {
   std::vector<rt::TrafficLine> lines = trafficOf(plan, rank);

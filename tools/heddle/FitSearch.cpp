@@ -206,7 +206,8 @@ int64_t FitSearch::excess(const Bytes &bytes) const {
 /// Called if no configuration fits: finds the one that is nearest to fitting.
 /// Tries configurations in the order of the bytes that their parameters,
 /// gradients and optimizer states need, the smallest first. The compilation of
-/// later ones can then stop as soon as they are known to need more memory.
+/// a later one can then stop as soon as it is known to be no nearer to fitting
+/// than an earlier one.
 void FitSearch::findNearest() {
   std::stable_sort(least.begin(), least.end(),
                    [&](const auto &a, const auto &b) {

@@ -48,10 +48,11 @@ struct MemoryLimits {
 /// - the mesh over `data`, `tensor` and `pipe`, with each group of tensor ranks
 ///   on one node;
 /// - the ZeRO stage;
-/// - which states are offloaded: optimizer states, then also gradients, then
-///   also parameters. They are offloaded to the kinds of memory of which the
-///   cluster file or a budget states the size. Offloading is tried only if the
-///   configuration would otherwise need recomputation or a smaller micro-batch;
+/// - which states are offloaded: optimizer states, then also gradients or
+///   parameters, then all three. They are offloaded to the kinds of memory of
+///   which the cluster file or a budget states the size. Offloading is tried
+///   only if the configuration would otherwise need recomputation or a smaller
+///   micro-batch;
 /// - whether the host's cores update states that a GPU offloads to host memory.
 ///   The fastest configuration with states in host memory is also tried with
 ///   pinned memory;
@@ -76,8 +77,8 @@ public:
   /// The configurations that fit, the fastest first. If their times are
   /// unknown, those that need the least memory are first.
   std::vector<Mixture> fitting;
-  /// The configuration that needs the least memory. Set if no configuration
-  /// fits.
+  /// The configuration that is nearest to fitting (see needOf). Set only if no
+  /// configuration fits.
   std::optional<Mixture> nearest;
   /// Flags with which the configuration `nearest` would fit, or "" if none were
   /// found.
@@ -156,8 +157,8 @@ private:
   /// Returns how many of the bytes are above the limits, summed over all kinds
   /// of memory.
   int64_t excess(const Bytes &bytes) const;
-  /// Returns how far a configuration with these bytes is from fitting; smaller
-  /// is nearer.
+  /// Returns how far a configuration with these bytes is from fitting: first
+  /// the bytes above the limits, then all bytes. Smaller is nearer.
   std::pair<int64_t, int64_t> needOf(const Bytes &bytes) const {
     return {excess(bytes), bytes.total()};
   }

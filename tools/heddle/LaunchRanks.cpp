@@ -320,7 +320,7 @@ void Job::become(size_t rank, const std::vector<std::string> &command,
                  const Variables &variables, int input, int errors,
                  int failure) {
   // The rank gets its own process group. Ctrl-C on a terminal then only reaches
-  // this process, which passes the signal on once.
+  // `heddle run`, which passes the signal on once.
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   signal(SIGPIPE, SIG_DFL);

@@ -50,7 +50,8 @@ static std::optional<plan::Mesh> meshOf(const std::string &binary) {
 
 /// Warns if ranks that differ only along `axis` are on several hosts, since
 /// such ranks communicate in every layer. The warning advises the user to give
-/// each host a number of slots that is a multiple of `group`.
+/// each host a number of slots that is a multiple of `group`, the product of
+/// the sizes of `axis` and of all mesh axes after it.
 static void warnOfGroup(const plan::Mesh &mesh, const std::string &axis,
                         int64_t group, const std::vector<Placement> &ranks) {
   for (int64_t rank = 0; rank < int64_t(ranks.size()); ++rank) {

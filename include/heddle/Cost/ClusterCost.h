@@ -76,12 +76,13 @@ struct SequenceTime {
 };
 
 /// Times of a plan's communication and computation, by these rules.
-/// - A collective takes latency and bandwidth of the slowest link for each of
-///   its rounds. As in runtime/comm/Collectives.cpp, there are n - 1 rounds
-///   among n ranks, and twice as many for an all-reduce.
-/// - A kernel takes the time for its operations. If the cluster gives the speed
-///   of the memory, and the time for the kernel's bytes is longer, it takes
-///   that time.
+/// - A collective takes the latency of the slowest link in each of its rounds,
+///   and the time in which this link transfers the bytes that a rank sends. As
+///   in runtime/comm/Collectives.cpp, there are n - 1 rounds among n ranks, and
+///   twice as many for an all-reduce.
+/// - A kernel takes the time for its operations. If the cluster's description
+///   states the speed of the memory, and the time for the kernel's bytes is
+///   longer, it takes that time.
 /// - A kernel on the host's cores takes the time for its bytes at its rank's
 ///   share of the node's memory bandwidth. If that bandwidth is not known, it
 ///   takes no time.
@@ -91,20 +92,20 @@ struct SequenceTime {
 ///   both at the same time is not faster.
 class ClusterCost {
 public:
-  /// `plan` and `cluster` must outlive this.
+  /// `plan` and `cluster` must outlive this object.
   ClusterCost(const plan::Plan &plan, const Cluster &cluster)
       : plan(plan), cluster(cluster) {}
 
-  /// The slowest link between ranks along the axes. Null if the cluster does
-  /// not give this link.
+  /// The slowest link between ranks along the axes. Null if the cluster's
+  /// description has no such link.
   const Link *linkOf(const std::vector<std::string> &axes) const;
   /// The time of `calls` collectives or messages of one kind (`all_reduce`,
   /// `send`). `bytes` is what a rank sends in all of them together. 0 if the
   /// link is not known.
   double secondsOf(const std::vector<std::string> &axes,
                    const std::string &kind, int64_t calls, int64_t bytes) const;
-  /// Whether the cluster has what `timeOf` needs: the speed of kernels and the
-  /// links that the plan's ranks use.
+  /// Whether the cluster's description states what `timeOf` needs: the speed of
+  /// kernels and of the links that the plan's ranks use.
   bool hasTimes() const {
     int64_t ranks = plan.mesh.ranks();
     bool knowsInside =
@@ -113,13 +114,13 @@ public:
     return cluster.flops > 0 && knowsInside && knowsBetween;
   }
   /// Whether the plan has kernels on the host's cores whose time is not known,
-  /// because the cluster lacks the speed of host memory.
+  /// because the cluster's description does not state the speed of host memory.
   bool isHostUnrated() const;
-  /// Whether the cluster has the speeds that determine the time of copies from
-  /// one kind of memory to another.
+  /// Whether the cluster's description states the speeds that determine the
+  /// time of copies from one kind of memory to another.
   bool knows(plan::MemoryKind from, plan::MemoryKind to) const;
-  /// Whether the cluster has the speed of host memory, which determines the
-  /// time of kernels on the host's cores.
+  /// Whether the cluster's description states the speed of host memory, which
+  /// determines the time of kernels on the host's cores.
   bool knowsHost() const { return cluster.hostMemoryPerSecond > 0; }
   /// The time of one run of a command sequence, without waits for other
   /// pipeline stages. Collectives run one after the other, at the same time as

@@ -19,7 +19,8 @@ namespace heddle::cost {
 /// speeds are round figures, which only serve to compare plans with each other.
 Cluster usualMachines(plan::DeviceKind device, int64_t ranks);
 
-/// Returns `cluster`. Each speed that it lacks gets the default figure.
+/// Returns `cluster` with a default figure for each speed that it does not
+/// state.
 Cluster withUsualTimes(Cluster cluster, plan::DeviceKind device);
 
 } // namespace heddle::cost

@@ -26,10 +26,10 @@ struct Parts {
   std::vector<planir::ObjectOp> hostObjects;
 };
 
-/// Reads the programs of all pipeline stages, in buffer form and in order. The
-/// caller sets the plan's hash, version, device, CPU features and phases.
-/// Fails, with a diagnostic, on a module that the verifiers of the memory phase
-/// would refuse.
+/// Reads the programs of all pipeline stages, stage after stage. They must be
+/// in buffer form. The caller sets the plan's hash, version, device, CPU
+/// features and phases. Fails, with a diagnostic, on a module that the
+/// verifiers of the memory phase would refuse.
 mlir::FailureOr<Parts>
 planFromModule(llvm::ArrayRef<planir::ProgramOp> programs);
 

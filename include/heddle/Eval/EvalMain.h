@@ -19,10 +19,10 @@ namespace heddle::eval {
 
 /// Executes programs of the module and prints their outputs. The tensors of the
 /// input file have the names of the programs' inputs. In step N the tensor
-/// `NAME@N`, if it exists, is the input instead of `NAME`. If the input file
-/// lacks the learning rate, the weight decay, the threshold of gradient
-/// clipping or the state of the random generator, they are computed from the
-/// seed and the module's strategy (its settings).
+/// `NAME@N`, if it exists, is the input instead of `NAME`. The learning rate,
+/// the weight decay, the threshold of gradient clipping and the state of the
+/// random generator may be absent from the input file. They are then computed
+/// from the seed and the module's strategy (its settings).
 ///
 /// The output file gets the outputs of the last step, the scalar outputs of
 /// every step (`loss@1`, `loss@2`, ...), and every state as `state.NAME`.

@@ -70,7 +70,7 @@ std::vector<float> initialValues(const plan::Init &init,
                                  const std::vector<int64_t> &whole,
                                  uint64_t seed, int64_t count);
 
-/// The ranges of elements of the whole tensor that a rank stores; see
+/// The elements that a rank stores, as ranges in the whole tensor; see
 /// rt::RankShard.
 bool partRuns(const plan::Placement &placement,
               const std::vector<int64_t> &shape, const plan::Mesh &mesh,

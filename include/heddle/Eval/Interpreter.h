@@ -50,7 +50,7 @@ public:
                           TensorMap &outputs);
 
   /// The names of all inputs that a program has on any rank. Returns nullopt if
-  /// a rank lacks the program.
+  /// the program does not exist on one of the ranks.
   std::optional<std::set<std::string>> inputsOf(const ProgramName &name) const;
 
   /// The states of all ranks. A state that several ranks have is listed once.
@@ -82,8 +82,8 @@ private:
                            llvm::ArrayRef<TensorMap> given, TensorMap &outputs);
   const StateInfo &infoOf(const std::string &name) const;
 
-  /// For each state by name, the ranges of elements of the whole (unsharded)
-  /// tensor that one rank stores.
+  /// For each state by name, the elements that one rank stores, as ranges in
+  /// the whole (unsharded) tensor.
   using StoredRanges = std::map<std::string, std::vector<rt::ElementRange>>;
 
   World world;

@@ -124,9 +124,9 @@ public:
   virtual mlir::DictionaryAttr portsOf(const ProgramName &name) = 0;
 
   const std::vector<StateInfo> &states() const { return stateInfos; }
-  /// The part of a state that this rank stores. It is the rank's shard of the
-  /// state. If the state is a member of a flat tensor that ranks split, it is
-  /// the rank's range of the flat tensor. `name` must be in `states()`.
+  /// What this rank stores of a state: the rank's shard of the state. If the
+  /// state is a member of a flat tensor that ranks split, it is the rank's
+  /// range of the flat tensor, with all members. `name` must be in `states()`.
   virtual Tensor stored(const std::string &name) const = 0;
   virtual void store(const std::string &name, const Tensor &value) = 0;
 

@@ -111,9 +111,9 @@ void attachEvaluation(mlir::MLIRContext &context) {
 struct DropoutPosition {
   int64_t microBatch = 0;
   int64_t count = 0; ///< The number of elements of the tensor.
-  /// A dimension of the whole tensor that is split into `parts` parts. This
-  /// tensor has the part with index `part`. A part consists of `inner`
-  /// consecutive elements.
+  /// A dimension of the whole tensor that is split into `parts` parts. The
+  /// dropout's tensor has the part with index `part`. A part consists of
+  /// `inner` consecutive elements.
   struct Split {
     int64_t part = 0, parts = 1, inner = 1;
   };

@@ -30,7 +30,7 @@ bool isFloat(ElementKind kind);
 int64_t byteSize(ElementKind kind);
 /// The name that safetensors files use: F32, BF16, ...
 llvm::StringRef safetensorsName(ElementKind kind);
-/// The kind with that name; none if the name is unknown.
+/// The kind that safetensors files call `name`; nullopt if it is unknown.
 std::optional<ElementKind> parseElementKind(llvm::StringRef name);
 /// The kind of an MLIR element type. Returns nullopt for types that states,
 /// inputs and outputs of programs cannot have.
@@ -49,10 +49,10 @@ public:
   /// A tensor of zeros with the shape and element type of `type`. `kindOf` must
   /// know this element type. For `index` it is a tensor of rank 0.
   explicit Tensor(mlir::Type type);
-  /// A float tensor with these elements.
+  /// A float tensor with the elements `values`.
   Tensor(ElementKind kind, llvm::ArrayRef<int64_t> shape,
          std::vector<double> values);
-  /// An integer tensor with these elements.
+  /// An integer tensor with the elements `values`.
   Tensor(ElementKind kind, llvm::ArrayRef<int64_t> shape,
          std::vector<int64_t> values);
   /// An integer tensor of rank 0.

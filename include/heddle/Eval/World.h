@@ -80,7 +80,7 @@ private:
                             std::function<bool()> ready);
   void reportStandstill();
 
-  /// Executes the collectives that all ranks of their groups have started.
+  /// Executes each collective that every rank of its group has started.
   void progress();
   bool runHead(int64_t rank);
   std::optional<Message> oldestSent(int64_t rank);
@@ -123,8 +123,8 @@ public:
   mlir::FailureOr<Tensor> receive(mlir::Operation *op, llvm::StringRef axis,
                                   int64_t delta, llvm::StringRef channel,
                                   mlir::ShapedType type);
-  /// Waits until all messages that this rank has sent on `channel` are
-  /// received, except at most `left`.
+  /// Waits until at most `left` of the messages that this rank has sent on
+  /// `channel` are still not received.
   mlir::LogicalResult flush(mlir::Operation *op, llvm::StringRef channel,
                             int64_t left);
 

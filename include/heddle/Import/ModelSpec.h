@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The description of a model, before IR is built: sizes, parameters, and the
-// tensors of the weight files that fill the parameters. Of the weight files,
-// only the headers are read.
+// tensors of the weight files that fill the parameters. Only the headers of the
+// weight files are read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,8 +39,8 @@ struct ParameterSpec {
   bool outIn = false; ///< The matrix is stored as [out, in].
   bool isOfLayer = false;
   bool isCoded = false; ///< It is quantized in the weight files.
-  /// Only if the inputs of this quantized weight were sorted by group: the name
-  /// of the parameter that holds the permutation. Otherwise "".
+  /// If the parameter is a quantized weight whose inputs were sorted by group:
+  /// the name of another parameter, which holds the permutation. Otherwise "".
   std::string order;
   bool isOrder = false; ///< This parameter is an order of inputs (integers).
 };

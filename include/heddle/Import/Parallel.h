@@ -75,7 +75,7 @@ Cluster readCluster(const std::string &path);
 Cluster parseCluster(const std::string &json, const std::string &file);
 
 /// Checks the mesh against the cluster. Throws H0227 if the mesh has more ranks
-/// than the cluster, or if a tensor group is on several nodes, since tensor
+/// than the cluster has, or if a tensor group is on several nodes, since tensor
 /// groups communicate in every layer. Sequence groups communicate in every
 /// layer, too: if one is on several nodes, returns a warning. Otherwise returns
 /// "".

@@ -30,9 +30,9 @@ std::optional<ParserHazard> findHazard(llvm::StringRef text);
 
 /// Reads and verifies a module. The location of each operation gets the
 /// operation's position in the file, in addition to the module path that dumps
-/// contain. Later errors about the operation then name this position, even
-/// after passes have transformed it. Returns null, after diagnostics, if the
-/// file cannot be read or does not verify.
+/// contain. Errors about the operation then name this position, even after
+/// passes have transformed the operation. Returns null, after diagnostics, if
+/// the file cannot be read or does not verify.
 mlir::OwningOpRef<mlir::ModuleOp> readModule(mlir::MLIRContext &context,
                                              llvm::StringRef file);
 

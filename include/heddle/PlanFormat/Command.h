@@ -39,8 +39,8 @@ enum class Space {
   /// process ends.
   Persistent,
   /// In device memory: the frame of the running command sequence, which is a
-  /// range of the arena. In other kinds of memory: the arena itself, since it
-  /// has no frames there.
+  /// range of the arena. In other kinds of memory: the arena itself, which is
+  /// not divided into frames.
   Frame,
   Arg, ///< Argument number `index` of the running sequence.
 };
@@ -203,8 +203,8 @@ struct Copy {
   Ref target, source;
 };
 
-/// Copy row ids[t] of `source` to row t of `target`, for each t. If an id (I32)
-/// is outside of `source`, all bytes of the row become 0xff.
+/// Copy row ids[t] of `source` to row t of `target`, for each t. If ids[t]
+/// (I32) is outside of `source`, all bytes of row t become 0xff.
 struct CopyRows {
   static constexpr const char *name = "copy_rows";
   Ref target, source, ids;
@@ -265,8 +265,8 @@ struct Receive {
   Ref data;
 };
 
-/// Wait until at most `left` sends of the channel with this name have not been
-/// received. At the end of a step all sends must have been received.
+/// Wait until at most `left` messages sent on `channel` are still not received.
+/// At the end of a step all messages must have been received.
 struct Flush {
   static constexpr const char *name = "flush";
   std::string channel;
@@ -284,7 +284,7 @@ Overloads(Functions...) -> Overloads<Functions...>;
 
 /// A command of any kind. `What` is the only list of all kinds. Code that
 /// handles commands calls `visit`, with one function for each kind. A generic
-/// function can replace those for the remaining kinds.
+/// function can handle all kinds that have no function of their own.
 struct Command {
   using What =
       std::variant<command::Launch, command::Call, command::Loop,

@@ -45,9 +45,9 @@ inline constexpr std::array enumNames<FileRole> = {"optimizer", "parameters",
 inline constexpr int64_t stagingRingBytes = int64_t(8) << 20;
 
 /// Streams. The work of one stream runs in the order of submission. Work of
-/// different streams is ordered only by events. Store copies out of the
-/// device's memory, Copy does other copies, and Host runs kernels on the cores
-/// next to a GPU.
+/// different streams is ordered only by events. The stream Store is for copies
+/// out of the device's memory, Copy for other copies, and Host for kernels on
+/// the cores next to a GPU.
 enum class Stream { Compute, Communication, Copy, Store, Host };
 inline constexpr Stream streams[] = {Stream::Compute, Stream::Communication,
                                      Stream::Copy, Stream::Store, Stream::Host};

@@ -33,10 +33,10 @@ using AxisNames = std::vector<std::string>;
 /// ((pipe * D + data) * S + seq) * T + tensor, where D, S and T are the sizes
 /// of data, seq and tensor.
 ///
-/// An axis can be a factor of another axis, for the same ranks. If `data` = 8
-/// has the factor `expert` = 4, then a rank's coordinate along `expert` is its
-/// coordinate along `data` modulo 4, and the remaining axis `data/expert` has
-/// size 2. An axis has at most one factor.
+/// An axis can be a factor of another axis: both then divide the same ranks. If
+/// `data` = 8 has the factor `expert` = 4, then a rank's coordinate along
+/// `expert` is its coordinate along `data` modulo 4, and the remaining axis
+/// `data/expert` has size 2. An axis has at most one factor.
 struct Mesh {
   struct Axis {
     std::string name;

@@ -48,7 +48,7 @@ void to_json(nlohmann::json &target, const Enum &value) {
   target = nameOf(value);
 }
 
-/// Throws an nlohmann::json::exception with the unknown name.
+/// Throws an nlohmann::json::exception whose message has the unknown name.
 [[noreturn]] void throwUnknown(const nlohmann::json &source,
                                const std::string &name);
 

@@ -53,18 +53,18 @@ public:
   /// The second moments of the inputs of the products of a stage. The keys are
   /// the names of the products' weights.
   std::map<std::string, Moments> moments(int64_t stage);
-  /// Computes the next layer, and continues with the layer after it.
+  /// Computes the next layer. The layer after it is then the next one.
   void advance();
-  /// Replaces the values of a tensor of the weight files in the loaded model,
-  /// so that later layers and `perplexity` use the rounded values. `values`
+  /// Replaces the values of a tensor of the weight files in the loaded model by
+  /// rounded ones, so that later layers and `perplexity` use these. `values`
   /// have the same layout as the tensor.
   void replace(const std::string &tensor, const std::vector<float> &values);
   /// The perplexity of a text with the current values of the tensors.
   double perplexity(const CalibrationText &text);
 
   /// A text for people: the memory that the calibration needs in addition to
-  /// weights and arena. It holds the hidden states of all rows, and the moments
-  /// of one stage's products.
+  /// weights and arena. This memory holds the hidden states of all rows, and
+  /// the moments of one stage's products.
   std::string memoryText();
 
   rt::ThreadPool &threadPool() { return job.threadPool(); }

@@ -31,10 +31,11 @@ struct GptqOptions {
   bool largestFirst = false;
 };
 
-/// Rounds the inputs of `weight`, [inputs][outputs], one after the other, and
-/// adds corrections for each error to later inputs (Frantar et al. 2023,
-/// "GPTQ", algorithm 1). The scales of a group are chosen when its first input
-/// is rounded. Inputs that are always zero are rounded to the nearest.
+/// Rounds the weights of `weight`, [inputs][outputs], one input after the
+/// other, and corrects the weights of later inputs for each error (Frantar et
+/// al. 2023, "GPTQ", algorithm 1). The scales of a group are chosen when its
+/// first input is rounded. The weights of inputs that are always zero are
+/// rounded to the nearest code.
 RoundedMatrix roundWithGptq(const CodeShape &shape,
                             const std::vector<float> &weight,
                             const Moments &moments, const GptqOptions &options,

@@ -16,8 +16,8 @@
 
 namespace heddle::config {
 
-/// A name that `--place` accepts, and the setting with the kind of memory for
-/// states of this role.
+/// A name of a role that `--place` accepts, and the setting that says in which
+/// kind of memory states of the role are.
 struct OffloadedRole {
   const char *name, *key;
   MemoryKind Settings::*place;

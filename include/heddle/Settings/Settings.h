@@ -105,8 +105,8 @@ struct TargetFacts {
   /// The alignment of a kernel's operands, in bytes: the width of its widest
   /// access.
   int64_t operandAlignment = 1;
-  /// Whether the device runs a step as one CUDA graph. Each transfer ends in
-  /// the step that starts it.
+  /// Whether the device runs a step as one CUDA graph. If so, each transfer
+  /// must end in the step that starts it.
   bool stepIsGraph = false;
   /// The default of `--collectives`.
   Collectives collectives = Collectives::Fixed;

@@ -65,12 +65,13 @@ struct Layout {
 /// shapes do not fit.
 bool layoutOf(const Source &source, Layout &layout, std::string &error);
 
-/// Checks that the states of a model use each element of a tensor once.
+/// Checks that the states of a model together read each element of each tensor
+/// in the weight files exactly once.
 class Coverage {
 public:
-  /// Adds a state. Returns false and sets `error` if an element of a tensor
-  /// belongs to another state too, or if another state gives the tensor another
-  /// shape.
+  /// Adds a state whose elements are read from the weight files by `layout`.
+  /// Returns false and sets `error` if one of these elements is read twice,
+  /// or if another state reads one of these tensors with another shape.
   bool add(const std::string &state, const Layout &layout, std::string &error);
   /// Whether every tensor that states read is read completely. If not, sets
   /// `error`, and sets `state` to a state that reads the incomplete tensor.

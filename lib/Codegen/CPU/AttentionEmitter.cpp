@@ -40,8 +40,8 @@ AttentionBlocking::AttentionBlocking(const AttentionSpec &spec,
                                      const CpuTarget &target,
                                      int64_t maxKeyBlock)
     : lanes(target.lanes()) {
-  // On CPUs with AMX, vdpbf16ps has half the speed of multiply-add, so f32 is
-  // as fast and more precise.
+  // On CPUs with AMX, vdpbf16ps multiplies twice as many values as an f32
+  // multiply-add at half its rate, so f32 is as fast and more precise.
   bool hasFastDot = target.hasBf16Dot && !target.hasAmx;
   pairs = hasFastDot && spec.elementType.isBF16() ? 2 : 1;
   widest = target.hasAvx512 ? 4 : 2;

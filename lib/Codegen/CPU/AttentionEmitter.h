@@ -195,7 +195,7 @@ protected:
   /// is true if its query sees `key`.
   mlir::Value seen(mlir::Value query, mlir::Value key);
 
-  /// 2^t for t <= 0 or slightly above; zero below 2^-125.
+  /// 2^t for t <= 0 or slightly above; zero if 2^t < 2^-125.
   mlir::Value exp2(mlir::Value t);
   mlir::Value greater(mlir::Value x, mlir::Value y);
 

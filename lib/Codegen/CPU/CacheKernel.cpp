@@ -19,8 +19,9 @@ namespace {
 class CacheWriteEmitter : public CacheEmitter {
 public:
   using CacheEmitter::CacheEmitter;
-  /// Emits the code by which a thread writes its keys and values to the
-  /// key-value cache. Each thread writes about the same number of heads.
+  /// Emits the code by which a thread writes its share of a launch's keys and
+  /// values to the key-value cache. Each thread writes about the same number of
+  /// heads.
   void emit();
   void emitColumns(int64_t tensor, Value first, Value count, Value begin,
                    Value end);
@@ -102,9 +103,9 @@ void CacheWriteEmitter::emit() {
 }
 
 /// Writes the heads in columns `begin` to `end` of one operand for `count`
-/// tokens from `first` on. `tensor` is the operand's index: q is 0, k is 1 and
-/// v is 2, or 0 for one packed tensor of all three. Columns of q are skipped,
-/// because the cache holds only keys and values.
+/// tokens from `first` on. `tensor` is the operand's index: 0 for q, 1 for k
+/// and 2 for v. One packed tensor of all three has index 0. Columns of q are
+/// skipped, because the cache holds only keys and values.
 void CacheWriteEmitter::emitColumns(int64_t tensor, Value first, Value count,
                                     Value begin, Value end) {
   for (KeyOrValue which : {OfKey, OfValue}) {

@@ -30,10 +30,10 @@ void require(CpuTarget &target, ArrayRef<StringLiteral> features) {
     target.required.push_back(feature.str());
 }
 
-/// Sets the fields of `target` that depend on instruction sets. Even for
-/// `native`, code generation uses only AVX2 and the instruction sets that the
-/// arguments name. So the list of features that a binary checks is short and
-/// exact.
+/// Sets the fields of `target` that depend on instruction sets. Even for the
+/// target `native` (this machine's CPU), code generation uses only AVX2 and the
+/// instruction sets that the arguments name. So the list of features that a
+/// binary checks is short and exact.
 void setLevels(CpuTarget &target, bool avx512, bool vnni, bool bf16, bool amx) {
   target.hasAvx512 = avx512;
   target.hasVnni = avx512 && vnni;

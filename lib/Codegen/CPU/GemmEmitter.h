@@ -68,8 +68,8 @@ private:
     mlir::Value begin, end;
   };
 
-  /// Called with a vector of sums in a tile, its row and column in C, and the
-  /// mask of lanes that are inside C.
+  /// Called with a vector of sums, the row and column in C of its first
+  /// element, and the mask of lanes that are inside C.
   using VectorBody = llvm::function_ref<void(
       mlir::Value sums, mlir::Value row, mlir::Value column, mlir::Value mask)>;
 

@@ -21,9 +21,10 @@ namespace heddle::cpu {
 static constexpr int64_t lineBytes = 64;
 /// The prefetch distance, in rows, for a B that is stored [K, N].
 static constexpr int64_t rowsAhead = 8;
-/// For a B that is stored [N, K], the next rows are prefetched if they have at
-/// most `mostBytesAhead` bytes, so that the second-level cache holds them.
-/// Otherwise the prefetch distance is `bytesAhead` bytes in the same row.
+/// For a B that is stored [N, K], the next rows (as many as a vector has lanes)
+/// are prefetched if they have at most `mostBytesAhead` bytes, so that the
+/// second-level cache holds them. Otherwise the prefetch distance is
+/// `bytesAhead` bytes in the same row.
 static constexpr int64_t mostBytesAhead = 1 << 17, bytesAhead = 1 << 10;
 
 /// Computes all rows of C in the columns of `panels`.

@@ -144,8 +144,8 @@ Value IntegerActivations::largestBits(Value from, int64_t length) {
 
 /// Returns the scaling of a block by a power of two. `largest` has the f32 bits
 /// of the block's largest magnitude. If the biased exponent of this magnitude
-/// is less than `activationBits`, the function uses `activationBits` as
-/// exponent, so that the scale is a normal f32.
+/// is less than `activationBits` (the width of the integers), the function uses
+/// `activationBits` as exponent, so that the scale is a normal f32.
 IntegerActivations::Scaling
 IntegerActivations::powerOfTwoScaling(Value largest) {
   Type f32 = b.builder.getF32Type();

@@ -58,8 +58,8 @@ public:
   const Layout layout;
 
   /// Converts the row at `from` and writes it to `to`. If `groupSums` is not
-  /// null, writes there, in f32, the sum of the elements that belong to each
-  /// group of the quantized weight (weights with a common scale).
+  /// null, writes one f32 there for each group of weights with a common scale:
+  /// the sum of the elements that are multiplied by this group.
   void prepareRow(mlir::Value from, mlir::Value to, mlir::Value groupSums);
   /// The addresses, in the prepared row `row` (a row of A as integers), of the
   /// scale of a block and of the initial value of the block's sums.

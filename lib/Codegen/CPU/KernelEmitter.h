@@ -73,7 +73,7 @@ struct KernelEmitter {
                                             ColumnBody body);
 
   /// Loads the kernel's arguments from the function's arguments `refs` and
-  /// `scalars` (see the ABI at plan::Kernel).
+  /// `scalarArgs` (see the ABI at plan::Kernel).
   void bindArguments(mlir::Value refs, mlir::Value scalarArgs);
 
   /// Reports an error if `evaluator` could not emit some operation. Every
@@ -112,14 +112,14 @@ mlir::LogicalResult emitAttentionKernel(KernelEmitter &k);
 mlir::LogicalResult emitCacheKernel(KernelEmitter &k);
 /// Emits a part of the cache writes of a kernel that also computes q, k and v.
 /// Writes the heads in columns `begin` to `end` of one operand of `write`, for
-/// `count` tokens from `first` on. `tensor` is the operand's index: q is 0, k
-/// is 1 and v is 2, or 0 for one packed tensor. The caller must have called
+/// `count` tokens from `first` on. `tensor` is the operand's index: 0 for q, 1
+/// for k and 2 for v; a packed tensor has index 0. The caller must have called
 /// `setPointer` for q, k and v.
 void emitCacheColumns(KernelEmitter &k, nn::CacheWriteOp write, int64_t tensor,
                       mlir::Value first, mlir::Value count, mlir::Value begin,
                       mlir::Value end);
-/// Reports an error unless each result of `write` has the same memory as the
-/// key-value cache that is the operand for it.
+/// Reports an error unless each result of `write` is in the memory of the
+/// operand that it updates, a key-value cache.
 mlir::LogicalResult verifyInPlace(KernelEmitter &k, nn::CacheWriteOp write);
 /// nn.paged_attention.
 mlir::LogicalResult emitPagedAttention(KernelEmitter &k,

@@ -307,10 +307,10 @@ void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
   });
 }
 
-/// Returns a function that emits the operations on heads which read the outputs
-/// `made` of products, directly or through other operations on heads. A thread
-/// executes these operations after it has computed some columns of the outputs.
-/// Returns null if there are no such operations.
+/// `made` are outputs of products. Returns a function that emits the operations
+/// on heads that read `made`, directly or through other operations on heads. A
+/// thread executes these operations after it has computed some columns of the
+/// outputs. Returns null if there are no such operations.
 PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
   SmallVector<Value> values;
   for (const Output &output : made)

@@ -81,7 +81,7 @@ private:
     int64_t elements = panelVectors * static_cast<int64_t>(weights) * spec.m;
     return 2 * elements <= fewSums;
   }
-  /// The number of vectors of sums that a tile has for one row of a panel.
+  /// The number of vectors of sums that a tile has for one row of A.
   int64_t sumsOfRow() const { return vectors * numWeights() * unpacker.digits; }
   static int64_t panelsOf(const FusedProducts &part) {
     return llvm::divideCeil(part.n, panelWidth);
@@ -152,7 +152,7 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// Copies a row from `from` to `to`, as f32, or as bf16 if pairs of bf16 are
-/// multiplied. Padding from K to whole words of B becomes zero.
+/// multiplied. The last word of B may extend beyond K; the copy is zero there.
 void PackedGemm::prepareRow(Value from, Value to) {
   Type kept = unpacker.dot ? b.builder.getBF16Type() : b.builder.getF32Type();
   auto type = VectorType::get(lanes, spec.aType);

@@ -10,9 +10,9 @@
 // weight itself. int4 codes are unpacked to bytes in scratch.
 //
 // With quantized weights, activations are integers (IntegerActivations.h) and
-// sums are exact, so tiles and vectors give the same bits. Sums of pairs of
-// bf16 depend on the order that tiles use, so then tiles compute the products
-// for every number of rows.
+// sums are exact, so tiles and vectors give the same bits. With bf16 the bits
+// of a sum depend on its order, in which tiles and vectors differ. So tiles
+// compute the products for every number of rows.
 //
 //===----------------------------------------------------------------------===//
 

@@ -9,9 +9,9 @@
 // far), l (the sum of powers) and O (the output before division by l). For one
 // page of keys after the other, from the first page that the query sees:
 //
-//   s = scale log2(e) sum over d of q[d] K[d, :]    a vector: one lane a key;
+//   S = sum over d of q[d] K[d, :]    a vector with a lane for each key;
 //       codes: times their scales
-//   s = cap log2(e) tanh(s scale / cap) with a soft cap
+//   s = scale log2(e) S or, with a soft cap, cap log2(e) tanh(S scale / cap)
 //   m' = max(m, s), a = 2^(m - m'), p = 2^(s - m')
 //   l = a l + p,  O = a O + sum over keys of p[key] V[key, :]
 //       codes: p[key] times the scale of the value

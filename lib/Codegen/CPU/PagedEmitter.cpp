@@ -182,8 +182,8 @@ void PagedEmitter::emit(Value output) {
     Value part = inParts ? b.sub(item, b.mul(number, itemParts)) : Value();
     emitBlock(row, b.sub(headBlock, b.mul(row, kv)), first, part, output);
   };
-  // Threads take adjacent blocks of queries of a head, so that its keys stay in
-  // the CPU's cache.
+  // Threads take adjacent blocks of queries of a head, so that the head's keys
+  // stay in the CPU's cache.
   if (!inParts)
     return k.self.forTaken(b, items, emitItem);
   // The keys of a row are cut into parts. Adjacent parts go to different

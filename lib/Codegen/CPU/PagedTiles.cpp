@@ -10,7 +10,7 @@
 //
 //   S = Q K                              tiles, for each page
 //   s = scale log2(e) S                  vectors with a lane for each key
-//   s = cap log2(e) tanh(s scale / cap)  with a soft cap
+//   s = cap log2(e) tanh(S scale / cap)  instead, with a soft cap
 //   m = max s, p = 2^(s - m), l = sum p  over all pages of the part
 //   O = P V, where P is p in bf16        tiles, which sum over the pages
 //

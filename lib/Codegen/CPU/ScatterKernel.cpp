@@ -31,8 +31,7 @@ public:
   LogicalResult emit();
 
 private:
-  /// Loads and stores entries of the i32 arrays `order` and `ends` in the
-  /// thread's scratch memory.
+  /// Loads and stores entries of an i32 array in the thread's scratch memory.
   Value loadFrom(Value list, Value index);
   void storeTo(Value list, Value index, Value value);
 

@@ -15,7 +15,8 @@ namespace heddle::cpu {
 /// The largest number of pieces of work per thread that threads take
 /// dynamically. With many small pieces, all threads end at about the same time.
 static constexpr int64_t mostPieces = 8;
-/// The number of pieces per thread that `forTaken` makes.
+/// `forTaken` splits the work into this many pieces per thread, which threads
+/// take dynamically.
 static constexpr int64_t timesOfThread = 16;
 
 /// MLIR needs a location for each argument of a new block. Returns one for each

@@ -91,8 +91,8 @@ Value VisibleKeys::endOf(Value query) {
 
 Value VisibleKeys::endOfSome(Value first, int64_t queries) {
   // The last query may lie after the end of the sequence. It is clamped only if
-  // ranks split the sequence: otherwise `endOf` clamps its result to the number
-  // of keys, which is enough.
+  // ranks split the sequence: otherwise `endOf` clamps the end of the visible
+  // keys to the number of keys, which is enough.
   Value last = ints.add(first, queries - 1);
   return endOf(queriesFrom ? ints.min(last, spec.seq - 1) : last);
 }

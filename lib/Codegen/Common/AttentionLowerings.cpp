@@ -6,8 +6,8 @@
 //
 // Lowers attention and its gradient to linalg with all scores as a tensor [B,
 // heads, queries, keys]. This plain form is slow. Code generators have their
-// own algorithms for attention, and `BINARY check` compares their results with
-// those of the plain form.
+// own algorithms for attention, and the compiled program's command `check`
+// compares their results with those of the plain form.
 //
 //===----------------------------------------------------------------------===//
 

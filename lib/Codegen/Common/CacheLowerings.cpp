@@ -9,7 +9,8 @@
 // tensor of all scores, [R, T, parts, heads, positions of a part]. A write to
 // the cache searches, for each position of the cache, for the token that writes
 // it. This plain form is slow. Code generators have their own algorithms, and
-// `BINARY check` compares their results with those of the plain form.
+// the compiled program's command `check` compares their results with those of
+// the plain form.
 //
 //===----------------------------------------------------------------------===//
 

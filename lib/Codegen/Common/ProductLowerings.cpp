@@ -5,9 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Lowers nn.linear, nn.packed_linear and nn.linear_grad_weight to loops without
-// optimizations. `BINARY check` compares their results with those of the
-// optimized kernels. `unpackWeight` defines how int4 and int8 codes are
-// unpacked.
+// optimizations. The compiled program's command `check` compares the results of
+// these loops with those of the optimized kernels. `unpackWeight` defines how
+// int4 and int8 codes are unpacked.
 //
 //===----------------------------------------------------------------------===//
 

@@ -82,9 +82,9 @@ AttentionMapper::AttentionMapper(planir::KernelOp kernel,
 
 /// The rows of a block are the queries or keys for which it computes results.
 /// The columns are the keys or queries over which it loops. If a block sums the
-/// features of a head in slices, workgroup memory holds two stages of one slice
-/// of the rows, and two stages of one slice of the columns, whatever the number
-/// of tensors in `needs`.
+/// features of a head in slices, workgroup memory holds two slices of the rows
+/// and two of the columns (double buffering), whatever the number of tensors in
+/// `needs`.
 int64_t AttentionMapper::sharedBytesFor(const Needs &needs) const {
   int64_t rowBytes =
       tiles->leadingDimension() * dist::byteSize(spec.elementType);
@@ -359,8 +359,8 @@ AttentionMapper::Values AttentionMapper::forColumns(Value begin, Value end,
       [&](OpBuilder &b, Location loc, Value first, ValueRange carried) {
         Value stage = carried.back();
         Value other = i32.sub(i32.constant(1), stage);
-        // After this wait, all threads see the columns in the stage `stage`. No
-        // thread still reads the other stage, so that the next copy may
+        // After this wait, all threads see the columns in buffer `stage`. No
+        // thread still reads the other of the two buffers, so the next copy may
         // overwrite it.
         waitForCopies(0);
         copy(i32.add(first, columns), other);

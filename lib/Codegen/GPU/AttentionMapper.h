@@ -118,11 +118,13 @@ protected:
   /// gets the stage (0 or 1) that holds its columns.
   Values forColumns(Value begin, Value end, Values init, Copy copy,
                     Compute compute);
-  /// The rows of stage `stage` of a tile with two stages.
+  /// A tile with two stages has two buffers of rows: one is multiplied while
+  /// the other is filled. Returns the rows of buffer `stage` (0 or 1).
   SharedRows columnsOf(Value memory, Value stage);
 
   /// If a head's features are split into slices, allocates workgroup memory for
-  /// slices. Returns a tile that `storeRows` may use as its `staging`.
+  /// slices. Returns memory through which `storeRows` may reorder elements
+  /// (`staging`).
   Value allocateSlices();
   bool isSliced() const { return slices > 1; }
   /// Whether this block computes the first slice. Several blocks compute slices
@@ -134,17 +136,17 @@ protected:
   /// `others`. One side has queries, the other keys. Returns the products,
   /// summed over all slices of features.
   WarpTile multiplySlices(const HeadRows &rows, const HeadRows &others);
-  /// If a head's features are split into slices: copies to workgroup memory the
-  /// features of `others` for which this block computes results. `others` are
-  /// keys if the block's rows are queries, and queries if they are keys.
-  /// Returns the copy. `place` is the stage that it overwrites.
+  /// If a head's features are split into slices: copies this block's slice of
+  /// the features of `others` to workgroup memory. `others` are keys if the
+  /// block's rows are queries, and queries if they are keys. Returns the copy.
+  /// `place` is the stage that it overwrites.
   SharedRows ownSlice(const HeadRows &others, int64_t place);
 
   /// Masks scores: sets an element to minus infinity if its query does not see
-  /// its key. Each row of the tile has a bound in `bounds`. Without `below`, an
-  /// element is masked if its column is less than the bound of its row; with
-  /// `below`, if its column is not less than the bound. `isFull` tells at run
-  /// time that no element is masked.
+  /// its key. `first` is the index of the tile's first column; each row has a
+  /// bound in `bounds`. Without `below`, an element is masked if its column is
+  /// less than the bound of its row; with `below`, if its column is not less
+  /// than the bound. `isFull` tells at run time that no element is masked.
   void hide(WarpTile &tile, Value first, Value isFull,
             llvm::ArrayRef<Value> bounds, bool below);
   /// With a window: masks each element of `tile` whose key comes before the

@@ -43,9 +43,10 @@ acrossBlock(KernelFrame &f, mlir::ValueRange values, int64_t threads,
 /// Emits the sum of two floats.
 mlir::Value addFloats(KernelFrame &f, mlir::Value a, mlir::Value b);
 
-/// Completes reductions and stores results. Adds the initial values of
-/// `reductions` to `sums`. From these sums it computes those results of the
-/// kernel whose indices are in `results`, and stores them at the indices `at`.
+/// Completes reductions and stores results. `sums` are the sums of `reductions`
+/// without their initial values, which the code adds. From the totals it
+/// computes those results of the kernel whose indices are in `results`, and
+/// stores them at the indices `at`.
 mlir::LogicalResult
 storeSums(KernelFrame &f, llvm::ArrayRef<mlir::linalg::GenericOp> reductions,
           llvm::ArrayRef<mlir::Value> sums, llvm::ArrayRef<mlir::Value> at,
@@ -61,9 +62,10 @@ struct Walk {
   /// elements that a thread takes at a time). It is less than `width`; null
   /// means 0.
   mlir::Value head = {};
-  /// If `head` is given, the row and the tensor's shape are needed to find
-  /// which accesses are aligned: `row` has the leading indices of the visited
-  /// elements, and `shape` is the shape of their tensor.
+  /// If `head` (the number of elements before the first chunk) is given, the
+  /// row and the tensor's shape are needed to find which accesses are aligned:
+  /// `row` has the leading indices of the visited elements, and `shape` is the
+  /// shape of their tensor.
   llvm::ArrayRef<mlir::Value> row = {};
   llvm::ArrayRef<int64_t> shape = {};
 };
@@ -95,8 +97,9 @@ using ChunkBody =
 /// Emits `body` for the elements from `begin` to `end` of flat tensors: first
 /// for whole chunks (adjacent elements of one thread), then for single elements
 /// that are in no chunk. Each call of `body` gets the values that the previous
-/// call returned. `begin` plus the number of elements in `walk.head` must be a
-/// multiple of the chunk's width; with `isWhole`, so must `end`.
+/// call returned. `begin` plus `walk.head` (the number of elements before the
+/// first chunk) must be a multiple of the chunk's width; with `isWhole`, so
+/// must `end`.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 forChunks(KernelFrame &f, mlir::Value begin, mlir::Value end, bool isWhole,
           const Walk &walk, mlir::ValueRange inits, ChunkBody body);

@@ -59,16 +59,18 @@ using ColumnResults = llvm::function_ref<mlir::LogicalResult(
 
 /// Emits `count` sums over rows in f32, for each column of the block. The order
 /// of additions depends only on the number of rows. All threads of the block
-/// must execute the code. `results` is executed by one thread for each column.
+/// must execute the code. For each column one thread executes the code of
+/// `results`.
 mlir::LogicalResult sumColumns(KernelFrame &f, const ColumnTile &tile,
                                const ColumnWork &work, size_t count,
                                ColumnTerms terms, ColumnResults results);
 
 /// The second half of sumColumns: adds the sums of threads that have the same
-/// columns and different rows. `own` has this thread's sums of its columns in
-/// `block`, ordered by the index of the sum, then by column. `memory` is
-/// workgroup memory from `columnMemory`. Other threads may still read it after
-/// the emitted code, so that a barrier must precede its next use.
+/// columns and different rows. `own` has this thread's sums for its columns of
+/// the block with the index `block`, ordered by the index of the sum, then by
+/// column. `memory` is workgroup memory from `columnMemory`. Other threads may
+/// still read it after the emitted code, so that a barrier must precede its
+/// next use.
 mlir::LogicalResult addColumnSums(KernelFrame &f, const ColumnTile &tile,
                                   mlir::Value block,
                                   llvm::ArrayRef<mlir::Value> own,

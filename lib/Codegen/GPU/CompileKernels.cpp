@@ -6,8 +6,8 @@
 //
 // The pass gpu-compile-kernels compiles every plan.kernel of a model to PTX
 // and, if ptxas is installed, to a cubin. For each kernel it also adds a second
-// version without tiling or other optimizations (plan::PlainKernel). `BINARY
-// check` compares the results of both.
+// version without tiling or other optimizations (plan::PlainKernel). The
+// compiled program's command `check` compares the results of both.
 //
 //===----------------------------------------------------------------------===//
 

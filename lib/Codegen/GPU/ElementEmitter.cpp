@@ -145,9 +145,9 @@ Value ElementEmitter::loadChunk(Value buffer, Indices start) {
   return known;
 }
 
-/// Emits an element of a small tensor by one access that loads the whole
-/// tensor, for example the words of a random number generator. Returns null if
-/// the tensor's size is not that of one access.
+/// Emits an element of a small tensor, such as the words of a random number
+/// generator, by one access that loads the whole tensor. Returns null if the
+/// tensor's size is not that of one access.
 Value ElementEmitter::loadFromAccess(Value buffer, Indices indices) {
   Location loc = evaluator.location();
   auto type = cast<MemRefType>(buffer.getType());

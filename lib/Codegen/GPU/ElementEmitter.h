@@ -6,9 +6,9 @@
 //
 // All kernels for GPUs fuse operations in the same way: where an element of a
 // tensor is needed, the code of the operations that produce the element is
-// emitted inline (codegen::ElementEvaluator). This ends at tensors that are
-// bound to a reader or a buffer: kernel arguments, values with one element per
-// row that have been computed before, and accumulators of reductions. All
+// emitted inline (codegen::ElementEvaluator). Inlining stops at tensors that
+// are bound to a reader or a buffer: kernel arguments, values with one element
+// per row that have been computed before, and accumulators of reductions. All
 // operations between these tensors and the results are element-wise.
 //
 //===----------------------------------------------------------------------===//

@@ -82,9 +82,9 @@ void TileSums::addElements(Value tile, Value &sum) {
   sum = choice.getResult(0);
 }
 
-/// Adds the values that this thread has fetched of one tile to its sums. The
-/// values are units of four adjacent elements along k, and the thread has one
-/// sum for each unit.
+/// Adds this thread's values of one tile, which it has fetched, to the thread's
+/// sums. The values are units of four adjacent elements along k, and the thread
+/// has one sum for each unit.
 void TileSums::addFetched(ArrayRef<Value> values, MutableArrayRef<Value> sums) {
   size_t perUnit = values.size() / sums.size();
   for (auto [number, sum] : llvm::enumerate(sums)) {

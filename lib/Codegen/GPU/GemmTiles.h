@@ -254,7 +254,7 @@ public:
   int64_t numSums() const;
   /// Adds the tile at `tile` to the sums.
   void add(mlir::Value tile, llvm::MutableArrayRef<mlir::Value> sums);
-  /// With tf32: adds the values that this thread has fetched to its sums.
+  /// With tf32: adds this thread's fetched values to the thread's sums.
   void addFetched(llvm::ArrayRef<mlir::Value> values,
                   llvm::MutableArrayRef<mlir::Value> sums);
   /// Calls `body` with each sum that this thread has, and with the sum's outer

@@ -16,7 +16,8 @@ using namespace mlir;
 namespace heddle::gpu {
 
 namespace {
-/// A tiling, and its speed on one multiprocessor relative to the fastest one.
+/// A tiling, and its speed on one multiprocessor relative to the speed of the
+/// fastest tiling.
 struct Candidate {
   Tiling tiling;
   double rate;

@@ -76,7 +76,8 @@ public:
   const MappedLaunch &launch() const { return mapped; }
 
   /// Stores `elements` as one vector. The last of `indices` is the column of
-  /// the first element. If there is only one element, it may be a vector.
+  /// the first element. `elements` may also be a single vector, which is stored
+  /// as it is.
   void store(llvm::ArrayRef<mlir::Value> elements, mlir::Value buffer,
              llvm::ArrayRef<mlir::Value> indices);
 

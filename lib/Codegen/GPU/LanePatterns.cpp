@@ -110,8 +110,8 @@ struct ShiftLanes : OpRewritePattern<arith::ShRUIOp> {
   }
 };
 
-/// Rewrites (base + numbers) & mask to the constant numbers & mask, if all bits
-/// of the base under the mask are zero.
+/// Rewrites (base + numbers) & mask to the constant (numbers & mask), if all
+/// bits of the base under the mask are zero.
 struct MaskLanes : OpRewritePattern<arith::AndIOp> {
   using OpRewritePattern::OpRewritePattern;
 

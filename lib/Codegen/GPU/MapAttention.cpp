@@ -8,8 +8,8 @@
 // 2205.14135). A block has some queries of one head, and loops over blocks of
 // keys:
 //
-//   S = Q K^T scale log2(e)         in units of log 2, with a soft cap
-//                                   c log2(e) tanh(Q K^T scale / c)
+//   S = Q K^T scale log2(e)         in units of log 2; with a soft cap c,
+//                                   S = c log2(e) tanh(Q K^T scale / c)
 //   m' = max(m, row maxima of S), a = 2^(m - m')
 //   P = 2^(S - m'), l = a l + row sums of P
 //   O = a O + P V

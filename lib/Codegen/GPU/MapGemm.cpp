@@ -332,8 +332,8 @@ LogicalResult GemmMapper::emitOddChunk(SumTile &tile, Value row, Value column,
                     /*isShifted=*/false);
 }
 
-/// The address of the product's partial sum at (`row`, `column`) in scratch
-/// memory.
+/// The address, in scratch memory, of the product's partial sum at (`row`,
+/// `column`) over part `inPart` of k.
 Value GemmMapper::partPointer(Value inPart, Value row, Value column) {
   ThreadCode &c = *code;
   Value all = frame->scratch(0, {tiling.parts, product.m, product.n},
@@ -422,8 +422,8 @@ LogicalResult GemmMapper::emitFactorSum(Value inTile, Value sum) {
   return success();
 }
 
-/// Stores `sum`, the finished sum of one row or column of an operand. Each
-/// result that holds such sums gets `sum` plus the initial value.
+/// Stores `sum`, the finished sum of the row or column `place` of an operand.
+/// Each result that holds such sums gets `sum` plus the initial value.
 LogicalResult GemmMapper::storeFactorSum(Value place, Value sum) {
   KernelFrame &f = *frame;
   Chunk chunk = f.chunk(code->toIndex(place), 1);

@@ -4,14 +4,14 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Plain reference kernels, with which `BINARY check` compares the fast kernels.
-// They are as simple as possible: one thread computes each element, reduced
-// dimensions are loops, and a tensor that is used several times is computed by
-// a launch of its own. Threads share no memory and do not wait, and no access
-// is wider than an element. The blocks of the grid form two layers: the first
-// layer counts elements from the first one on, the second from the last one
-// backward. A run of only the first few blocks of the grid thus computes both
-// the beginning and the end of a tensor.
+// Plain reference kernels, with which the compiled program's command `check`
+// compares the fast kernels. They are as simple as possible: one thread
+// computes each element, reduced dimensions are loops, and a tensor that is
+// used several times is computed by a launch of its own. Threads share no
+// memory and do not wait, and no access is wider than an element. The blocks of
+// the grid form two layers: the first layer counts elements from the first one
+// on, the second from the last one backward. A run of only the first few blocks
+// of the grid thus computes both the beginning and the end of a tensor.
 //
 //===----------------------------------------------------------------------===//
 

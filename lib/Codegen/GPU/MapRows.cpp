@@ -88,7 +88,8 @@ private:
   SmallVector<Value> running;
   Walk walk; ///< The walk of the current round.
   /// The shape of the tensors of the current pass over the columns. It is a
-  /// member because `walk` holds only a reference to the shape.
+  /// member because a Walk (how threads visit the columns) holds only a
+  /// reference to the shape.
   SmallVector<int64_t> shape;
   /// Whether a result overwrites an argument that threads may read at arbitrary
   /// columns. A barrier must then separate these reads from the stores.

@@ -261,8 +261,8 @@ ScatterMapper::Segment ScatterMapper::segmentAt(KernelFrame &f,
   return {first, count, number(SortedPositions::row)};
 }
 
-/// Adds the gradients of the positions that `span` selects from `list` to
-/// `sums`, for the thread's columns, which begin at `column`.
+/// Adds to `sums` the gradients of those positions in `list` that `span`
+/// selects, for the thread's columns, which begin at `column`.
 FailureOr<SmallVector<Value>> ScatterMapper::sumListed(KernelFrame &f,
                                                        Value column, Value list,
                                                        const Span &span,

@@ -90,8 +90,8 @@ private:
   Value input, first;
   int64_t length, width;
   /// For each segment, the index of its first unit of 64 elements (`begins`)
-  /// and the index of its first piece (`pieces`), a range that one block sums.
-  /// The last entry of each is the total number of units or of pieces.
+  /// and the index of its first piece (`pieces`). One block sums a piece. The
+  /// last entry of each is the total number of units or of pieces.
   SmallVector<int32_t> begins, pieces;
   MappedKernel mapped;
 };

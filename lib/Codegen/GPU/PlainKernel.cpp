@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Describes how `BINARY check` compares a kernel with its plain reference
-// kernel. For inputs, it gives ranges in which the kernel is defined, for
-// example ids of existing rows, or positive variances. For results, it gives
-// tolerances.
+// Describes how the compiled program's command `check` compares a kernel with
+// its plain reference kernel. For inputs, it gives ranges in which the kernel
+// is defined, for example ids of existing rows, or positive variances. For
+// results, it gives tolerances.
 //
 //===----------------------------------------------------------------------===//
 
@@ -100,8 +100,8 @@ static std::optional<Range> rangeOfLoss(Operation *op, Value value) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-/// The range in which an operation requires the elements of one of its
-/// operands.
+/// The range in which an operation requires the elements of one of its operands
+/// to be.
 static std::optional<Range> rangeOf(OpOperand &use) {
   Value value = use.get();
   if (std::optional<Range> ofLoss = rangeOfLoss(use.getOwner(), value))
@@ -160,8 +160,9 @@ static std::optional<Range> rangeOf(OpOperand &use) {
 }
 
 /// Returns the value that a scalar argument, such as the index of a layer or a
-/// micro-batch, has when `BINARY check` compares the kernels. It is not 0 if
-/// possible, so that a kernel that ignores the argument gets other results.
+/// micro-batch, has when the compiled program's command `check` compares the
+/// kernels. It is not 0 if possible, so that a kernel that ignores the argument
+/// gets other results.
 static int64_t scalarFor(BlockArgument argument) {
   for (Operation *user : argument.getUsers()) {
     Value layer, microBatch, part;

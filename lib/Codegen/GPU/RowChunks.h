@@ -24,8 +24,8 @@ class RowChunks {
 public:
   /// Emits the index at which each of the thread's chunks begins in a row of
   /// `extent` columns. `walk` says how chunks are divided among threads. If
-  /// `walk.head` is set, the arrays to which `walk` refers must live as long as
-  /// this object.
+  /// `walk.head` (the number of columns before the first whole chunk) is set,
+  /// the arrays to which `walk` refers must live as long as this object.
   RowChunks(KernelFrame &f, const Walk &walk, int64_t extent);
 
   /// The number of chunks (`walk.width` adjacent columns each) that a thread

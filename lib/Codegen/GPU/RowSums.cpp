@@ -55,8 +55,9 @@ FailureOr<SmallVector<Value>> RowSums::add(KernelFrame &f, RowChunks &chunks,
   for (const codegen::RowReduction &sum : sums)
     f.emitter.hoistTerms(sum.op, leading);
   // The index of the loop-carried sum to which terms are added next. These sums
-  // are in the order of chunks, and for each chunk in the order of `sums`. The
-  // loop visits them in the same order, so that `next` only counts up.
+  // are in the order of the thread's chunks, and for each chunk in the order of
+  // the kernel's reductions. The code below visits them in this order, so that
+  // `next` only counts up.
   size_t next = 0;
   return chunks.walk(
       running, {},

@@ -68,8 +68,8 @@ Value WarpTiles::shuffle(Value value, Value lane) {
 
 namespace {
 /// Tiles of bf16, multiplied by mma.sync m16n8k16. A thread has elements of two
-/// rows: row lane / 4, and eight rows after it. Of every eight columns, it has
-/// two adjacent ones, which begin at column 2 * (lane mod 4).
+/// rows: row lane / 4 and row lane / 4 + 8. Of every eight columns, it has two
+/// adjacent ones, which begin at column 2 * (lane mod 4).
 class MmaTiles : public WarpTiles {
 public:
   MmaTiles(KernelFrame &frame, Type element, int64_t width)
@@ -360,8 +360,8 @@ WarpTile FmaTiles::multiply(const LeftRows &left, const SharedRows &right,
   return sums;
 }
 
-/// Multiplies `count` columns of the rows, from column `begin` on. All terms of
-/// an element are added to one sum.
+/// Computes one partial sum of each element of the product: the terms of
+/// features `begin` to `begin` + `count` (exclusive).
 WarpTile FmaTiles::multiplyPart(const LeftRows &left, const SharedRows &right,
                                 int64_t columns, Value begin, int64_t count) {
   OpBuilder &b = f.builder;

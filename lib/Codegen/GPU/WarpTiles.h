@@ -63,8 +63,8 @@ struct RandomShares {
   /// The lanes from which a lane gets random words.
   llvm::SmallVector<mlir::Value> lanes;
   /// Where the word of an element comes from: lane `lanes[source]` has drawn it
-  /// in step `step`. It is the word with the index `key` + `keyOffset` of the
-  /// four words of that draw.
+  /// in step `step`. Among the four words of that draw it has the index
+  /// `RandomShares::key` + `keyOffset`.
   struct WordSource {
     int64_t source, step, keyOffset;
   };
@@ -82,8 +82,8 @@ public:
                                            mlir::Type element, int64_t width);
   virtual ~WarpTiles() = default;
 
-  /// `rowsOfThread` is in how many rows of a tile a thread has elements.
-  /// `lanesOfRow` is the number of adjacent lanes that share a row.
+  /// `rowsOfThread` is the number of rows of a tile in which a thread has
+  /// elements. `lanesOfRow` is the number of adjacent lanes that share a row.
   int64_t rowsOfThread() const { return threadRows; }
   int64_t lanesOfRow() const { return rowLanes; }
   /// `width` is the number of elements of a row in workgroup memory, including
@@ -125,7 +125,7 @@ public:
 
   /// Returns a tile of zeros for `accumulate`.
   WarpTile zeroSums();
-  /// A function that combines two values. `acrossRow` combines with it the
+  /// A function that combines two values. `acrossRow` uses it to combine the
   /// values of all lanes that share a row.
   using Combine = llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)>;
   mlir::Value acrossRow(mlir::Value value, Combine combine);

@@ -52,8 +52,8 @@ private:
 std::vector<Weight> Gpt2::weights() const {
   const Init normal = {Init::Kind::Normal, 0, deviation};
   // The weights of projections that are added to the residual are initialized
-  // with smaller values. Every layer adds two such projections, so that their
-  // sum would grow with the number of layers.
+  // with smaller values. Every layer adds two such projections; without the
+  // smaller values, the residual would grow with the number of layers.
   const Init residual = {Init::Kind::Normal, 0,
                          deviation / std::sqrt(2.0 * double(layers))};
   const Init ones = {Init::Kind::Constant, 1, 0}, zeros = {};

@@ -13,8 +13,8 @@
 using namespace mlir;
 using namespace heddle;
 
-/// The operation that computes a value. For the result of a launch it is the
-/// operation in the kernel that computes it.
+/// The operation that computes a value. If a kernel computes the value, this is
+/// the operation in the kernel's body.
 static Operation *computationOf(Value value, const SymbolTable &symbols) {
   auto launch = value.getDefiningOp<planir::LaunchOp>();
   auto kernel = launch ? symbols.lookup<planir::KernelOp>(launch.getKernel())

@@ -18,8 +18,7 @@
 
 namespace heddle::states {
 
-/// The state with that name; if it is the name of a bucket, the bucket's first
-/// member.
+/// The state `name`. If `name` is a bucket, the first member of the bucket.
 llvm::StringRef firstStateOf(const mlir::SymbolTable &symbols,
                              llvm::StringRef name);
 
@@ -117,9 +116,9 @@ public:
   /// any other state its role, such as "gradient".
   llvm::StringRef kindOf(llvm::StringRef state);
   int64_t elementsOfState(llvm::StringRef name);
-  /// The range of states of the kind `kind` from which a value is read.
+  /// Where `value` is read from: a range of states of the kind `kind`.
   StateRange rangeRead(mlir::Value value, llvm::StringRef kind);
-  /// The range of states of the kind `kind` to which a value is written.
+  /// Where `value` is written to: a range of states of the kind `kind`.
   StateRange rangeWritten(mlir::Value value, llvm::StringRef kind);
 
 protected:
@@ -131,16 +130,17 @@ private:
   llvm::ArrayRef<int64_t> offsetsIn(mlir::Operation *op,
                                     mlir::TypeRange members);
 
-  // These caches make the verification of large models fast: a bucket holds
-  // states of all layers, and many ranges of it are read and written.
+  // Cached results of `parametersOf` and `offsetsIn`. Without them,
+  // verification of large models would be slow: a bucket holds states of all
+  // layers, and many ranges of it are read and written.
   std::map<std::pair<llvm::StringRef, llvm::StringRef>,
            llvm::SmallVector<llvm::StringRef>>
       parameters;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t>> offsets;
 
-  /// The recursive part of the public function `rangeWritten`, which follows a
-  /// value through operations such as nn.pack until it is written. `range` is
-  /// the range of `value` that results from the operations so far.
+  /// The recursive part of the public function `rangeWritten`. It follows a
+  /// value through operations such as nn.pack to the writes of the value.
+  /// `range` is the range that follows from the operations before `value`.
   StateRange rangeWritten(mlir::Value value, llvm::StringRef kind,
                           StateRange range);
 };

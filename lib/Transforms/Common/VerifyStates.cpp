@@ -565,7 +565,8 @@ private:
 
   nn::ModelOp model;
   std::string code, precision;
-  /// A member of a bucket, or a state without a bucket.
+  /// A member of a bucket (several states in one flat tensor), or a state
+  /// without a bucket.
   struct Member {
     StringRef state;
     int64_t offset, size;

@@ -73,7 +73,7 @@ private:
   }
 
   /// Whether a write of a state (nn.set) may be delayed until after `op`. The
-  /// write may be delayed if `op` is an operation of a kernel, has no side
+  /// write may be delayed if `op` will be computed by a kernel, has no side
   /// effects, or accesses another state.
   bool mayPass(nn::SetOp set, Operation *op) {
     if (op->hasTrait<OpTrait::IsTerminator>())
@@ -273,7 +273,7 @@ private:
   }
 
   /// Moves operations on vectors that would need a kernel of their own into the
-  /// one kernel that reads the vector, for example 1 + the weight of a norm.
+  /// one kernel that reads their result, for example 1 + the weight of a norm.
   void joinVectors() {
     for (Group &alone : groups) {
       if (alone.ops.size() != 1 || !fuse::isOfColumns(alone.ops[0], rules))

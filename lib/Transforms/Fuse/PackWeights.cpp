@@ -128,7 +128,8 @@ void Packer::forEachWeight(Value value,
 }
 
 /// Returns settings of --quantize-group and similar flags with which all
-/// weights of the model could be quantized. The error message suggests them.
+/// weights of the model could be quantized. The error about a weight that
+/// cannot be quantized suggests them.
 std::string Packer::whatDivides() {
   std::vector<config::QuantizeCandidate> weights;
   model.walk([&](nn::LinearOp linear) {

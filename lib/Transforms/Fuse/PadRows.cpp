@@ -84,11 +84,11 @@ bool takesPadding(planir::KernelOp kernel) {
 
 /// Chooses the values of one model whose rows are padded. Values are grouped
 /// into classes, and either all values of a class are padded or none. Two
-/// values are in one class in two cases. The first case: they are the same
-/// operand of a kernel, or tied to each other, so that they need the same
-/// leading dimension. The second case: they are operands of the same kernel and
-/// have the same shape, because the kernel's threads access the same columns of
-/// both values.
+/// values are in one class in two cases. The first case: launches pass them to
+/// a kernel as the same operand, or they are tied to each other, so that they
+/// need the same leading dimension. The second case: they are operands of the
+/// same kernel and have the same shape, because the kernel's threads access the
+/// same columns of both values.
 class RowPadder {
 public:
   RowPadder(nn::ModelOp model, int64_t alignment)

@@ -134,8 +134,8 @@ SmallVector<CacheShape> CacheAdder::findCaches(nn::FuncOp function) {
 }
 
 /// The number of pages that the longest sequence needs. If every layer has
-/// sliding-window attention, fewer pages are needed: pages with only tokens
-/// that no window contains any more are reused.
+/// sliding-window attention, fewer pages are needed: a page is reused as soon
+/// as no window contains any of its tokens.
 int64_t CacheAdder::pagesOfSequence(ArrayRef<nn::FuncOp> programs) {
   plan::CachePages sizes = {plan::cachePageTokens, /*window=*/0};
   bool seesAll = false;

@@ -7,9 +7,9 @@
 // Derives the programs of a binary, such as training or generation, from the
 // forward function. Each program gets a copy of the forward function and of its
 // layers for the program's numbers of rows and tokens. The types of an
-// operation's results follow from the types of its operands, because the
-// sharding rule says which dimensions are equal. Programs share equal copies of
-// layers.
+// operation's results follow from the types of its operands, because each
+// operation has a sharding rule that says which of its dimensions are equal.
+// Programs share equal copies of layers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -109,8 +109,8 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// Infers the result types of a copied operation from the new types of its
-/// operands: dimensions with the same factor in the sharding rule have the same
-/// size.
+/// operands: dimensions with the same factor in the operation's sharding rule
+/// have the same size.
 static void inferTypes(Operation &op, Operation *copied,
                        const DerivedProgram &program) {
   auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(op);
@@ -256,8 +256,8 @@ void Deriver::copyCall(nn::CallOp call, IRMapping &values,
   variant.layer = layers.lookup(call.getCallee());
   SmallVector<Value> operands;
   for (Value operand : call.getOperands()) {
-    // The operand is null if it is random numbers for dropout and the program
-    // has no dropout.
+    // The operand is null if it holds the random numbers of dropout and the
+    // program has no dropout.
     operands.push_back(values.lookupOrNull(operand));
     variant.arguments.push_back(
         (operands.back() ? operands.back() : operand).getType());

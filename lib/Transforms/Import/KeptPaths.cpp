@@ -80,8 +80,8 @@ void KeptPaths::reportUnknown(StringRef path) {
   std::string outside = "logits, grads";
   for (const std::string &name : offered)
     outside += ", " + name;
-  // To keep the error message short, calls whose paths differ only in the last
-  // number become one entry, such as `h.N`.
+  // To keep the error message about an unknown path short, calls whose paths
+  // differ only in the last number become one entry, such as `h.N`.
   llvm::MapVector<StringRef, std::pair<int64_t, nn::FuncOp>> lists;
   for (const auto &[call, callee] : calls) {
     auto [prefix, number] = StringRef(call).rsplit('.');

@@ -41,7 +41,7 @@ private:
   void reportUnknown(llvm::StringRef path);
 
   nn::FuncOp forward;
-  /// Paths of the values outside of layers that can be dumped.
+  /// The paths of the values that are outside of layers and can be dumped.
   std::vector<std::string> offered;
   /// The calls of layers and the called functions, by path.
   llvm::SmallVector<std::pair<std::string, nn::FuncOp>> calls;

@@ -56,12 +56,12 @@ Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
 }
 
 /// Orders a new copy on `stream` after copies on another stream. Fetches use
-/// the stream `Copy`, and stores the stream `Store`. A new fetch waits for the
-/// last store whose bytes may overlap with `run`, the bytes of the new copy. A
-/// new store likewise waits for the last fetch with such bytes. If `isAtOnce`
-/// is true, the new copy waits for the last copy on the other stream, whatever
-/// its bytes. Copies on one stream need no wait, because they are executed in
-/// order.
+/// the stream `Copy`, and stores the stream `Store`. `run` has the bytes of the
+/// new copy. A new fetch waits for the last store whose bytes may overlap with
+/// `run`, and a new store for the last fetch whose bytes may overlap with
+/// `run`. If `isAtOnce` is true, the new copy waits for the last copy on the
+/// other stream, whatever its bytes. Copies on one stream need no wait, because
+/// they are executed in order.
 void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
                                     const StateRange &run, bool isAtOnce) {
   for (UnderWay &other :
@@ -134,8 +134,8 @@ void SequenceEmitter::emitFlush(dist::FlushOp flush) {
     builder.create<planir::WaitOp>(flush.getLoc(), stores.front().token);
 }
 
-/// Numbers the stores that may continue during the next step consecutively. The
-/// next step waits for each store by its number.
+/// Gives consecutive numbers to the stores that may continue during the next
+/// step. The next step waits for each store by its number.
 void SequenceEmitter::emitCarry(dist::CarryOp carry) {
   stores.erase(stores.begin(), stores.end() - carry.getStores());
   for (auto [number, store] : llvm::enumerate(stores))
@@ -143,8 +143,9 @@ void SequenceEmitter::emitCarry(dist::CarryOp carry) {
   stores.clear();
 }
 
-/// Emits a copy between the host's memory and the device. A source in the
-/// host's memory is computed by a kernel on the host, for which the copy waits.
+/// Emits a copy between the host's memory and the device. If the source is in
+/// the host's memory, a kernel on the host computes it, and the copy waits for
+/// this kernel.
 void SequenceEmitter::emitMove(dist::MoveOp move) {
   Location loc = move.getLoc();
   planir::Stream reader = planir::Stream::Host;

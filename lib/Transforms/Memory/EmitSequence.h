@@ -26,8 +26,8 @@ namespace heddle::memory {
 /// an argument. Offsets of buffers are assigned later (Frame.h).
 class SequenceEmitter {
 public:
-  /// `library` says that collectives may use the algorithms of an MPI library.
-  /// The library's algorithms can need larger staging buffers than Heddle's
+  /// `library` says whether collectives may use the algorithms of an MPI
+  /// library. These algorithms can need larger staging buffers than Heddle's
   /// own.
   SequenceEmitter(mlir::FunctionOpInterface function,
                   const mlir::SymbolTable &symbols, Storage &storage,

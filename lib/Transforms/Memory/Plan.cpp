@@ -261,7 +261,7 @@ private:
     return alignTo(scratch, alignment);
   }
 
-  /// Moves everything that a program keeps from its model: kernels, their
+  /// Moves what a plan needs of its model into `program`: kernels, their
   /// compiled code (plan.object), the mesh and the schedule.
   void moveKernels(nn::ModelOp model, planir::ProgramOp program) {
     for (Operation &op : llvm::make_early_inc_range(*model.getBodyBlock()))
@@ -374,9 +374,9 @@ private:
                   strategy.fileBudget}};
   }
 
-  /// Reports the first kind of memory that is too small, for the stage that
-  /// exceeds it most. Does not suggest a change of settings: the driver does,
-  /// because it can try other plans.
+  /// Reports the first kind of memory whose budget is too small, for the stage
+  /// that exceeds this budget most. Does not suggest a change of settings: the
+  /// driver does, because it can try other plans.
   LogicalResult checkBudgets(ArrayRef<planir::ProgramOp> programs) {
     std::array<Bound, 3> worst;
     for (planir::ProgramOp program : programs)

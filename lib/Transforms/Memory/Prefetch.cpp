@@ -30,7 +30,8 @@ namespace {
 /// number that is tried.
 constexpr size_t mostAhead = 8;
 
-/// The fetches that the optimizer update of one tile of a state waits for.
+/// The fetches that the optimizer update of one state tile waits for. A state
+/// tile is a range of elements that is fetched and updated at a time.
 struct TileFetches {
   SmallVector<dist::FetchOp> fetches;
   /// `home` is the operation before which the fetches were originally. If
@@ -110,8 +111,8 @@ static nn::StateRole roleOf(dist::FetchOp fetch, const SymbolTable &symbols) {
   return symbols.lookup<nn::StateOp>(state).getRole();
 }
 
-/// For each optimizer update of a state tile in an MLIR block, in order: the
-/// fetches that the update waits for.
+/// For each optimizer update of a state tile (a range that is updated at a
+/// time) in an MLIR block, in order: the fetches that the update waits for.
 static SmallVector<TileFetches> tilesOf(Block &block,
                                         const SymbolTable &symbols) {
   llvm::MapVector<Operation *, TileFetches> found;
@@ -345,8 +346,8 @@ private:
   ///   new values.
   /// - A fetch must come after the last use of an earlier fetch of the same
   ///   bytes, so that memory holds only one copy.
-  /// - A fetch must come after fetches that do not move. Copies are executed in
-  ///   order, so the fetch would otherwise delay them.
+  /// - A fetch must not move ahead of a fetch that does not move. Copies are
+  ///   executed in order, so the moved fetch would delay the other one.
   void findBounds() {
     SmallVector<std::pair<StateRange, Operation *>> stores, reads;
     // The last of the fetches visited so far that do not move.
@@ -453,8 +454,8 @@ private:
   Block &block;
   const SymbolTable &symbols;
   const dist::Strategy &strategy;
-  /// Fetches of state tiles, which TilePrefetcher moves and this class does
-  /// not.
+  /// Fetches of state tiles (ranges that are updated at a time), which
+  /// TilePrefetcher moves and this class does not.
   llvm::SmallPtrSet<Operation *, 16> ofUpdates;
   SmallVector<LayerFetches> groups;
   /// For each fetch, the index of its group (the fetches that run while one

@@ -15,8 +15,8 @@
 namespace heddle::memory {
 
 /// Returns the largest number up to `limit` for which `fits` returns true.
-/// `fits` must return true for 0, and for every number below one for which it
-/// returns true.
+/// `fits` must return true for 0. If it returns true for a number, it must
+/// return true for every smaller number.
 inline size_t most(size_t limit, llvm::function_ref<bool(size_t)> fits) {
   if (limit == 0 || fits(limit))
     return limit;

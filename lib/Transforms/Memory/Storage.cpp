@@ -127,9 +127,9 @@ void Storage::assignUnpack(nn::UnpackOp unpack) {
   }
 }
 
-/// Finds out whether `pack` joins all tensors of one flat buffer in their
-/// original order. The buffer itself can then be the result of `pack`. Returns
-/// the index of the buffer in `roots`, or -1.
+/// Finds out whether `pack` joins all tensors that were unpacked from one flat
+/// buffer, in their original order. The buffer itself can then be the result of
+/// `pack`. Returns the index of the buffer in `roots`, or -1.
 int64_t Storage::unpackedOf(nn::PackOp pack) {
   int64_t element = 0;
   const Root &first = rootOf(pack.getMembers().front());
@@ -146,8 +146,9 @@ int64_t Storage::unpackedOf(nn::PackOp pack) {
   return first.index;
 }
 
-/// If `pack` joins the tensors of one flat buffer, which were changed in place,
-/// the result of `pack` is this buffer. Otherwise the result gets a new buffer.
+/// If `pack` joins all tensors that were unpacked from one flat buffer and
+/// changed in place, the result of `pack` is this buffer. Otherwise the result
+/// gets a new buffer.
 void Storage::assignPack(nn::PackOp pack) {
   int64_t whole = unpackedOf(pack);
   if (whole < 0)

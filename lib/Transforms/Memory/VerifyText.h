@@ -13,7 +13,8 @@
 
 namespace heddle::memory {
 
-/// Returns the kind of memory and the offset of a state or flat tensor.
+/// Returns the kind of memory and the offset of a state, or of a bucket's flat
+/// tensor.
 std::pair<planir::MemoryKind, int64_t> placeOf(const mlir::SymbolTable &symbols,
                                                planir::StateRefOp reference);
 

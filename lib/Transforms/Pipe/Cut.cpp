@@ -27,8 +27,8 @@ constexpr int64_t impossible = std::numeric_limits<int64_t>::max();
 
 /// Finds the best partition of the layers into stages. Costs are rounded to
 /// integers, because sums of floating-point numbers depend on the order of
-/// their summands. Two stages with the same layers could otherwise have
-/// different costs.
+/// their summands. Otherwise two stages with equal layers could have different
+/// costs.
 class Partition {
 public:
   Partition(const LayerCosts &costs, int64_t stages)

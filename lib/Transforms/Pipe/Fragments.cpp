@@ -202,7 +202,7 @@ Value Fragments::startOf(Value sum) const {
 
 /// Follows a sum through the additions of further summands, in this fragment (a
 /// backward pass of one stage) or in later ones, and returns the result of the
-/// last addition. Stops at an nn.add in the fragment that computes the sum.
+/// last addition. Does not follow a sum through an nn.add in the same fragment.
 Value Fragments::endOf(Value sum) const {
   while (sum.hasOneUse()) {
     OpOperand &use = *sum.getUses().begin();

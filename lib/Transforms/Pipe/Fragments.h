@@ -39,8 +39,8 @@ struct FragmentNumbering {
   int64_t stageOf(int64_t fragment) const {
     return isForward(fragment) ? fragment : stages() - 1 - fragment % stages();
   }
-  /// A rank has several virtual stages ("model chunks" in Megatron). Returns
-  /// the number of the one with the index `chunk`.
+  /// The index, among all virtual stages, of the rank's virtual stage number
+  /// `chunk`. A rank has several ("model chunks" in Megatron).
   int64_t stageAt(int64_t rank, int64_t chunk) const {
     return chunk * ranks + rank;
   }
@@ -53,8 +53,8 @@ struct FragmentNumbering {
 /// its summand to the sum that the other stage's backward pass returns. After
 /// the model is split, each stage has its own sum.
 struct PassedSum {
-  /// The operand with which the backward pass that runs later reads the sum of
-  /// the one that runs earlier.
+  /// The operand by which the later of the two backward passes reads the sum of
+  /// the earlier one.
   mlir::OpOperand *operand = nullptr;
   /// The value to which the first of the two backward passes adds its summand;
   /// null: zeros.
@@ -186,8 +186,8 @@ private:
 
   const Fragments &fragments;
   bool slots;
-  /// How many channels and states each virtual stage has so far. Their names
-  /// contain these numbers.
+  /// `channels` counts the channels to each fragment, and `states` the states
+  /// of each virtual stage. A new channel or state has this count in its name.
   llvm::DenseMap<int64_t, unsigned> channels, states;
 };
 

@@ -111,9 +111,9 @@ void FragmentWriter::depart(Value value) {
 }
 
 /// Changes `copy`, this stage's copy of an operation that adds a summand to a
-/// gradient. In the whole model, the operation adds to the sum of another
-/// stage's backward pass, which this stage does not have. Here it adds to the
-/// value with which the whole sum starts.
+/// gradient. In the whole model, the operation adds to a sum that another
+/// stage's backward pass computes. This stage does not have that sum, so its
+/// copy adds to the initial value of the whole sum, or to nothing.
 void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
   unsigned number = sum.operand->getOperandNumber();
   if (sum.start) {

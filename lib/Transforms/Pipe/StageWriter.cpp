@@ -48,8 +48,8 @@ void StageWriter::writeFragments() {
   findParameters();
 }
 
-/// Creates the states for saved and sent values. Each has a slot for every
-/// micro-batch in flight.
+/// Creates the states for saved and sent values. Each state has one entry
+/// (slot) for every micro-batch in flight.
 void StageWriter::addSlots(const StepPlan &step) {
   OpBuilder builder(stage.getContext());
   builder.setInsertionPoint(stage.getBodyBlock(), endOfStates());
@@ -211,8 +211,9 @@ Block::iterator StageWriter::endOfStates() {
 
 /// Copies from the whole model what the stage needs: its parameters with their
 /// gradients and optimizer states, the states that belong to no parameter, and
-/// the functions that its steps call. All buckets are copied. Members of
-/// buckets that the stage does not have are removed later.
+/// the functions that its steps call. All buckets are copied with the names of
+/// all their members. Names of states that are not on this stage are removed
+/// later.
 void StageWriter::copyRest() {
   DenseSet<Operation *> called;
   std::function<void(Operation *)> reach = [&](Operation *op) {

@@ -156,8 +156,9 @@ static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
 }
 
 void UpdateWriter::writeFlat(Operation &op, const StageBucket *bucket) {
-  // If the stage has no parameters of the bucket, a result of `op` has no value
-  // on this stage. Its entry in `flats` is then null.
+  // `flats` maps a value of the whole model to two values of this stage, one
+  // for each of its buckets `own` and `copies`. A value stays null if the stage
+  // does not have that bucket.
   for (Value result : op.getResults())
     flats[result] = {};
   auto segments = op.getAttrOfType<FlatSymbolRefAttr>("bucket");

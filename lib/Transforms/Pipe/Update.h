@@ -31,8 +31,8 @@ struct StageBucket {
 };
 using StageBuckets = llvm::StringMap<StageBucket>;
 
-/// The parameter that a state belongs to. For the state of a parameter, returns
-/// the parameter itself.
+/// The name of the parameter that a state belongs to. If the state is itself a
+/// parameter, this is the state's name.
 mlir::StringAttr parameterOf(nn::StateOp state);
 
 /// Replaces the buckets of a stage's model by buckets of only those parameters

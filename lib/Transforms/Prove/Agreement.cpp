@@ -91,9 +91,9 @@ void Peers::findChannels() {
       int64_t here = peerMesh.coordinate(who, {channel.axis});
       size_t peer = peerMesh.member(who, {channel.axis}, here + delta);
       // If `peers` has one trace for each stage, the trace describes all ranks
-      // of the stage. All messages between ranks of one stage then have the
-      // same sender and receiver here. The distance between the ranks along the
-      // message's axis tells these messages apart.
+      // of the stage. A message between two ranks of one stage then has this
+      // trace as its sender and as its receiver. The distance between the ranks
+      // along the message's axis tells such messages apart.
       std::string within;
       if (peerMesh.size(channel.axis) != extent)
         within = channel.axis +
@@ -204,8 +204,8 @@ private:
   }
 
   bool checkCollectives() {
-    // For each group of participants, and for each participant of the group:
-    // the collectives that the participant starts, in order.
+    // For each group of participants, the collectives that each participant of
+    // the group starts, in the order of their starts.
     std::vector<std::map<size_t, std::vector<EventRun>>> started(
         peers.groups.size());
     for (size_t who = 0; who < peers.traces.size(); ++who)

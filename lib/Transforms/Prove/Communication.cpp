@@ -35,8 +35,8 @@ planir::SequenceOp stepOf(planir::ProgramOp program, Step step) {
   return {};
 }
 
-/// Whether the groups of ranks along the mesh axis `data` run this program
-/// independently, for different requests.
+/// Whether ranks with different coordinates along the mesh axis `data` run this
+/// program independently of each other, for different requests.
 bool isOfOneGroup(planir::ProgramOp program, planir::SequenceOp step) {
   if (config::groupsOf(program.getStrategy().getValue()) == 1)
     return false;

@@ -31,8 +31,8 @@ static std::vector<int16_t> sourcesOf(Value value) {
   return sources;
 }
 
-/// Records which arguments of a kernel tell a cache operation where in the
-/// cache tokens are stored.
+/// Records which arguments of a kernel tell a cache operation at which
+/// positions of the key-value cache it stores the tokens.
 template <typename CacheOp>
 static void describePlaces(CacheOp op, Kernel &kernel) {
   const std::pair<Value, plan::PortRole> places[] = {

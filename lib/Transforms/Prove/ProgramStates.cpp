@@ -99,7 +99,8 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
       states.push_back(std::move(state));
       continue;
     }
-    // The bytes of a member are a part of the bytes of its flat tensor.
+    // A member of a bucket has its bytes inside the bucket's flat tensor, so
+    // the flat tensor gets the member's properties.
     State &flat = flats[*op.getFlat()];
     flat.axes |= state.axes;
     flat.lasts |= state.lasts;
@@ -126,7 +127,8 @@ static StringRef parameterOf(planir::StateOp state) {
 
 std::vector<Member> heddle::prove::membersOf(planir::ProgramOp program) {
   std::vector<Member> members;
-  // Adds a state to `members`. A flat tensor gets the name of its first state.
+  // Adds a state, or a flat tensor with several states, to the result. A flat
+  // tensor gets the name of its first state.
   auto add = [&](int64_t begin, Type type, planir::StateOp state) {
     StringRef parameter = parameterOf(state), kind = state.getSymName();
     if (parameter.empty())

@@ -18,9 +18,10 @@ namespace heddle::prove {
 /// sum.
 Axes axesOf(dist::TensorShardingAttr sharding);
 
-/// Returns the first byte of one kind of memory in an address space of traces.
-/// Such an address space contains the device's memory, then the host's memory,
-/// then the files of offloaded states.
+/// Returns the address at which the memory of kind `memory` begins in an
+/// address space of traces. Such an address space contains the device's memory,
+/// then the host's memory, then the files of offloaded states. `bytes` has
+/// their sizes.
 int64_t firstOf(planir::BytesAttr bytes, planir::MemoryKind memory);
 
 /// Returns the first byte of a state or flat tensor in the persistent address

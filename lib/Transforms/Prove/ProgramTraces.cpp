@@ -25,8 +25,8 @@ using namespace heddle::prove;
 namespace {
 
 /// The bound at which arithmetic on indices saturates. It is larger than every
-/// buffer and plan, so an index that saturates is out of bounds; and small
-/// enough that its multiples, for example for each iteration, do not overflow.
+/// buffer and plan, so a saturated index is out of bounds. Its product with the
+/// number of an iteration does not overflow.
 constexpr int64_t tooMany = int64_t(1) << 42;
 
 int64_t product(int64_t a, int64_t b) {
@@ -138,8 +138,8 @@ private:
 
   /// Ends the current body: the commands since the end of the previous body
   /// become an entry of Trace::bodies, and the index of this entry is returned.
-  /// If `runs` is true, the body is also executed here once, and -1 is returned
-  /// if it has no commands.
+  /// If `runs` is true, the trace next executes the body once; a body without
+  /// commands then gets no entry, and -1 is returned.
   int32_t endBody(BodyRun run, bool runs = true) {
     run.body = trace().bodies.size();
     if (body.empty() && runs)
@@ -251,10 +251,10 @@ private:
     return success();
   }
 
-  /// Checks the index of the table's first row in a table lookup. If ranks
-  /// split the rows, it must be the first row of this rank's part. If every
-  /// rank has the whole table, it may be any constant, as in OPT's table of
-  /// positions.
+  /// Checks the operand `first` of a table lookup, which is subtracted from
+  /// each id. If ranks split the table's rows, it must be the index of this
+  /// rank's first row. If every rank has the whole table, it may be any
+  /// constant, as in OPT's table of positions.
   LogicalResult checkPart(planir::CopyRowsOp copy, const Scope &scope) {
     auto rows = cast<MemRefType>(copy.getSource().getType()).getDimSize(0);
     Access table = scope.places.lookup(copy.getSource()).access;
@@ -364,8 +364,8 @@ private:
     }
   }
 
-  /// Returns the token of a store that this step leaves unfinished, by the
-  /// number of the store. The next step waits for the store by this number.
+  /// Returns the token of store `number`, which this step leaves unfinished.
+  /// The next step uses the same number to wait for the store.
   int32_t carriedToken(int64_t number) {
     auto [token, isNew] = carriedTokens.try_emplace(number, trace().tokens);
     trace().tokens += isNew;

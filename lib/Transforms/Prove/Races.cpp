@@ -349,8 +349,9 @@ private:
   bool communicate(const Event &event, const BodyRun &run) {
     if (event.kind == Event::Kind::Join)
       return join(event, run);
-    // In the first execution of the step, a Settle event finds no recorded
-    // point, because no previous step has left unfinished work.
+    // A Settle event waits for a point that the previous step has recorded. In
+    // the first execution of the step there is no such point, so the event does
+    // nothing.
     if (event.kind == Event::Kind::Settle)
       return points.count(event.token) == 0 || join(event, run);
     if (event.kind == Event::Kind::Record) {

@@ -305,7 +305,7 @@ private:
     }
     out.axes = givesAll ? out.axes & ~axes : out.axes | axes;
     // Operand 0 of a collective is the target. Any other operand that it writes
-    // is staging memory, whose content may differ on all ranks.
+    // is staging memory, whose content may differ from rank to rank.
     for (const Access &access : event.accesses)
       if (access.writes)
         write(access, access.operand == 0 ? out : Known{Axes(~0)}, memory);
@@ -330,8 +330,9 @@ private:
   /// For each collective of the trace, its index among the collectives that
   /// several stages run together. -1 if only ranks of this stage run it.
   std::vector<int64_t> sharedNumber;
-  /// What is in the slots of the current micro-batch (its entry in each state
-  /// that saves values), at the addresses of the states' first slots.
+  /// What is known about the slots of the current micro-batch (its entry in
+  /// each state that saves values). It is recorded at the addresses of the
+  /// states' first slots.
   Memory ownSlots;
   bool isRepeated = false;
 };

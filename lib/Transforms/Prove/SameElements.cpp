@@ -326,8 +326,9 @@ private:
   std::map<std::tuple<int32_t, int16_t, int64_t>,
            std::pair<std::string, std::string>>
       reads;
-  /// The kind of state (for example `exp_avg`) that an operand of an optimizer
-  /// update must be. The key is the code of the update and the operand.
+  /// The kind of state (for example `exp_avg`) to which an operand of an
+  /// optimizer update must belong. The key is the update's kernel code and the
+  /// operand's index.
   std::map<std::pair<std::string, int16_t>, std::string> kinds;
   std::optional<Fault> fault;
 };

@@ -80,7 +80,8 @@ private:
     int64_t started = 0, finished = 0;
     /// For each token, how many collectives this rank had started when it
     /// started the token's collective, including that one. The collective is
-    /// done when `finished` has reached this number.
+    /// done when `finished`, the number of collectives that this rank has
+    /// completed, has reached this number.
     std::vector<int64_t> tokens;
     /// For each name of messages that this rank has sent, the channel of these
     /// messages.
@@ -88,8 +89,8 @@ private:
     bool isReady = false;
   };
 
-  /// What a participant waits for: its next command, or the collective or send
-  /// at the head of its queue.
+  /// What keeps a participant from continuing: its next command, or the
+  /// collective or send at the head of its queue.
   struct Waiting {
     size_t who;
     enum { AtCommand, ToRun, ToSend } where;
@@ -189,8 +190,8 @@ private:
     }
   }
 
-  /// Called when a rank reaches a receive: ends the next send of the channel.
-  /// Returns false if the send must first wait for earlier sends.
+  /// Called when a rank reaches a receive: completes the oldest pending send of
+  /// the channel. Returns false if this send must first wait for earlier sends.
   bool take(int64_t channel) {
     size_t from = peers.channels[channel].from;
     std::deque<Queued> &out = ranks[from].out;

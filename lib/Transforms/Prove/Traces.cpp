@@ -14,7 +14,7 @@ using namespace heddle;
 using namespace heddle::prove;
 
 /// Whether one of the axes `names` includes the mesh axis `axis`, or is a part
-/// of it. For example, `expert` is a factor of the axis `data`, so `data`
+/// of `axis`. For example, `expert` is a factor of the axis `data`, so `data`
 /// includes `expert`. `data/expert` is the rest of `data` without this factor,
 /// and so a part of `data`.
 static bool isAmong(llvm::StringRef axis,

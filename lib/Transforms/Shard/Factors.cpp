@@ -105,9 +105,9 @@ void FactorFinder::split() {
 }
 
 /// Decides when to add each init (an operand that a result is added to). An
-/// init that is a partial sum over the same mesh axes as the result is added at
-/// once. Any other init must wait until the result is reduced, as otherwise
-/// every rank would add it.
+/// init that is a partial sum over the same mesh axes as the result is added by
+/// the operation itself. Any other init must be added after the result is
+/// reduced, as otherwise every rank would add it.
 void FactorFinder::chooseInits() {
   for (nn::Init &init : nn::initsOf(op)) {
     OpOperand &operand = init.operand[0];

@@ -51,8 +51,8 @@ private:
 
   void write(Operation &op);
   /// Inserts the reshard that the plan wants after `result`. If `init` is not
-  /// null, the operation used to add it to the result. An addition of `init` is
-  /// then inserted after the reshard.
+  /// null, it was an operand that the operation added to its result. An
+  /// addition of `init` is then inserted after the reshard.
   void follow(OpResult result, const shard::Sequel &sequel, Value init);
 
   void note(Value value) {

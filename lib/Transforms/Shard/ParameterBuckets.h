@@ -101,9 +101,9 @@ private:
   const ZeroStorage &zero;
   const TiledWeights &tiled;
   mlir::SymbolTable symbols;
-  /// For each parameter, the module path of the call that reads it. If several
-  /// calls read a parameter, its own name is stored instead, so that it gets a
-  /// bucket to itself.
+  /// For each parameter, the module path of the call that reads the parameter.
+  /// If several calls read it, the parameter's own name is stored instead, so
+  /// that it gets a bucket to itself.
   llvm::StringMap<std::string> paths;
   /// Small parameters that every rank keeps whole (ZeRO 3).
   llvm::DenseSet<mlir::Operation *> persistent;

@@ -102,8 +102,8 @@ private:
   void visitReshard(dist::ReshardOp reshard);
 
   /// Plans the reshards of a computation's operands to the shardings that
-  /// `factors` require. Operands that are added to the result only after its
-  /// reduction are left out.
+  /// follow from `factors`, the mesh axes that split its dimensions. Operands
+  /// that are added to the result only after its reduction are left out.
   void needOperands(Operation *op, const dist::ShardingRule &rule,
                     const Factors &factors);
   /// Plans to move the addition of the operand `init` after the reduction of
@@ -115,12 +115,12 @@ private:
   void returnTokens(Operation *op, const dist::ShardingRule &rule,
                     ArrayAttr tokens);
   /// Plans the reduction of an activation that is a partial sum at the boundary
-  /// of a layer. Gradients of parameters are not reduced here, although they
-  /// are partial sums, too: they are summed over micro-batches before.
+  /// of a layer. Gradients of parameters are partial sums, too, but are not
+  /// reduced here: they are first summed over micro-batches.
   void addUpAtBoundary(OpOperand &operand);
   /// Chooses the sharding of an argument whose value every rank can compute
-  /// without communication. It is the sharding that all operations in the layer
-  /// that read the argument need.
+  /// without communication. If all operations of the layer that read the
+  /// argument need the same sharding, the argument gets this sharding.
   void takeSplit(BlockArgument argument);
   /// Adds to `activations` the results of `op` that are partial sums because a
   /// dimension other than rows and tokens is split.
@@ -461,7 +461,7 @@ void PlanBuilder::addUpAtBoundary(OpOperand &operand) {
     return;
   // With sequence parallelism, a value that has no dimension of tokens is a
   // gradient, such as that of a norm's weight. Gradients are not reduced here,
-  // but later, together with their sum over the tokens of all ranks.
+  // but later, when they are summed over the tokens of all ranks.
   if (around.sharesTokens && !found->second)
     return;
   TensorShardingAttr from = of(operand.get());

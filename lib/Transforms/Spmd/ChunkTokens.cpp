@@ -76,8 +76,8 @@ public:
   size_t numChunks() const { return chunks.size(); }
 
   /// Whether the operations of the region can be computed in chunks of tokens:
-  /// every value that they read from outside must be available before the first
-  /// of them, or be computable there.
+  /// every value that they read from outside must be available before the
+  /// region's first operation, or be computable there.
   bool isReady() {
     return llvm::all_of(region.ops, [&](Operation *op) {
       return llvm::all_of(op->getOperands(),

@@ -241,7 +241,7 @@ private:
   /// For each state whose fetched value is in memory: the value, and the
   /// transfer that fetched it.
   llvm::StringMap<std::pair<Value, Fetched *>> here;
-  /// The first operation of the MLIR block before any fetch was inserted.
+  /// The first operation that the MLIR block had before fetches were inserted.
   Operation *first = nullptr;
 };
 

@@ -30,8 +30,8 @@ struct BucketOffset {
 using BucketOffsets = llvm::StringMap<BucketOffset>;
 
 /// Returns the positions, by name, of all members of offloaded buckets and of
-/// the buckets themselves. Considers either the buckets of gradients or all
-/// others.
+/// the buckets themselves. If `gradients` is true, considers only buckets of
+/// gradients, otherwise only all other buckets.
 BucketOffsets bucketOffsetsOf(nn::ModelOp model,
                               const mlir::SymbolTable &symbols, bool gradients);
 

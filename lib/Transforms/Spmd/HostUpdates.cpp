@@ -163,7 +163,7 @@ private:
   }
 
   /// Starts the moves of a tile's operands to the host. They overlap with the
-  /// update of the tile before.
+  /// update of the previous tile.
   void start(StateTile &tile) {
     HostUpdate &update = *tile.update;
     for (OpOperand &operand : update.op->getOpOperands()) {
@@ -311,8 +311,8 @@ struct HostUpdates : heddle::impl::SpmdHostUpdatesBase<HostUpdates> {
 
 private:
   /// Whether the host can compute an optimizer update: at least one of its
-  /// states is in the host's memory, none that it reads is on file, and its
-  /// results are only written to states or all-gathered.
+  /// states is in the host's memory, none of the states that it reads is on
+  /// file, and its results are only written to states or all-gathered.
   static bool isPossible(nn::UpdateOp update, const SymbolTable &symbols) {
     if (isNumber(update.getParameter()))
       return false;
@@ -359,7 +359,7 @@ private:
   /// `most` elements together. The first update that would exceed this limit is
   /// split into updates of about `size` elements, and as many of these as fit
   /// are chosen too. An update with results on file is not split, because its
-  /// parts would not begin at pages.
+  /// parts would not begin at page boundaries.
   static SmallVector<nn::UpdateOp> choose(SmallVector<nn::UpdateOp> updates,
                                           double most, int64_t size,
                                           const SymbolTable &symbols,

@@ -56,9 +56,9 @@ public:
   mlir::Operation *layerBefore(mlir::Operation *op) const;
 
   /// Sets the insertion point for the transfer of a value that `use` reads. It
-  /// is before the layer that precedes `use`. If no layer does, it is after the
-  /// operation `made`. If `made` is null too, it is at the beginning of the
-  /// block.
+  /// is before the layer that precedes `use`. If no layer does, it is after
+  /// `made`, the last operation on which the transfer depends. If `made` is
+  /// null too, it is at the beginning of the MLIR block.
   void setBeforeUse(mlir::OpBuilder &builder, mlir::Operation *use,
                     mlir::Operation *made) const;
 
@@ -77,9 +77,9 @@ private:
 llvm::SmallVector<mlir::Block *> waitingBlocks(nn::StepOp step);
 
 /// Returns the states that hold activations between the forward and the
-/// backward pass of a pipeline stage, with one slot for each micro-batch in
-/// flight. A state is left out if values are sent from its slots to other
-/// stages.
+/// backward pass of a pipeline stage, with one entry (slot) for each
+/// micro-batch in flight. A state is left out if values are sent from its slots
+/// to other stages.
 llvm::StringSet<> savedSlots(nn::ModelOp model);
 
 } // namespace heddle::spmd

@@ -55,10 +55,9 @@ public:
 
 private:
   /// Returns how a value is flattened and split over the ranks along the mesh
-  /// axis `tensor`.
-  /// Returns nullopt if these ranks hold different parts of the value already,
-  /// or if the value is smaller than a page. The flat tensor contains the
-  /// flattened and padded values of all ranks.
+  /// axis `tensor`. Returns nullopt if these ranks hold different parts of the
+  /// value already, or if the value is smaller than a page. The flat tensor
+  /// contains the flattened and padded values of all ranks.
   std::optional<Flat> flatOf(Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (!type || !isa<FloatType>(type.getElementType()))

@@ -28,7 +28,7 @@ namespace heddle {
 namespace {
 
 /// Lists the reads of gradients in the body of a loop. A read of a bucket
-/// covers several gradients. For each read it therefore has the number of
+/// covers several gradients. The class therefore counts, for each read, the
 /// covered gradients that the body has written before the read.
 class FirstReads {
 public:

@@ -41,8 +41,8 @@ constexpr int64_t mostTiles = 128;
 /// Returns the number of elements of a tile, for states with `total` elements
 /// that are updated in one step. `most` is the setting `sub_group_size`, which
 /// limits the size of a tile unless it is 0. The size is often smaller than
-/// this limit, because DeepSpeed's default of 1e9 would make one tile of most
-/// models.
+/// this limit: with DeepSpeed's default of 1e9, the states of most models would
+/// be a single tile.
 inline int64_t tileElements(int64_t most, int64_t total) {
   int64_t size = std::max(
       {leastTile, std::min(total / fewTiles, largestTile), total / mostTiles});

@@ -195,8 +195,9 @@ private:
   void startBefore(Operation *update) {
     builder.setInsertionPoint(update);
     for (Operation *op = update; (op = op->getPrevNode());) {
-      // Do not move before the loops. Pipeline stages store accumulated
-      // gradients after their loop, so do not move before these stores either.
+      // The insertion point must not be before the loops. Pipeline stages store
+      // accumulated gradients after their loop, so it must be after these
+      // stores, too.
       if (isa<nn::MicroBatchesOp, pipe::FragmentsOp, dist::FlushOp>(op))
         return builder.setInsertionPointAfter(op);
       if (isa<nn::CallOp>(op))

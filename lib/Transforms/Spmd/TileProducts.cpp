@@ -215,8 +215,8 @@ private:
   }
 
   /// Inserts before `use` a call of a function that computes a tile. `body`
-  /// builds the function from its arguments. Tiles of the same product with the
-  /// same number of rows share one function.
+  /// builds the function's body from the function's arguments. Tiles of the
+  /// same product with the same number of rows share one function.
   Value call(Operation *use, Operation *product, const RowTile &tile,
              ValueRange operands, llvm::function_ref<Value(ValueRange)> body) {
     nn::FuncOp &function = functions[{product, tile.rows, operands.size()}];

@@ -233,9 +233,9 @@ private:
     if (group.takesDecay())
       inputs.push_back(scalars.weightDecay);
     // A delayed update applies the gradients of the previous step, and stores
-    // those of this step. It must store them even if it must not apply the
-    // others. Therefore the condition is an input of nn.update's body, and
-    // nn.update itself has no condition.
+    // those of this step. It must store the new gradients even if it must not
+    // apply the old ones. Therefore the condition is an input of nn.update's
+    // body, and nn.update itself has no condition.
     Value condition = scalars.condition;
     if (strategy.delayedUpdate)
       inputs.push_back(std::exchange(condition, Value()));

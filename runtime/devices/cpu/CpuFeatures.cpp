@@ -32,7 +32,7 @@ enum SavedState : uint64_t {
   Tiles = 0x60000,
 };
 
-/// A feature, and the bit of the instruction cpuid that shows it.
+/// A feature, and the bit that shows it in the result of the instruction cpuid.
 struct Feature {
   const char *name; ///< LLVM's name.
   uint32_t leaf;

@@ -173,9 +173,9 @@ void ImageLoader::relocate(const Elf64_Ehdr &header) {
   }
 }
 
-/// Returns the address of a function outside of the image that the image's code
-/// may call. LLVM emits calls of memcpy, memmove and memset for copies and
-/// fills.
+/// Returns the address of a function of this process that the image may call;
+/// 0 for any other name. LLVM emits calls of memcpy, memmove and memset for
+/// copies and fills.
 uint64_t hostFunction(const std::string &name) {
   if (name == "memcpy")
     return reinterpret_cast<uint64_t>(

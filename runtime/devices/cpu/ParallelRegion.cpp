@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs a list of kernels and copies by all threads, with a barrier after each.
+// Runs a list of kernels and copies. All threads share the work of each item,
+// and meet at a barrier after it.
 //
 //===----------------------------------------------------------------------===//
 

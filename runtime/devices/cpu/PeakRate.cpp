@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Measures the peak rate of multiplications by loops of one instruction. Each
-// loop keeps enough independent accumulators to hide the latency of its
-// instruction and touches no memory.
+// Measures the peak rate of multiplications with loops that repeat a single
+// instruction. Each loop has enough independent accumulators to hide the
+// latency of the instruction, and touches no memory.
 //
 //===----------------------------------------------------------------------===//
 

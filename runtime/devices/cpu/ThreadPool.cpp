@@ -40,8 +40,9 @@ int64_t heddle::rt::availableThreads() {
 }
 
 int64_t heddle::rt::threadsOfRank(int64_t ranks) {
-  // Divides the cores of the machine among ranks, not those of this process: a
-  // launcher may have bound each rank to its share of the cores already.
+  // Divide the number of all cores of the machine by the number of ranks. The
+  // cores on which this process may run are not divided, since a launcher may
+  // have bound each rank to its share already.
   int64_t cores = std::max<int64_t>(sysconf(_SC_NPROCESSORS_ONLN), 1);
   return std::min(availableThreads(), std::max<int64_t>(cores / ranks, 1));
 }

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writes kernels that cast buffers from one type to another as PTX text, loads
+// Writes PTX text of kernels that cast buffers from one type to another, loads
 // the PTX, and launches the kernels.
 //
 //===----------------------------------------------------------------------===//

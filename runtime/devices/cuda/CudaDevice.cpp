@@ -462,8 +462,8 @@ void CudaDevice::record(Stream stream, Event event) {
 
 void CudaDevice::wait(Stream stream, Event event) {
   // If the event was recorded inside of a capture and is awaited outside of it,
-  // or the reverse, no wait is needed. The whole graph is ordered after all
-  // work before it and before all work after it.
+  // or the reverse, no wait is needed: the whole graph starts after all earlier
+  // work is done, and all later work starts after the graph is done.
   if (isCapturing ? !here[event.number] : captured[event.number])
     return;
   check(driver.streamWait(of(stream), events[event.number], 0),

@@ -83,8 +83,8 @@ Module LoadedKernels::load(const GpuModel &gpu, const std::string &text,
          "run it on another GPU");
   Module module = nullptr;
   // The driver rejects the cubin if the GPU is newer than the cubin's target,
-  // or if the driver is older than the cubin's format. It then compiles the PTX
-  // instead.
+  // or if the driver is older than the cubin's format. In these cases, load the
+  // PTX, which the driver compiles.
   if (!cubin.empty() &&
       driver.loadModule(&module, cubin.data(), 0, nullptr, nullptr) == Success)
     return module;
@@ -102,8 +102,8 @@ Module LoadedKernels::load(const GpuModel &gpu, const std::string &text,
   return module;
 }
 
-/// Opens cuBLASLt, if the plan has products that it can compute and `gemm`
-/// allows it.
+/// Opens cuBLASLt if the plan has products that cuBLASLt can compute, unless
+/// `gemm` forbids its use.
 void LoadedKernels::openLibrary(const std::string &gemm, const GpuModel &gpu,
                                 const std::vector<plan::Kernel> &kernels) {
   numProducts =

@@ -5,10 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Collectives that send another type than that of the plan's buffers. NCCL
-// sends and adds values of one type. Data is therefore cast to staging memory
-// before it is sent, and cast from staging memory after it is received. Each
-// round casts as much data as the staging memory holds. All of this runs on one
-// stream.
+// sends and adds values of one type. Therefore, data is cast before it is sent
+// and after it is received. Staging memory holds the data in the sent type. A
+// large collective takes several rounds, each with as much data as the staging
+// memory holds. All of this runs on one stream.
 //
 //===----------------------------------------------------------------------===//
 

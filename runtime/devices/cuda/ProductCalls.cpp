@@ -46,7 +46,7 @@ static ProductPart wholeOf(const LibraryProduct &what) {
 
 namespace {
 /// How a matrix product is split into an aligned and a remaining product:
-/// `size` is the size (m, n or k) that is divided, and `main` is the share of
+/// `size` is the size (m, n or k) that is divided, and `main` is this size in
 /// the aligned product.
 struct Split {
   int64_t LibraryProduct::*size = nullptr;

@@ -162,8 +162,8 @@ bool ProductCall::describe() {
          make(sums, what.result, what.n, what.m, what.ldd);
 }
 
-/// Uses the algorithm that is kept for this product, if the library accepts it.
-/// Returns whether it does.
+/// Uses the algorithm that is kept for this product, if there is one that the
+/// library accepts. Returns false otherwise.
 bool ProductCall::recall(const Algorithms &known) {
   std::optional<lt::Algorithm> before = known.find(what);
   if (!before ||

@@ -19,7 +19,7 @@ namespace heddle::rt::cuda {
 /// Copies rows of an offloaded table to a GPU. Ids in the GPU's memory choose
 /// the rows. First the ids are copied to pinned memory. Then the host gathers
 /// the rows in pinned memory, and they are copied to the GPU. All of this runs
-/// on the stream that reads files, and uses its ring of pinned memory.
+/// on the stream that reads files, and uses the pinned memory for these reads.
 class RowCopies {
 public:
   RowCopies(const Driver &driver, HostTasks &tasks, FileCopies &files)

@@ -102,7 +102,8 @@ void Lexer::data() {
   skip(open - at);
 }
 
-/// Ends a tag, and strips white space after it.
+/// Ends a tag. If `strips`, skips the white space after the tag. Otherwise
+/// skips only a line end directly after a statement.
 void Lexer::closeTag(size_t length, bool strips, bool isStatement) {
   skip(length);
   isLineStart = false;

@@ -300,9 +300,9 @@ static Value join(const Value &self, const Arguments &arguments) {
 // Upper and lower case
 //===----------------------------------------------------------------------===//
 
-/// Converts the characters that `isWanted` selects to lower case. For each
-/// other character, calls `other`, which appends it to the result (the first
-/// argument).
+/// Converts to lower case the characters that `isWanted` selects. For each
+/// other character, calls `other`, which appends text for this character to its
+/// first argument (the result).
 static std::string
 lowerSome(const std::string &text, bool (*isWanted)(uint32_t),
           void (*other)(std::string &, const std::string &, uint32_t)) {

@@ -165,7 +165,7 @@ struct TemplateError {
 
 /// Computes `a + b` of numbers, texts or lists.
 Value add(const Value &a, const Value &b);
-/// Computes `a sign b` of numbers, texts or lists.
+/// Applies the operator `sign`, such as "*", to two numbers, texts or lists.
 Value compute(const std::string &sign, const Value &a, const Value &b);
 bool compare(const std::string &sign, const Value &a, const Value &b);
 

@@ -5,9 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // SentencePiece's normalizer with a compiled table of replacements. The table
-// has the size of a trie in bytes, the trie (a double array in the layout of
-// Darts-clone, 32-bit units), then the replacements, each ended by a zero byte.
-// All numbers are little-endian.
+// consists of three parts: a number, which is the size of a trie in bytes; the
+// trie (a double array in the layout of Darts-clone, 32-bit units); and the
+// replacements, each ended by a zero byte. All numbers are little-endian.
 //
 //===----------------------------------------------------------------------===//
 
@@ -98,11 +98,11 @@ namespace {
 class Replacing {
 public:
   explicit Replacing(const TextPiece &old) : old(old) {}
-  /// Appends `to`, which replaces the text `from`. Each new character comes
-  /// from the old character at the same index. If `to` is longer, its last
-  /// characters all come from the last old character. If `to` is empty at the
-  /// beginning of the new text, the text after it is treated as if it came from
-  /// `from`.
+  /// Appends `to`, which replaces the text `from`. Each character of `to` comes
+  /// from the character of `from` at the same index. If `to` is longer than
+  /// `from`, its further characters come from the last character of `from`. If
+  /// `to` is empty and nothing was appended before, the text that is appended
+  /// next counts as coming from `from`.
   void add(const std::string &from, const std::string &to) {
     size_t left = 0;
     unicode::forEach(from, [&](unicode::Character, size_t) { ++left; });
@@ -125,8 +125,8 @@ private:
   void skipOne() { place += unicode::characterAt(old.text, place).length; }
 
   const TextPiece &old;
-  /// The offset in the old text of the character from which the next new
-  /// character comes.
+  /// The offset, in the old text, of the character from which the next
+  /// character of the new text comes.
   size_t place = 0;
   bool isHead = false;
 };

@@ -36,11 +36,12 @@ struct TextPiece {
             std::max(std::min(head, end), begin) - begin};
   }
 };
-/// Inserts the text `what` before a piece. The inserted bytes count as part of
-/// the piece's first character (TextPiece::head).
+/// Inserts the text `what` before a piece. If the piece begins with the first
+/// character of the whole text, the inserted bytes count as part of that
+/// character (TextPiece::head).
 void prepend(TextPiece &piece, const std::string &what);
-/// Replaces each match of `pattern` by `content`. If the match's last character
-/// is the first one of the whole text, the bytes of `content` count as part of
+/// Replaces each match of `pattern` by `content`. If a match is within the
+/// first character of the whole text, the bytes of `content` count as part of
 /// that character (TextPiece::head).
 TextPiece replace(const TextPiece &piece, const Regex &pattern,
                   const std::string &content);

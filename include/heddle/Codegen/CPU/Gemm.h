@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Emits C = A * B as loops over micro-kernels, which read packed panels of A
-// and B. If A has few rows, they read B where it is, without packing it.
+// and B. If A has few rows, the micro-kernels read B where it is, not packed.
 //
 // Every thread computes its part of C alone. There is no barrier, the sum over
 // K is never split across threads, and the result does not depend on the number

@@ -64,8 +64,8 @@ public:
   /// Prefetches the cache line at `pointer` into the second-level cache.
   void prefetch(mlir::Value pointer);
 
-  /// A mask of `lanes` lanes in which the first `count` are true; a `count` out
-  /// of range means none or all.
+  /// A mask of `lanes` lanes in which the first `count` are true; none if
+  /// `count` is negative, and all if it exceeds `lanes`.
   mlir::Value mask(mlir::Value count, int64_t lanes);
   mlir::Value shuffle(mlir::Value a, mlir::Value b,
                       llvm::ArrayRef<int64_t> lanes);

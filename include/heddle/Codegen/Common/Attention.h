@@ -86,9 +86,9 @@ public:
   /// The end (exclusive) of the keys that `query` sees. The query must exist in
   /// the row.
   mlir::Value endOf(mlir::Value query);
-  /// The end (exclusive) of the keys that at least one query sees, of the
-  /// queries `first` to `first` + `queries` - 1. The last of these queries may
-  /// lie after the end of the sequence.
+  /// The end (exclusive) of the keys that at least one of the queries `first`
+  /// to `first` + `queries` - 1 sees. The last of these queries may lie after
+  /// the end of the sequence.
   mlir::Value endOfSome(mlir::Value first, int64_t queries);
   /// The first query that sees `key`; the largest integer if the key does not
   /// exist.

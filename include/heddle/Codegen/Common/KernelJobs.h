@@ -79,8 +79,8 @@ public:
   /// is a directory of compiled code; empty or "off": there is no cache. The
   /// name of a file in it is a hash of the source, of this compiler and of
   /// `tools`, and code with this hash is not compiled again. `tools` names
-  /// other programs on which the code depends, such as the version of an
-  /// assembler. `registerDialects` prepares each thread's context.
+  /// other programs on which the code depends, such as an assembler, with their
+  /// versions. `registerDialects` prepares each thread's context.
   void run(llvm::StringRef cache,
            llvm::function_ref<void(mlir::DialectRegistry &)> registerDialects,
            llvm::StringRef tools = "");

@@ -46,8 +46,8 @@ struct FusionRules {
   /// Whether products with packed weights (nn.packed_linear) that multiply the
   /// same rows share a kernel.
   bool joinsPackedProducts = false;
-  /// Whether operations on attention heads, such as rotary embeddings, are in
-  /// the kernel of the products with packed weights that compute these heads.
+  /// Whether operations on attention heads, such as rotary embeddings, share
+  /// the kernel of the packed-weight products that compute the heads.
   bool headsInPackedProducts = false;
   /// The largest number of rows for which products with packed weights are in
   /// one kernel with the row-wise operations that compute these rows. 0: never.

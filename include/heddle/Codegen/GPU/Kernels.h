@@ -97,18 +97,21 @@ void untie(planir::KernelOp kernel);
 struct PlainMapping : MappedKernel {
   int64_t longestSum = 1; ///< The largest number of terms that one thread sums.
   /// For each launch: the number of terms that one thread sums. If it is large,
-  /// `BINARY check` runs fewer blocks of the launch, to save time.
+  /// the compiled program's command `check` runs fewer blocks of the launch, to
+  /// save time.
   llvm::SmallVector<int64_t> terms;
 };
 
 /// Maps `kernel` without optimizations: one thread computes one element, with
-/// plain loops. `BINARY check` runs this plain kernel and compares its results
-/// with those of the optimized kernel. No result overwrites an argument.
+/// plain loops. The compiled program's command `check` runs this plain kernel
+/// and compares its results with those of the optimized kernel. No result
+/// overwrites an argument.
 mlir::FailureOr<PlainMapping> mapPlain(planir::KernelOp kernel,
                                        mlir::gpu::GPUModuleOp module);
 
-/// Compiles the plain kernel of `kernel`: a version without optimizations, with
-/// which `BINARY check` compares it. Returns a plan::PlainKernel as JSON.
+/// Compiles the plain kernel of `kernel`: a version without optimizations,
+/// whose results the compiled program's command `check` compares with those of
+/// `kernel`. Returns a plan::PlainKernel as JSON.
 mlir::FailureOr<std::string> compilePlain(planir::KernelOp kernel,
                                           const Chip &chip);
 
@@ -218,7 +221,7 @@ struct KernelReport {
 /// by codegen::KernelJobs. A kernel that can be mapped gets its launches and a
 /// plan.object with the PTX. Other kernels get the remark "no GPU generator for
 /// ... yet" and no object, and one warning lists all of them. If ptxas is
-/// found, every object is assembled; an error of ptxas is an error.
+/// found, every object is assembled, and PTX that ptxas refuses is an error.
 mlir::FailureOr<std::vector<KernelReport>>
 compileKernelsForGpu(mlir::ModuleOp module, llvm::StringRef chip,
                      llvm::StringRef cache = "");

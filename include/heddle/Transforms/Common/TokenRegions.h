@@ -51,9 +51,9 @@ struct TokenRegion {
 
 /// Finds the regions of a block, in the order of the block.
 /// - Regions have no operation in common.
-/// - An operation outside of a region never both depends on an operation of the
-///   region and computes an operand of another one. So the region can run as a
-///   whole.
+/// - If an operation outside of a region reads a result of the region, no
+///   operation of the region depends on that operation. So the region can run
+///   as a whole.
 /// - Results of rank 2, such as the losses of tokens, may be read outside of
 ///   the region. A result of higher rank may be read outside only if the
 ///   product that ends the region computes it.

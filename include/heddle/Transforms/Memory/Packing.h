@@ -42,11 +42,11 @@ struct Interval {
   /// The offset must be a multiple of this, in addition to the alignment that
   /// `pack` gets for all intervals.
   int64_t alignment = 1;
-  /// The last command during which stores that the previous run of these
-  /// commands left unfinished may use the bytes. -1 if no such store uses them.
+  /// Stores that the sequence's previous run left unfinished may use the bytes.
+  /// This is the last command during which they may. -1 if no store does.
   int64_t settled = -1;
   /// Whether the first command that uses the bytes has waited for all work that
-  /// the previous run of these commands left unfinished.
+  /// the sequence's previous run left unfinished.
   bool followsCarried = false;
 };
 

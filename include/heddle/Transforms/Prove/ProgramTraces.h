@@ -28,9 +28,10 @@ plan::Mesh meshOf(planir::ProgramOp program);
 /// The programs of a module, ordered by pipeline stage.
 llvm::SmallVector<planir::ProgramOp> programsOf(mlir::ModuleOp module);
 
-/// Makes the trace of the step program `sequence` of `program`. The commands of
-/// called sequences are part of the trace. A loop or fragment (forward or
-/// backward pass of a stage) of the step itself becomes a body of the trace
+/// Makes the trace of the step that the command sequence `sequence` of
+/// `program` implements. The commands of called sequences are part of the
+/// trace. A loop or fragment (forward or backward pass of a stage) in
+/// `sequence` itself, not in a called sequence, becomes a body of the trace
 /// that is run many times. If `rank` is given, the addresses are those of that
 /// rank. Otherwise the trace describes all ranks of the program's stage.
 ///

@@ -286,8 +286,8 @@ struct Fault {
     Deadlock, ///< Ranks wait for each other in a cycle.
   } kind = Kind::Flow;
   std::string text;
-  /// An event that takes part in the fault: the index of its trace, and its
-  /// `origin`.
+  /// An event that takes part in the fault: the index of its trace, and
+  /// `origin`, the index of its operation in Trace::names.
   struct Source {
     size_t trace = 0;
     int32_t origin = -1;
@@ -306,9 +306,10 @@ struct Fault {
 /// - States that live across steps hold what earlier steps wrote. Only the
 ///   optimizer and collectives may write these states.
 ///
-/// For this check a communication is done when it starts; `checkRaces` covers
-/// its duration. Adds to `executed` the number of events that were executed. If
-/// several runs of a body make the same changes, only one of them is executed.
+/// This check assumes that a communication finishes as soon as it starts;
+/// `checkRaces` covers the time until its wait. Adds to `executed` the number
+/// of events that were executed. If several runs of a body make the same
+/// changes, only one of them is executed.
 std::optional<Fault> checkFlow(const Trace &trace, int64_t *executed = nullptr);
 
 /// Checks the transfers of offloaded states. A stored tile must have been

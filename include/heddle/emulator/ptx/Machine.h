@@ -44,8 +44,8 @@ struct Options {
   bool counts = false;      ///< Whether to fill `Counters`.
   uint64_t approximate = 0; ///< Seed for the errors of approximate functions.
   unsigned threads = 0;     ///< Host threads; 0: one for each core.
-  /// Seed for a random order of blocks and warps, and for how many instructions
-  /// a warp executes before it is another warp's turn. If not set, blocks and
+  /// Seed for a random order of blocks and warps, and for the number of
+  /// instructions that a warp executes in one turn. If not set, blocks and
   /// warps run in order, each as far as it can.
   std::optional<uint64_t> order;
 

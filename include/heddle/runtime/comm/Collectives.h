@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Collectives of host memory, made of point-to-point messages, so that every
+// Collectives on host memory, made of point-to-point messages, so that every
 // transport gives bit-identical results and the same traffic. A buffer of all n
 // ranks consists of n slices; slice r is what rank r contributes or receives.
 // Rank r does the following in steps k = 1..n-1; rank numbers are modulo n:

@@ -38,8 +38,9 @@ struct Launch {
 };
 
 /// Looks for these launchers in order: torchrun, mpirun of Open MPI, mpirun of
-/// MPICH, RANK with WORLD_SIZE and MASTER_ADDR, a step of srun. `variable`
-/// works like std::getenv. Throws H0224 for inconsistent variables.
+/// MPICH, any launcher that sets RANK, WORLD_SIZE and MASTER_ADDR, and a step
+/// of srun. `variable` works like std::getenv. Throws H0224 for inconsistent
+/// variables.
 Launch detectLaunch(const std::function<const char *(const char *)> &variable);
 Launch detectLaunch();
 

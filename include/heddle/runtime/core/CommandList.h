@@ -199,8 +199,8 @@ private:
   static LaunchTime measure(Device &device, std::optional<Stream> stream,
                             const std::function<void()> &submit);
 
-  /// The launches of kernels, with one element for each entry. The element of
-  /// an entry that is an action has no kernel.
+  /// The launches of kernels, with one element for each entry. If an entry is
+  /// an action, its element has no kernel.
   std::vector<KernelLaunch> launches;
   std::vector<Action> actions; ///< The actions, in the order of their entries.
   std::vector<EntryGroup> groups;

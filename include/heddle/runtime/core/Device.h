@@ -151,8 +151,8 @@ public:
   /// memory for a plan. Does nothing if the size of the device's memory is
   /// unknown.
   virtual void requireMemory(const plan::Memory &memory) {}
-  /// Allocates pinned buffers for copies, which fit into `bytes` bytes
-  /// (plan::Memory::stagingBytes), unless the device has them already.
+  /// Allocates the device's pinned buffers for copies, at most `bytes` bytes
+  /// (plan::Memory::stagingBytes). Does nothing if the device has them already.
   virtual void stage(int64_t bytes) {}
   /// Bytes of the device's own pinned memory for copies.
   virtual int64_t stagedBytes() const { return 0; }
@@ -229,8 +229,8 @@ public:
   /// calls. Zero if the files are mapped, since no system call then moves their
   /// bytes.
   virtual io::OffloadTraffic offloadTraffic() const { return {}; }
-  /// The times of copies from and to files that run asynchronously and are in
-  /// no graph; null if there are none.
+  /// The times of those copies from and to files that run asynchronously and
+  /// are in no graph; null if there are no such copies.
   virtual io::OffloadTimes *fileTimes() { return nullptr; }
   /// Calls `submit` and captures the work that it submits as a graph, if the
   /// device supports graphs. Captured work does not run until `repeat`. The
@@ -261,7 +261,7 @@ struct Region {
   int64_t bytes = 0;
 };
 
-/// Memory of a device that is freed with this object.
+/// A block of a device's memory. The block is freed with this object.
 class DeviceMemory {
 public:
   DeviceMemory() = default;

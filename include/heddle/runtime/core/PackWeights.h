@@ -33,8 +33,8 @@ struct GroupScale {
 /// -8.
 GroupScale scaleOf(const float *values, int64_t count, int64_t bits, bool even);
 
-/// The code of `bits` bits that represents the value best, for the scale and
-/// zero point `code`.
+/// Returns the integer of `bits` bits that represents `value` best. `code` has
+/// the scale and the zero point of the value's group.
 int32_t quantize(float value, GroupScale code, int64_t bits);
 
 /// Scales and zero points of all groups of a weight, as [groups][outputs].

@@ -41,9 +41,9 @@ struct ProgramNeeds {
   /// on the number of positions.
   double flops = 0;
   /// Bytes of states that kernels read, without the KV cache. Each byte counts
-  /// once. The bytes of a state that a kernel reads are limited to the bytes
-  /// that this kernel reads and writes in total (plan::Kernel::bytes), because
-  /// an embedding lookup reads only few rows of its table.
+  /// once. For each kernel, at most plan::Kernel::bytes bytes of a state are
+  /// counted. This is all that the kernel reads and writes: an embedding
+  /// lookup, for example, reads only few rows of its table.
   double stateBytes = 0;
   /// What attention reads from the KV cache: one entry for each attention
   /// window, sorted by window. Empty if the program has no KV cache.
@@ -59,8 +59,8 @@ struct ProgramNeeds {
   }
 };
 
-/// What a run of `program`, a program of the plan's selected stage, computes
-/// and reads.
+/// What a run of `program` computes and reads. The program belongs to the
+/// pipeline stage that is selected in `plan`.
 ProgramNeeds needsOf(const plan::Plan &plan, const plan::Program &program);
 
 /// The cost of a run of each program; the keys are the programs' names. The

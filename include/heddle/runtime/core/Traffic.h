@@ -39,9 +39,9 @@ struct TrafficLine {
   int64_t bytesSent = 0;
 };
 
-/// Counts what `rank` sends in one run of `program`, a program of the plan's
-/// selected stage. The lines are sorted by axes, kind, reason and type.
-/// Collectives among a single rank are left out.
+/// Counts what `rank` sends in one run of `program`, a program of the pipeline
+/// stage that is selected in `plan`. The lines are sorted by axes, kind, reason
+/// and type. Collectives among a single rank are left out.
 std::vector<TrafficLine> countTraffic(const plan::Plan &plan,
                                       const plan::Program &program,
                                       int64_t rank);
@@ -88,13 +88,14 @@ int64_t bytesMoved(const plan::command::CopyRows &copy);
 const plan::State *stateAt(const plan::Plan &plan, plan::MemoryKind memory,
                            int64_t offset);
 
-/// Counts the copies of one run of `program`, a program of the plan's selected
-/// stage, between kinds of memory. The lines are sorted by these kinds.
+/// Counts the copies between kinds of memory in one run of `program`, a program
+/// of the pipeline stage that is selected in `plan`. The lines are sorted by
+/// the kinds of memory.
 std::vector<MoveLine> countMoves(const plan::Plan &plan,
                                  const plan::Program &program);
 
-/// The updates of parameters that the host's cores next to a GPU compute in one
-/// run of a program.
+/// The parameter updates that a GPU's host computes on its cores in one run of
+/// a program.
 struct HostUpdates {
   int64_t elements = 0; ///< How many elements of parameters are updated.
   /// Bytes, such as gradients, that are copied from the device so that the

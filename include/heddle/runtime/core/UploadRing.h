@@ -18,7 +18,7 @@
 
 namespace heddle::rt {
 
-/// Copies large data to memory that the host cannot access, in pieces. There
+/// Copies large data, in pieces, to memory that the host cannot access. There
 /// are two slots of pinned memory: the host fills one while the device copies
 /// the other.
 class UploadRing {

@@ -41,8 +41,9 @@ public:
   virtual ~BlockQueue() = default;
   /// `io_uring` or `threads`.
   virtual const char *name() const = 0;
-  /// Adds a request. It starts at the latest when `wait` is called next. At
-  /// most `depth` requests may be in flight.
+  /// Adds a request. It starts at the latest when `wait` is called next. The
+  /// number of requests in flight must not exceed the `depth` of the queue (see
+  /// openBlockQueue).
   virtual void submit(const BlockRequest &request) = 0;
   /// Returns when a request is done; at least one must be in flight.
   virtual BlockResult wait() = 0;

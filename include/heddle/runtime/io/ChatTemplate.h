@@ -31,10 +31,10 @@ public:
   /// error messages: at the beginning of a file, or at a string inside a file.
   /// Throws H0359 for a template that cannot be parsed.
   ChatTemplate(const std::string &source, SourceLocation begin);
-  /// Returns the chat template of the model in a directory:
-  /// chat_template.jinja, or else `chat_template` of tokenizer_config.json;
-  /// with the model's special tokens (TokenNames.h). Returns nothing if there
-  /// is none.
+  /// Returns the chat template of the model in a directory, from the file
+  /// chat_template.jinja, or else from `chat_template` in
+  /// tokenizer_config.json. Gives the model's special tokens (TokenNames.h) to
+  /// the template as variables. Returns nothing if there is no template.
   static std::optional<ChatTemplate> find(const std::string &directory);
 
   /// Turns a chat into tokens: `messages` is an array of objects with a `role`

@@ -73,7 +73,7 @@ struct SavedStep {
   std::string manifest; ///< Digest of the checkpoint's manifest.
 };
 
-/// The data besides tensors with which a run continues from a checkpoint.
+/// What a run needs, besides the tensors, to continue from a checkpoint.
 struct CheckpointState {
   int64_t step = 0; ///< Steps that are done.
   /// Finished steps that changed no parameter, because all labels of the batch
@@ -81,8 +81,8 @@ struct CheckpointState {
   int64_t skipped = 0;
   uint64_t seed = 0;
   /// How far the run has read its data. Checkpoints of older versions lack
-  /// `data`. They have `dataSteps` instead, the number of steps whose data was
-  /// read from the beginning, and `shuffled`, whether rows were shuffled.
+  /// `data`. They have `dataSteps` instead, the number of steps whose data the
+  /// run has read so far, and `shuffled`, whether rows were shuffled.
   std::optional<DataState> data;
   int64_t dataSteps = 0;
   bool shuffled = false;
@@ -149,8 +149,8 @@ std::string saveCheckpoint(const std::string &directory,
                            int64_t keepLast = 0);
 
 /// Returns the directory of a checkpoint: `path` itself if it is a checkpoint,
-/// else the checkpoint that the file `latest` in `path` names. Throws H0360 if
-/// `path` is neither.
+/// else the checkpoint in `path` that the file `latest` names. Throws H0360 if
+/// neither exists.
 std::string resolveCheckpoint(const std::string &path);
 
 /// Returns the directory of the model that `path` means: the latest checkpoint
@@ -225,7 +225,8 @@ struct ConvertOptions {
   int64_t maxShardBytes = 0;
 };
 /// Writes weights as a Hugging Face directory, with another type or divided
-/// into files. Copies the other files of a Hugging Face directory.
+/// into files. Also copies the configuration and the tokenizer that are beside
+/// the weights.
 void convertWeights(const ConvertOptions &options);
 
 /// Writes a Hugging Face directory: `tensors` in one file, `config` as

@@ -108,7 +108,7 @@ public:
   void rewrite(int64_t offset, const void *data, int64_t bytes);
   /// Passes buffered bytes to the system.
   void flush();
-  /// Path of the file until `commit`.
+  /// The path of the temporary file, which `commit` renames.
   const std::string &temporaryPath() const { return output.temporaryPath(); }
   void commit(bool isDurable = true);
   int64_t size() const { return written; }

@@ -144,8 +144,8 @@ struct JsonMember {
 };
 
 /// Parses `text`; throws UserError with the codes of `source`. If `duplicates`
-/// is given, keys that an object has twice are added to it instead of throwing,
-/// and the first member with such a key counts.
+/// is given, a key that an object has twice causes no exception: the error is
+/// added to `duplicates`, and the first member with this key counts.
 JsonValue parseJson(const std::string &text, JsonSource source,
                     std::vector<Diagnostic> *duplicates = nullptr);
 

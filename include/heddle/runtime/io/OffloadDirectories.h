@@ -27,8 +27,9 @@ namespace heddle::io {
 /// it may follow a symbolic link.
 std::string plainDirectory(const std::string &directory);
 
-/// The directories of offload files: one for all roles, or others for some
-/// roles, written as `/mnt/nvme0,parameters=/mnt/nvme1`.
+/// The directories of offload files: one for all roles of states (parameters,
+/// gradients, ...), or others for some roles. For example,
+/// `/mnt/nvme0,parameters=/mnt/nvme1` names two directories.
 struct OffloadDirectories {
   /// The directory for roles that have no entry in `own`; empty if the user
   /// gave none.

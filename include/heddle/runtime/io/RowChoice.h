@@ -19,8 +19,8 @@
 
 namespace heddle::io {
 
-/// A gather: selects the rows of a table that `ids` name, and writes them one
-/// after the other.
+/// A gather: selects those rows of a table that `ids` name, and writes the rows
+/// one after the other.
 struct RowChoice {
   /// The bytes of a row, and the number of rows of the table.
   int64_t rowBytes = 0, rows = 0;

@@ -71,8 +71,8 @@ bool isStillAt(int descriptor, const std::string &path);
 /// followed by numbers.
 bool isNameOfTemporary(const std::string &name, const std::string &stem);
 
-/// Removes entries of a directory for which `isTemporary` is true and that no
-/// process has locked.
+/// Removes those entries of a directory for whose names `isTemporary` is true
+/// and which no process has locked.
 void sweepTemporaries(
     const std::string &directory,
     const std::function<bool(const std::string &name)> &isTemporary);

@@ -114,7 +114,7 @@ public:
   int64_t complete();
   /// Completes the file and renames it; returns the number of tokens.
   int64_t finish();
-  /// Path of the file until `finish`.
+  /// The path of the temporary file, which `finish` renames.
   const std::string &temporaryPath() const { return out.temporaryPath(); }
 
 private:
@@ -161,11 +161,11 @@ struct PrepareResult {
   bool isDivided = true;
 };
 /// Writes documents one after the other, each followed by the tokenizer's
-/// end-of-text token, or separated by a line end if there is none. Throws H0180
-/// for an empty input, and for a `valFraction` with which the training or the
-/// validation file would have no tokens. Throws H0348 for an input that is no
-/// text, and H0339 for a line that is no JSON object with a text under the key
-/// `field`.
+/// end-of-text token. If the tokenizer has no such token, a line end separates
+/// the documents. Throws H0180 for an empty input, and for a `valFraction` with
+/// which the training or the validation file would have no tokens. Throws H0348
+/// for an input that is no text, and H0339 for a line that is no JSON object
+/// with a text under the key `field`.
 PrepareResult prepareTokens(const PrepareOptions &options);
 
 } // namespace heddle::io

@@ -25,10 +25,11 @@ using TokenNames = std::map<std::string, std::string>;
 
 /// Reads the special tokens of a model directory, as transformers does.
 /// tokenizer_config.json names them. special_tokens_map.json overrides these
-/// names, unless tokenizer_config.json lists the added tokens, as newer
-/// versions of transformers write it. For a role that no file mentions, the
-/// default of the tokenizer's class is used if tokenizer.json has such an added
-/// token. `tokenizer` is the parsed tokenizer.json, if the caller has it.
+/// names, unless tokenizer_config.json lists the added tokens, as it does when
+/// a newer version of transformers has written it. For a role that no file
+/// mentions, the default of the tokenizer's class is used if it is among the
+/// added tokens of tokenizer.json. `tokenizer` is the parsed tokenizer.json, if
+/// the caller has it.
 TokenNames readTokenNames(const std::string &directory,
                           const JsonValue *tokenizer = nullptr);
 

@@ -60,8 +60,8 @@ public:
   /// model's cache has the chunk's tokens. `tokens` are all tokens of the
   /// sequence.
   void compute(Feed feed, const std::vector<int32_t> &tokens);
-  /// Appends drafted tokens to the sequences. Of these tokens, all but the last
-  /// are in the draft's cache afterwards.
+  /// Appends drafted tokens to each sequence. Afterwards the draft model's
+  /// cache has all tokens of the sequence but the last drafted one.
   void guess(std::vector<DraftedSequence> sequences);
 
 private:

@@ -40,9 +40,9 @@ public:
 
   /// Returns a page with one owner; nothing when all pages are owned.
   std::optional<Page> take();
-  /// Removes one owner. If it was the last one, the page becomes free, unless
-  /// `publish` was called for it. Then it is kept, so that later sequences can
-  /// share it.
+  /// Removes one owner. If no owner is left, a page for which `publish` was
+  /// called is kept, so that later sequences can share it. Any other page
+  /// becomes free.
   void release(Page page);
 
   struct Prefix {
@@ -62,11 +62,11 @@ public:
   };
   Found find(const std::vector<int32_t> &tokens, int64_t most) const;
 
-  /// Lets other sequences find an owned page that is filled with the
-  /// `pageTokens` tokens at `tokens`, after the tokens that `before`
-  /// identifies. The page must not be written any more. Returns the value that
-  /// identifies all tokens up to the page's end, also if another page already
-  /// has the same tokens.
+  /// Lets other sequences find an owned page. The page holds the `pageTokens`
+  /// tokens at `tokens`, which follow the tokens that `before` identifies. The
+  /// page must not be written any more. Returns the value that identifies all
+  /// tokens up to the page's end, also if another page already has the same
+  /// tokens.
   Chain publish(Page page, const int32_t *tokens, Chain before);
 
   int64_t numPages() const { return pages.size(); }

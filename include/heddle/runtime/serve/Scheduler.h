@@ -209,8 +209,8 @@ private:
   /// Reports prompt tokens with their log probabilities to the listener.
   /// `logits` has the logits of `count` tokens from `position` on. The logits
   /// of a token give the probability of the token after it, so the prompt's
-  /// first token is reported without them. Returns the reason if the sequence
-  /// has ended.
+  /// first token is reported without a log probability. Returns the reason if
+  /// the sequence has ended.
   std::optional<FinishReason> tellPrompt(Sequence &seq, int64_t position,
                                          int64_t count, float *logits);
   /// Samples tokens from `logits` until a sampled token differs from the

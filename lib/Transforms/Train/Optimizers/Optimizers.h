@@ -36,8 +36,8 @@ struct Element {
   mlir::Value scaled;
 };
 
-/// A scalar state for one beta of the optimizer: it is 1 at first, and each
-/// update multiplies it by `factor`.
+/// A scalar state with a power of one beta of the optimizer: the state is 1 at
+/// first, and each update multiplies it by `factor`, which is this beta.
 struct Power {
   llvm::StringRef quantity; ///< The name of the state, such as "beta1_power".
   double factor = 0;

@@ -23,9 +23,9 @@ namespace heddle::rt {
 
 /// The device of a binary without a GPU: the host itself. All kinds of memory
 /// except File are host memory. All threads of a pool perform submitted work
-/// together, before the submission returns. Only copies between memory and
-/// files on the streams Copy and Store are asynchronous. Captured work becomes
-/// one parallel region, which starts the threads once.
+/// together, before the submission returns. Only transfers between memory and
+/// files are asynchronous, and only on the streams Copy and Store. Captured
+/// work becomes one parallel region, which starts the threads once.
 class CpuDevice : public Device {
 public:
   explicit CpuDevice(ThreadPool &pool, const OffloadOptions &swap = {})
@@ -94,9 +94,9 @@ private:
                           ///< until it ends.
   OffloadMemory swap;
   std::vector<io::OffloadPoint> points; ///< Transfers that each event awaits.
-  /// For each stream, transfers with files for which the host has not waited
-  /// yet: those that the stream has started, and those on which it depends
-  /// through events.
+  /// For each stream, the transfers between memory and files that the host has
+  /// not awaited yet: those that the stream has started, and those on which the
+  /// stream depends through events.
   std::array<io::OffloadPoint, numStreams> known;
   std::vector<Transfer> transfers;
   std::vector<std::vector<CpuWork>> captured;

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs a list of kernels and copies by all threads of a pool. The threads are
+// Runs a list of kernels and copies on all threads of a pool. The threads are
 // started once for the whole list.
 //
 //===----------------------------------------------------------------------===//
@@ -30,8 +30,8 @@ struct KernelWork {
   Scratch scratch;
 };
 
-/// A range of bytes to copy. If there is no source, the range is filled
-/// instead.
+/// A range of bytes to copy from `source`. If `source` is null, the range is
+/// filled with `value` instead.
 struct MoveWork {
   char *target;
   const char *source;

@@ -30,10 +30,9 @@ struct PeakSamples {
                     ///< `avx512f`, ...
 };
 
-/// Measures the peak rate for a tenth of a second. It runs the widest
-/// instructions of this CPU that compute in `precision` (fp32 or bf16). The
-/// best interval is the peak, since other processes can only make an interval
-/// slower.
+/// Measures rates for a tenth of a second with the widest instructions of this
+/// CPU that compute in `precision` (fp32 or bf16). The highest of the returned
+/// rates is the peak, since other processes can only make an interval slower.
 PeakSamples measurePeak(ThreadPool &pool, const std::string &precision);
 
 } // namespace heddle::rt

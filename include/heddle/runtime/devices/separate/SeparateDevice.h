@@ -24,7 +24,7 @@ namespace heddle::rt {
 
 /// Computes on the host's cores like CpuDevice, but behaves like a GPU with
 /// memory of its own. Dereferencing one of its addresses faults, since the
-/// bytes are at another address. Submitted work waits until the host
+/// bytes are at another address. Most submitted work waits until the host
 /// synchronizes. Then the streams advance in an order that `seed` determines. A
 /// missing copy or event therefore changes results.
 class SeparateDevice : public Device {
