@@ -26,8 +26,8 @@ struct Peers {
   void findChannels();
   /// Names a participant in error messages: `rank 3` or `stage 3`.
   std::string name(size_t who) const;
-  /// Calls `act` for every collective and message of a participant, in the
-  /// order of execution.
+  /// Calls `act` for every collective and message of participant `who` (a rank
+  /// or a pipeline stage), in the order of execution.
   void
   forEach(size_t who,
           const std::function<void(const Event &, const BodyRun &)> &act) const;

@@ -345,8 +345,8 @@ private:
         gets.insert(operand.getDefiningOp());
     update.op->erase();
     for (Operation *get : gets)
-      // If the read of an offloaded state has other users, it remains, and
-      // `spmd-verify` reports it.
+      // If operations other than the erased update use the read of an offloaded
+      // state, the read remains, and `spmd-verify` reports it.
       if (get->use_empty())
         get->erase();
   }

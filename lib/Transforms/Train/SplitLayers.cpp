@@ -45,8 +45,8 @@ namespace {
 /// some of its products.
 struct Moments {
   nn::FuncOp function;
-  /// For each result, the index of the function's argument that is the weight
-  /// of the product.
+  /// Each result has the moments of the input of one matrix product. This list
+  /// has the index of the function's argument that is the product's weight.
   SmallVector<unsigned> weights;
 };
 

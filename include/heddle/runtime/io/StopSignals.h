@@ -65,8 +65,8 @@ public:
   Kind judge(int signal, SignalSender sender);
 
 private:
-  /// What this process has received so far of one of the signals SIGINT,
-  /// SIGTERM and SIGHUP.
+  /// When and from whom a signal was received so far. There is one record for
+  /// each of SIGINT, SIGTERM and SIGHUP.
   struct Seen {
     std::atomic<int64_t> first = 0; ///< Time of the first signal; 0: none yet.
     std::atomic<int> fromParent = 0;
