@@ -258,6 +258,10 @@ def without_ptxas():
                 os.environ["PATH"])
 
 
+# For emulations that repeat what others checked in full: about twice as fast.
+LIGHT = {} if LONG else {"HEDDLE_EMULATE_CHECK": "light"}
+
+
 def run_ranks(ranks, command, status=0, **variables):
     """Runs a command on so many ranks, with these environment variables too."""
     if ranks > 1:
@@ -361,6 +365,7 @@ class HeddleTest(unittest.TestCase):
     another left. All go in the end."""
 
     runs_alone = False  # Whether run.py runs nothing beside this class.
+    takes_long = False  # Whether run.py begins with it: few tests, each a long one.
     folder = None
 
     @classmethod

@@ -6,9 +6,9 @@
 """run.py [-j N] [NAME...]
 
 Runs every test_*.py beside this file, or those named, N classes at a time (by
-default one for each core, at most four). Classes that judge times run alone, after
-the others. Each test has a line: seconds, and seconds of processors. The last line
-is `N passed, N failed, N skipped`; the status is 1 when one failed.
+default one for each core, at most four), the long ones first. Classes that judge times
+run alone, after the others. Each test has a line: seconds, and seconds of processors.
+The last line is `N passed, N failed, N skipped`; the status is 1 when one failed.
 """
 
 import argparse
@@ -112,9 +112,13 @@ def main():
     for each, tests in tests_by_class(names).items():
         (alone if getattr(each, "runs_alone", False) else beside).append(len(classes))
         classes.append(tests)
-    beside.sort(key=lambda number: -len(classes[number]))  # What takes long comes first.
+    # What takes long comes first.
+    beside.sort(key=lambda number: (
+        not getattr(classes[number][0], "takes_long", False), -len(classes[number])))
     with tempfile.TemporaryDirectory(prefix="heddle-e2e-cache-") as cache:
-        os.environ["HEDDLE_TEST_CACHE"] = cache  # Kernels that tests have in common.
+        # Kernels that tests have in common, also where they do not say --cache.
+        os.environ["XDG_CACHE_HOME"] = cache
+        os.environ["HEDDLE_TEST_CACHE"] = os.path.join(cache, "heddle")
         counts = [sum(pair) for pair in zip(run_classes(beside, given.j),
                                             run_classes(alone, 1))]
     print("{} passed, {} failed, {} skipped".format(*counts))
