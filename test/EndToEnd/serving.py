@@ -9,7 +9,10 @@ import heddle_test as h
 
 class ServingTest(h.HeddleTest):
     def serve(self, model, *flags, output="serving"):
-        return self.compile(model, "--mode", "serve", "--threads", 2, *flags,
+        """Compiles for one request at a time, unless the flags say for how many: each
+        size of a batch has kernels of its own."""
+        batch = [] if "--max-batch" in flags else ["--max-batch", 1]
+        return self.compile(model, "--mode", "serve", "--threads", 2, *batch, *flags,
                             output=output)
 
     def logits(self, binary, tokens, *flags, ranks=1):

@@ -168,9 +168,9 @@ class Ranks(DraftTest):
 class Service(DraftTest):
     def test_eight_requests_together(self):
         model = self.model("model")
-        plain = self.serve(model, output="plain")
-        drafted = self.drafted(model, self.model("near", noise=0.15), "--kv-cache",
-                               36 * 2 * 2 * 4 * 16 * 24)
+        plain = self.serve(model, "--max-batch", 8, output="plain")
+        drafted = self.drafted(model, self.model("near", noise=0.15), "--max-batch", 8,
+                               "--kv-cache", 36 * 2 * 2 * 4 * 16 * 24)
         os.environ["HEDDLE_CHECK_PAGES"] = "1"
         self.addCleanup(os.environ.pop, "HEDDLE_CHECK_PAGES")
         requests = [dict(prompt=PROMPTS[i % 4], max_tokens=7 + 5 * i, return_token_ids=True,
@@ -206,7 +206,7 @@ class Service(DraftTest):
 
     def test_both_are_shown_and_mapped(self):
         model, small = self.model("model"), self.model("small", embed=20, heads=2, layers=1)
-        binary = self.drafted(model, small, "--draft-tokens", 3)
+        binary = self.drafted(model, small, "--draft-tokens", 3, "--max-batch", 2)
         info = json.loads(h.run([binary, "info", "--json"]).stdout)
         self.assertEqual(info["draft_tokens"], 3)
         self.assertEqual(info["draft"]["pages"], info["pages"])
@@ -218,17 +218,17 @@ class Service(DraftTest):
             self.assertEqual({name: int(count) for name, count in
                               re.findall(r"(\w+) (\d+) bytes", found)}, mapped)
         self.assertIn("guesses at most 3 tokens", h.run([binary, "info"]).stdout)
-        own = h.run([h.HEDDLE, "explain", binary, "--program", "decode/16"]).stdout
-        other = h.run([h.HEDDLE, "explain", binary, "--draft", "--program", "decode/16"]).stdout
+        own = h.run([h.HEDDLE, "explain", binary, "--program", "decode/4"]).stdout
+        other = h.run([h.HEDDLE, "explain", binary, "--draft", "--program", "decode/4"]).stdout
         self.assertNotEqual(own, other)
-        self.assertIn("decode/32", h.run([binary, "info"]).stdout)
+        self.assertIn("decode/8", h.run([binary, "info"]).stdout)
 
 
 class Bench(DraftTest):
     def test_what_guesses_are_worth(self):
         """All guesses of a draft that is the model are right, few of a foreign one."""
         model, foreign = self.model("model"), self.model("foreign", seed=2)
-        binary = self.drafted(model, model, "--draft-tokens", 3)
+        binary = self.drafted(model, model, "--draft-tokens", 3, "--max-batch", 3)
         bench = [binary, "bench", "--decode", "--batch", 3, "--context", 20, "--threads", 1]
         found = {}
         for weights in (model, foreign):

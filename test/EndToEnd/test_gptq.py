@@ -224,7 +224,7 @@ class Gptq(h.HeddleTest):
     def logits_of(self, model, *flags):
         binary, out = self.path("served"), self.path("logits.safetensors")
         h.run([h.HEDDLE, "compile", model, "--mode", "serve", "--precision", "fp32",
-               "--max-context", 16, *flags, "-o", binary])
+               "--max-context", 16, "--max-batch", 1, *flags, "-o", binary])
         h.run([binary, "logits", "--prompt-ids", "5,9,2,7,3", "-o", out])
         return h.read_safetensors(out)["logits"]
 

@@ -96,7 +96,7 @@ class Quantize(h.HeddleTest):
 
     def serving(self, folder, *flags, output="serving"):
         h.run([h.HEDDLE, "compile", folder, "--mode", "serve", "--max-context", 32,
-               "--max-batch", 2, "--march", "x86-64-v3", "-o", self.path(output), *flags])
+               "--max-batch", 1, "--march", "x86-64-v3", "-o", self.path(output), *flags])
         return self.path(output)
 
     def logits(self, binary, *flags, ranks=1):
@@ -190,7 +190,7 @@ class Quantize(h.HeddleTest):
     def test_says_that_codes_cannot_stay(self):
         config, weights = self.model()
         coded, _ = self.coded(config, weights, "gptq", 4, 0)
-        compile_ = [h.HEDDLE, "compile", coded, "--mode", "serve", "-o",
+        compile_ = [h.HEDDLE, "compile", coded, "--mode", "serve", "--max-batch", 1, "-o",
                     self.path("serving")]
         said = h.run(compile_).stderr
         self.assertIn("warning: the codes of", said)
@@ -430,7 +430,8 @@ class Quantize(h.HeddleTest):
         h.write_safetensors(file, files)
         h.write_safetensors(plain, made)
         expected = self.logits(self.serving(values, output="of-values"))
-        compile_ = [h.HEDDLE, "compile", coded, "--mode", "serve", "-o", self.path("x")]
+        compile_ = [h.HEDDLE, "compile", coded, "--mode", "serve", "--max-batch", 1, "-o",
+                    self.path("x")]
         said = h.run(compile_).stderr
         self.assertIn("warning: codes of 2 weights", said)
         self.assertIn("layers.0.mlp.down_proj.weight, become fp32 numbers", said)
@@ -504,7 +505,7 @@ class Quantize(h.HeddleTest):
             self.model(intermediate_size=features)
             for output, verb in (("made", ["quantize", self.path("plain"), "--bits", "4"]),
                                  ("x", ["compile", self.path("plain"), "--mode", "serve",
-                                        "--quantize", "int4"])):
+                                        "--max-batch", 1, "--quantize", "int4"])):
                 with self.subTest(verb[0], features=features):
                     command = [h.HEDDLE, *verb, "-o", self.path(output)]
                     said = h.run([*command, "--group", group], 2).stderr

@@ -110,7 +110,8 @@ class ServeModelTest(h.HeddleTest):
         prompt = [(i * i + 3) % 97 for i in range(101)]
         for ranks in 1, 2:
             binary = self.compile(self.path("model.json"), "--init", "random", "--mode",
-                                  "serve", "--mesh", f"tensor={ranks}", output="serving")
+                                  "serve", "--max-batch", 1, "--mesh", f"tensor={ranks}",
+                                  output="serving")
             command = mpirun(binary, ranks) if ranks > 1 else [binary]
             h.run_ranks(ranks, [binary, "logits", "--prompt-ids",
                                 ",".join(map(str, prompt)), "-o", self.path("logits")])
@@ -256,7 +257,7 @@ class ServeModelTest(h.HeddleTest):
     LONG = dict(prompt=[1], max_tokens=4000, ignore_eos=True)
 
     def test_lost_rank(self):
-        self.check_lost_rank(self.long_texts("--mesh", "tensor=2"))
+        self.check_lost_rank(self.long_texts("--mesh", "tensor=2", "--max-batch", 2))
 
     def test_lost_rank_of_another_group(self):
         self.check_lost_rank(self.long_texts("--mesh", "data=2", "--max-batch", 8))
@@ -300,7 +301,7 @@ class ServeModelTest(h.HeddleTest):
     @h.needs_mpi
     def test_a_job_of_mpirun_ends_with_its_rank(self):
         """Within ten seconds; mpirun may end rank 0 before it has answered."""
-        binary = self.long_texts("--mesh", "tensor=2")
+        binary = self.long_texts("--mesh", "tensor=2", "--max-batch", 2)
         with Served(mpirun(binary)) as server:
             def ask():
                 with contextlib.suppress(OSError, http.client.HTTPException):

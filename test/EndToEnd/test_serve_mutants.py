@@ -99,7 +99,7 @@ class ServingMutants(MutantsTest):
             for name in CONFIGURATIONS:
                 _, found = self.logits(self.path(name + "-job"), *flags)
                 self.unedited[name, way] = found
-        self.assert_right_or_refused(seeds(150, ONCE))
+        self.assert_right_or_refused(seeds(90, ONCE))
 
 
 if __name__ == "__main__":

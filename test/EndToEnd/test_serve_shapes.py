@@ -28,7 +28,7 @@ from test_serve_model import Served, mpirun
 from test_serve_recorded import records
 from test_shapes import Refused, refusals
 
-SHORT, LONG = 6, 300
+SHORT, LONG = 4, 300
 PRIMES = [n for n in range(11, 400) if all(n % d for d in range(2, int(n**0.5) + 1))]
 PAGE = 16
 # What families call the same thing.

@@ -86,9 +86,9 @@ class Serving(serving.ServingTest):
         with open(self.path("wide.json"), "w") as file:
             json.dump(config, file)
         tokens = [number * 37 % 5003 for number in range(150)]
-        for flags in (["fp32"], ["bf16"], ["bf16", "--quantize", "int8"]):
+        for flags in (["fp32"], ["bf16", "--quantize", "int8"], *[["bf16"]] * h.LONG):
             binary = self.serve(self.path("wide.json"), "--init", "random",
-                                "--precision", *flags)
+                                "--max-context", len(tokens), "--precision", *flags)
             alone = self.logits(binary, tokens, "--threads", 1)
             for how in ([], [], ["--decode"]):
                 np.testing.assert_array_equal(
@@ -140,6 +140,8 @@ class Serving(serving.ServingTest):
 
     def test_generates_what_the_whole_window_gives(self):
         for name, model, config, weights in self.models():
+            if name == "qwen2" and not h.LONG:
+                continue
             with self.subTest(name):
                 window = self.compile(model, "--batch", 1, "--seq", CONTEXT,
                                       "--threads", 2, output="window")
@@ -269,11 +271,12 @@ class Serving(serving.ServingTest):
         tokens = h.random_tokens(50, 103, 3)
         for name, model, *_ in self.models():
             with self.subTest(name):
-                binary = self.serve(model)
+                binary = self.serve(model, "--max-batch", 2)
                 one, whole = self.logits(binary, tokens), self.owners(binary)
                 # Qwen2 has two heads of keys, llama one, which each rank has.
                 for ranks in (2, 4) if name == "gpt2" else (2,):
-                    binary = self.serve(model, "--mesh", f"tensor={ranks}")
+                    binary = self.serve(model, "--max-batch", 2, "--mesh",
+                                        f"tensor={ranks}")
                     more = self.logits(binary, tokens, ranks=ranks)
                     np.testing.assert_allclose(more, one, rtol=0, atol=1e-4)
                     np.testing.assert_array_equal(
@@ -298,10 +301,11 @@ class Serving(serving.ServingTest):
         tokens = h.random_tokens(37, 103, 3)
         for model, ranks, *flags in (
                 (odd, 4, "int8"), (even, 2, "int4", "--group", 8, "--quantize-zeros"),
-                (self.path("llama"), 4, "int8"),
-                (self.path("llama"), 2, "int8", "--group", 8)):
+                (self.path("llama"), 2, "int8", "--group", 8),
+                *[(self.path("llama"), 4, "int8")] * h.LONG):
             with self.subTest(model, ranks=ranks, flags=flags):
-                binaries = [self.serve(model, "--quantize", *flags, *mesh, output=name)
+                binaries = [self.serve(model, "--max-context", len(tokens), "--quantize",
+                                       *flags, *mesh, output=name)
                             for mesh, name in (([], "one"),
                                                (["--mesh", f"tensor={ranks}"], "more"))]
                 one = self.logits(binaries[0], tokens)
@@ -363,7 +367,8 @@ class Serving(serving.ServingTest):
         bench = [binary, "bench", "--decode"]
         self.refused("H0166", bench + ["--batch", 9], "--max-batch 9")
         self.refused("H0166", bench + ["--context", 20], "--max-context 21")
-        small = self.serve(model, "--max-context", 20, "--kv-cache", "24576")
+        small = self.serve(model, "--max-context", 20, "--kv-cache", "24576",
+                           "--max-batch", 2)
         self.refused("H0166", [small, *bench[1:], "--batch", 2, "--tokens", 2],
                      "--kv-cache")
         trains = self.compile(model, "--batch", 1, "--seq", 8, "--max-context", 1)

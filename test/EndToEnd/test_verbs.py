@@ -253,7 +253,7 @@ class Verbs(h.HeddleTest):
                                        torch_dtype="bfloat16"))
         for folder, precision in ((self.path("next", "step-000001"), "fp32"),
                                   (self.path("narrow"), "bf16")):
-            h.run([h.HEDDLE, "compile", folder, "--mode", "serve", "-o",
+            h.run([h.HEDDLE, "compile", folder, "--mode", "serve", "--max-batch", 1, "-o",
                    self.path("serving")])
             self.assertEqual(json.loads(h.run(
                 [self.path("serving"), "info", "--json"]).stdout)["precision"], precision)

@@ -36,8 +36,8 @@ class KeptTest(h.HeddleTest):
     def serve(self, *flags, output="serving", **options):
         model, _, self.weights = self.make_model(**options)
         self.file = os.path.join(model, "model.safetensors")
-        return self.compile(model, "--mode", "serve", "--threads", 2, *flags,
-                            output=output)
+        return self.compile(model, "--mode", "serve", "--threads", 2, "--max-batch", 2,
+                            *flags, output=output)
 
     def start(self, binary, *flags, **options):
         """The greedy text, and what is said."""
@@ -124,7 +124,7 @@ class Kept(KeptTest):
 
     def test_encoder(self):
         binary = self.compile(make_encoder(self.path("encoder")), "--mode", "encode",
-                              "--threads", 2, output="encoding")
+                              "--threads", 2, "--max-batch", 1, output="encoding")
         said = [h.run([binary, "encode", "--ids", "2,5,17,3", "--weight-cache", way],
                       ) for way in ("none", *WAYS, *WAYS)]
         self.assertEqual(len({each.stdout for each in said}), 1)
@@ -384,7 +384,7 @@ class Large(KeptTest):
         self.assertEqual(sum(printed.values()), info["memory"]["peak"])
         self.assertLessEqual(printed["arena"], 64 * MIB)
         text = h.run([self.binary, "info"]).stdout
-        self.assertIn("8 texts of at most 64 tokens", text)
+        self.assertIn("2 texts of at most 64 tokens", text)
         for word in "optimizer", "batch":
             self.assertNotIn(word, info)
             self.assertNotIn(word, text)
@@ -432,7 +432,7 @@ class Start(KeptTest):
                                     layers=12), file)
         binary = self.compile(self.path("gpt2", "config.json"), "--init", "random",
                               "--mode", "serve", "--precision", "bf16", "--threads", 2,
-                              output="serving")
+                              "--max-batch", 1, output="serving")
         seconds = []
         for way in "auto", "map", "map", "map":
             with Served([binary], "--weight-cache", way) as server:

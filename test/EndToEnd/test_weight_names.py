@@ -25,7 +25,7 @@ class WeightNames(h.HeddleTest):
 
     def logits(self, folder):
         run = h.run([h.HEDDLE, "compile", self.path(folder), "--mode", "serve",
-                     "--max-context", 32, "-o", self.path("serving")])
+                     "--max-batch", 1, "--max-context", 32, "-o", self.path("serving")])
         h.run([self.path("serving"), "logits", "--prompt-ids", "1,2,3,5,8", "-o",
                self.path("logits.safetensors")])
         return (h.read_safetensors(self.path("logits.safetensors"))["logits"], run.stderr)
