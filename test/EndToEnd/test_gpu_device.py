@@ -31,7 +31,7 @@ class GpuDevice(h.HeddleTest):
 
     def counts(self, steps, *flags):
         path = self.path("counts.json")
-        self.train(steps, *flags, HEDDLE_EMULATE_COUNTS=path)
+        self.train(steps, *flags, HEDDLE_EMULATE_COUNTS=path, **h.LIGHT)
         with open(path) as file:
             return json.load(file)
 
@@ -347,7 +347,7 @@ class GpuDevice(h.HeddleTest):
         model, _, _ = self.make_model(vocab=VOCAB, layers=1)
         # A file that is no library hides a driver that may be installed.
         open(self.path("libcuda.so.1"), "w").close()
-        env = dict(os.environ, LD_LIBRARY_PATH=self.folder)
+        env = dict(h.without_ptxas(), LD_LIBRARY_PATH=self.folder)
         for chip, given, targets in ((None, "auto", ["x86-64"]),
                                      ("sm_80", "auto", ["sm_80"]),
                                      ("sm_90", "auto", ["sm_90"]),
@@ -377,7 +377,8 @@ class GpuDevice(h.HeddleTest):
                        text[begin:end])
         with open(damaged, "w") as file:
             file.write(text[:begin] + moved + text[end:])
-        h.run([h.HEDDLE, "compile", damaged, "--start-from", "kernels", "-o", self.binary])
+        h.run([h.HEDDLE, "compile", damaged, "--start-from", "kernels", "-o", self.binary],
+              env=h.without_ptxas())
         said = self.train(1, "--gemm", "generated", status=5).stderr
         self.assertRegex(said, r"kernel k_linear_gelu_tanh_\w+, line \d+ \(linear:1\), "
                                r"st\.global\S*: access of \d+ bytes at 0x\w+, which is not "

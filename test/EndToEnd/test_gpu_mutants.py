@@ -20,7 +20,7 @@ import unittest
 import heddle_test as h
 
 ROWS, SEQ, STEPS, VOCAB = 4, 8, 2, 61
-DEFAULT = 6  # Of each kind, if there are so many.
+DEFAULT = 4  # Of each kind, if there are so many.
 # What is on its way between kinds of memory: it comes late, or leaves early, or
 # another value has its bytes.
 OF_COPIES = ["without wait", "without copy", "slot"]
@@ -100,16 +100,18 @@ def mutants_of(text):
 
 
 class GpuMutants(h.HeddleTest):
+    takes_long = True
+
     # The ranks, the flags, how many mutants there are by default, at least, and of which
     # kinds, if not of all.
     CONFIGURATIONS = {
-        "one": (1, ["--accumulate", 2, "--micro-batch", 2], 24, None),
+        "one": (1, ["--accumulate", 2, "--micro-batch", 2], 20, None),
         "mesh": (2, ["--mesh", "data=2", "--zero", 3, "--accumulate", 2,
-                     "--micro-batch", 1], 40, None),
+                     "--micro-batch", 1], 32, None),
         "placed": (1, ["--place", "optimizer=host,parameters=file", "--precision", "bf16",
-                       "--sub-group-size", 2048], 54, OF_COPIES),
+                       "--sub-group-size", 2048], 36, OF_COPIES),
         "host": (1, ["--place", "optimizer=host", "--host-updates", 1, "--precision",
-                     "bf16", "--sub-group-size", 2048], 54, OF_COPIES),
+                     "bf16", "--sub-group-size", 2048], 36, OF_COPIES),
     }
 
     def prepare(self, name):

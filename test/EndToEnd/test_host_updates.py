@@ -72,10 +72,10 @@ class HostUpdates(h.HeddleTest):
                 expected = self.run_job(here)
                 self.assert_alike(self.run_job(there), expected)
                 for order in ("early", "seed:3"):
-                    self.assert_alike(self.run_job(there, order=order), expected)
+                    self.assert_alike(self.run_job(there, order=order, **h.LIGHT), expected)
                 if not clipping:
                     # Launches one by one, without graphs.
-                    self.assert_alike(self.run_job(there, "--no-graph"), expected)
+                    self.assert_alike(self.run_job(there, "--no-graph", **h.LIGHT), expected)
 
     def test_equal_runs_here_and_there(self):
         """The host's cores and a device that is a CPU have the same code, on memory of
@@ -138,7 +138,7 @@ class HostUpdates(h.HeddleTest):
             json.dump(config, file)
         return h.run([h.HEDDLE, "compile", self.model, "-o", self.path("job"), "--config",
                       self.path("ds.json"), "--batch", 2, "--seq", 7, "--explain-config",
-                      "--all", *flags], env=dict(os.environ, COLUMNS="250")).stdout
+                      "--all", *flags], env=dict(h.without_ptxas(), COLUMNS="250")).stdout
 
     def test_ds_config(self):
         """DeepSpeed's CPU updates what is in its memory: all, or `ratio` of it."""
@@ -345,8 +345,8 @@ class HostUpdates(h.HeddleTest):
         """The numbers of a step are written when the host has those of the one before.
         The gradient that two stages add up is read where the host keeps it."""
         for ranks, mesh, place in ((1, "data=1", "optimizer=host,gradients=host"),
-                                   (2, "pipe=2", "optimizer=host"),
-                                   (2, "pipe=2", "optimizer=host,gradients=host")):
+                                   (2, "pipe=2", "optimizer=host,gradients=host"),
+                                   *[(2, "pipe=2", "optimizer=host")] * h.LONG):
             for delayed in ([], ["--delayed-update"]):
                 flags = ["--micro-batch", 1, "--seq", 7, "--sub-group-size", 1 << 20,
                          "--mesh", mesh, *delayed]

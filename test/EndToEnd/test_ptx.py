@@ -112,7 +112,8 @@ class OwnTest(PtxTest):
         for precision, chip in cases:
             dumps = self.path(precision + chip)
             h.run([h.HEDDLE, "compile", model, "--batch", "2", "--seq", "16", "--precision",
-                   precision, "--target", chip, "--stop-after", "kernels", "--dump-phases", dumps])
+                   precision, "--target", chip, "--stop-after", "kernels", "--dump-phases", dumps],
+                  env=h.without_ptxas())
             with open(os.path.join(dumps, "kernels.mlir")) as file:
                 found = re.findall(r'plan\.object @(\S+_ptx) "((?:[^"\\]|\\.)*)"', file.read())
             self.assertGreater(len(found), 15)
