@@ -4,7 +4,7 @@
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A binary needs no memory for what is on file. HEDDLE_TEST_LONG=1 trains models whose
-states are larger than a machine's memory."""
+states are larger than a machine's memory, and ranks on more meshes."""
 
 import json
 import os
@@ -74,13 +74,15 @@ def run_within(limit, words, **options):
 
 
 class Memory(SwapTest):
+    takes_long = True
+
     def test_needs_no_memory_for_what_is_on_file(self):
         """Most bytes of states are on file, as of AdamW in bf16 14 of the 18 of a
         parameter, all but its gradient. A process that may have a third of them, where
         a memory cgroup can see to it, trains to the same bits."""
-        gpt2 = h.gpt2_config(vocab=97, positions=SEQ, embed=768, layers=8, heads=12)
+        gpt2 = h.gpt2_config(vocab=97, positions=SEQ, embed=640, layers=8, heads=10)
         llama = families.config(hidden_size=512, intermediate_size=2048,
-                                num_hidden_layers=8)
+                                num_hidden_layers=6)
         for name, config, flags, place in (
                 ("gpt2", gpt2, ["--precision", "bf16"], "optimizer=file,parameters=file"),
                 ("llama", llama, ["--precision", "bf16", "--optimizer", "Lion"],
@@ -96,7 +98,7 @@ class Memory(SwapTest):
         plain = self.compile(model, *flags, config=h.ds_config(), output="plain")
         binary = self.compile(model, *flags, "--place", place, config=h.ds_config(),
                               output="large")
-        words = ["train", "--data", self.data, "--steps", 3, "--progress", "none"]
+        words = ["train", "--data", self.data, "--steps", 2, "--progress", "none"]
         log = self.path("large.jsonl")
         h.run([plain, *words, "--log", log])
         expected = [(step["loss"], step["grad_norm"]) for step in h.read_log(log)]
@@ -122,10 +124,10 @@ class Memory(SwapTest):
         with open(model, "w") as file:
             json.dump(h.gpt2_config(vocab=97, positions=SEQ, embed=384, layers=8, heads=12),
                       file)
-        for flags in (["--mesh", "data=4", "--zero", 3, "--place",
-                       "optimizer=file,parameters=file"],
-                      ["--mesh", "data=2,pipe=2", "--accumulate", 4, "--place",
-                       "optimizer=file,parameters=file,activations=file"]):
+        for flags in (["--mesh", "data=2,pipe=2", "--accumulate", 4, "--place",
+                       "optimizer=file,parameters=file,activations=file"],
+                      *[["--mesh", "data=4", "--zero", 3, "--place",
+                         "optimizer=file,parameters=file"]] * h.LONG):
             with self.subTest(flags[1]):
                 binary = self.compile(model, "--init", "random", "--batch", 8, "--seq", SEQ,
                                       "--threads", 1, "--precision", "bf16", *flags,
