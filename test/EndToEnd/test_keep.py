@@ -8,7 +8,7 @@ Keeping them sends nothing: each rank writes its part."""
 import os
 import unittest
 
-from heddle_test import (HEDDLE, HeddleTest, ds_config, read_safetensors,
+from heddle_test import (HEDDLE, LONG, HeddleTest, ds_config, read_safetensors,
                          relative, run, write_inputs)
 
 # Values that ranks split by rows, tokens, heads, features, and the vocabulary;
@@ -16,7 +16,7 @@ from heddle_test import (HEDDLE, HeddleTest, ds_config, read_safetensors,
 KEPT = ["logits", "grads", "h.1", "h.0.attn", "h.0.attn.c_attn", "h.1.mlp.c_fc",
         "h.1.attn.c_proj", "wte", "wpe", "ln_f"]
 ROWS, SEQ = 4, 32
-MESHES = [["--mesh", "data=2", "--zero", 1],
+MESHES = [*[["--mesh", "data=2", "--zero", 1]] * LONG,
           ["--mesh", "data=2", "--accumulate", 2, "--zero", 3],
           ["--mesh", "tensor=2"],
           ["--mesh", "seq=2"],

@@ -3,7 +3,8 @@
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Rows of unequal lengths: attention that is told which keys exist has PyTorch's
-numbers on one rank and on meshes, whatever the padding holds."""
+numbers on one rank and on meshes, whatever the padding holds. HEDDLE_TEST_LONG=1 takes
+all meshes and shapes."""
 
 import os
 import unittest
@@ -101,12 +102,14 @@ class Lengths(h.HeddleTest):
     @h.needs_torch
     def test_an_encoder_on_every_mesh(self):
         self.prepare()
-        self.check_meshes([name for name, _, _ in MESHES])
+        self.check_meshes([name for name, _, _ in MESHES
+                           if h.LONG or name not in ("ulysses", "pipe", "both")])
 
     @h.needs_torch
     def test_other_shapes_of_attention(self):
-        for options in (dict(heads=1, kv=1, size=20), dict(heads=4, kv=2, size=5),
-                        dict(heads=2, kv=2, size=48, packed=False, causal=True)):
+        for options in (dict(heads=4, kv=2, size=5),
+                        dict(heads=2, kv=2, size=48, packed=False, causal=True),
+                        *[dict(heads=1, kv=1, size=20)] * h.LONG):
             with self.subTest(**options):
                 self.prepare(**options)
                 split = ["one", "ring"] + (["tensor"] if options["heads"] > 1 else [])

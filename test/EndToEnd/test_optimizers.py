@@ -58,13 +58,13 @@ def adamw(p, g, state, step, rate, decay):
 UPDATES = {"Lion": lion, "Lamb": lamb, "AdamW": adamw}
 
 MESHES = [("one", 1, []),
-          ("zero0", 2, ["--mesh", "data=2", "--zero", 0]),
           ("zero1", 2, ["--mesh", "data=2", "--zero", 1]),
           ("zero2", 2, ["--mesh", "data=2", "--zero", 2, "--accumulate", 2]),
           ("zero3", 2, ["--mesh", "data=2", "--zero", 3]),
           ("tensor", 2, ["--mesh", "tensor=2"]),
           ("pipe", 2, ["--mesh", "pipe=2", "--accumulate", 2])]
-LONG_MESHES = [("tensor-zero1", 4, ["--mesh", "data=2,tensor=2", "--zero", 1]),
+LONG_MESHES = [("zero0", 2, ["--mesh", "data=2", "--zero", 0]),
+               ("tensor-zero1", 4, ["--mesh", "data=2,tensor=2", "--zero", 1]),
                ("pipe-zero2", 4, ["--mesh", "pipe=2,data=2", "--zero", 2,
                                   "--accumulate", 2]),
                ("seq-zero3", 2, ["--mesh", "seq=2", "--zero", 3])]

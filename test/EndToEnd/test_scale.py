@@ -33,7 +33,8 @@ class Scale(h.HeddleTest):
                    "--batch", str(data * micro_batches), "--micro-batch", "1",
                    "--accumulate", str(micro_batches), "--threads", "1",
                    "--mesh", f"data={data},tensor={tensor},pipe={pipe}",
-                   "-o", self.path(name), "--cache", self.path(cache)]
+                   "-o", self.path(name), "--cache",
+                   os.path.join(os.path.dirname(self.folder), cache)]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         errors = process.stderr.read()
         _, status, usage = os.wait4(process.pid, 0)
@@ -44,11 +45,11 @@ class Scale(h.HeddleTest):
                 self.path(name))
 
     def test_thousands_of_ranks(self):
-        for data in (6, 8):
+        for data in (6, 8) if h.LONG else (8,):
             with self.subTest(ranks=data * 8 * 64):
                 # Where time is no matter, every run compiles its kernels.
-                runs = [self.measure(data=data, cache=f"cache{turn * h.LONG}")
-                        for turn in range(2)]
+                runs = [self.measure(data=data, cache=f"cache-{data}-{turn}" if h.LONG
+                                     else "cache") for turn in range(2)]
                 self.assertLessEqual(min(run[0] for run in runs), 5)
                 self.assertLess(max(run[1] for run in runs), 2**30)
                 binary = runs[-1][2]
