@@ -8,6 +8,7 @@
 
 #include "../Support/AttentionRunner.h"
 #include "../Support/GemmRunner.h"
+#include "../Support/IsLong.h"
 #include "AttentionReference.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "gtest/gtest.h"
@@ -186,6 +187,10 @@ AttentionSpec AttentionTest::makeSpec(const Case &test) {
 }
 
 void AttentionTest::check(const Case &test) {
+  // Without products of bf16 x86-64-v4 is as native, or as x86-64-v3 where
+  // native is no more: LLVM may schedule it differently, no more.
+  if (!isLong() && !test.isBf16 && StringRef(GetParam()) == "x86-64-v4")
+    return;
   SCOPED_TRACE(describe(test));
   ReferenceAttention reference;
   reference.spec = makeSpec(test);
@@ -280,13 +285,15 @@ void AttentionTest::check(const Case &test) {
 }
 
 TEST_P(AttentionTest, SequenceLengths) {
-  for (int64_t seq : {1, 2, 7, 16, 33, 64, 65, 130, 257, 500})
+  for (int64_t seq : casesOf({1, 7, 64, 257}, {2, 16, 33, 65, 130, 500}))
     for (bool causal : {false, true})
-      check({1, seq, 2, 2, 64, causal});
+      if (isLong() || seq > 200 || causal == (seq == 7))
+        check({1, seq, 2, 2, 64, causal});
 }
 
 TEST_P(AttentionTest, HeadSizes) {
-  for (int64_t headDim : {1, 3, 8, 16, 17, 40, 48, 80, 128, 200, 335, 1030})
+  for (int64_t headDim :
+       casesOf({1, 16, 17, 80, 335, 1030}, {3, 8, 40, 48, 128, 200}))
     check({1, 70, 2, 2, headDim, /*causal=*/headDim % 2 == 0});
 }
 
@@ -301,19 +308,22 @@ TEST_P(AttentionTest, BatchesAndGroupsOfHeads) {
 TEST_P(AttentionTest, Bf16) {
   for (int64_t headDim : {1, 24, 64, 80})
     for (bool packed : {false, true})
-      check({2, 70, 4, 2, headDim, true, packed, /*isBf16=*/true});
+      if (isLong() || packed == (headDim == 24 || headDim == 80))
+        check({2, 70, 4, 2, headDim, true, packed, /*isBf16=*/true});
   for (int64_t seq : {1, 7, 33, 300})
     for (int64_t headDim : {16, 33})
-      check({1, seq, 2, 2, headDim, seq == 33, true, /*isBf16=*/true});
+      if (isLong() || (headDim == 33) == (seq == 7 || seq == 33))
+        check({1, seq, 2, 2, headDim, seq == 33, true, /*isBf16=*/true});
   check({1, 40, 1, 1, 500, false, true, /*isBf16=*/true});
 }
 
 TEST_P(AttentionTest, Dropout) {
-  for (int64_t seq : {1, 7, 30, 64, 66, 132, 260})
+  for (int64_t seq : casesOf({1, 7, 66, 260}, {30, 64, 132}))
     for (bool causal : {false, true})
-      check({2, seq, 2, 2, 16, causal, true, false, /*p=*/0.1});
+      if (isLong() || causal == (seq % 4 == 2))
+        check({2, seq, 2, 2, 16, causal, true, false, /*p=*/0.1});
   check({2, 100, 4, 2, 64, true, false, false, /*p=*/0.5});
-  for (int64_t seq : {7, 64, 130})
+  for (int64_t seq : casesOf({7, 130}, {64}))
     check({2, seq, 4, 2, 64, true, true, /*isBf16=*/true, /*p=*/0.25});
 }
 
@@ -334,26 +344,28 @@ TEST_P(AttentionTest, Lengths) {
     test.lengths = std::move(lengths);
     check(test);
   };
-  for (int64_t headDim : {5, 20, 48})
+  for (int64_t headDim : casesOf({5, 20}, {48}))
     checkLengths({0, 70, 1, 1, headDim, /*causal=*/headDim == 20},
                  {0, 1, 70, 33});
   checkLengths({0, 1, 2, 2, 8, /*causal=*/false}, {0, 1});
   checkLengths({0, 66, 2, 2, 24, /*causal=*/false, false, true, /*p=*/0.25},
                {65, 2});
   for (bool causal : {false, true}) {
-    checkLengths({0, 300, 4, 2, 16, causal, /*packed=*/false},
-                 {300, 121, 0, 299});
+    if (isLong() || !causal)
+      checkLengths({0, 300, 4, 2, 16, causal, /*packed=*/false},
+                   {300, 121, 0, 299});
     checkLengths({0, 65, 4, 1, 33, causal, true, /*isBf16=*/true},
                  {64, 0, 7, 65});
-    checkLengths({0, 130, 2, 2, 16, causal, true, false, /*p=*/0.25},
-                 {0, 13, 130, 66});
+    if (isLong() || causal)
+      checkLengths({0, 130, 2, 2, 16, causal, true, false, /*p=*/0.25},
+                   {0, 13, 130, 66});
   }
 }
 
 /// Windows within a tile, of some blocks, and one key short of all.
 TEST_P(AttentionTest, Windows) {
-  for (auto [seq, window] :
-       {std::pair{7, 1}, {33, 5}, {130, 129}, {257, 40}, {500, 13}}) {
+  for (auto [seq, window] : casesOf<std::pair<int64_t, int64_t>>(
+           {{7, 1}, {130, 129}, {500, 13}}, {{33, 5}, {257, 40}})) {
     Case test = {1, seq, 2, 1, 24};
     test.window = window;
     check(test);
@@ -369,6 +381,8 @@ TEST_P(AttentionTest, Windows) {
 TEST_P(AttentionTest, SoftCaps) {
   for (bool isBf16 : {false, true})
     for (int64_t window : {0, 17}) {
+      if (!isLong() && isBf16 != (window > 0))
+        continue;
       Case test = {2, 75, 4, 2, 24, true, /*packed=*/false, isBf16};
       test.p = window ? 0.25 : 0;
       test.scale = 0.9;

@@ -8,12 +8,15 @@
 
 #include "../Support/AmxEmulation.h"
 #include "../Support/GemmRunner.h"
+#include "../Support/IsLong.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "gtest/gtest.h"
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <random>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -40,6 +43,11 @@ uint16_t toBf16(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
+/// A number in [-1, 1). The standard library's distributions are slow.
+float draw(std::mt19937 &random) {
+  return static_cast<float>(static_cast<int32_t>(random()) * 0x1p-31);
+}
+
 /// A matrix of either type, with a guard of NaN around what may be touched.
 struct Matrix {
   Kind kind;
@@ -50,7 +58,6 @@ struct Matrix {
          std::mt19937 &random)
       : kind(kind), rows(rows), columns(columns), stride(columns + padding),
         bytes(rows * stride * size()) {
-    std::uniform_real_distribution<float> draw(-1, 1);
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < stride; ++j)
         set(i, j, j < columns ? draw(random) : NAN);
@@ -172,6 +179,16 @@ protected:
     return spec;
   }
 
+  /// Whether products of these types have the same code for another target that
+  /// is tested: tiles only multiply bf16, and x86-64-v4 differs from a larger
+  /// native target by lacking products of bf16. Long runs take both of the
+  /// latter, which LLVM may schedule differently.
+  bool isTestedElsewhere(const Case &test) const {
+    bool isOfBf16 = test.a == Kind::BF16 && test.b == Kind::BF16;
+    bool isPlain = StringRef(GetParam()) == "x86-64-v4";
+    return !isOfBf16 && (target.emulatesAmx || (isPlain && !isLong()));
+  }
+
   void check(const Case &test);
   void checkWeightSlices(const Case &test, int64_t piece);
   void checkFirstRows(const Case &test, int64_t rows);
@@ -181,6 +198,8 @@ protected:
 };
 
 void GemmTest::check(const Case &test) {
+  if (isTestedElsewhere(test))
+    return;
   SCOPED_TRACE(describe(test));
   std::mt19937 random(17);
   Matrix a(test.a, test.transA ? test.k : test.m, test.transA ? test.m : test.k,
@@ -190,7 +209,7 @@ void GemmTest::check(const Case &test) {
   Matrix before(test.c, test.m, test.n, test.padding, random);
   std::vector<float> bias(test.n);
   for (float &value : bias)
-    value = std::uniform_real_distribution<float>(-1, 1)(random);
+    value = draw(random);
 
   GemmSpec spec = specOf(test);
   spec.lda = a.stride;
@@ -242,6 +261,8 @@ void GemmTest::check(const Case &test) {
 /// Pieces of K, of which each begins with the sums of the one before, give the
 /// bits of the whole product.
 void GemmTest::checkWeightSlices(const Case &test, int64_t piece) {
+  if (isTestedElsewhere(test))
+    return;
   SCOPED_TRACE(describe(test) + " in pieces of " + std::to_string(piece));
   std::mt19937 random(17);
   Matrix a(test.a, test.transA ? test.k : test.m, test.transA ? test.m : test.k,
@@ -252,6 +273,7 @@ void GemmTest::checkWeightSlices(const Case &test, int64_t piece) {
   spec.cType = type(Kind::F32);
   spec.lda = a.stride;
   spec.ldb = b.stride;
+  std::map<std::pair<int64_t, bool>, std::unique_ptr<GemmRunner>> runners;
   auto sumsOf = [&](int64_t first, int64_t end, std::vector<float> before) {
     spec.k = end - first;
     auto init = [&](OpBuilder &b, Location loc, Value extra, Value row,
@@ -262,15 +284,19 @@ void GemmTest::checkWeightSlices(const Case &test, int64_t piece) {
       auto vector = VectorType::get(target.lanes(), b.getF32Type());
       return loadVector(b, loc, vector, extra, at, mask);
     };
-    GemmRunner runner(*context, spec, target, nullptr,
-                      before.empty() ? RunnerInit() : RunnerInit(init));
+    // Pieces of one length have the same code.
+    std::unique_ptr<GemmRunner> &runner = runners[{spec.k, before.empty()}];
+    if (!runner)
+      runner = std::make_unique<GemmRunner>(*context, spec, target, nullptr,
+                                            before.empty() ? RunnerInit()
+                                                           : RunnerInit(init));
     std::vector<float> sums(test.m * test.n);
     auto from = [&](Matrix &matrix, bool rowsAreK) {
       return matrix.bytes.data() +
              first * matrix.size() * (rowsAreK ? matrix.stride : 1);
     };
-    runner.runAll(from(a, test.transA), from(b, !test.transB), sums.data(),
-                  before.data(), 2);
+    runner->runAll(from(a, test.transA), from(b, !test.transB), sums.data(),
+                   before.data(), 2);
     return sums;
   };
   std::vector<float> sums;
@@ -282,6 +308,8 @@ void GemmTest::checkWeightSlices(const Case &test, int64_t piece) {
 
 /// Fewer rows of a product have the bits that they have in all of it.
 void GemmTest::checkFirstRows(const Case &test, int64_t rows) {
+  if (isTestedElsewhere(test))
+    return;
   SCOPED_TRACE(describe(test) + ", " + std::to_string(rows) + " rows");
   std::mt19937 random(17);
   Matrix a(test.a, test.m, test.k, 0, random);
@@ -304,8 +332,8 @@ TEST_P(GemmTest, FewRows) {
   // Each option with every other one: they change at different steps.
   int64_t step = 0;
   const int64_t lengths[] = {1, 2, 31, 64, 257, 1000};
-  for (int64_t m : {1, 2, 3, 5, 8})
-    for (int64_t n : {1, 31, 97, 256, 509})
+  for (int64_t m : casesOf({1, 3, 8}, {2, 5}))
+    for (int64_t n : casesOf({1, 97, 256}, {31, 509}))
       for (bool transB : {false, true})
         for (int64_t k : {lengths[step % 6], lengths[(step + 4) % 6]}) {
           bool narrow = step % 5 < 3;
@@ -328,7 +356,7 @@ TEST_P(GemmTest, FewRowsOfMixedTypes) {
 }
 
 TEST_P(GemmTest, FewRowsGoOnFromEarlierSums) {
-  for (int64_t m : {1, 3, 8})
+  for (int64_t m : casesOf({1, 8}, {3}))
     for (bool transB : {false, true}) {
       checkWeightSlices({m, 145, 75, false, transB}, 40);
       checkWeightSlices({m, 145, 75, false, transB, Kind::BF16, Kind::BF16},
@@ -368,9 +396,9 @@ TEST_P(GemmTest, Transposes) {
 }
 
 TEST_P(GemmTest, OddSizes) {
-  for (int64_t m : {1, 13, 15, 37})
-    for (int64_t n : {1, 17, 33})
-      for (int64_t k : {1, 2, 33}) {
+  for (int64_t m : casesOf({1, 15, 37}, {13}))
+    for (int64_t n : casesOf({1, 33}, {17}))
+      for (int64_t k : casesOf({2, 33}, {1})) {
         bool transA = (m + k) % 2, transB = (n + k) % 3 == 0;
         check({m, n, k, transA, transB});
         check({m, n, k, transA, transB, Kind::BF16, Kind::BF16, Kind::BF16});
@@ -414,8 +442,10 @@ TEST_P(GemmTest, CutsRowsAndColumns) {
     check({100, 1100, 1600, false, true});
     check({1100, 100, 1600, true, false});
   }
-  check({1100, 100, 2000, true, false, Kind::BF16, Kind::BF16, Kind::F32});
-  check({300, 1100, 2000, false, true, Kind::BF16, Kind::BF16, Kind::BF16});
+  // Blocks of tiles have a third of the values of K, and are emulated.
+  int64_t k = target.hasAmx ? 1040 : 2000;
+  check({1100, 100, k, true, false, Kind::BF16, Kind::BF16, Kind::F32});
+  check({300, 1100, k, false, true, Kind::BF16, Kind::BF16, Kind::BF16});
 }
 
 /// How often an object multiplies tiles: tdpbf16ps is VEX.128.F3.0F38.W0 5C.

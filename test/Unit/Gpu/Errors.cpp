@@ -8,6 +8,7 @@
 
 #include "Errors.h"
 #include "../Kernels/KernelHarness.h"
+#include "Chips.h"
 #include "heddle/Codegen/GPU/Emulation.h"
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
@@ -68,7 +69,7 @@ void compareErrors(const KernelCheck &check, double units,
   Executions executions(check);
   std::vector<Tensor> exact = executions.reference();
   std::vector<Tensor> cpu = Executions(forCpu ? *forCpu : check).onCpu();
-  for (const char *chip : {"sm_80", "sm_90"}) {
+  for (const char *chip : chipsFor(check.text)) {
     std::vector<Tensor> gpu = executions.onGpu(chip);
     for (size_t i = 0; i < cpu.size(); ++i) {
       double onCpu = errorOf(cpu[i], exact[i]);

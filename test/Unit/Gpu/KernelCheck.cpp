@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "../Kernels/KernelReference.h"
+#include "Chips.h"
 #include "heddle/Codegen/GPU/Emulation.h"
 #include "heddle/Codegen/GPU/GpuBackEnd.h"
 #include "mlir/Parser/Parser.h"
-#include "llvm/Support/xxhash.h"
 #include "gtest/gtest.h"
 
 using namespace mlir;
@@ -107,14 +107,6 @@ static bool addGaps(planir::KernelOp kernel) {
     return false;
   kernel.setLeadingDimensions(leading);
   return true;
-}
-
-/// The chips that a kernel is mapped to: one that its text draws, or both where
-/// tests may take long.
-static std::vector<const char *> chipsFor(const std::string &text) {
-  if (isLong())
-    return {"sm_80", "sm_90"};
-  return {llvm::xxh3_64bits(text) % 2 ? "sm_80" : "sm_90"};
 }
 
 /// The tests of CPU kernels, on the same kernels mapped to a GPU, and mapped

@@ -45,12 +45,22 @@ std::string matrix(int64_t rows, int64_t columns, const std::string &type) {
 /// x w in double.
 std::vector<double> multiply(const Product &p, const Buffer &x,
                              const Buffer &w) {
-  std::vector<double> result(p.m * p.n);
+  auto valuesOf = [](const Buffer &buffer) {
+    std::vector<double> values(buffer.size());
+    for (int64_t i = 0; i < buffer.size(); ++i)
+      values[i] = buffer.at(i);
+    return values;
+  };
+  std::vector<double> result(p.m * p.n), a = valuesOf(x), b = valuesOf(w);
+  const double *left = a.data(), *right = b.data();
   for (int64_t i = 0; i < p.m; ++i)
-    for (int64_t j = 0; j < p.n; ++j)
+    for (int64_t j = 0; j < p.n; ++j) {
+      double sum = 0;
       for (int64_t k = 0; k < p.k; ++k)
-        result[i * p.n + j] +=
-            x.at(i * p.k + k) * w.at(p.transposed ? j * p.k + k : k * p.n + j);
+        sum +=
+            left[i * p.k + k] * right[p.transposed ? j * p.k + k : k * p.n + j];
+      result[i * p.n + j] = sum;
+    }
   return result;
 }
 

@@ -113,7 +113,9 @@ INSTANTIATE_TEST_SUITE_P(
 /// edge has its share.
 TEST(GpuProductSumsOfLargeTiles, AgreeWithTheReference) {
   for (const char *type : {"bf16", "f32"})
-    for (bool isTransposed : {false, true})
+    for (bool isTransposed : {false, true}) {
+      if (!isLong() && isTransposed != (type == std::string("f32")))
+        continue;
       KernelCheck{instantiate(R"(
     plan.kernel @k(%x: $X, %g: $Y) -> ($W, tensor<897xf32>)
         attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>} {
@@ -129,6 +131,7 @@ TEST(GpuProductSumsOfLargeTiles, AgreeWithTheReference) {
                                {"T", type}}),
                   5e-6}
           .run();
+    }
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #include "KernelReference.h"
 #include "OptimizerTexts.h"
 #include "dialects/NN/Scalars.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include <gtest/gtest.h>
 
@@ -21,8 +22,8 @@ const char *const shapes[] = {"1x1x1", "2x3x7", "1x5x33", "3x2x96"};
 const char *const types[] = {"f32", "bf16"};
 
 void checkAll(const std::string &text, double tolerance = 2e-6) {
-  for (const char *shape : shapes)
-    for (const char *type : types)
+  for (auto [number, shape] : llvm::enumerate(shapes))
+    for (const char *type : typesOf(text, number))
       KernelCheck{instantiate(text, {{"S", shape}, {"T", type}}), tolerance}
           .run();
 }
@@ -517,6 +518,8 @@ TEST(Elementwise, LongSegments) {
     for (auto [longest, first] : {std::pair{"64", int64_t(64)},
                                   {"128", 65664},
                                   {"4294967296", 4294967360}}) {
+      if (!isLong() && text == scaled && first < 4294967296)
+        continue;
       KernelCheck check{instantiate(text, {{"L", longest}})};
       check.scalars = {first};
       check.run();

@@ -8,8 +8,8 @@
 
 #include "KernelHarness.h"
 #include "mlir/Parser/Parser.h"
-#include <chrono>
 #include <gtest/gtest.h>
+#include <map>
 #include <thread>
 
 using namespace mlir;
@@ -26,21 +26,28 @@ ParsedKernel::ParsedKernel(const std::string &text) {
   kernel = *module->getOps<planir::KernelOp>().begin();
 }
 
-LoadedKernel::LoadedKernel(planir::KernelOp op, const cpu::CpuTarget &target) {
-  using Clock = std::chrono::steady_clock;
-  llvm::ExitOnError exitOnError("kernel: ");
-  auto start = Clock::now();
-  FailureOr<cpu::CompiledKernel> result =
-      cpu::compileKernel(cpu::sourceOf(op, target), target, *op->getContext());
-  if (failed(result))
+std::shared_ptr<const LoadedKernel::Code>
+LoadedKernel::codeOf(planir::KernelOp op, const cpu::CpuTarget &target) {
+  static std::map<std::string, std::shared_ptr<const Code>> codes;
+  codegen::KernelSource source = cpu::sourceOf(op, target);
+  // The hash says nothing of tiles that this machine lacks.
+  std::shared_ptr<const Code> &code =
+      codes[source.hash + (target.emulatesAmx ? " emulates tiles" : "")];
+  if (code)
+    return code;
+  FailureOr<cpu::CompiledKernel> kernel =
+      cpu::compileKernel(source, target, *op->getContext());
+  if (failed(kernel))
     exit(1);
-  seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  kernel = *result;
-  loaded = std::make_unique<LoadedObject>(
-      llvm::MemoryBuffer::getMemBufferCopy(kernel.object, kernel.symbol),
-      target);
-  entry = loaded->lookup<rt::KernelFunction>(kernel.symbol);
+  auto object =
+      llvm::MemoryBuffer::getMemBufferCopy(kernel->object, kernel->symbol);
+  code.reset(new Code{*kernel, {std::move(object), target}});
+  return code;
 }
+
+LoadedKernel::LoadedKernel(planir::KernelOp op, const cpu::CpuTarget &target)
+    : code(codeOf(op, target)),
+      entry(code->loaded.lookup<rt::KernelFunction>(code->kernel.symbol)) {}
 
 namespace {
 struct Scratch {
@@ -54,7 +61,7 @@ struct Scratch {
 void LoadedKernel::run(const std::vector<void *> &refs,
                        const std::vector<int64_t> &scalars,
                        int64_t threads) const {
-  Scratch scratch(kernel.scratchBytes);
+  Scratch scratch(code->kernel.scratchBytes);
   int64_t taken = 0;
   for (int64_t thread = 0; thread < threads; ++thread)
     entry(refs.data(), scalars.data(), thread, threads, scratch.data, &taken);
@@ -67,7 +74,7 @@ void LoadedKernel::runParallel(const std::vector<void *> &refs,
   int64_t taken = 0;
   for (int64_t thread = 0; thread < threads; ++thread)
     pool.emplace_back([&, thread] {
-      Scratch scratch(kernel.scratchBytes);
+      Scratch scratch(code->kernel.scratchBytes);
       entry(refs.data(), scalars.data(), thread, threads, scratch.data, &taken);
     });
   for (std::thread &worker : pool)

@@ -33,7 +33,9 @@ struct ParsedKernel {
   planir::KernelOp kernel;
 };
 
-/// One kernel, compiled and loaded into this process.
+/// One kernel, compiled and loaded into this process. A kernel that was
+/// compiled before, for the same target, is not compiled again: many tests run
+/// one on several arguments.
 class LoadedKernel {
 public:
   /// Exits with a message when the kernel cannot be compiled.
@@ -51,14 +53,18 @@ public:
                void *scratch, int64_t &taken) const {
     entry(refs.data(), nullptr, thread, threads, scratch, &taken);
   }
-  double compileSeconds() const { return seconds; }
-  const cpu::CompiledKernel &compiled() const { return kernel; }
+  const cpu::CompiledKernel &compiled() const { return code->kernel; }
 
 private:
-  std::unique_ptr<LoadedObject> loaded;
+  struct Code {
+    cpu::CompiledKernel kernel;
+    LoadedObject loaded;
+  };
+  static std::shared_ptr<const Code> codeOf(planir::KernelOp op,
+                                            const cpu::CpuTarget &target);
+
+  std::shared_ptr<const Code> code;
   rt::KernelFunction entry = nullptr;
-  cpu::CompiledKernel kernel;
-  double seconds = 0;
 };
 
 } // namespace heddle::test

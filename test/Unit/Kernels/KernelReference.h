@@ -9,6 +9,7 @@
 #ifndef HEDDLE_TEST_UNIT_KERNELS_KERNELREFERENCE_H
 #define HEDDLE_TEST_UNIT_KERNELS_KERNELREFERENCE_H
 
+#include "../Support/IsLong.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/Eval/Tensor.h"
 #include "mlir/IR/MLIRContext.h"
@@ -46,8 +47,9 @@ struct KernelCheck {
   void run() const;
 };
 
-/// Whether HEDDLE_TEST_LONG=1 asks for what takes long.
-bool isLong();
+/// The element types of case `number` of the tests of `text`: f32 and bf16 with
+/// HEDDLE_TEST_LONG=1, else one of them, which changes from case to case.
+std::vector<const char *> typesOf(const std::string &text, size_t number);
 
 /// Runs the body by reference, each value rounded to its type, or none.
 std::vector<eval::Tensor> evaluate(planir::KernelOp kernel,

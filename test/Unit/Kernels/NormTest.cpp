@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelReference.h"
+#include "llvm/ADT/STLExtras.h"
 #include <gtest/gtest.h>
 
 using namespace heddle::test;
@@ -26,8 +27,8 @@ const char *const types[] = {"f32", "bf16"};
 void checkAll(const std::string &text, double tolerance = 5e-6,
               const char *gradient = "f32",
               llvm::ArrayRef<Shape> cases = shapes) {
-  for (Shape shape : cases)
-    for (const char *type : types)
+  for (auto [number, shape] : llvm::enumerate(cases))
+    for (const char *type : typesOf(text + gradient, number))
       KernelCheck{instantiate(text, {{"X", "tensor<$Rx$Cx$T>"},
                                      {"W", "tensor<$Cx$T>"},
                                      {"S", "tensor<$Rxf32>"},

@@ -16,32 +16,45 @@ using namespace llvm;
 
 namespace heddle::test {
 
-struct LoadedObject::Loader {
-  std::unique_ptr<orc::LLJIT> jit;
-  ExitOnError exitOnError{"object: "};
-};
+static ExitOnError exitOnError("object: ");
 
-LoadedObject::LoadedObject(std::unique_ptr<MemoryBuffer> object,
-                           const cpu::CpuTarget &target)
-    : loader(std::make_unique<Loader>()) {
-  if (target.hasAmx && !target.emulatesAmx && rt::hasCpuFeature("amx-tile"))
-    rt::requireCpuFeatures({"amx-tile"}, target.march);
-  InitializeNativeTarget();
-  InitializeNativeTargetAsmPrinter();
-  loader->jit = loader->exitOnError(orc::LLJITBuilder().create());
-  orc::SymbolMap symbols;
-  for (auto [name, address] : amxEmulation())
-    symbols[loader->jit->mangleAndIntern(name)] = {
-        orc::ExecutorAddr::fromPtr(address), JITSymbolFlags::Exported};
-  loader->exitOnError(loader->jit->getMainJITDylib().define(
-      orc::absoluteSymbols(std::move(symbols))));
-  loader->exitOnError(loader->jit->addObjectFile(std::move(object)));
+/// The loader of all objects: to make one costs as much as a small kernel. It
+/// is never deleted, because objects in static variables still need it at exit.
+static orc::LLJIT &loader() {
+  static orc::LLJIT *jit = [] {
+    InitializeNativeTarget();
+    InitializeNativeTargetAsmPrinter();
+    auto created = exitOnError(orc::LLJITBuilder()
+                                   .setPlatformSetUp(orc::setUpInactivePlatform)
+                                   .create());
+    orc::SymbolMap symbols;
+    for (auto [name, address] : amxEmulation())
+      symbols[created->mangleAndIntern(name)] = {
+          orc::ExecutorAddr::fromPtr(address), JITSymbolFlags::Exported};
+    exitOnError(created->getMainJITDylib().define(
+        orc::absoluteSymbols(std::move(symbols))));
+    return created.release();
+  }();
+  return *jit;
 }
 
-LoadedObject::~LoadedObject() = default;
+LoadedObject::LoadedObject(std::unique_ptr<MemoryBuffer> object,
+                           const cpu::CpuTarget &target) {
+  if (target.hasAmx && !target.emulatesAmx && rt::hasCpuFeature("amx-tile"))
+    rt::requireCpuFeatures({"amx-tile"}, target.march);
+  static int64_t count = 0;
+  library =
+      &exitOnError(loader().createJITDylib("object" + std::to_string(count++)));
+  library->addToLinkOrder(loader().getMainJITDylib());
+  exitOnError(loader().addObjectFile(*library, std::move(object)));
+}
+
+LoadedObject::~LoadedObject() {
+  exitOnError(loader().getExecutionSession().removeJITDylib(*library));
+}
 
 orc::ExecutorAddr LoadedObject::addressOf(StringRef symbol) const {
-  return loader->exitOnError(loader->jit->lookup(symbol));
+  return exitOnError(loader().lookup(*library, symbol));
 }
 
 } // namespace heddle::test

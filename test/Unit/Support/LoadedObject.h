@@ -14,6 +14,10 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include <memory>
 
+namespace llvm::orc {
+class JITDylib;
+}
+
 namespace heddle::test {
 
 /// Object code for a target, loaded into this process; with the functions that
@@ -25,6 +29,7 @@ public:
   LoadedObject(std::unique_ptr<llvm::MemoryBuffer> object,
                const cpu::CpuTarget &target);
   ~LoadedObject();
+  LoadedObject(const LoadedObject &) = delete;
 
   /// The function called `symbol`; exits with a message when there is none.
   template <typename Function> Function lookup(llvm::StringRef symbol) const {
@@ -34,8 +39,7 @@ public:
 private:
   llvm::orc::ExecutorAddr addressOf(llvm::StringRef symbol) const;
 
-  struct Loader;
-  std::unique_ptr<Loader> loader;
+  llvm::orc::JITDylib *library;
 };
 
 } // namespace heddle::test
