@@ -142,9 +142,8 @@ def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Converts the attribute to its form in the plan, which is the runtime's
-    /// input. The form tells the runtime how to compute the state when weights
-    /// load.
+    /// Converts the attribute to its form in the plan. The form tells the
+    /// runtime how to quantize or pack a weight when the weight is loaded.
     ::heddle::plan::PackedWeight toPlan() const;
     /// The type of the state. `scale` is the element type of the quantized
     /// weight's scales and zero points.

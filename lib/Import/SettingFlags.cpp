@@ -308,8 +308,8 @@ void config::mergeGroups(const SettingFlag &flag, const std::string &text,
                          Merger &merger) {
   std::vector<std::string> groups;
   for (std::string group : splitAt("\n", text)) {
-    // If the text is a valid value of --quantize-group, the user probably meant
-    // that flag: a number is no parameter group.
+    // A number after --group is no parameter group. The user probably meant
+    // --quantize-group, which takes a number.
     if (settingOf("quantize_group").range.take(group)) {
       giveFromFlag(flag, group, "quantize_group", int64_t(std::stoll(group)),
                    merger);

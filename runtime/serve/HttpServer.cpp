@@ -111,8 +111,9 @@ private:
   /// Detects that the client closes the connection while it waits for its
   /// answer.
   void watch();
-  /// Does the same as `watch` if the client has already sent its next request,
-  /// whose bytes are not read yet.
+  /// Detects, as `watch` does, that the client closes the connection. `watch`
+  /// cannot if the client has already sent its next request, whose bytes are
+  /// not read yet.
   void watchBehind();
   void put(std::string bytes);
   void writeNext();

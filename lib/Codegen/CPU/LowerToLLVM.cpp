@@ -139,8 +139,9 @@ struct RoundWithIntegers : OpRewritePattern<arith::TruncFOp> {
   }
 };
 
-/// Replaces conversions between bf16 and f32 by integer operations. Roundings
-/// are only replaced if the CPU has no instruction for them (`rounds`).
+/// Replaces conversions from bf16 to f32 by integer operations. If `rounds`,
+/// also replaces conversions from f32 to bf16, for which the CPU then has no
+/// instruction.
 struct ExpandBf16Pass
     : public PassWrapper<ExpandBf16Pass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandBf16Pass)

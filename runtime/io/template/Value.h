@@ -120,8 +120,8 @@ public:
   int64_t length() const;
   /// Returns elements of a list, keys of a dictionary, or characters of a text.
   List elements() const;
-  /// Returns an element of a list or text, or the value of a key; else
-  /// undefined.
+  /// Returns an element of a list or text, or the value of a key. Returns the
+  /// template language's value `undefined` if there is no such element or key.
   Value at(const Value &key) const;
   void set(const std::string &key, Value value);
   bool contains(const Value &element) const;

@@ -28,9 +28,10 @@ using Cut = llvm::SmallVector<int64_t>;
 /// ratios matter.
 struct LayerCosts {
   llvm::SmallVector<double> layers;
-  /// The operations before the first layer, which are those of the embedding.
+  /// The floating-point operations of the embedding, before the first layer.
   double first = 0;
-  /// The operations after the last layer: those of final norm, head and loss.
+  /// The floating-point operations of the final norm, the head and the loss,
+  /// after the last layer.
   double last = 0;
 };
 

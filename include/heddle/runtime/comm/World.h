@@ -62,8 +62,9 @@ public:
   /// and tells the other ranks. If the error is a broken connection (H0424),
   /// first waits for the heartbeat, because it may detect which rank has died.
   [[noreturn]] void fail(const Diagnostic &diagnostic);
-  /// Prints the error with which this process is about to end, and calls the
-  /// Witness with `missing`, the rank that died.
+  /// Prints the error with which this process is about to end. Then calls the
+  /// callback `witness` with the error and with `missing`, the rank that died;
+  /// -1: no rank died.
   void report(const Diagnostic &diagnostic, int missing = -1);
 
 private:
