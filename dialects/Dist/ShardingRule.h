@@ -46,20 +46,21 @@ enum class FactorRole {
 struct Factor {
   std::string name; ///< A short name of the factor: b, t, i, o, v ...
   /// The size of each dimension that has this factor. It is counted in
-  /// elements, or in `units` if `units` is not empty.
+  /// elements, or in units if `units` is not empty. A unit is a group of
+  /// elements that must not be split, such as a head of attention.
   int64_t size = 0;
   FactorKind kind = FactorKind::Parallel;
-  /// The name of the indivisible units that `size` counts, such as "heads".
-  /// Each dimension of the factor consists of `size` units of equal length.
-  /// Empty: `size` counts elements.
+  /// What the units are called, such as "heads". Each dimension of the factor
+  /// consists of `size` units of equal length. Empty: `size` counts elements.
   std::string units = {};
   FactorRole role = FactorRole::Other;
 };
 
 /// Whether `factor`, a group of dimensions that are split alike, can be split
-/// into `parts` parts. If the factor has units, their number must be divisible
-/// by `parts`. Elements can be split unevenly, but each part must have at least
-/// one element.
+/// into `parts` parts. If the factor's size is counted in units (groups of
+/// elements that must not be split, such as heads), the number of units must be
+/// divisible by `parts`. Otherwise the elements can be split unevenly, but each
+/// part must have at least one element.
 bool canSplit(const Factor &factor, int64_t parts);
 
 /// The largest number of parts, at most `limit`, that `factor` can be split
@@ -74,17 +75,19 @@ struct ShardingRule {
   llvm::SmallVector<llvm::SmallVector<int64_t>> operands;
   llvm::SmallVector<llvm::SmallVector<int64_t>> results;
 
-  /// The sizes of consecutive segments of a dimension. Each segment is split by
-  /// itself, so a rank's shard consists of the rank's part of every segment.
+  /// The segments of a dimension: consecutive ranges of indices that are split
+  /// separately, such as those of q, k and v in a dimension that holds all
+  /// three. A rank's shard consists of the rank's part of every segment.
   struct Segments {
     unsigned value,
-        dim; ///< The indices of the operand or result, and dimension.
-    llvm::SmallVector<int64_t> sizes;
+        dim; ///< The indices of the operand or result, and of its dimension.
+    llvm::SmallVector<int64_t> sizes; ///< In elements, in order.
   };
   llvm::SmallVector<Segments> operandSegments, resultSegments;
 
-  /// The segments of dimension `dim` of an operand or a result. Empty: one
-  /// segment.
+  /// The sizes, in elements, of the segments of dimension `dim` of an operand
+  /// or a result. Segments are consecutive ranges of the dimension that are
+  /// split separately, such as q, k and v. Empty: one segment.
   llvm::ArrayRef<int64_t> segmentsOfOperand(unsigned operand,
                                             unsigned dim) const;
   llvm::ArrayRef<int64_t> segmentsOfResult(unsigned result, unsigned dim) const;
@@ -96,8 +99,8 @@ struct ShardingRule {
   /// Whether the last dimensions of the operand and of the first result have
   /// the same factor. Then the result is split by features as the operand is.
   bool keepsFeatures(unsigned operand) const;
-  /// Sets the size of the factor with this role to `size` units, which are
-  /// called `units`.
+  /// Sets the size of the factor with this role to `size` units (groups of
+  /// elements that must not be split). `units` is their name, such as "heads".
   void setUnits(FactorRole role, int64_t size, llvm::StringRef units);
 
   /// The rule as text: `([b,t,i],[i,o])->([b,t,o]) {b=4, t=64, i=768 reduction,

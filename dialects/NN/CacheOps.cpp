@@ -212,18 +212,20 @@ double PagedAttentionOp::getBytesOf(Value value) {
   return bytesOf(value);
 }
 
-/// The operation reads the partial results of attention over each part of the
-/// keys. Counts one multiplication and one addition for each of their elements.
+/// nn.paged_attention computes a result for each part (range) of the keys, and
+/// this operation combines these results. Counts one multiplication and one
+/// addition for each element of the results.
 double PagedAttentionJoinOp::getFlops() {
   return 2 * static_cast<double>(tensorOf(getParts()).getNumElements());
 }
 
-// Letters of the sharding rules: p is the page, n the position in a page, d the
-// feature of a head, h the head as in nn.attention, and s separates the scales
-// of keys from those of values. If attention is computed for parts of the keys,
-// j is the index of the part, and x the index into a partial result. Ranks do
-// not split the dimension of pages, because all requests of a batch share the
-// pages.
+// Each dimension of an operand has a letter in the sharding rules. p is the
+// page, n the position in a page, d the feature of a head, and h the head as in
+// nn.attention. s is the dimension of size 2 of the scales: index 0 has the
+// scales of keys, index 1 those of values. If attention is computed separately
+// for parts of the keys, j is the index of the part, and x the index into a
+// part's result. Ranks do not split the dimension of pages, because all
+// requests of a batch share the pages.
 template <typename OpT>
 static dist::ShardingRule ruleOf(OpT op, ArrayRef<std::string> results,
                                  std::string whole) {

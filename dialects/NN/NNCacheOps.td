@@ -117,19 +117,24 @@ def NN_PagedAttentionOp
   }];
   let results = (outs NN_Float:$output);
   let extraClassDeclaration = !strconcat(sharedDeclaration, [{
-    /// Threads compute attention over parts of a request's keys, and combine
-    /// the partial results. This is the number of positions in a part. It is
-    /// large enough that combining costs little, and small enough that the
-    /// parts of one request keep all threads busy.
+    /// The keys of a request are divided into parts of this many positions.
+    /// Threads compute attention over each part separately, and then combine
+    /// the partial results. The number is large enough that combining costs
+    /// little, and small enough that the parts of one request keep all threads
+    /// busy.
     static constexpr int64_t partKeys = 256;
-    /// The number of pages in a part of the keys, at least one.
+    /// The number of pages in a part, at least one. A part is a range of a
+    /// request's keys over which attention is computed separately.
     int64_t getPartPages() {
       return std::max<int64_t>(partKeys / getPageTokens(), 1);
     }
     /// The number of parts into which the keys of one request are divided.
+    /// Attention is computed separately over each part.
     int64_t getNumParts();
     /// The type of the partial results of attention over each part of the keys:
-    /// [R, T, parts, heads, D + 2].
+    /// [rows, tokens of a row, parts, heads, head size + 2]. Besides the sum of
+    /// values, which has the head size, a partial result has the sum of
+    /// exponentials and the largest score.
     ::mlir::RankedTensorType getPartsType();
   }], NN_Localize.declaration, NN_ModelFlops.declaration, NN_BytesOf.declaration);
 }

@@ -101,12 +101,12 @@ def NN_SourceAttr : AttrDef<NN_Dialect, "Source"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The attribute for the expression `source`.
+    /// The attribute for `source`, an expression over tensors of weight files.
     static SourceAttr get(::mlir::MLIRContext *context,
                           const ::heddle::weights::Source &source);
     ::heddle::weights::Source toSource() const;
-    /// This attribute's expression as a list of strided copies, with which the
-    /// runtime reads and writes the state.
+    /// This attribute's expression as a list of strided copies. With these the
+    /// runtime reads the state from weight files and writes it to them.
     ::heddle::weights::Layout getLayout() const;
   }];
 }
@@ -145,8 +145,9 @@ def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
     /// Converts the attribute to its form in the plan. The form tells the
     /// runtime how to quantize or pack a weight when the weight is loaded.
     ::heddle::plan::PackedWeight toPlan() const;
-    /// The type of the state. `scale` is the element type of the quantized
-    /// weight's scales and zero points.
+    /// The type of the state that has this attribute. The state holds a
+    /// weight's packed words, its scales or its zero points. `scale` is the
+    /// element type of scales and zero points.
     ::mlir::RankedTensorType getStateType(::mlir::Type scale) const;
   }];
 }

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The computations of the nn dialect: the operations themselves and, included,
-// those of the files NN...Ops.td. Letters of shapes: B is the batch, T the
+// The computations of the nn dialect. This file defines the operations of
+// embeddings, linear layers and the optimizer. It includes NN...Ops.td, which
+// define the other operations. Letters of shapes: B is the batch, T the
 // sequence, C or D features; `...` are any leading dimensions. Tensors of
 // computations are f32, bf16 or f16; statistics, losses and gradients of
 // parameters are f32.

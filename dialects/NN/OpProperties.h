@@ -30,24 +30,24 @@ class InForward : public mlir::OpTrait::TraitBase<OpT, InForward> {};
 template <typename OpT>
 class Updates : public mlir::OpTrait::TraitBase<OpT, Updates> {};
 
-/// A sum that an operation computes. `result` is the sum; `operand` is the
-/// optional operand to which it is added, empty if absent.
+/// A sum that an operation computes. `result` is the sum. `operand` is the
+/// operand from which the sum starts; empty if the sum starts from zero.
 struct Init {
   mlir::MutableOperandRange operand;
   mlir::Value result;
 };
 
-/// All sums that the operation computes, including those that it adds to no
-/// operand.
+/// All sums that the operation computes, whether they start from zero or from
+/// an operand.
 llvm::SmallVector<Init> sumsOf(mlir::Operation *op);
-/// The sums that the operation computes and adds to an operand.
+/// The sums of the operation that start from an operand.
 llvm::SmallVector<Init> initsOf(mlir::Operation *op);
 
-/// A result that a kernel may compute in place of an operand.
+/// A result that a kernel may write to the memory of an operand.
 struct Tie {
-  /// In which cases the fuse phase computes a result in place of an operand. If
-  /// the operand is read later, the fuse phase must copy it first, so computing
-  /// in place does not always pay.
+  /// In which cases the fuse phase lets a kernel write the result to the
+  /// operand's memory. If the operand is read later, the fuse phase must copy
+  /// it first, so sharing memory does not always pay.
   enum class Worth {
     Always,
     OfState,    ///< If the operand is a state and the result is its new value.
@@ -57,8 +57,8 @@ struct Tie {
   Worth worth = Worth::Always;
 };
 
-/// The ties for an operation that adds sums to operands: each sum may be
-/// computed in place of the operand to which it is added.
+/// The ties of an operation with sums that start from operands: a kernel may
+/// write each sum to the memory of the operand from which the sum starts.
 llvm::SmallVector<Tie> tiesOfInits(mlir::Operation *op);
 
 } // namespace heddle::nn

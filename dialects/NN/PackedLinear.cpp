@@ -132,8 +132,8 @@ StringRef PackedLinearOp::getNotDifferentiableReason() {
 // Ranks can split the output features between panels, the contiguous blocks of
 // the packed weight. They can split the input features between groups, which
 // have scales of their own, or between words if there is at most one group.
-// They cannot split the input features if this would change the blocks that are
-// rounded to int8, because then results would differ.
+// They cannot split the input features if the input is rounded to int8 in
+// blocks that the split could cut: other blocks would give other results.
 dist::ShardingRule PackedLinearOp::getShardingRule() {
   int64_t groups = getGroups(), perWord = getPerWord();
   bool splitsOut = getOutputs() % panelWidth == 0;

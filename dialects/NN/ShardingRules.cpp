@@ -167,8 +167,9 @@ ShardingRule ReshapeOp::getShardingRule() {
   countHeads(rule, heads, heads);
   return rule;
 }
-/// Appends the letters of the operands that follow q, k and v: lengths, if
-/// present, and the state of the random numbers.
+/// Appends to `operands` the dimensions of the operands that follow q, k and v:
+/// the lengths, if present, and the state of the random numbers. An operand's
+/// dimensions are a string with one letter for each dimension (see buildRule).
 static void addContext(AttentionOpInterface op,
                        SmallVectorImpl<std::string> &operands) {
   if (op.getLengths())

@@ -48,18 +48,19 @@ mlir::Value rootOf(mlir::Value buffer);
 /// - A command on `compute` runs alone: its span is its own index.
 /// - A collective ends at the plan.wait for its token. A send ends at a
 ///   plan.flush of its channel.
-/// - A command on `copy`, `store` or `host` begins after the last command on
-///   `compute` that its stream has waited for, either directly or by waiting
-///   for another stream. It ends where `compute` waits for it.
+/// - A command on the stream `copy`, `store` or `host` begins after the last
+///   command on `compute` that its stream has waited for, either directly or by
+///   waiting for another stream. It ends where `compute` waits for it.
 /// - `compute` need not wait for a command in the same run if a later
-///   plan.record of its stream has `carried`. The command then ends in the next
-///   run of the program, where `compute` waits for that record.
+///   plan.record of the command's stream has the attribute `carried`. The
+///   command then ends in the next run of the program, where `compute` waits
+///   for that record.
 class Lifetimes {
 public:
   /// Computes the span of each command: the interval in which it may run. Fails
-  /// with the error H0924 if the waits do not say when a command on `copy`,
-  /// `store` or `host` begins, or when it is done. These waits must be in the
-  /// block of the command. Also fails if a plan.record has the attribute
+  /// with the error H0924 if the waits do not say when a command on the stream
+  /// `copy`, `store` or `host` begins, or when it is done. These waits must be
+  /// in the block of the command. Also fails if a plan.record has the attribute
   /// `carried`, but the next run of the program does not wait for the record.
   mlir::LogicalResult find(SequenceOp sequence);
 
@@ -91,16 +92,17 @@ private:
   static constexpr size_t numAsyncStreams = std::size(asyncStreams);
 
   /// The commands that are known to be done when a stream reaches a certain
-  /// command.
+  /// command, the clock's point.
   struct Clock {
-    /// The index of the last command on `compute` that is done, or -1 if no
-    /// such command is done.
+    /// The index of the last command on `compute` that is done when the stream
+    /// reaches the clock's point; -1 if there is none. In an AsyncQueue, the
+    /// span of the stream's next command begins here.
     int64_t begin = -1;
     /// For each stream of `asyncStreams`: how many of its commands in the block
-    /// are done.
+    /// are done when the clock's point is reached.
     std::array<size_t, numAsyncStreams> done = {};
-    /// How many of the previous run's records with `carried` have been waited
-    /// for. Such a record marks commands that may still run in this run.
+    /// How many plan.records of the previous run with the attribute `carried`
+    /// have been waited for. Commands before such a record may run in this run.
     size_t settled = 0;
   };
   /// The commands in a block that run on one of `asyncStreams`.
@@ -126,10 +128,10 @@ private:
   mlir::LogicalResult carry(planir::RecordOp op, Work &work);
   mlir::LogicalResult endCarried();
   /// Called when the command with index `here` makes a stream wait for the
-  /// first `count` records with `carried`. Such a record marks commands of the
-  /// previous run that may still run. `at` has, for each record that the stream
-  /// has already waited for, the index of the first command that waited for it.
-  /// For the remaining ones of the `count` records, adds `here` to `at`.
+  /// first `count` plan.records of the previous run that have the attribute
+  /// `carried`. Commands before such a record may still run in this run.
+  /// `at[i]` is the index of the first command that waited for record i.
+  /// Appends `here` for those of the `count` records that are not yet in `at`.
   static void settle(std::vector<int64_t> &at, size_t count, int64_t here) {
     at.resize(std::max(at.size(), count), here);
   }
@@ -145,15 +147,17 @@ private:
   /// For the token that a plan.record makes, the commands that are known to be
   /// done when the record's stream reaches the record.
   llvm::DenseMap<mlir::Value, Clock> points;
-  /// For each channel, the sends that were not flushed, oldest first.
+  /// For each channel, the sends for whose completion no plan.flush has waited
+  /// yet, oldest first.
   llvm::StringMap<std::deque<mlir::Operation *>> sent;
-  /// For each record with `carried`, the commands that only the next run waits
-  /// for.
+  /// For each plan.record with the attribute `carried`: the earlier commands of
+  /// the record's stream that this run does not wait for. The next run does.
   std::vector<llvm::SmallVector<mlir::Operation *>> carried;
   llvm::SmallVector<SettleOp> settles;
-  /// For each record with `carried`, which marks commands of the previous run
-  /// that may still run: the index of the command at which a stream of this run
-  /// has waited for the record. `settledAt` is for the stream `compute`, and
+  /// The attribute `carried` of a plan.record says that commands before the
+  /// record may still run in the next run of the program. Entry i is the index
+  /// of the first command that makes a stream wait for such a record, the
+  /// previous run's record i. `settledAt` is for the stream `compute`,
   /// `settledForCopy` for the stream `copy`.
   std::vector<int64_t> settledAt, settledForCopy;
 };

@@ -49,7 +49,7 @@ void PlanDialect::initialize() {
 }
 
 //===----------------------------------------------------------------------===//
-// The attribute #plan.bytes: how many bytes of each kind of memory
+// The attribute #plan.bytes: a size in bytes for each kind of memory
 //===----------------------------------------------------------------------===//
 
 int64_t BytesAttr::total() const {

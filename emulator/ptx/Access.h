@@ -42,8 +42,8 @@ struct Access {
   /// holds one address for each lane.
   Access(const Warp &warp, const Op &op, int row);
   /// Checks that each lane of the warp's mask may access `bytes` bytes at its
-  /// address, and finds these bytes on the host. Does not record accesses of
-  /// shared memory.
+  /// address, and finds these bytes on the host. Does not record the access for
+  /// the detection of races. The functions whose names begin with `note` do.
   void resolve(Warp &warp, Space space, int64_t bytes);
   /// Does the same as `resolve`, but always fills `host` for all lanes.
   void resolveAll(Warp &warp, Space space, int64_t bytes);
@@ -90,7 +90,9 @@ void expectArrival(Warp &warp, Mbarrier &barrier, int lane);
 /// Consumes the modifiers for state space and address of an instruction.
 /// Returns the space.
 Space takeSpace(Decode &d);
-/// The flags for an address operand of `bits` bits.
+/// Returns the bits of Op::flags that say where an instruction accesses memory:
+/// the state space, and whether the address has 32 bits rather than 64. `bits`
+/// is the width of the address operand. Fails if the space does not allow it.
 uint32_t addressFlags(Decode &d, Space space, int bits);
 
 /// Returns how many distinct aligned blocks of `bytes` bytes the lanes of

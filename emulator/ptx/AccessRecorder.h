@@ -74,8 +74,9 @@ public:
   /// Ends race detection within the cluster for this block: its later accesses
   /// are not compared with those of blocks of the same cluster.
   void endClusterRaces();
-  /// Returns all ranges: in `raceable` those for which races are detected, and
-  /// in `others` those that were accessed after `endRaces`.
+  /// Returns all ranges: in `raceable` those that must be checked for races
+  /// with other blocks, and in `others` those that a block accessed after
+  /// `endRaces`, which are not checked.
   void finish(std::vector<RangeAccess> &raceable,
               std::vector<RangeAccess> &others);
 

@@ -30,7 +30,9 @@ enum CopyFlags {
 int64_t targetOffset(const Op &op) { return op.imm >> 32; }
 int64_t sourceOffset(const Op &op) { return static_cast<int32_t>(op.imm); }
 
-/// Resolves one side of a copy: its target or its source.
+/// Checks one side of a copy (its target or its source), and returns the
+/// address of each lane's bytes there. `row` is the register with the
+/// addresses, `offset` the constant that is added to them.
 Access resolveSide(Warp &warp, const Op &op, int row, int64_t offset,
                    bool isNarrow, Space space, int64_t bytes) {
   Op side = op;

@@ -50,10 +50,12 @@ using Reduction = void (*)(char *to, const char *from, int64_t bytes);
 /// Up to 16 bytes of a bulk copy. The bytes [first, last) are inside the
 /// tensor.
 struct Chunk {
-  int64_t shared = 0; ///< Offset in shared memory.
-  /// The host address of the copy's other side, its source or its target. It is
-  /// in global memory or, for a copy between blocks of a cluster, in the shared
-  /// memory of the source block.
+  /// Offset in the cluster's shared memory: of the target of a BulkCopy, or of
+  /// the source of a BulkStore.
+  int64_t shared = 0;
+  /// Address on the host: of the source of a BulkCopy, or of the target of a
+  /// BulkStore. The source of a copy between blocks of a cluster is in shared
+  /// memory, any other source or target in global memory.
   char *other = nullptr;
   int32_t bytes = 16, first = 0, last = 16;
 };

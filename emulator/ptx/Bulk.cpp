@@ -36,7 +36,7 @@ enum BulkFlags {
   IsOfBlock = 32, ///< The target is the block's own shared memory.
   IsFromShared = 64,
   RankShift = 8,
-  /// Position of a field: 1 + a reduction's BulkOperation, or 0 if none.
+  /// First bit of a field that holds 1 + BulkOperation, or 0: no reduction.
   OperationShift = 12,
   TypeShift = 16
 };

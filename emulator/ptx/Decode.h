@@ -149,7 +149,8 @@ constexpr Type b16Type = {Type::Bits, 16}, b32Type = {Type::Bits, 32},
                b64Type = {Type::Bits, 64}, u32Type = {Type::Unsigned, 32},
                f32Type = {Type::Float, 32}, predType = {Type::Pred, 1};
 
-/// Calls `f` with a value of the C++ type of the integer `type`.
+/// Calls `f` with a zero of the C++ type for the integer type `type`. The zero
+/// only tells `f` the type. Returns false if there is no such C++ type.
 template <class F> bool withInteger(Type type, F f) {
   bool isSigned = type.kind == Type::Signed;
   if (type.lanes != 1 ||
@@ -173,7 +174,8 @@ template <class F> bool withInteger(Type type, F f) {
   return false;
 }
 
-/// Calls `f` with an unsigned integer of `width` bits.
+/// Calls `f` with a zero of the unsigned C++ type of `width` bits. The zero
+/// only tells `f` the type. Returns false if there is no such C++ type.
 template <class F> bool withBits(int width, F f) {
   return withInteger({Type::Bits, width}, f);
 }

@@ -44,8 +44,9 @@ template <class Whole, class Part> void unpack(Warp &warp, const Op &op) {
     });
 }
 
-/// Calls f with a value of the type of the whole register, and a value of the
-/// type of an element.
+/// Calls f with two zeros that only tell f their C++ types: that of a register
+/// of `whole` bits, and that of one of the `count` elements that the register
+/// packs. Returns false if PTX has no such vector.
 template <class F> bool withParts(int whole, size_t count, F f) {
   if (whole == 16 && count == 2)
     f(uint16_t(), uint8_t());

@@ -270,8 +270,8 @@ void SharedMemory::endRead(int64_t offset, int64_t size, int thread) {
   each(offset, size, [&](Shadow &shadow, int64_t at, int64_t) {
     if (shadow.pendingReads)
       --shadow.pendingReads;
-    // Record the read at the time of the wait, because the next writer must be
-    // ordered after the wait.
+    // Record the asynchronous read at the time at which `thread` waits for it,
+    // because the next writer must be ordered after this wait.
     readShadow(shadow, at, thread);
     return std::string();
   });
@@ -442,7 +442,7 @@ void SharedMemory::join(uint32_t mask, int first) {
 }
 
 //===----------------------------------------------------------------------===//
-// Checks at the start and at the end of a cluster's blocks
+// Checks that other blocks access a block's memory only while the block runs
 //===----------------------------------------------------------------------===//
 
 std::string SharedMemory::touchOther(int block, int thread) {

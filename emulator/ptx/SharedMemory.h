@@ -29,11 +29,12 @@ enum class FenceOf { Shared, Global };
 /// warp's accesses are ordered before the point, and `fences` the time up to
 /// which that warp's writes have passed a proxy fence. A barrier merges the
 /// clocks of the warps that arrive, and passes the merged clock on to the warps
-/// that wait.
+/// that wait. Times are logical: a warp's time advances when the warp
+/// synchronizes with others or executes a fence.
 struct VectorClock {
   std::vector<uint32_t> clocks;
-  /// One vector of times for shared and one for global memory, indexed by
-  /// FenceOf.
+  /// The first index is a FenceOf, the second a warp. The entry is the time up
+  /// to which the warp's writes have passed a proxy fence for this state space.
   std::array<std::vector<uint32_t>, 2> fences;
 
   /// Sets each time to the later one of this clock's time and the time in
@@ -43,10 +44,10 @@ struct VectorClock {
 
 /// The shared memory of all blocks of a cluster, in one array. With full
 /// checks, every byte has a shadow: the warps that last wrote and read it, and
-/// the times at which they did. A warp's time advances at its barriers. An
-/// access is ordered before an access by another warp if a barrier has passed
-/// the time of the first access on to the other warp. Warps and threads are
-/// numbered through all blocks of the cluster.
+/// the logical times at which they did (see VectorClock). An access is ordered
+/// before an access by another warp if a barrier has passed the time of the
+/// first access on to the other warp. Warps and threads are numbered through
+/// all blocks of the cluster.
 class SharedMemory {
 public:
   /// Starts a new cluster. Each of its blocks has `bytesOfBlock` bytes of
@@ -107,8 +108,8 @@ public:
   /// Executes a proxy fence of a warp. Asynchronous operations may then read
   /// all writes that are ordered before the fence.
   void fenceProxy(int warp, FenceOf memory);
-  /// Whether the writes of warp `of` up to `time` have passed a proxy fence
-  /// that is ordered before the current point of warp `warp`.
+  /// Whether the writes of warp `of` up to its logical time `time` have passed
+  /// a proxy fence that is ordered before the next access of warp `warp`.
   bool isFenced(int warp, int of, uint32_t time, FenceOf memory) {
     return time <= fence(memory, warp, of);
   }
@@ -122,10 +123,11 @@ public:
       ++clock(warp, warp);
   }
 
-  /// The current time of a warp.
+  /// The current logical time of a warp, which orders accesses for the
+  /// detection of races. 0 without full checks.
   uint32_t now(int warp) { return isShadowed ? clock(warp, warp) : 0; }
-  /// Whether the time `time` of warp `of` is ordered before the current point
-  /// of `warp`.
+  /// Whether the accesses of warp `of` up to its logical time `time` are
+  /// ordered before the next access of warp `warp`. True without full checks.
   bool knows(int warp, int of, uint32_t time) {
     return !isShadowed || time <= clock(warp, of);
   }
@@ -169,7 +171,7 @@ private:
   /// read.
   std::string checkContents(const Shadow &shadow, int64_t at) const;
   /// Returns an error message if the last write to the bytes has not passed a
-  /// proxy fence that is ordered before the current point of `thread`.
+  /// proxy fence that is ordered before the next access of `thread`.
   /// Otherwise returns "".
   std::string checkFenced(const Shadow &shadow, int64_t at, int thread);
   std::string writeShadow(Shadow &shadow, int64_t at, int thread, bool isSame);
@@ -199,13 +201,14 @@ private:
 
   std::vector<char> bytes;
   std::vector<Shadow> words, parts; ///< Shadows of words, and of single bytes.
-  /// The vector clocks of all warps, one after the other. For each two warps A
-  /// and B there is the latest time of B that is ordered before the current
-  /// point of A.
+  /// The vector clocks of all warps, one after the other. Index
+  /// A * numClocks() + B has the time up to which the accesses of warp B are
+  /// ordered before the next access of warp A.
   std::vector<uint32_t> clocks;
-  /// For each two warps A and B, in the order of `clocks`: the time up to which
-  /// the writes of B have passed a proxy fence that is ordered before the
-  /// current point of A. Indexed by FenceOf.
+  /// The first index is FenceOf::Shared or FenceOf::Global. The second is
+  /// A * numClocks() + B for the warps A and B. The entry is the time up to
+  /// which the writes of B have passed a proxy fence for this state space that
+  /// is ordered before the next access of A.
   std::array<std::vector<uint32_t>, 2> fences;
   /// For each warp and each other block of the cluster, the time of the warp's
   /// last access to that block's memory. It is an error if that block may end

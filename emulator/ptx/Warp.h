@@ -46,7 +46,8 @@ struct AsyncCopy {
   const char *source; ///< The address of the source on the host.
   uint32_t bytes, sourceBytes;
   int lane;
-  /// Index of the copy among all copies of the warp, from 1 on.
+  /// The index, from 1 on, of this copy among the cp.async copies that the
+  /// lanes of its warp have started.
   uint64_t number;
 };
 
@@ -239,7 +240,7 @@ struct Cluster {
   VectorClock known[2];
   /// For the current and the previous phase of the cluster's barrier: the
   /// initializations of mbarriers that fence.mbarrier_init has ordered before
-  /// the arrivals.
+  /// the warps' relaxed arrivals at the cluster's barrier in that phase.
   VectorClock inits[2];
   /// The latest phase of the cluster's barrier at which a warp has arrived.
   uint32_t phase = 0;

@@ -93,7 +93,10 @@ int elementBytes(const Op &op) {
 
 /// Calls f(offset, at, chunk) for each 16-byte chunk that the warp reads of an
 /// operand in shared memory. The warp reads `rows` rows of A, or `rows` columns
-/// of B, beginning with number `first`.
+/// of B, beginning with number `first`. `offset` is the chunk's offset in the
+/// block's shared memory. `at` is the row or column minus `first`, and `chunk`
+/// counts chunks along k. If the operand is transposed, `at` is the index along
+/// k, and `chunk` counts chunks along the rows or columns from `first` on.
 template <class F>
 void forChunks(const Op &op, uint64_t bits, bool isTransposed, int first,
                int rows, F f) {

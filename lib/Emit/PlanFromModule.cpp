@@ -466,13 +466,16 @@ private:
   /// For each kernel of the stage, its index in the plan.
   llvm::StringMap<int64_t> kernelIndex;
   StatePlaces places; ///< The memory and offset of each state of the stage.
-  /// Finds equal kernels: the key is a kernel's symbol and the index of its
-  /// object, the value is the index of the kernel in the plan.
+  /// Finds equal kernels. The key is a kernel's symbol, and the index of the
+  /// kernel's compiled code in `parts.objects` or `parts.hostObjects`. The
+  /// value is the index of the kernel in the plan.
   llvm::DenseMap<std::pair<Attribute, int64_t>, int64_t> byCode;
   /// For each kernel name, how many kernels have it. The number is appended to
   /// the name of the next such kernel, so that names differ.
   llvm::StringMap<int64_t> names;
-  llvm::StringMap<int64_t> objects; ///< The index of each object, by its code.
+  /// For each text of compiled code, its index in `parts.objects` or
+  /// `parts.hostObjects`.
+  llvm::StringMap<int64_t> objects;
   llvm::StringSet<> counted;
 };
 

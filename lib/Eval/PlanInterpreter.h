@@ -91,8 +91,9 @@ private:
   /// reports an error at `op` and returns null.
   char *inFrame(mlir::Operation *op, planir::MemoryKind memory, char *frame,
                 int64_t offset, int64_t bytes);
-  /// The address of a buffer in `frame`, the frame of its sequence. Reports an
-  /// error and returns null as `inFrame` does.
+  /// The address of a buffer in `frame`, the frame of its sequence. If the
+  /// buffer is not inside of the arena of its kind of memory, reports an error
+  /// and returns null.
   char *bufferAddress(planir::BufferOp buffer, char *frame);
   /// The beginning of a sequence's frame (its temporary memory) in the kind of
   /// memory in which `buffer` is. In device memory it is `frame`. In every
@@ -136,9 +137,10 @@ private:
   /// the arena, which holds all other values. Each region is allocated between
   /// two inaccessible pages.
   plan::PerMemory<std::shared_ptr<char>> persistent, arena;
-  /// The queued work of the streams `copy` and `host`.
+  /// The queue of the work items (deferred commands) of the streams `copy` and
+  /// `host`.
   mutable std::deque<std::function<void()>> deferred;
-  /// How many work items were taken from the queue and executed.
+  /// How many work items were removed from the queue `deferred` and executed.
   mutable int64_t numDeferred = 0;
   /// A plan.record with `carried` marks work for which a plan.settle in the
   /// program's next run waits. For each such record that the last run has

@@ -115,9 +115,10 @@ static bool isOnFile(plan::FileRole role, const Settings &values) {
 
 /// Returns the directory that an `nvme_path` gives for offload files. `roles`
 /// says what these files hold, such as parameters or gradients. `given` has the
-/// directories from a stronger source (a flag). --swap-dir would read some
-/// paths as a list of directories by role. Such a path is an error if an
-/// offload file needs it; otherwise the result is "".
+/// directories from a stronger source (a flag). The path becomes a value of
+/// --swap-dir, which also accepts a list such as `/a,parameters=/b`. A path
+/// that --swap-dir would not read as one directory is an error if an offload
+/// file needs the path. Otherwise such a path is replaced by "".
 static std::string directoryFor(const std::vector<plan::FileRole> &roles,
                                 const io::JsonValue &path,
                                 const io::OffloadDirectories &given,

@@ -4,8 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The rules for the keys of ds_config.json that give no setting and are about
-// precision, optimizer, schedule or logging.
+// The rules for the keys of ds_config.json that are about precision, optimizer,
+// schedule or logging, but from which Heddle reads no setting. A rule (DsRule)
+// says, for example, that the key is ignored, or rejected unless its value has
+// no effect.
 //
 //===----------------------------------------------------------------------===//
 

@@ -41,8 +41,8 @@ struct ConfigKey {
 /// Keys that Hugging Face writes to the config.json of every family.
 const std::vector<ConfigKey> &commonConfigKeys();
 
-/// A key of config.json that no table contains. It causes a warning, not an
-/// error.
+/// A key of config.json of which Heddle knows nothing. It causes a warning, not
+/// an error.
 struct UnknownKey {
   std::string path; ///< The path of the key, as `rope_scaling.finetuned`.
   SourceLocation location;
@@ -57,10 +57,12 @@ struct Family;
 void judgeConfigKeys(const io::JsonValue &config, const Family &family,
                      ModelSpec &spec, std::vector<UnknownKey> &unknown);
 
-/// Whether a key that is in no table is known to have no effect. Throws H0391
-/// for a key that would change results in an unsupported way. Also throws H0391
-/// for a key that looks like a misspelling of a key that `known` lists and that
-/// is not in `object`. `what` names the object in messages.
+/// Judges the key `member` of `object`, which is config.json or a section of
+/// it. The family's reader does not read this key. Returns true if the key
+/// belongs to an unsupported feature and its value turns this feature off, and
+/// throws H0391 if the value turns the feature on. Also throws H0391 if the key
+/// looks like a misspelling of a key that `known` lists and that is not in
+/// `object`. `what` names the object in messages.
 bool isHarmless(const io::JsonMember &member, const io::JsonValue &object,
                 const std::vector<std::string> &known, const std::string &what);
 

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements config::Modules: turns a family's forward function into nn
-// operations.
+// Implements config::Modules: the methods that the forward function of a model
+// family (C++ code in Families/) calls. The calls build nn operations.
 //
 //===----------------------------------------------------------------------===//
 

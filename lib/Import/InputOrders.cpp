@@ -4,8 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compares the input orders of all quantized matrices (GPTQ with desc_act), and
-// adds a parameter for each order that the model needs.
+// GPTQ with desc_act may put any inputs of a matrix into the same quantization
+// group. The inputs, sorted by group, are the matrix's input order. This file
+// compares the input orders of all quantized matrices, and adds a parameter for
+// each order that the model needs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,12 +26,12 @@ static constexpr const char *weightEnd = ".weight", *orderEnd = ".order";
 
 namespace {
 
-/// The weights of one matrix product, one for each layer. In the files, the
-/// inputs of a quantized weight may be in another order than the features of
-/// the activations. A tensor g_idx then gives the order of the inputs. A weight
-/// that is made of several matrices, for example q, k and v, has one g_idx for
-/// each matrix. For each weight whose g_idx tensors are equal, `orders` has the
-/// order, and `tensors` has the names of the g_idx tensors.
+/// The weights of one matrix product, one for each layer. A quantized weight is
+/// loaded with its inputs sorted by quantization group, if a tensor g_idx gives
+/// the group of each input. A weight that is made of several matrices, for
+/// example q, k and v, has one g_idx for each matrix. For each weight whose
+/// matrices have the same order of inputs, `orders` has this order, and
+/// `tensors` has the names of the tensors that give it (see `Orders`).
 struct Product {
   std::vector<ParameterSpec *> weights;
   std::vector<std::set<std::string>> tensors;
@@ -68,7 +70,8 @@ static std::string orderName(const ParameterSpec &weight) {
   return name.erase(name.rfind(weightEnd)) + orderEnd;
 }
 
-/// Makes the parameter that holds the order of a weight's inputs.
+/// Makes the parameter that holds the order of a weight's inputs. The model
+/// permutes activations in this order before it multiplies them by the weight.
 static ParameterSpec orderOf(const ParameterSpec &weight,
                              const std::string &tensor) {
   ParameterSpec order;
@@ -83,15 +86,18 @@ static ParameterSpec orderOf(const ParameterSpec &weight,
 
 namespace {
 
-/// Reads the input orders in the weight files. Each is read only once.
+/// Finds the order of the inputs of quantized matrices, sorted by quantization
+/// group. The tensor g_idx of the weight files gives the group of each input.
+/// Each g_idx is read only once.
 class Orders {
 public:
   explicit Orders(const io::WeightSet &weights) : weights(weights) {}
-  /// Returns the name of the tensor that gives the order of a matrix's inputs;
-  /// "" if there is none.
+  /// Returns the name of the tensor with the order of a matrix's inputs, which
+  /// is computed from g_idx; "" if there is none.
   std::string tensorOf(const std::string &matrix) const;
-  /// Returns the order that `tensor` gives. Returns nothing if quantization
-  /// groups have different numbers of inputs.
+  /// Returns the indices of a matrix's inputs, sorted by quantization group.
+  /// `tensor` is the result of `tensorOf`. Returns nothing if the groups have
+  /// different numbers of inputs.
   const std::optional<std::vector<int32_t>> &at(const std::string &tensor);
 
 private:
@@ -121,8 +127,9 @@ Orders::at(const std::string &tensor) {
   return entry->second;
 }
 
-/// Adds the weight of one layer to `product`. If all matrices of the weight
-/// have the same input order, also adds this order.
+/// Adds the weight of one layer to `product.weights`. If all matrices of the
+/// weight need the same permutation of the input features, to sort them by
+/// quantization group, also adds this permutation to `product.orders`.
 static void addWeight(ParameterSpec &parameter, Orders &orders,
                       Product &product) {
   product.weights.push_back(&parameter);

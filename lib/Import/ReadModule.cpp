@@ -34,8 +34,9 @@ static Location withPlace(Location location, Location place) {
   return place;
 }
 
-/// Checks that types are supported. A tensor may have at most 2^38 elements, so
-/// that sizes in bytes fit 64 bits.
+/// Reports an error if the type of a tensor or buffer is not supported. The
+/// shape must be static, and the element type one that Heddle knows. A tensor
+/// may have at most 2^38 elements, so that sizes in bytes fit 64 bits.
 class TypeCheck {
 public:
   explicit TypeCheck(Operation *at) : at(at) {
@@ -44,7 +45,8 @@ public:
         check(shaped);
     });
   }
-  /// Checks a type, or all types that an attribute contains.
+  /// Fails if `what`, which is a type or an attribute, contains a tensor or
+  /// buffer type that is not supported.
   template <typename T> LogicalResult operator()(T what) {
     walker.walk(what);
     return success(!wrong);

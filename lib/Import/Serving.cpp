@@ -238,12 +238,14 @@ static void settlePrecision(ResolvedSettings &settings, const ModelSpec &spec) {
   settings.setOrigin("precision", {Origin::Kind::Model, "", {}});
 }
 
-/// The default length of a row or of a generated sequence, in tokens.
+/// The largest default length of a batch's row or of a generated sequence, in
+/// tokens.
 static constexpr int64_t usualTokens = 4096;
 
-/// Sets up text generation in a binary that trains. Its cache holds one
-/// sequence, which is as long as a row. If programs for generation cannot be
-/// compiled for this model, there is no cache.
+/// Sets up text generation in a binary that trains. By default, the KV cache
+/// has space for one sequence, of as many tokens as a row of the training
+/// batch. If programs for generation cannot be compiled for this model, the
+/// binary has no KV cache.
 static void settleTexts(ResolvedSettings &settings, const ModelSpec &spec) {
   Settings &values = settings.values;
   if (!settings.origins.count("seq")) {

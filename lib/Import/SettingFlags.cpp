@@ -308,8 +308,9 @@ void config::mergeGroups(const SettingFlag &flag, const std::string &text,
                          Merger &merger) {
   std::vector<std::string> groups;
   for (std::string group : splitAt("\n", text)) {
-    // A number after --group is no parameter group. The user probably meant
-    // --quantize-group, which takes a number.
+    // --group expects the description of a parameter group, for example
+    // `bias:lr=0.1`. A user who gives a number instead, as in `--group 128`,
+    // means --quantize-group.
     if (settingOf("quantize_group").range.take(group)) {
       giveFromFlag(flag, group, "quantize_group", int64_t(std::stoll(group)),
                    merger);

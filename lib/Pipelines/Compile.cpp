@@ -243,7 +243,7 @@ static LogicalResult write(ModuleOp module, std::vector<emit::Code> &codes,
             emit::writeBinary(codes, options.runtimePath, options.output))
       return emitDiagnostic(*module.getContext(), *wrong);
   // Print no summary for a binary with programs of single layers, which only
-  // the driver uses.
+  // `heddle quantize` makes and runs.
   if (options.splitLayers != LayerPrograms::None)
     return success();
   summarize(codes, options);

@@ -57,8 +57,8 @@ static LogicalResult refuseOtherPhase(Operation *root, llvm::StringRef done,
 namespace {
 
 /// Fails for a module that was dumped after another phase than the previous
-/// one. A module without the name of a phase was written by hand. In that case
-/// the passes themselves report what is missing.
+/// one. A module without the attribute `phase` was written by hand. In that
+/// case the passes themselves report what is missing.
 struct CheckPhase : PassWrapper<CheckPhase, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CheckPhase)
   explicit CheckPhase(Phase phase) : phase(phase) {}
@@ -82,7 +82,8 @@ struct CheckPhase : PassWrapper<CheckPhase, OperationPass<ModuleOp>> {
   Phase phase;
 };
 
-/// Writes the name of the phase into the module, as in a dump.
+/// Sets the attribute `phase`, if there is one, to the phase that has run. The
+/// pipeline of the next phase then accepts the module, as it accepts a dump.
 struct NamePhase : PassWrapper<NamePhase, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NamePhase)
   explicit NamePhase(Phase phase) : phase(phase) {}

@@ -108,17 +108,17 @@ static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   // over replicas.
   models.addPass(createShardSplitParameters({options.shardingReasons}));
   // This pass runs before the sharding plan is made, which derives the
-  // shardings of values from the storage of states.
+  // shardings of values from the shardings of states.
   models.addPass(createShardPartitionStates({options.shardingReasons}));
   // This pass needs the buckets (flat buffers of several states) that
   // `shard-partition-states` makes, because a bucket is offloaded as a whole.
   models.addPass(createShardPlaceStates());
   // This pass needs the buckets: it delays the reduction of a bucket's
   // gradients over tensor ranks to the end of the step if this is possible for
-  // all of them. It is the last pass that changes the storage of states.
+  // every gradient in the bucket. It changes the shardings of these gradients.
   models.addPass(createShardDeferGradientReduction({options.shardingReasons}));
-  // This pass needs the final storage of all states. It makes the sharding
-  // plan.
+  // This pass makes the sharding plan from the shardings of states. It runs
+  // after the last pass that changes these shardings.
   models.addPass(createShardPropagate({options.shardingReasons}));
   // This pass needs the sharding plan, and writes it into the module.
   models.addPass(createShardInsertReshards());
@@ -187,8 +187,8 @@ static void buildSpmd(OpPassManager &pm, const CompileOptions &) {
 }
 
 static void buildKernels(OpPassManager &pm, const CompileOptions &options) {
-  // This pass needs the bodies of `plan.kernel`, with the final leading
-  // dimensions.
+  // This pass compiles the bodies of `plan.kernel`. It needs the leading
+  // dimensions of the kernels' operands, which `fuse-pad-rows` sets.
   KernelsCompileOptions kernels;
   kernels.cache = options.cache;
   kernels.sizesOnly = !options.makesCode();

@@ -328,8 +328,8 @@ double quantize::outputError(const std::vector<float> &weight,
   int64_t tiles = (outputs + tile - 1) / tile;
   std::vector<double> errors(tiles), squares(tiles);
   forEachShare(pool, tiles, [&](int64_t begin, int64_t end) {
-    // `whole` and `off` have one row more than there are inputs, because
-    // momentOf passes addErrors the address of the row after the last one.
+    // `whole` and `off` have one row more than there are inputs. The additional
+    // row is never read, but momentOf takes the address of its first element.
     std::vector<double> whole((inputs + 1) * tile), off(whole.size());
     for (int64_t number = begin; number < end; ++number) {
       int64_t first = number * tile, width = std::min(tile, outputs - first);

@@ -62,15 +62,17 @@ struct Step {
   int64_t extent, stride;
 };
 
-/// The elements of a value that come from one tensor.
+/// A block of a value (the result of an expression over tensors): the elements
+/// of the value that come from one tensor.
 struct TensorBlock {
   std::string tensor;
   std::vector<int64_t> shape;
   int64_t first = 0; ///< The first element in the tensor.
   Box box;           ///< The range of indices in the tensor.
-  /// One dimension of the value. `begin` is the index of the block's first
-  /// element in this dimension. `steps` are the loops over the tensor that
-  /// visit the block's elements along the dimension, outermost first.
+  /// One dimension of the block. `begin` is the index in the value, along this
+  /// dimension, at which the block begins. `steps` are the loops over the
+  /// tensor that visit the block's elements along the dimension, outermost
+  /// first.
   struct Dimension {
     int64_t begin = 0;
     std::vector<Step> steps;
@@ -175,8 +177,9 @@ ValueOf Evaluator::slice(const Source &source) {
   return of;
 }
 
-/// Gives a value a new shape. The loops of all old dimensions form one loop
-/// nest over the tensor, which is divided into loops for the new dimensions.
+/// Gives a value a new shape. A value is read by a loop nest over its tensor,
+/// with loops for each dimension of the value. Joins the loops of all old
+/// dimensions, and divides them into loops for the new dimensions.
 ValueOf Evaluator::reshape(const Source &source) {
   ValueOf of = evaluate(source.parts.front());
   if (!error.empty())

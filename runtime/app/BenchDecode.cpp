@@ -323,8 +323,8 @@ static ChosenTokens chooseTokens(Scheduler &scheduler, StartedSequences &begun,
 
 /// Generates greedily, with the draft model or without it. Rank 0 runs the
 /// scheduler, which tells the other ranks what to compute. So only rank 0
-/// returns counts. The prompts are not computed again, since an earlier run has
-/// left them in the key-value cache.
+/// returns the time and the numbers of tokens. The prompts are not computed
+/// again, since an earlier run has left them in the key-value cache.
 static ChosenTokens chooseTokens(Job &job, CompiledEngine &engine,
                                  Engine *draft, const BenchBatch &batch) {
   if (!job.isFirst()) {

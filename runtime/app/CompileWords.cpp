@@ -13,8 +13,10 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Flags of `heddle compile`; test/Driver/words.test compares them with its
-/// help. The binary does not contain the compiler, so it needs this list.
+/// The flags of `heddle compile`. A compiled binary knows them from this list,
+/// since it does not contain the compiler. If a user gives the binary such a
+/// flag, the error says to compile again. test/Driver/words.test compares the
+/// list with the help of `heddle compile`.
 static constexpr const char *compileFlags[] = {
     "--accumulate",
     "--all",
@@ -95,7 +97,7 @@ static constexpr const char *compileFlags[] = {
     "--zero",
 };
 
-/// Verbs of `heddle` that no binary has.
+/// Verbs of `heddle` that no compiled binary has.
 static constexpr const char *driverVerbs[] = {
     "compile", "fit",      "explain", "data",
     "run",     "quantize", "emulate", "checkpoint"};

@@ -295,8 +295,8 @@ CompiledEngine::withDraft(Job &job, Job &draft) {
 /// target model or its draft model computes the tokens in the message.
 static constexpr char forModel = '+', forDraft = '?';
 
-/// Serializes the tokens to run as a message to the other ranks. `whose` is the
-/// message's first byte.
+/// Returns the message that tells the other ranks which tokens to compute.
+/// `whose` is `forModel` or `forDraft`: the model that computes them.
 static std::string pack(char whose, const std::vector<Feed> &feeds) {
   std::string text(1, whose);
   auto add = [&](const void *data, size_t bytes) {

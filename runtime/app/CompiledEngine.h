@@ -85,8 +85,9 @@ private:
   void takeLogits(const LoadedProgram &program, int64_t row, float *logits);
 
   Job &job;
-  /// The engine of the draft model. `follow` of this engine runs it when rank 0
-  /// asks for the draft model.
+  /// Set only in the target model's engine: the engine of its draft model, or
+  /// null. `follow` of the target model's engine runs the draft model's engine
+  /// when rank 0 asks for it.
   CompiledEngine *draft = nullptr;
   bool isDraft = false;
   /// The number of program runs so far. If this rank dies, the other ranks'

@@ -16,14 +16,15 @@
 namespace heddle::rt {
 
 /// Creates a CSV log with a row for each step and each validation. With
-/// `append` existing rows stay. Throws H0411, and H0440 when an existing file
-/// has other columns.
+/// `append` existing rows stay. Throws H0411 if the file cannot be written.
+/// Throws H0440 if rows are to be appended to a file with other columns.
 std::unique_ptr<LogWriter> makeCsvLog(const std::string &path, bool append);
 
 /// Creates a new event file for TensorBoard in `directory`, and the directory
 /// if it does not exist. `step` is the number of steps that earlier runs made.
 /// The file tells TensorBoard to hide later steps in the directory's other
-/// files, because this run repeats those steps. Throws H0402 or H0411.
+/// files, because this run repeats those steps. Throws H0402 if the directory
+/// cannot be created, and H0411 if the file cannot be written.
 std::unique_ptr<LogWriter> makeTensorBoardLog(const std::string &directory,
                                               int64_t step);
 

@@ -130,8 +130,9 @@ std::vector<uint64_t> MemoryImage::checksums() const {
   return sums;
 }
 
-/// Returns the text at the end of the file, after the checksums `sums`. Its
-/// length depends only on the key, so a reader can find where it begins.
+/// Returns the text at the end of the file, after the checksums `sums`. The
+/// text contains `key`, which identifies the file's content. The text's length
+/// depends only on `key`, so a reader can find where the text begins.
 std::string MemoryImage::footerOf(const std::vector<uint64_t> &sums) const {
   return io::hexDigest(
              io::hashBytes(sums.data(), sums.size() * sizeof(uint64_t))) +

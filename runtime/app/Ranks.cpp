@@ -118,7 +118,9 @@ struct Ranks::Plan {
         executor(collectives, transport, spareCore) {}
 
   const plan::Plan &source;
-  /// Memory of the program whose collectives and channels are being added.
+  /// The host's access to the device's memory. `addCollective` and `addChannel`
+  /// store this pointer with the collective or channel, whose buffers are in
+  /// that memory. `use` sets it.
   HostMirror *memory = nullptr;
   Collectives collectives;
   Executor executor;

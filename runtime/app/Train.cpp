@@ -92,7 +92,7 @@ private:
   std::unique_ptr<Progress> progress;
   std::unique_ptr<Trace> trace;
   JobRate rate;
-  bool isPeakLow = false; ///< A step was faster than the measured peak.
+  bool isPeakLow = false; ///< A step exceeded the measured peak FLOP rate.
   int64_t signal = 0;     ///< Signal that some rank received.
   /// The number of submitted steps, including pending steps and the steps
   /// before a resume.
@@ -355,8 +355,8 @@ void Training::finishSteps(int64_t pending) {
     report.tokens = batch.rows * batch.seq;
     report.seconds = std::chrono::duration<double>(finished - start).count();
     double flops = rate.stepFlops / report.seconds;
-    // The step was faster than the measured peak: the MFU would exceed 1, so it
-    // is reported as unknown.
+    // If the step was faster than the measured peak FLOP rate, the MFU would
+    // exceed 1, so the MFU is reported as unknown.
     if (rate.see(flops))
       isPeakLow = true;
     else if (rate.peakFlopsPerSecond > 0)
@@ -456,7 +456,7 @@ void Training::measureAgain() {
 
 void Training::afterStep() {
   // Tell all ranks in one collective which signal a rank has received, and, in
-  // the lowest bit, whether a rank's measured peak is too low.
+  // the lowest bit, whether a step was faster than the measured peak FLOP rate.
   int64_t asked = ranks.maximum(2 * stopSignal() + (isPeakLow ? 1 : 0));
   signal = asked / 2;
   if (asked % 2 != 0)

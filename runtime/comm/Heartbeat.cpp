@@ -28,14 +28,16 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Milliseconds between two checks of the heartbeat's thread.
+/// The heartbeat's thread checks at least every so many milliseconds whether
+/// this rank's activity has changed, and how long other ranks have been silent.
 static constexpr int tickTime = 100;
 /// If two checks are more than this many milliseconds apart, the operating
 /// system has not scheduled this process in between. That time must not count
 /// as silence of other ranks.
 static constexpr int64_t gapTime = 5 * tickTime;
 /// Milliseconds between two messages ("beats") of a rank. If the rank's
-/// activity has changed, its next beat is already sent at the next check.
+/// activity has changed, the thread sends a beat at its next check, at most
+/// `tickTime` later.
 static constexpr int64_t beatTime = 500;
 static constexpr int64_t silenceTime = 6000;
 static constexpr int connectTime = 20000;

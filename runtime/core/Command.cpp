@@ -78,8 +78,8 @@ void from_json(const json &source, Term &term) {
 
 void to_json(json &target, const Ref &ref) {
   target = json::array({ref.space, ref.index, ref.offset, ref.bytes});
-  // Fields that most operands do not need come last, and are left out where
-  // they have their default.
+  // Fields that most operands do not need are at the end of the JSON array.
+  // Fields at the end are left out of the array if they have their defaults.
   bool isElsewhere = ref.memory != MemoryKind::Device;
   if (!ref.terms.empty() || isElsewhere)
     target.push_back(ref.terms);
@@ -146,8 +146,9 @@ static void to_json(json &target, const CopyRows &copy) {
             {"source", copy.source},
             {"ids", copy.ids},
             {"rowBytes", copy.rowBytes}};
-  // `first` is only set if the source is a shard of an embedding table. It is
-  // left out if the source is a whole table, as in most copies.
+  // If the source is a shard of an embedding table, `first` is the index in the
+  // table of the shard's first row. Otherwise `first` is not set, and the JSON
+  // object has no such member.
   if (copy.first)
     target["first"] = *copy.first;
 }

@@ -63,8 +63,9 @@ void heddle::rt::requireThreads(const plan::Plan &plan, int64_t threads) {
              ", or compile with --threads " + std::to_string(threads));
 }
 
-/// The regions to which the host has access through the mirror: all but files,
-/// which may be larger than the host's memory.
+/// Returns the regions that the host accesses through the HostMirror, which
+/// copies device memory to the host where needed: all regions but files, which
+/// may be larger than the host's memory.
 static std::vector<Region> mirroredOf(const PlanMemory &persistent,
                                       const PlanMemory &arena) {
   std::vector<Region> all;

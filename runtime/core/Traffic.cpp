@@ -56,8 +56,9 @@ public:
     countSequence(program.sequence, 1, 0);
     if (left.empty())
       return await(begun);
-    // The second run is counted, and not the first: every run but the first
-    // begins with work that the previous run has left.
+    // Discard the counts of the program's first run, and count its second run,
+    // which is like all later ones: each of them begins with asynchronous work
+    // that the run before it has left.
     for (auto &[kinds, line] : moves)
       line = MoveLine();
     lines.clear();
@@ -83,8 +84,9 @@ private:
            const std::string &kind, plan::DType wire, int64_t times,
            int64_t bytes);
 
-  /// For each stream, how many of its asynchronous copies and of its optimizer
-  /// updates on the host's cores are done. They end in the order of submission.
+  /// The work that is done at some time. For each stream: how many of its
+  /// asynchronous copies and of its optimizer updates on the host's cores are
+  /// done. They end in the order of submission.
   struct Point {
     std::array<int64_t, std::size(plan::streams)> done = {};
     int64_t &of(plan::Stream stream) { return done[size_t(stream)]; }
@@ -93,25 +95,25 @@ private:
         done[stream] = std::max(done[stream], other.done[stream]);
     }
   };
-  /// For each Record command, the point that it records. The key is the index
-  /// of the command in its command sequence.
+  /// For the event of each Record command, the work that is done when the event
+  /// completes. The key is the index of the command in its command sequence.
   using Points = std::map<int64_t, Point>;
-  /// The points of events that one run of the program leaves for its next run
-  /// to wait for. The key is Record::carried, the number by which the next run
-  /// names the event.
+  /// For each event for which the next run of the program waits, the work that
+  /// is done when the event completes. The key is Record::carried, the number
+  /// by which the next run names the event.
   Points left;
   void order(const Command &command, int64_t number, Points &points);
   void await(const Point &point);
 
-  /// Asynchronous work that has begun, and for whose end no kernel has waited
-  /// so far.
+  /// An asynchronous copy, or an optimizer update on the host's cores, that has
+  /// begun, and for whose end no kernel has waited so far.
   struct Work {
-    /// The MoveLine to which the bytes of a copy are added. Null if the work is
-    /// an optimizer update on the host's cores.
+    /// For a copy, the line of the traffic report to which its bytes are added.
+    /// Null for an optimizer update, which copies nothing.
     MoveLine *line;
     int64_t amount; ///< The bytes of a copy, or the elements of an update.
     int64_t times;
-    /// The value of `TrafficCounter::launches` when the work began.
+    /// `TrafficCounter::launches` when this copy or update began.
     int64_t launches;
   };
   void begin(plan::Stream stream, MoveLine *line, int64_t amount,
@@ -212,8 +214,8 @@ void TrafficCounter::begin(plan::Stream stream, MoveLine *line, int64_t amount,
   line->mostUnderWay = std::max(line->mostUnderWay, now);
 }
 
-/// Called when kernels wait for the work up to `point`: this work does not
-/// overlap with later kernels.
+/// Called when kernels wait until the work that `point` counts is done. This
+/// work does not overlap with later kernels.
 void TrafficCounter::await(const Point &point) {
   for (size_t stream = 0; stream < open.size(); ++stream)
     for (std::deque<Work> &all = open[stream];

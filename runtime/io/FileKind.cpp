@@ -217,8 +217,9 @@ NumberWidth io::widthOfNumbers(const MappedFile &file, int64_t vocab) {
   if (file.size() < 2 * fewestWords)
     return {};
   WordCounts words(file, limit);
-  // If all words of the file are small, they are 16-bit ids: the lower halves
-  // of wider ids would not all be small.
+  // A 16-bit word is small if it is at most `limit`. If all words of the file
+  // are small, each is a 16-bit id: if the ids were wider, the lowest words of
+  // most ids would exceed `limit`.
   bool isWide64 = words.allSmall(1) && words.allZero(2) && words.allZero(3) &&
                   !words.allSmall(0);
   bool isWide32 =

@@ -79,8 +79,8 @@ private:
   bool has(const CLI::App &verb, const std::string &flag) const {
     return flag.size() > 1 && verb.get_option_no_throw(flag);
   }
-  /// Returns `flag` and this word's value as they are written on a command
-  /// line.
+  /// Returns `flag`, and after it the argument `value` if there is one, as a
+  /// user writes them on a command line.
   std::string withValue(const std::string &flag) const {
     return value.empty() ? flag : flag + " " + io::shellWord(value);
   }

@@ -95,7 +95,8 @@ void OffloadFile::allocate(const std::string &owner) {
   failToWrite(path, error);
 }
 
-/// Whether the file system is in memory, although it may accept O_DIRECT.
+/// Whether the file system is in memory. Its type is checked, because O_DIRECT
+/// does not tell: tmpfs of newer Linux kernels accepts O_DIRECT too.
 static bool isInMemory(int handle) {
   constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;
   struct statfs system = {};

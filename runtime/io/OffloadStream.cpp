@@ -148,10 +148,11 @@ void OffloadStream::readRows(OffloadFile &file, int64_t offset, char *target,
                  choice.part(first, atOnce));
 }
 
-/// Reads rows of a table through the detour buffer, which is aligned to pages:
-/// all rows of `choice` at the same time. The caller passes as many rows as fit
-/// into the buffer. If even one row does not fit, it is read chunk by chunk.
-/// `span` is the number of bytes that are read for a row.
+/// Reads the rows that `choice` names by their ids. Rows are not aligned to
+/// pages, so the file's pages with these rows are first read into the detour
+/// buffer: the pages of all rows at the same time. The caller passes as many
+/// rows as fit into that buffer. If even one row does not fit, it is read chunk
+/// by chunk. `span` is the number of bytes that are read for a row.
 void OffloadStream::readSomeRows(OffloadFile &file, int64_t offset,
                                  char *target, int64_t span,
                                  const RowChoice &choice) {

@@ -4,8 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writes outputs atomically: temporary files, links, devices and pipes, logs,
-// and checks that no output overwrites an input.
+// Writes output files atomically: writes a temporary file, and renames it when
+// it is complete. For a device or pipe, copies the complete temporary file to
+// it. Opens logs, which are written in place. Checks that no output overwrites
+// an input.
 //
 //===----------------------------------------------------------------------===//
 

@@ -108,12 +108,12 @@ private:
   void readBody();
   void onRequest();
   void onReadError(error_code error);
-  /// Detects that the client closes the connection while it waits for its
-  /// answer.
+  /// Detects that the client closes the connection before it has its answer.
+  /// Waits for input, a wait that also ends when the connection is closed.
   void watch();
-  /// Detects, as `watch` does, that the client closes the connection. `watch`
-  /// cannot if the client has already sent its next request, whose bytes are
-  /// not read yet.
+  /// Takes over from `watch` if the client has already sent its next request.
+  /// Those bytes are not read yet, so a wait for input would return at once.
+  /// Checks the connection at intervals instead.
   void watchBehind();
   void put(std::string bytes);
   void writeNext();

@@ -18,7 +18,8 @@ using namespace heddle::rt;
 
 PagePool::PagePool(int64_t numPages, plan::CachePages cachePages)
     : sizes(cachePages), pages(numPages) {
-  // Pages are taken from the end of the list, so page 0 comes first.
+  // Add page 0 last: pages are taken from the end of the list, and page 0 is
+  // to be taken first.
   for (int64_t page = numPages; page-- > 0;)
     freePages.push_back(Page(page));
 }

@@ -20,8 +20,9 @@ using namespace heddle::rt;
 /// Cost of a generated token in the fair queue, relative to a prompt token.
 static constexpr double newTokenCharge = 2;
 
-/// Returns limits that both engine and draft can satisfy. A page is only
-/// released when neither sees it any more.
+/// Returns limits that both engine and draft can satisfy. The attention window
+/// is the larger of the two (0 is unlimited), so that a page is only released
+/// when neither model's attention reads it any more.
 static EngineLimits commonLimits(const Engine &engine, const Engine *draft) {
   EngineLimits limits = engine.limits();
   if (!draft)

@@ -101,8 +101,9 @@ static void setMesh(CompileJob &job, int64_t data, int64_t tensor) {
 }
 
 /// Returns the seconds per token of the communication that the plan's programs
-/// do not contain. Rank 0 sends its scheduling decision to the other groups,
-/// and receives the logits of the requests that they compute. Sending and
+/// do not contain. Before each run, rank 0 sends a message to all other ranks
+/// that says which requests each group of tensor ranks computes. After the run,
+/// rank 0 receives logits from the groups other than its own. Sending and
 /// receiving share rank 0's link.
 static double secondsApart(const cost::ClusterCost &cost,
                            const plan::Plan &plan, int64_t requests) {
@@ -110,8 +111,8 @@ static double secondsApart(const cost::ClusterCost &cost,
   const int64_t groups = plan::groupsOf(plan);
   if (ranks == 1)
     return 0;
-  // Only count the bytes of the page table, which are most of the bytes of the
-  // scheduling decision.
+  // Only count the bytes of the page table, which are most of the bytes of rank
+  // 0's message.
   int64_t pages = plan.serving.maxContext / plan::cachePageTokens;
   double seconds =
       cost.secondsOf({"data", "tensor"}, "send", /*calls=*/1,

@@ -25,13 +25,13 @@ enum class Goal {
 
 /// Compiles plans of `job` and its draft model for several meshes, and sets the
 /// best mesh in the settings. Tries all numbers of tensor ranks that divide the
-/// number of ranks of a node. For throughput, also tries several groups of
-/// tensor ranks (data ranks): all numbers that divide --max-batch and the
-/// number of groups for which the cluster has ranks. Compares the meshes by the
-/// times that the cost model estimates for the programs `decode`, which compute
-/// one token of each request, and prints these times. Throws H0137 if the mode
-/// is not `serve`, or if the cluster file lacks a rate that the estimate needs.
-/// Throws H0138 if no mesh is possible.
+/// number of ranks of a node. For throughput, also tries several data ranks
+/// (groups of tensor ranks): all numbers of data ranks that divide both
+/// --max-batch and the largest number of data ranks that the cluster has room
+/// for. Compares the meshes by the times that the cost model estimates for the
+/// programs `decode`, which compute one token of each request, and prints these
+/// times. Throws H0137 if the mode is not `serve`, or if the cluster file lacks
+/// a rate that the estimate needs. Throws H0138 if no mesh is possible.
 void chooseMesh(CompileJob &job, const config::Cluster &cluster, Goal goal);
 
 } // namespace heddle::driver

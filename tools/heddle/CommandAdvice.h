@@ -24,7 +24,8 @@ std::string asCommand(const std::string &path);
 
 /// Returns advice on a word of the command line that `heddle` does not know.
 /// The word may be a verb or a flag of a compiled binary, another tool's name
-/// for a verb, or a model after a flag that takes no value.
+/// for a verb or a flag, or an output file without -o. An example of another
+/// tool's flag is --model: the user must write `heddle compile MODEL`.
 std::optional<io::Advice> adviseOnDriver(const CLI::App &verb,
                                          const std::string &word,
                                          const std::string &value);

@@ -62,9 +62,9 @@ static std::pair<std::string, std::string> splitCode(const std::string &text) {
   return {text.substr(0, 5), text.substr(7)};
 }
 
-/// Whether an error that counts as internal (exit status 1) may come from an
-/// edit of the module. H0903 (an unexpected exception) and H0912 (the prebuilt
-/// runtime is missing) cannot.
+/// Whether an error that counts as internal (exit status 1) may be caused by
+/// the .mlir file of a user, who may have edited it. H0903 (an unexpected
+/// exception) and H0912 (the prebuilt runtime is missing) cannot.
 static bool isAboutModule(const heddle::Diagnostic &error) {
   return error.exitCode() == 1 && error.code != "H0903" &&
          error.code != "H0912";

@@ -412,9 +412,9 @@ static config::Flags withActivations(config::Flags flags,
 
 /// Finds the least recomputation with which the configuration fits, since
 /// recomputation takes time. If some is needed, also tries to offload
-/// activations, which may take less time. `ofModel` is passed to `plan`, since
-/// all configurations that are tried have the same parameters, gradients and
-/// optimizer states.
+/// activations, which may take less time. `ofModel` has the known bytes of
+/// parameters, gradients and optimizer states (see `plan`). These bytes are the
+/// same for all configurations that this function tries.
 FitSearch::Room FitSearch::searchActivations(const config::Flags &flags,
                                              Bytes &ofModel) {
   std::vector<std::string> recomputes =

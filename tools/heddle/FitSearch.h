@@ -151,7 +151,9 @@ private:
   std::optional<Mixture> plan(const config::Flags &flags, Wanted wanted,
                               Bytes &ofModel);
   /// Compiles a configuration, and adds it to the result if it fits. Returns
-  /// whether it fits. `ofModel` is passed to `plan`.
+  /// whether it fits. `ofModel` has the bytes of parameters, gradients and
+  /// optimizer states that earlier compilations have found (0: unknown). The
+  /// function updates `ofModel`.
   bool add(const config::Flags &flags, Bytes &ofModel);
   std::array<std::pair<int64_t, int64_t>, 3> boundsOf(const Bytes &bytes) const;
   /// Returns how many of the bytes are above the limits, summed over all kinds
@@ -173,12 +175,14 @@ private:
   const config::ResolvedSettings &base;
   const config::Cluster &cluster;
   int64_t batch;
-  /// Candidates for `nearest`, in case no configuration fits. Each has the
-  /// known bytes of its parameters, gradients and optimizer states.
+  /// If no configuration fits, `nearest` is chosen from these. Each has the
+  /// bytes of its parameters, gradients and optimizer states that earlier
+  /// compilations have found (0: unknown).
   std::vector<std::pair<config::Flags, Bytes>> least;
 
-  /// The counts of the whole search. The searches of single meshes run in
-  /// parallel, and add to the same counts.
+  /// How many configurations the whole search has compiled, found to fit, or
+  /// found too large. The searches of single meshes run in parallel, and add to
+  /// the same counts.
   struct Shared : Counts {
     std::mutex mutex; ///< Guards `lastSaid`.
     std::chrono::steady_clock::time_point lastSaid =

@@ -147,8 +147,9 @@ static void add(std::vector<Ladder> &all, std::vector<Ladder> more) {
   std::move(more.begin(), more.end(), std::back_inserter(all));
 }
 
-/// Returns ladders (lists of settings to try in order), each of which changes
-/// one setting.
+/// Returns ladders (lists of settings to try in order). All settings in one
+/// ladder change the same thing: the ZeRO stage, the micro-batch, recomputation
+/// or offloading.
 static std::vector<Ladder> singleChanges(const Settings &settings) {
   Ladder stages, rows, recomputes, activations;
   for (int64_t stage = settings.zero + 1; hasReplicas(settings) && stage <= 3;
@@ -189,8 +190,9 @@ static std::vector<Ladder> allChanges(const Settings &settings) {
   return all;
 }
 
-/// Returns the unchanged settings, and the ladders (lists of settings to try in
-/// order) of `allChanges`, all with bf16 instead of fp32.
+/// Returns ladders (lists of settings to try in order) with bf16 instead of
+/// fp32. The first has no other change. The others also have the changes of
+/// `allChanges`.
 static std::vector<Ladder> narrowed(const Settings &settings) {
   std::vector<Ladder> all = allChanges(settings);
   all.insert(all.begin(), {settings});
@@ -240,7 +242,8 @@ static std::vector<Change> smallerServings(const Settings &settings) {
 
 namespace {
 
-/// Finds out the cost of changes, and remembers it, so that each change is
+/// Finds out whether the plan fits with changed settings, and how many seconds
+/// a step then takes. Remembers both, so that each change of settings is
 /// compiled only once.
 class Search {
 public:

@@ -57,8 +57,9 @@ struct Cluster {
 
 /// The time of one run of a command sequence on a pipeline stage, in seconds.
 struct SequenceTime {
-  /// The time from the beginning to the end: the time of computing, and the
-  /// time of waiting for other streams.
+  /// The time of the stream `compute` from the beginning to the end of the
+  /// sequence: the time in which the stream runs kernels, and the time in which
+  /// it waits for other streams.
   double seconds = 0;
   double computing = 0;   ///< The sum of the times of kernels on the device.
   double collectives = 0; ///< The sum of the times of collectives.

@@ -27,8 +27,9 @@ struct PtxKernel {
   /// The launches, to which `run` adds the arguments.
   std::vector<emulator::Launch> launches;
   int64_t scratchBytes = 0;
-  /// For each argument: its size in bytes if it is an address, including
-  /// scratch memory; nullopt for a scalar.
+  /// For each argument of the launches: nullopt for a scalar, or for an address
+  /// the number of bytes there. The order is: buffers, the scratch memory if
+  /// the kernel needs it, scalars.
   std::vector<std::optional<int64_t>> arguments;
 
   /// Executes all launches. `refs` are the addresses of the buffers in this

@@ -36,7 +36,8 @@ struct InterpreterOptions {
   bool poison = false;
 };
 
-/// What is known about a state in every phase.
+/// The properties of a state that both interpreters provide: ModelInterpreter
+/// for modules before the plan exists, PlanInterpreter for plans.
 struct StateInfo {
   std::string name, parameter;
   std::optional<nn::StateRole> role; ///< nullopt: the module gives no role.
@@ -56,8 +57,9 @@ struct StateInfo {
   bool isCopy() const {
     return role == nn::StateRole::Derived && packed.empty();
   }
-  /// The shape of the rank's shard. If the state is derived from a weight, it
-  /// is the shape of the weight's shard.
+  /// The shape of the rank's shard of the tensor from which the state is read.
+  /// This is the state's tensor, or, if the state is a quantized or packed
+  /// weight, the weight in its original form.
   const std::vector<int64_t> &partShape() const {
     return packed.empty() ? shape : packed[0].shape;
   }

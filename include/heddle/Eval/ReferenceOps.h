@@ -22,7 +22,7 @@
 
 namespace heddle::eval {
 
-/// The operands of an operation, indexed by their values.
+/// The tensors of an operation's operands, looked up by mlir::Value.
 class Inputs {
 public:
   Inputs(mlir::Operation *op, llvm::ArrayRef<Tensor> operands)
@@ -63,7 +63,8 @@ private:
   llvm::ArrayRef<Tensor> operands;
 };
 
-/// The results of an operation, zeros at first.
+/// The tensors of an operation's results, looked up by mlir::Value. Their
+/// elements are zeros at first.
 class Outputs {
 public:
   Outputs(mlir::Operation *op, llvm::SmallVectorImpl<Tensor> &results)
@@ -104,20 +105,22 @@ void attachEvaluation(mlir::MLIRContext &context) {
   OpT::template attachInterface<ReferenceEvalModel<OpT, function>>(context);
 }
 
-/// The position of a dropout's tensor in the tensor of the global batch. The
-/// random numbers depend on the position, so that all ranks and micro-batches
-/// together drop the same elements as a single rank would. By default the
-/// dropout's tensor is the whole tensor of the global batch.
+/// The position of a local tensor in the tensor of the global batch. The local
+/// tensor is what a rank applies a dropout to in one micro-batch. The random
+/// numbers depend on the position, so that all ranks and micro-batches together
+/// drop the same elements as a single rank would. By default the local tensor
+/// is the whole tensor of the global batch.
 struct DropoutPosition {
   int64_t microBatch = 0;
-  int64_t count = 0; ///< The number of elements of the tensor.
-  /// A dimension of the whole tensor that is split into `parts` parts. The
-  /// dropout's tensor has the part with index `part`. A part consists of
-  /// `inner` consecutive elements.
+  int64_t count = 0; ///< The number of elements of the local tensor.
+  /// A dimension that ranks split into `parts` parts. The local tensor has the
+  /// part with index `part`. For each index of the dimensions before this one,
+  /// the part is `inner` consecutive elements of the local tensor, in row-major
+  /// order.
   struct Split {
     int64_t part = 0, parts = 1, inner = 1;
   };
-  /// The dimensions of the tensor that are split, outermost first.
+  /// The dimensions that are split, outermost first.
   llvm::SmallVector<Split> splits;
 
   uint64_t elementAt(uint64_t index) const;

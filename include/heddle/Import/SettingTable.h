@@ -176,7 +176,8 @@ struct SettingField : Setting {
   SettingField &combines(Combine with);
 };
 
-/// All settings, in the order in which tables list them.
+/// All settings, in the order in which `--explain-config` and the reference
+/// page list them.
 const std::vector<SettingField> &settingFields();
 
 /// Returns the setting with this key, or null if there is none.
@@ -185,7 +186,8 @@ const SettingField *findSetting(const std::string &key);
 /// Returns the setting with this key. The setting must exist.
 const SettingField &settingOf(const std::string &key);
 
-/// Returns the value of a setting as tables print it.
+/// Returns the value of a setting as `--explain-config` and error messages
+/// print it. A list is joined by commas, and an empty value is `none`.
 std::string settingToString(const Settings &settings,
                             const SettingField &field);
 

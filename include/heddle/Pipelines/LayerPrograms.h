@@ -4,8 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// An option of compilations by `heddle quantize`. This header includes no MLIR
-// header, so that the driver can use it without including MLIR headers.
+// The compiler option that makes programs of single layers instead of training
+// programs. `heddle quantize` uses them to compute the inputs of the matrix
+// products. This header includes no MLIR header, so that the driver can use it
+// without including MLIR headers.
 //
 //===----------------------------------------------------------------------===//
 

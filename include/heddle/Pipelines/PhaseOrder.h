@@ -22,8 +22,8 @@ mlir::InFlightDiagnostic emitOtherPhase(mlir::Location location,
                                         llvm::StringRef expected);
 
 /// Adds the pipeline of a phase for heddle-opt. The pipeline fails if its input
-/// is a dump of another phase than the previous one. It also writes the name of
-/// its own phase into the module.
+/// is a dump of another phase than the previous one. If its input has the
+/// attribute `phase`, it sets the attribute to the name of its own phase.
 void buildPhaseOfDump(Phase phase, mlir::OpPassManager &pm);
 
 } // namespace heddle

@@ -27,8 +27,8 @@ inline constexpr int numCollectiveKinds = enumNames<CollectiveKind>.size();
 /// every row, in the order of the buffer.
 struct PartLayout {
   int64_t outer = 1;
-  /// The number of elements of each segment of a row, those of all ranks
-  /// together; empty: the row is one segment.
+  /// The number of elements of each segment of a row. It counts the ranges of
+  /// all ranks. If the list is empty, the row is one segment.
   std::vector<int64_t> segments;
 
   bool isContiguous() const { return outer == 1 && segments.size() <= 1; }
@@ -100,16 +100,20 @@ inline int64_t bytesSent(const CollectiveShape &shape, int64_t rank) {
   return elements * byteSize(shape.wire);
 }
 
-/// Byte offsets of the parts of the staging buffer, each 64-byte aligned.
+/// The layout of the staging buffer. It has three regions, `send`, `receive`
+/// and `sum`. These members are their byte offsets, each 64-byte aligned.
 struct StagingLayout {
-  /// Elements to send, converted to `wire`; only if `type` differs from `wire`.
+  /// The region for elements to send, converted to `wire`. It is used unless
+  /// the elements can be sent directly from the source buffer.
   int64_t send = 0;
-  /// Slots for received elements: one for each other rank if the collective
-  /// sums, otherwise a single slot.
+  /// The region for received elements. It has a slot for each other rank if the
+  /// collective sums, otherwise at most one slot.
   int64_t receive = 0;
   int64_t slot = 0; ///< The number of bytes of a slot.
-  int64_t sum = 0;  ///< Sums in f32; only if the destination has another type.
-  int64_t bytes = 0;
+  /// The region for sums in f32. It is used if the collective sums and its
+  /// destination has another type.
+  int64_t sum = 0;
+  int64_t bytes = 0; ///< The size of the staging buffer.
   int64_t chunk = 0; ///< How many elements of a part are staged at a time.
 };
 

@@ -181,8 +181,8 @@ struct Call : Entry {
   int64_t sequence = 0;
 };
 
-/// Run `sequence` `count` times, always in the same frame. The loop index
-/// counts the runs from 0.
+/// Run `sequence` `count` times, always with the same frame (range of temporary
+/// memory). The loop index counts the runs from 0.
 struct Loop : Entry {
   static constexpr const char *name = "loop";
   int64_t sequence = 0;
@@ -190,7 +190,8 @@ struct Loop : Entry {
 };
 
 /// Run the forward and backward passes (fragments) of a pipeline stage in the
-/// order of the stage's schedule. All of them run in the same frame.
+/// order of the stage's schedule. All passes use the same frame (range of
+/// temporary memory) for their own values.
 struct Fragments : Entry {
   static constexpr const char *name = "fragments";
   std::vector<Fragment> fragments;

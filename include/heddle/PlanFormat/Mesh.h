@@ -55,21 +55,24 @@ struct Mesh {
   int64_t size(const std::string &axis) const;
   /// The product of the sizes of all axes with this role.
   int64_t size(AxisRole role) const;
-  /// The axes whose coordinates together identify a rank: axes without a
-  /// factor, and for the others the factor and the remainder (`data/expert`).
+  /// The axes whose coordinates together identify a rank. An axis that has a
+  /// factor is replaced by its two parts: `data` with the factor `expert` is
+  /// replaced by `data/expert` (the remaining axis) and `expert`.
   AxisNames atoms() const;
-  /// Whether `axes` contain `atom`, or the axis of which `atom` is the factor
-  /// or the remainder.
+  /// Whether `axes` contain the axis `atom` (one of `atoms()`), or the larger
+  /// axis of which `atom` is a part. For example, `data` covers its parts
+  /// `expert` and `data/expert`.
   bool covers(const AxisNames &axes, const std::string &atom) const;
-  /// The role of an axis. A factor or a remainder has the role of its whole
-  /// axis. Returns nullopt for an unknown name.
+  /// The role of an axis. A remaining axis such as `data/expert` has the role
+  /// of `data`. Returns nullopt for an unknown name.
   std::optional<AxisRole> roleOf(const std::string &axis) const;
   /// The mesh in which the axes with this role keep their sizes; all other axes
   /// have size 1.
   Mesh along(AxisRole role) const;
 
-  // The number of ranks along the axes. An axis that is listed together with
-  // its factor counts once.
+  // The number of ranks along the axes: the product of their sizes. If `axes`
+  // contain `data`, its parts (`expert` and `data/expert`) do not count,
+  // because the size of `data` includes theirs.
   int64_t groupSize(const AxisNames &axes) const;
   /// The index of `rank` among the ranks that differ from it along `axes` only,
   /// counted from major to minor.
@@ -93,8 +96,8 @@ private:
   };
   const Axis *find(const std::string &name) const;
   const Axis *factorOf(const Axis &whole) const;
-  /// The axis of which `name` is the factor or the remainder; null if there is
-  /// none.
+  /// The larger axis of which the axis `name` is a part: `data` for its factor
+  /// `expert` and for the remaining axis `data/expert`. Null if there is none.
   const Axis *wholeOf(const std::string &name) const;
   Extent extentOf(const std::string &name) const;
   bool isCounted(const AxisNames &axes, const std::string &axis) const;

@@ -330,7 +330,8 @@ struct Owner {
 struct Memory {
   /// Bytes of the persistent region, which holds states, rounded up to pages.
   PerMemory<int64_t> persistentBytes;
-  /// Bytes of the arena, which holds all other values, rounded up to pages.
+  /// Bytes of the arena, which holds activations and all other values that are
+  /// not states, rounded up to pages.
   PerMemory<int64_t> arenaBytes;
   /// Bytes of each offload file, in whole pages. Together they are the
   /// persistent memory of the kind File.
@@ -398,7 +399,8 @@ struct Plan : Stage {
   int64_t segments = 0;
   Objective objective = Objective::NextToken;
   int64_t maskToken = -1; ///< The id of the mask token; -1: not known.
-  /// The ids of special tokens that are known. They are never masked.
+  /// The ids of the special tokens that config.json and the tokenizer name.
+  /// Masked language modeling does not predict or replace these tokens.
   std::vector<int64_t> specialTokens;
   int64_t parameters = 0;
   int64_t batch = 0, microBatch = 0, accumulate = 1, seq = 0;
@@ -432,8 +434,9 @@ struct Plan : Stage {
   std::string collectives = "fixed";
   /// What computes matrix products: "auto", "library" or "generated".
   std::string gemm = "auto";
-  /// The pipeline stages: one for each coordinate along `pipe`. If empty, JSON
-  /// is written with the members inherited from Stage as the only stage.
+  /// The pipeline stages: one for each coordinate along `pipe`. If the list is
+  /// empty, the members that the plan inherits from Stage describe its only
+  /// stage, and the JSON text lists that stage.
   std::vector<Stage> stages;
   /// The names of the phases that made the plan. Times of phases are not
   /// written, so that equal compilations give equal binaries.

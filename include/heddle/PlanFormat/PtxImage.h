@@ -23,10 +23,11 @@
 namespace heddle::plan {
 
 /// A kernel that is as simple as possible (one thread computes each element),
-/// generated from the same MLIR operations as an optimized kernel. `check` runs
-/// both kernels with the same arguments and compares the results. The plain
-/// kernel takes the arguments of the optimized one, then one buffer for each
-/// result, because it computes no result in place of an argument.
+/// generated from the same MLIR operations as an optimized kernel. The command
+/// `check` of a compiled binary runs both kernels on the GPU with the same
+/// arguments and compares the results. The plain kernel takes the arguments of
+/// the optimized one, then one buffer for each result, because it computes no
+/// result in place of an argument.
 struct PlainKernel {
   /// How `check` fills an argument: a tensor gets random numbers from `low` to
   /// `high`, and a scalar gets `low`.
@@ -55,8 +56,8 @@ struct PlainKernel {
   /// first and the last elements of that tensor.
   std::vector<GridLaunch> launches;
   /// For each launch, how many terms of a sum a thread adds up, as a measure of
-  /// the thread's work. `check` launches fewer thread blocks if a thread has
-  /// more work.
+  /// the thread's work. The command `check` may limit the terms of a launch. It
+  /// then launches fewer thread blocks if a thread adds up more terms.
   std::vector<int64_t> terms;
   int64_t scratchBytes = 0;
   std::vector<Argument> arguments;

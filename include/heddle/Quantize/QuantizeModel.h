@@ -66,8 +66,10 @@ struct QuantizeReport {
   std::vector<std::string> warnings; ///< Warnings from reading the model.
 };
 
-/// Throws H0152 if the model is already quantized, or if a weight has sizes
-/// that the codes cannot represent.
+/// Throws H0152 if the model is already quantized, or if the shape of a weight
+/// does not fit the quantized format. Its numbers of inputs and outputs must be
+/// multiples of the number of quantized values in a 32-bit word. The number of
+/// inputs must also be a multiple of the group size.
 void checkQuantizable(const QuantizeRequest &request);
 
 /// Writes the model with quantized matrices of its layers, in GPTQ's layout
@@ -79,8 +81,9 @@ void checkQuantizable(const QuantizeRequest &request);
 /// that belong to no product are rounded to the nearest.
 ///
 /// On return, `calibration` has the rounded values, so that the caller can
-/// compute the perplexity of the quantized model. A calibration without rows
-/// serves only that purpose. Throws as `checkQuantizable`.
+/// compute the perplexity of the quantized model. If the calibration has no
+/// rows of tokens, it only receives these values, and all weights are rounded
+/// to the nearest. Throws as `checkQuantizable`.
 QuantizeReport quantizeModel(const QuantizeRequest &request,
                              Calibration *calibration = nullptr);
 

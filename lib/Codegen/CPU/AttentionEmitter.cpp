@@ -344,8 +344,8 @@ Value AttentionEmitter::costOfRow(Value batch) {
   // The unit is the cost of one pair of a query and a key.
   constexpr int64_t queryCost = 16;
   Value pairs = b.mul(keys, spec.seq);
-  // Subtract the pairs of a query and a later key, which a causal mask hides:
-  // their scores are not computed.
+  // Do not count the pairs of a query and a later key: a causal mask hides the
+  // key, so the pair's score is not computed.
   if (spec.causal && !visible->firstQuery())
     pairs = b.sub(pairs, b.div(b.mul(keys, keys), 2));
   return b.add(pairs, queryCost * spec.seq);

@@ -160,9 +160,10 @@ protected:
   void forTiles(const RowRange &range, llvm::ArrayRef<ColumnGroup> groups,
                 llvm::function_ref<void(const Tile &)> body);
   /// init + left * right for one tile; `left` begins at the tile's first row,
-  /// `right` at its first column. `depth` is the number of words that the
-  /// product sums over, a multiple of `unroll`. `unroll` words are multiplied
-  /// in one iteration of the loop.
+  /// `right` at its first column. The product sums over `depth` words. A word
+  /// has 32 bits: one f32, or two bf16 that are adjacent along the summed
+  /// dimension. An iteration of the emitted loop multiplies `unroll` words;
+  /// `depth` is a multiple of `unroll`.
   Values multiply(const Tile &tile, const Panel &left, const Panel &right,
                   mlir::Value depth, int64_t unroll, mlir::ValueRange init);
   /// to += left * right, for the rows `range` and all features of a head.

@@ -35,10 +35,11 @@ struct GradScratch {
   GradScratch(const AttentionSpec &spec, const AttentionBlocking &blocking) {
     int64_t natural = blocking.naturalRow(), row = blocking.headRow();
     int64_t queryCount = blocking.queries();
-    // Returns the offset of a panel whose 32-bit words pair elements of two
-    // adjacent rows. With f32 a word is one element, so this panel is the one
-    // at `naturalOffset`, in the order of the tensor. With bf16 it needs its
-    // own scratch.
+    // There is a natural panel at `naturalOffset`, with the elements row by
+    // row. Returns the offset of a paired panel with the same elements: each of
+    // its 32-bit words has elements of two adjacent rows. With f32 a word is
+    // one element, so both panels are the same. With bf16 the paired panel
+    // needs its own scratch.
     auto take = [&](int64_t naturalOffset, int64_t words) {
       return blocking.pairs == 1 ? naturalOffset : plan.take(words / 2);
     };

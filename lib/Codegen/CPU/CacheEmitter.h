@@ -51,10 +51,11 @@ protected:
         b.builder.getI64Type(),
         b.load(i32, b.advance(pointer, i32, index), sizeof(int32_t)));
   }
-  /// The row of token number `token`.
+  /// The row of the launch that holds token number `token`. Each row has room
+  /// for `tokens` tokens.
   Value rowOf(Value token) { return b.div(token, tokens); }
-  /// Whether the token exists. A row of the launch has room for `tokens` tokens
-  /// but may have fewer.
+  /// Whether the token exists. A row of the launch may have fewer than `tokens`
+  /// tokens.
   Value isThere(Value token) {
     Value row = rowOf(token);
     return b.less(b.sub(token, b.mul(row, tokens)), loadInt(lengths, row));

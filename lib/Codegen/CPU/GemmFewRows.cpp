@@ -195,8 +195,9 @@ LoopBuilder::Values GemmEmitter::sumRowsOfB(Value panel, int64_t count,
 }
 
 /// Adds the products of A and a panel of B to `sums`. B is stored [N, K]. The
-/// vectors of columns are computed one after the other, because transposing a
-/// square needs most registers.
+/// two vectors of columns of the sums are computed one after the other. The
+/// reason: to transpose a square block of B (as many words of each column as a
+/// vector has lanes) needs most registers.
 LoopBuilder::Values GemmEmitter::sumColumnsOfB(Value panel, MicroPanel panelA,
                                                LoopBuilder::Values sums) {
   for (int64_t vector = 0; vector < 2; ++vector) {

@@ -201,9 +201,9 @@ void GemmEmitter::packTransposed(const GemmOperand &operand, Value outerBegin,
   }
 }
 
-/// Loads `lanes` words of each stored row, from `at` on, and transposes them:
-/// vector `i` of the result holds word `i` of each row. `type` is the type of
-/// the words of one row.
+/// Loads `lanes` words of each of the rows at `sources`, from element `at` on,
+/// and transposes them: vector `i` of the result holds word `i` of each row.
+/// `type` is the vector type of all elements that are loaded from one row.
 SmallVector<Value> GemmEmitter::loadSquare(Type type, ArrayRef<Value> sources,
                                            Value at, Value mask) {
   Type element = getElementTypeOrSelf(type);
@@ -218,8 +218,9 @@ SmallVector<Value> GemmEmitter::loadSquare(Type type, ArrayRef<Value> sources,
   return transpose(std::move(rows));
 }
 
-/// A vector made of 128-bit quarters of x and y. `pick` lists the indices of
-/// these quarters: the quarters of x come first, then those of y.
+/// A vector made of 128-bit quarters (four lanes each) of x and y. `pick` lists
+/// the indices of these quarters. The quarters of x are numbered first, then
+/// those of y.
 Value GemmEmitter::shuffleQuarters(Value x, Value y, ArrayRef<int64_t> pick) {
   SmallVector<int64_t> order;
   for (int64_t quarter : pick)
@@ -228,13 +229,14 @@ Value GemmEmitter::shuffleQuarters(Value x, Value y, ArrayRef<int64_t> pick) {
   return b.shuffle(x, y, order);
 }
 
-/// Transposes a square of `lanes` vectors: 4x4 blocks inside the 128-bit
-/// quarters first, then the quarters themselves. Every shuffle is one
-/// instruction.
+/// Transposes a square of `lanes` vectors. First transposes 4x4 blocks inside
+/// the 128-bit quarters (four lanes) of the vectors, then moves whole quarters.
+/// Every shuffle is one instruction.
 SmallVector<Value> GemmEmitter::transpose(SmallVector<Value> rows) {
   int64_t lanes = blocking.lanes, quarters = lanes / 4;
-  // Shuffles all quarters in the same way. `pick` lists lanes of a quarter: 0
-  // to 3 are lanes of x, 4 to 7 are lanes of y.
+  // Shuffles each quarter of x with the same quarter of y, all quarters in the
+  // same way. `pick` lists lanes: 0 to 3 are the lanes of the quarter of x, 4
+  // to 7 those of the quarter of y.
   auto inQuarters = [&](Value x, Value y, ArrayRef<int64_t> pick) {
     SmallVector<int64_t> order;
     for (int64_t quarter = 0; quarter < quarters; ++quarter)
@@ -244,8 +246,9 @@ SmallVector<Value> GemmEmitter::transpose(SmallVector<Value> rows) {
     return b.shuffle(x, y, order);
   };
 
-  // The first loop fills `blocks`: quarter q of blocks[g + c] gets column 4 * q
-  // + c of the rows g to g + 3.
+  // The first half of the transposition. For g in 0, 4, 8, ... and c in 0 to 3,
+  // the four lanes of quarter q of blocks[g + c] become the elements of the
+  // rows g to g + 3 in column 4 * q + c.
   SmallVector<Value> blocks(lanes);
   for (int64_t g = 0; g < lanes; g += 4) {
     Value low0 = inQuarters(rows[g], rows[g + 1], {0, 4, 1, 5});
@@ -276,7 +279,9 @@ SmallVector<Value> GemmEmitter::transpose(SmallVector<Value> rows) {
   return columns;
 }
 
-/// The number of packed words in `kLength` values of K.
+/// The number of packed words for `kLength` values along K. A word is one f32
+/// or a pair of bf16. The number of pairs is rounded up to a multiple of
+/// `wordStep`.
 Value GemmEmitter::words(Value kLength) {
   if (!blocking.dot)
     return kLength;

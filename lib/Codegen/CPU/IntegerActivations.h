@@ -98,7 +98,8 @@ private:
           body);
   mlir::Value loadRow(mlir::Value from, mlir::Value at, int64_t count);
   void storeIntegers(mlir::Value integers, mlir::Value to, int64_t count);
-  /// The type of an integer in a prepared row, or of one of its two digits.
+  /// The type of the numbers that a prepared row stores: integers of 16 or 8
+  /// bits, or 8-bit digits if 16-bit integers are split into two digits each.
   mlir::Type integerType() const;
   mlir::Value integer(int32_t value);
   mlir::Value real(float value);

@@ -100,10 +100,10 @@ private:
 // Heads
 //===----------------------------------------------------------------------===//
 
-/// The address of `value`, which an operation on heads reads or computes. If
-/// `value` is not a result of the kernel and only one operation reads it, the
-/// result of that operation has the same address, so that the operation
-/// computes in place.
+/// The address of `value`, which an operation on attention heads reads or
+/// computes. If `value` is not a result of the kernel and only one operation
+/// reads it, the result of that operation has the same address, so that the
+/// operation computes in place.
 Value PackedFusion::memoryOf(Value value) {
   if (Value known = k.pointerOf(value))
     return known;
@@ -143,9 +143,10 @@ Value PackedFusion::rowsReadBy(Operation *op) {
   return found;
 }
 
-/// Lowers a row-wise operation on heads to linalg. A later reshape merges the
-/// heads into rows again. The HeadStage (code that runs after the products) for
-/// this reshape computes the operation.
+/// Lowers a row-wise operation on attention heads to linalg, but adds no
+/// HeadStage for it. The operation is computed by the stage that `addNorm` adds
+/// for the reshape that merges the heads into rows again, or for a result of
+/// the kernel.
 LogicalResult PackedFusion::lowerHeads(Operation *op) {
   Value rows = rowsReadBy(op);
   FailureOr<SmallVector<Value>> results = failure();
@@ -156,10 +157,10 @@ LogicalResult PackedFusion::lowerHeads(Operation *op) {
   return success();
 }
 
-/// Adds a stage, which runs after the products: it executes the row-wise
-/// operations that compute `heads`, and writes their result to the memory of
-/// `output`. This value is `heads` after a reshape that merges heads and
-/// columns into one dimension.
+/// Adds a stage, which runs after the matrix products. The stage executes the
+/// row-wise operations that compute `heads`, and writes their result to the
+/// memory of `output`. `output` is `heads` itself, or `heads` after a reshape
+/// that merges heads and columns into one dimension.
 LogicalResult PackedFusion::addNorm(Value heads, Value output) {
   auto type = cast<RankedTensorType>(heads.getType());
   Value rows = rowsOfHeads.lookup(heads);
@@ -308,9 +309,10 @@ void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
 }
 
 /// `made` are outputs of products. Returns a function that emits the operations
-/// on heads that read `made`, directly or through other operations on heads. A
-/// thread executes these operations after it has computed some columns of the
-/// outputs. Returns null if there are no such operations.
+/// on attention heads (such as a norm of each head, a rotary embedding or a
+/// cache write) that read `made`, directly or through other such operations. A
+/// thread executes them after it has computed some columns of the outputs;
+/// these columns are whole heads. Returns null if there are no such operations.
 PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
   SmallVector<Value> values;
   for (const Output &output : made)

@@ -71,9 +71,9 @@ private:
   int64_t numWeights() const {
     return static_cast<int64_t>(part->weights.size());
   }
-  /// Whether the sums of all rows need at most `fewSums` registers if each
-  /// element of C has two sums: one for the high and one for the low digit of
-  /// the activations.
+  /// Whether the sums of all rows need at most `fewSums` registers if 16-bit
+  /// integer activations are split into two 8-bit digits. Then each element of
+  /// C has two sums: one for the high and one for the low digits.
   bool hasFewSums() const {
     size_t weights = 1;
     for (const FusedProducts &each : parts)
@@ -151,8 +151,10 @@ private:
 // Rows of A
 //===----------------------------------------------------------------------===//
 
-/// Copies a row from `from` to `to`, as f32, or as bf16 if pairs of bf16 are
-/// multiplied. The last word of B may extend beyond K; the copy is zero there.
+/// Copies a row of A (K elements) from `from` to `to`, as f32, or as bf16 if
+/// pairs of bf16 are multiplied. A packed word of B has several values along K,
+/// and the last word may extend beyond K. So the copy is padded with zeros to
+/// whole words.
 void PackedGemm::prepareRow(Value from, Value to) {
   Type kept = unpacker.dot ? b.builder.getBF16Type() : b.builder.getF32Type();
   auto type = VectorType::get(lanes, spec.aType);
@@ -244,8 +246,9 @@ void PackedGemm::emitRows(Value first, int64_t count, ArrayRef<Value> panels) {
 void PackedGemm::emitPanels(Value first, int64_t count, Value begin,
                             Value end) {
   // A tile has all columns of a panel if the sums of these columns fit in
-  // registers for all rows; otherwise fewer columns. The words and factors that
-  // are multiplied need registers, too.
+  // registers for all rows; otherwise fewer columns. The packed words of the
+  // weight, the values unpacked from them and the elements of A need registers,
+  // too.
   vectors = panelVectors;
   if (sumsOfRow() * count > sumVectors)
     vectors = std::max<int64_t>(2 / numWeights(), 1);
@@ -289,9 +292,10 @@ void PackedGemm::emitUnits(Value first, int64_t count, Value begin, Value end) {
   }
 }
 
-/// Threads take sets of units dynamically. Returns the smallest number of units
-/// in a set, which needs enough bytes (see `leastBytes`) and enough panels for
-/// all streams.
+/// Threads take sets of units (`spec.panelsTogether` panels of B each)
+/// dynamically. Returns the smallest number of units in a set. A set must have
+/// enough bytes (see `leastBytes`), and as many panels as a thread reads at the
+/// same time (see `mostStreams`).
 int64_t PackedGemm::leastUnits() const {
   int64_t panels = 0, bytes = 0, columns = 1;
   for (const FusedProducts &each : parts) {

@@ -38,7 +38,8 @@ constexpr int64_t wordsOfSlice = 128;
 /// The bytes of A's rows that should stay in the second-level cache. CPUs with
 /// AMX have 2 MiB of it; the rest is for B and the sums.
 constexpr int64_t residentBytes = 1 << 20;
-/// The distance of prefetches in bytes, for all panels together.
+/// How far ahead of its use the weight is prefetched, in bytes. The panels that
+/// are read at the same time share this distance equally.
 constexpr int64_t fetchAhead = 8192, lineBytes = 64;
 
 int64_t largestDivisor(int64_t number, int64_t most) {
@@ -49,9 +50,10 @@ int64_t largestDivisor(int64_t number, int64_t most) {
 }
 
 /// The largest number of packed words that divides the length of every block of
-/// integer activations. Tiles of B have a divisor of this number of words, so
-/// that no tile reaches into two blocks. Products of bf16 pairs have no blocks;
-/// for them, returns the number of packed words along K.
+/// integer activations (elements of a row with a common scale). The depth of a
+/// tile of B, in words, divides this number, so that no tile spans two blocks.
+/// Products of bf16 pairs have no blocks; for them, returns the number of
+/// packed words along K.
 int64_t commonWords(const PackedGemmSpec &spec) {
   int64_t perWord = plan::PackedWeight::wordBits / spec.bits;
   if (spec.groups == 0)
@@ -284,8 +286,10 @@ void PackedGemmAmx::setColumns(ArrayRef<Value> panels) {
   groupSums = isOneGroup() ? totals : at(layout.sumsAt);
 }
 
-/// Adds the products over units `begin` to `end` along K to the totals (see
-/// `unitsOf`).
+/// Adds the products over units `begin` to `end` (exclusive) of K to the
+/// totals. A unit is a slice of K for bf16 pairs, and a group (weights with a
+/// common scale) for quantized weights. If there is a single group, a unit is a
+/// block (activations with a common scale).
 void PackedGemmAmx::addUnits(Value begin, Value end) {
   if (isOneGroup())
     return addBlocks(b.constant(0), begin, end);
@@ -312,10 +316,12 @@ void PackedGemmAmx::addPairs(Value index) {
   emitRows(slice);
 }
 
-/// Adds the products of a group of the weight, block by block. The order is
-/// that of PackedGemm::sumGroup, so that tiles and vectors give the same bits.
-/// The caller loops over groups from `begin` on. If groups have one block, each
-/// iteration but the first also scales and adds the sums of the previous group.
+/// Emits one iteration of a loop over the weight's groups. The first iteration
+/// is for group `begin`, this one for group `group`: it adds the products of
+/// the group, block by block. The order is that of PackedGemm::sumGroup, so
+/// that tiles and vectors give the same bits. If groups have one block, vector
+/// code scales and adds the sums of a group in the loop's next iteration, while
+/// tiles multiply the next group.
 void PackedGemmAmx::addGroup(Value group, Value begin) {
   int64_t blocks = activations.layout.blocksOfGroup();
   if (blocks == 1)
@@ -468,9 +474,10 @@ void PackedGemmAmx::multiply(const KSlice &slice, Value tile, int64_t rowTiles,
       tiles.zero(static_cast<int>(sum));
     else
       tiles.load(static_cast<int>(sum), totalOf(sum), AmxTiles::rowBytes);
-  // With integer activations, the last step is emitted outside of the loop,
-  // together with the vector code `meanwhile`, which scales and adds earlier
-  // sums. Pairs of bf16 have no such code.
+  // With integer activations, the last step along K is emitted after the loop
+  // over steps, mixed with the vector code of `meanwhile`, which scales and
+  // adds earlier sums. With bf16 activations there is no such code, so the loop
+  // has all steps.
   Value last = unpacker.isInteger ? before(slice.steps) : slice.steps;
   b.forLoop(b.constant(0), last, 1, [&](Value step) {
     multiplyStep(slice, tile, step, left, firstColumn, count, nullptr);

@@ -48,13 +48,15 @@ public:
     int64_t tileRows; ///< Rows of a tile of A.
     int64_t rows;     ///< Rows of A in a block, rounded up to whole tiles.
     int64_t columns;  ///< The largest number of tiles of B side by side.
-    /// K consists of `units` units, each a slice or a group of the weight. The
-    /// code computes `unitsOfCut` units (a cut of K) for several panels at a
-    /// time. A cut is so short that the second-level cache can hold it for all
-    /// rows of A.
+    /// K consists of `units` units (see `unitsOf`): groups of a quantized
+    /// weight, blocks of activations if there is only one group, or, for bf16
+    /// pairs, slices that fit in the first-level cache. The code computes
+    /// `unitsOfCut` units (a cut of K) for several panels at a time. A cut is
+    /// so short that the second-level cache can hold the cut's columns of A,
+    /// for all rows.
     int64_t units, unitsOfCut;
     int64_t steps;  ///< Tiles along K.
-    int64_t digits; ///< Digits of a split product; each has a tile of A.
+    int64_t digits; ///< Digits of an activation; each has a tile of A.
     int64_t left;   ///< Tile registers for A: two row tiles, or two digits.
     int64_t tilesOfRows;   ///< Row tiles that are multiplied together.
     int64_t blocks;        ///< Blocks of integer activations in a row.
@@ -94,13 +96,16 @@ private:
   /// A slice of K: a block of integer activations, or as many pairs of bf16 as
   /// the first-level cache holds.
   struct KSlice {
-    /// The slice's first packed word, its first tile along K, and its number of
+    /// The slice's position along K: the index of its first packed word in a
+    /// column of the weight, the index of its first tile, and its number of
     /// tiles.
     mlir::Value word, firstStep, steps;
-    // Only for integer activations:
-    mlir::Value group, block; ///< `block` counts all blocks of a row.
-    /// Whether sums of the previous block are still to be scaled and added, and
-    /// the group of the previous block.
+    // The rest is only for integer activations.
+    /// The slice's group (weights with a common scale), and the slice's index
+    /// among all blocks of a row of A.
+    mlir::Value group, block;
+    /// Whether the integer sums of the previous block along K are still to be
+    /// scaled and added, and the weight's group to which that block belongs.
     mlir::Value isPending, groupBefore;
   };
   /// Emits the part with index `part` of vector code that is split into `parts`
@@ -145,8 +150,10 @@ private:
   void finish();
 
   bool isUnpacked() const { return spec.bits < 8; }
-  /// Whether K is one group of several blocks. Then the totals are the sums of
-  /// this group, so no separate memory is needed for sums of groups.
+  /// Whether K is one group (weights with a common scale) of several blocks
+  /// (activations with a common scale). Then the sums of this group are in the
+  /// memory of the totals (the sums over all of K): when the group is done, the
+  /// totals replace them.
   bool isOneGroup() const {
     return unpacker.isInteger && spec.groups == 1 &&
            activations.layout.blocksOfGroup() > 1;
@@ -169,7 +176,8 @@ private:
   mlir::Value ahead(mlir::Value pointer);
   void clear(mlir::Value sums);
   mlir::Value at(int64_t offset);
-  /// The address of row `local` of the sums or totals of tile column `column`.
+  /// The address of row `local` of tile column `column` in `sums`, which is
+  /// `totals` or `groupSums`.
   mlir::Value sumAt(mlir::Value sums, int64_t column, mlir::Value local);
   mlir::Value load(mlir::VectorType type, mlir::Value pointer) {
     return b.load(type, pointer, 4);
@@ -191,8 +199,9 @@ private:
   mlir::Value firstRow;
   int64_t rows = 0;
   llvm::SmallVector<WeightColumn, 4> columns;
-  /// The addresses of the totals and of the sums of the current group, for the
-  /// tile columns in `columns`.
+  /// The addresses of f32 sums for the tile columns in `columns`. `totals` are
+  /// the sums over all of K. `groupSums` are the sums over the current group,
+  /// before the weight's scales are applied.
   mlir::Value totals, groupSums;
 };
 

@@ -17,10 +17,11 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// Describes the sums of block `block` that are still to be scaled and added
-/// after row tiles `tile` to `tile` + `rowTiles` (exclusive) were multiplied by
-/// all columns. Only the sums of the last columns are left, because vector code
-/// adds the others while AMX multiplies the next columns.
+/// Describes the sums over block `block` of K (activations with a common scale)
+/// that are still to be scaled and added after row tiles `tile` to `tile` +
+/// `rowTiles` (exclusive) were multiplied by all columns. Only the sums of the
+/// last columns are left, because vector code adds the others while AMX
+/// multiplies the next columns.
 PackedGemmAmx::PendingSums PackedGemmAmx::lastColumns(Value group, Value block,
                                                       Value tile,
                                                       int64_t rowTiles) const {
@@ -30,8 +31,9 @@ PackedGemmAmx::PendingSums PackedGemmAmx::lastColumns(Value group, Value block,
   return {group, block, tile, rowTiles, first, numColumns - first};
 }
 
-/// Describes the sums of block `block` that are still to be scaled and added
-/// after all row tiles were multiplied.
+/// Describes the sums over block `block` of K that are still to be scaled and
+/// added after all row tiles were multiplied. The block (activations with a
+/// common scale) is in group `group` (weights with a common scale).
 PackedGemmAmx::PendingSums PackedGemmAmx::lastOf(Value group, Value block) {
   int64_t numTiles = llvm::divideCeil(rows, layout.tileRows);
   int64_t rest = numTiles % layout.tilesOfRows;
@@ -39,10 +41,11 @@ PackedGemmAmx::PendingSums PackedGemmAmx::lastOf(Value group, Value block) {
   return lastColumns(group, block, b.constant(numTiles - rowTiles), rowTiles);
 }
 
-/// Scales pending integer sums and adds them to the sums of their group. If a
-/// group has one block only, adds them to the totals. The caller splits the
-/// rows into `parts` parts, so that it can emit tile instructions between them;
-/// this call emits part `part`.
+/// Scales the pending integer sums of a block (activations with a common scale)
+/// and adds them to `groupSums`, the sums of a group (weights with a common
+/// scale). If a group has one block only, adds them to `totals`, the sums over
+/// all of K. The caller splits the rows into `parts` parts, so that it can emit
+/// tile instructions between the parts; this call emits part `part`.
 void PackedGemmAmx::addIntegers(const PendingSums &pending, int64_t part,
                                 int64_t parts) {
   SmallVector<PackedSums::Scale> scales;
@@ -69,10 +72,11 @@ void PackedGemmAmx::addIntegers(const PendingSums &pending, int64_t part,
   }
 }
 
-/// Scales and adds the pending sums of row `inTile` of a row tile. If a group
-/// has one block only, `scales` are the weight's scales for the columns;
-/// otherwise `scales` is empty, because scales are applied to the sums of the
-/// whole group.
+/// Multiplies the pending sums of row `inTile` of a row tile by the scale of
+/// their block of activations. If `scales` is empty, adds the results to
+/// `groupSums`; `scaleGroup` applies the weight's scales later. Otherwise a
+/// group of the weight has one block only, and `scales` are the weight's scales
+/// for the columns: applies them and adds the results to `totals`.
 void PackedGemmAmx::addRow(const PendingSums &pending,
                            ArrayRef<PackedSums::Scale> scales, int64_t rowTile,
                            Value inTile) {
@@ -108,7 +112,8 @@ void PackedGemmAmx::addRow(const PendingSums &pending,
     b.store(value, pointer, 4);
 }
 
-/// Adds the sums of a group to the totals.
+/// Applies the weight's scales of group `group` to `groupSums` and adds the
+/// results to `totals`.
 void PackedGemmAmx::scaleGroup(Value group) {
   for (auto [index, column] : llvm::enumerate(columns)) {
     auto at = static_cast<int64_t>(index);

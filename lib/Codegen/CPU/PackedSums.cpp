@@ -24,8 +24,9 @@ PackedScratch::PackedScratch(const PackedGemmSpec &spec,
   bool usesAmx = PackedGemmAmx::isUsedFor(spec, target);
   bool isPairs = usesAmx && spec.groups == 0;
   int64_t perWord = plan::PackedWeight::wordBits / spec.bits;
-  // A prepared row is either floats, padded to whole words of B, or integers.
-  // The buffer must fit the larger of the two forms.
+  // A prepared row is a row of A in the form that is multiplied. It is either
+  // floats, padded to a multiple of `perWord` (the values of B in a packed
+  // word), or integers. The buffer must fit the larger of the two forms.
   int64_t elements = llvm::alignTo(spec.k, std::max<int64_t>(perWord, 2));
   rowBytes = llvm::alignTo(elements * (isPairs ? 2 : 4), 64);
   if (spec.groups > 0)

@@ -23,8 +23,9 @@ struct PackedScratch {
   int64_t tilesAt, bytes;
 };
 
-/// Dequantizes sums (applies scales and zeros), applies the epilogue and stores
-/// the result. The implementations with vectors and with AMX tiles share it.
+/// Dequantizes sums (applies scales and zero points), applies the epilogue and
+/// stores the result. The implementations with vectors and with AMX tiles share
+/// it.
 class PackedSums {
 public:
   PackedSums(LoopBuilder &builder, const PackedGemmSpec &spec,
@@ -40,10 +41,11 @@ public:
   /// `local`, one of the rows in scratch memory.
   mlir::Value groupSum(mlir::Value local, mlir::Value group);
 
-  /// The scales and negated zeros of a vector of columns, in f32.
+  /// The scales and the negated zero points of the weight for one group and a
+  /// vector of columns, in f32.
   struct Scale {
     mlir::Value scale;
-    mlir::Value minusZero; ///< Null if the weight has no zeros.
+    mlir::Value minusZero; ///< Null if the weight has no zero points.
   };
   Scale scaleOf(const PackedWeight &weight, mlir::Value panel,
                 mlir::Value group, int64_t vector);

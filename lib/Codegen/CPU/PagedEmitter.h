@@ -45,8 +45,8 @@ protected:
     Value count;   ///< End of the keys that the query sees; 0: no such query.
     Value first;   ///< The first key that it sees; only if there is a window.
   };
-  /// `blockSize` queries of a row and a head of keys, from `first` on, and the
-  /// pages that they see.
+  /// `blockSize` queries, from `first` on, of those queries of row `row` that
+  /// read the key head `kvHead`; and the range of pages that these queries see.
   struct QueryBlock {
     Value row, kvHead, first;
     Value count; ///< The largest `count` of the block's queries.
@@ -76,9 +76,10 @@ protected:
   Value firstPageOf(const QueryBlock &block, Value part);
   Value endOfPages(const QueryBlock &block, Value part);
   /// The page to prefetch while the thread reads page `page`: the page that the
-  /// thread will read `pagesAhead` pages later. The thread reads one part of
-  /// the keys after the other, and `end` is the end of the pages of its current
-  /// part.
+  /// thread will read `pagesAhead` pages later. `end` is the end of the pages
+  /// of the current part of the keys. If the kernel returns partial results and
+  /// the page would be at or after `end`, it is taken from the next part that
+  /// the same thread computes.
   Value pageAhead(const QueryBlock &block, Value page, Value end);
   /// Applies the soft cap, if there is one, to the scores of a page's keys.
   /// `scores` are dot products times `AttentionSpec::scoreFactor`; the results

@@ -85,8 +85,8 @@ private:
   Value ahead(const QueryBlock &block, Value number, Value end, bool ofKeys);
   void forQueries(const QueryBlock &block,
                   llvm::function_ref<void(Value index, const Query &query)>);
-  /// Loads the partial result of a query: the largest score m, the sum of
-  /// powers l, and the output O before division by l.
+  /// Loads the partial result of a query: the largest score m, the sum l of the
+  /// powers 2^(s - m) over all scores s, and the output O before division by l.
   Values partOf(Value index);
 
   Value at(Value base, int64_t bytes, Value index) {
@@ -169,10 +169,11 @@ PagedTiles::QueryBlock PagedTiles::boundsOf(Value row, Value kvHead,
 }
 
 /// The address to prefetch while the keys (`ofKeys`) or values of page `number`
-/// are packed. The code reads all keys of a part and then all values of the
-/// part. So while it packs the last pages of keys, it prefetches the first
-/// pages of values. Null for prompts: they have many tokens, most of which find
-/// the pages in the CPU's cache.
+/// are packed. The keys of a row are cut into parts (ranges of pages). The code
+/// reads all keys of a part and then all values of the part. So while it packs
+/// the last pages of keys, it prefetches the first pages of values. Null for
+/// prompts: they have many tokens, most of which find the pages in the CPU's
+/// cache.
 Value PagedTiles::ahead(const QueryBlock &block, Value number, Value end,
                         bool ofKeys) {
   if (tokens > 1)
@@ -213,11 +214,13 @@ void PagedTiles::packKeys(Value from, Value ahead) {
 }
 
 /// Packs 32 features of a page's values, from feature 32 * `unit` on, into two
-/// tiles. A row of a page has all features of one value. A row of a tile has
-/// pairs: the same feature of two adjacent values. Features whose index has bit
-/// 2 set go to the second tile, so that pairs can be formed within 128-bit
-/// quarters of a vector. If `keys` is not null, only the first `keys` values of
-/// the page are defined, and the others become zero.
+/// tiles. A row of a page has all features of one token's value. A row of a
+/// tile has pairs: the same feature of two adjacent tokens. The instructions
+/// that form pairs work within 128-bit quarters of a vector, which have eight
+/// features. The low four features of each quarter go to the first tile, the
+/// high four to the second. If `keys` is not null, only the first `keys` tokens
+/// of the page have values, and zeros replace the others. Prefetches the page
+/// at `ahead`, if not null.
 void PagedTiles::packValues(Value from, Value ahead, int64_t unit, int64_t to,
                             Value keys) {
   int64_t first = unit * featuresOfTile;
@@ -351,8 +354,8 @@ void PagedTiles::multiplyValues(const QueryBlock &block, Value begin, Value end,
 }
 
 /// Computes the partial results of the queries of a block over part `part` of
-/// the keys: the largest score m, the sum of powers l, and the output O before
-/// division by l.
+/// the keys: the largest score m, the sum l of the powers 2^(s - m) over all
+/// scores s, and the output O before division by l.
 void PagedTiles::sumPart(const QueryBlock &block, Value part) {
   Value begin = firstPageOf(block, part), end = endOfPages(block, part);
   b.forLoop(begin, end, 1, [&](Value number) {

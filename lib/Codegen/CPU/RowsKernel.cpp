@@ -34,8 +34,9 @@ public:
   TensorEvaluator &evaluator() { return ev; }
   void emit();
   /// Emits the loops that compute row `row`: one loop over its columns for each
-  /// round of `form`. Result i of the kernel is written to the address
-  /// `targets`[i].
+  /// round of `form`. A new round begins where an operation needs the result of
+  /// a reduction over the whole row. Result i of the kernel is written to the
+  /// address `targets`[i].
   void emitRow(Value row, ArrayRef<Value> targets);
 
 private:

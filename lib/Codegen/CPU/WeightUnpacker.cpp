@@ -23,11 +23,11 @@ bool WeightUnpacker::usesIntegers(const PackedGemmSpec &spec,
   return spec.inputBlock > 0 || (spec.aType.isBF16() && isCode);
 }
 
-/// The width, in bits, of the integers that are multiplied: activations (or
-/// digits of activations) and the codes of the weight. int8 codes and int8
-/// activations are multiplied in 16 bits if there is no VNNI. The reason: the
-/// older instruction for bytes adds two products in 16 bits, which may
-/// overflow.
+/// The width, in bits, of the integers that are multiplied: the codes of the
+/// weight, and activations or the two digits (`inDigits`) into which a 16-bit
+/// activation is split. int8 codes and int8 activations are multiplied in 16
+/// bits if there is no VNNI. The reason: the older instruction for bytes adds
+/// two products in 16 bits, which may overflow.
 static int64_t elementBitsOf(const PackedGemmSpec &spec,
                              const CpuTarget &target, bool inDigits) {
   bool isByte =

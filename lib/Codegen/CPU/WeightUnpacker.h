@@ -18,9 +18,10 @@
 
 namespace heddle::cpu {
 
-/// Emits code that unpacks packed words of 32 bits to factors: vectors of f32,
-/// of pairs of bf16 if the target has dot products of these, or of integers. A
-/// word gives several factors, one after the other along K.
+/// Emits code that unpacks vectors of packed 32-bit words to factors. A factor
+/// is a vector of unpacked weights: f32, pairs of bf16 if the target has dot
+/// products of these, or integer codes. A vector of words gives several
+/// factors, one after the other along K.
 class WeightUnpacker {
 public:
   /// Whether activations are converted to integers (IntegerActivations.h):
@@ -30,16 +31,16 @@ public:
   static bool usesIntegers(const PackedGemmSpec &spec, const CpuTarget &target);
 
   /// With `inDigits`, an integer activation of 16 bits is split into two digits
-  /// of 8 bits. Products with digits need two sums for each element, but
-  /// factors hold twice as many codes, so there are half as many factors to
-  /// unpack.
+  /// of 8 bits. Products with digits need two sums for each element of C. But
+  /// then a factor (a vector of unpacked codes) has twice as many codes, so
+  /// there are half as many factors to unpack.
   WeightUnpacker(LoopBuilder &builder, const PackedGemmSpec &spec,
                  const CpuTarget &target, bool inDigits);
 
   /// The number of packed words along K in one column of the weight.
   int64_t count() const { return (spec.k + perWord - 1) / perWord; }
-  /// The number of factors (vectors that activations are multiplied with) that
-  /// are unpacked from a packed word.
+  /// The number of factors (vectors of unpacked weights) that a vector of
+  /// packed words gives. The product takes one step for each.
   int64_t steps() const {
     return isInteger ? elementBits / spec.bits : dot ? perWord / 2 : perWord;
   }
@@ -53,7 +54,8 @@ public:
   /// Prepares a vector of packed words, for example by making signed codes
   /// unsigned. Calls of `factor` take the result as `prepared`.
   mlir::Value prepare(mlir::Value word);
-  /// Unpacks factor `step` of a vector of prepared words. It does not apply
+  /// Unpacks the factor (vector of weights) for step `step` of the product from
+  /// a vector of prepared words; `step` is less than steps(). Does not apply
   /// scales and zero points.
   mlir::Value factor(mlir::Value prepared, int64_t step);
   /// x * factor + sum in f32; x is a vector of f32, or of pairs of bf16 as i32.
@@ -62,14 +64,16 @@ public:
   mlir::Value multiplyAdd(mlir::Value x, mlir::Value factor, mlir::Value sum);
 
   bool isInteger; ///< Activations are rounded to integers.
-  int64_t digits; ///< Digits of a split product; 1: it is not split.
-  /// The width, in bits, of the integers that are multiplied: activations, or
-  /// digits of activations, and codes of the weight.
+  int64_t digits; ///< Digits of an activation; 1: it is not split.
+  /// The width, in bits, of the integers that are multiplied: codes of the
+  /// weight, and activations or the digits into which wider activations are
+  /// split.
   int64_t elementBits;
   /// The width, in bits, of the largest integer to which a block of activations
-  /// is rounded. Two sums limit it. The sum of 256 products with int8 codes
-  /// must fit in 32 bits. Without VNNI, the sum of two products of a digit and
-  /// an int8 code must fit in 16 bits.
+  /// is rounded. Two sums limit it. A block has up to 256 activations, and the
+  /// sum of their products with int8 codes must fit in 32 bits. Without VNNI,
+  /// the sum of two products of a low digit (`digitBits` bits) and an int8 code
+  /// must fit in 16 bits.
   int64_t activationBits;
   int64_t digitBits; ///< An activation is high * 2^digitBits + low digit.
   bool dot;          ///< A factor holds pairs of bf16.

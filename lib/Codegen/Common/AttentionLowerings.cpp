@@ -114,7 +114,8 @@ Value AttentionLoops::dropFactor(ScalarBuilder &s) {
   return s.create<arith::SelectOp>(keep, s.f32(1 / (1 - spec.p)), s.f32(0));
 }
 
-/// Sums `term` over a fifth dimension, the features of a head.
+/// Sums `term` over the features of a head. The iteration space is [batch,
+/// head, query, key, feature].
 Value AttentionLoops::dotProducts(
     llvm::function_ref<Value(ScalarBuilder &)> term) {
   SmallVector<int64_t> shape(pairs);

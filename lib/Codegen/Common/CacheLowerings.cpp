@@ -121,7 +121,9 @@ static Value writersOf(CacheLoops<nn::CacheWriteOp> &loops, int64_t pages,
       });
 }
 
-/// The scales of keys or values, for each head of each token: [R, T, kv].
+/// Returns the scales of the keys (`which` is 1) or values (2) that are
+/// written, as [R, T, kv]: R rows (requests), T tokens, kv heads of keys and
+/// values.
 static Value scalesOf(CacheLoops<nn::CacheWriteOp> &loops, int64_t which,
                       LinalgBuilder &b) {
   int64_t shape[] = {loops.rows, loops.tokens, loops.kv, loops.dims};
@@ -206,9 +208,9 @@ static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
 
 namespace {
 /// Builds the partial results of nn.paged_attention: one for each part of the
-/// keys, which has a fixed number of positions. Iteration spaces are [row,
-/// token, part, head, position in the part]. If an operation also iterates over
-/// features, they are its last dimension.
+/// keys. All parts have the same number of positions. Iteration spaces are [row
+/// (request), token, part, head, position in the part]. An operation that also
+/// iterates over features has the dimension of features too.
 class PartialAttentionLowering {
 public:
   PartialAttentionLowering(nn::PagedAttentionOp op,
@@ -229,9 +231,10 @@ private:
   Value keyOf(ScalarBuilder &s, Value part, Value inPart) {
     return plus(s, times(s, part, length), inPart);
   }
-  /// The position in its row of the key with the index `inPart` in part `part`.
-  /// It is clamped to the last position that the page table of a row covers, so
-  /// that reads are in bounds.
+  /// Returns the position of a key in its request's sequence. The key has the
+  /// index `inPart` in part `part` of the cached keys. The position is clamped
+  /// to the last one that a request's page table covers, so that reads are in
+  /// bounds.
   Value knownKey(ScalarBuilder &s, Value part, Value inPart) {
     int64_t context = tensorOf(op.getPages()).getDimSize(1) * loops.pageTokens;
     return s.create<arith::MinUIOp>(keyOf(s, part, inPart),
@@ -335,9 +338,10 @@ Value PartialAttentionLowering::lower() {
       });
 }
 
-/// Combines partial results [R, T, parts, heads, D + 2] to the output of
-/// attention. Each of them is the result over a part of the keys, which has
-/// `length` positions.
+/// Combines partial results of attention to its output. `parts` is [R, T,
+/// parts, heads, D + 2], for R requests of T tokens. A partial result covers
+/// one part of the keys, `length` positions. Its D + 2 values are D weighted
+/// sums of values, the sum of the weights, and the largest score.
 static Value lowerJoin(Value parts, Value positions, Value lengths,
                        nn::MaskAttr mask, int64_t length, RankedTensorType type,
                        LinalgBuilder &b) {

@@ -84,9 +84,11 @@ static Values lowerFill(nn::FillOp op, nn::FillOp::Adaptor, LinalgBuilder &b) {
 // Dropout
 //===----------------------------------------------------------------------===//
 
-/// The four words of a block of Philox4x32-10 (Salmon et al., SC11). A 32-bit
-/// word is in a 64-bit value whose upper half is arbitrary, because 64-bit
-/// products read and write this form.
+/// The four words of a block of Philox4x32-10 (Salmon et al., SC11). Each
+/// 32-bit word is the lower half of a 64-bit value; the upper half is
+/// arbitrary. A round multiplies two 32-bit numbers to a 64-bit product: the
+/// multiplication masks the upper half of its input, and the product serves as
+/// the next word.
 static Values philox(ScalarBuilder &s, Values counter, Value key0, Value key1) {
   constexpr int64_t multiplier0 = 0xD2511F53, multiplier1 = 0xCD9E8D57;
   constexpr int64_t weyl0 = 0x9E3779B9, weyl1 = 0xBB67AE85;

@@ -171,7 +171,8 @@ static Value rotatePair(ScalarBuilder &s, nn::RotaryOp op, Value x,
   }
   if (op.getInverse())
     sine = s.create<arith::NegFOp>(sine);
-  // first' = first cos - second sin, second' = second cos + first sin.
+  // Rotates the pair of features (first, second) by the angle: the new first is
+  // first cos - second sin, the new second is second cos + first sin.
   Value minus = s.create<arith::NegFOp>(sine);
   Value signedSine = s.create<arith::SelectOp>(isFirst, minus, sine);
   return s.add(s.mul(x, cosine), s.mul(partner, signedSine));

@@ -15,8 +15,9 @@ using namespace mlir;
 
 namespace heddle::codegen {
 
-/// Whether this kind of code generator has an algorithm of its own for the nn
-/// operations that it compiles. Such operations are not lowered to linalg.
+/// Whether the code generator `generator` reads nn operations whole: it has its
+/// own algorithm for an operation, such as attention, and needs the nn
+/// operation itself. Such operations are not lowered to linalg.
 static bool isReadWhole(Generator generator) {
   switch (generator) {
   case Generator::Rows:
@@ -34,10 +35,10 @@ static bool isReadWhole(Generator generator) {
   llvm_unreachable("all generators handled");
 }
 
-/// Whether the code generator of the kernel with this body has its own
-/// algorithm for `op`, so that `op` is not lowered. The code generator for
-/// matrix products also has algorithms for operations that it fuses: column
-/// sums and operations on attention heads.
+/// Whether the code generator of the kernel with this body reads `op` whole
+/// (has its own algorithm for it), so that `op` is not lowered. The code
+/// generator for matrix products also has algorithms for operations that it
+/// fuses: column sums and operations on attention heads.
 static bool isReadWhole(Block &body, nn::LinalgLoweringOpInterface op) {
   Generator generator = op.getGenerator();
   if (isReadWhole(generator))

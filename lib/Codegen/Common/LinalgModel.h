@@ -19,8 +19,9 @@ namespace heddle::codegen {
 
 using nn::Generator;
 
-/// A function that lowers `op`. It must read the operands from `in`: the
-/// interface allows its callers to pass other operands than those of `op`.
+/// A function that lowers the operation `op` to linalg. It must read the
+/// operands from `in`, not from `op`: callers of LinalgLoweringOpInterface may
+/// pass other operands than those of `op`.
 template <typename OpT>
 using LowerFn = Values (*)(OpT op, typename OpT::Adaptor in, LinalgBuilder &b);
 

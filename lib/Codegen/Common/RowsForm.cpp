@@ -124,9 +124,10 @@ bool RowsForm::findFlat() {
 // Rounds
 //===----------------------------------------------------------------------===//
 
-/// The loops over columns that compute reductions (rounds) run one after the
-/// other. Returns how many of these must run before `value` can be computed:
-/// the length of the longest chain of reductions on which `value` depends.
+/// A round is a loop over the columns of a row that computes reductions. Rounds
+/// run one after the other. Returns the number of rounds after which `value` is
+/// known: the largest number of reductions in a chain of operations that ends
+/// with `value`.
 int RowsForm::depthOf(Value value) {
   auto known = depths.find(value);
   if (known != depths.end())

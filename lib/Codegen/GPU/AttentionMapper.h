@@ -58,8 +58,9 @@ protected:
     /// that accumulate sums over the loop (`sums`), and tiles of products
     /// within an iteration (`products`).
     int64_t sums, products;
-    /// The number of registers that drawing dropout's random numbers takes in
-    /// the loop. It was measured: with more registers in use, ptxas spills.
+    /// The number of registers that the loop needs to draw dropout's random
+    /// numbers. The number was found by trial: if tiles leave fewer registers
+    /// free, ptxas spills.
     int64_t random = 0;
   };
   void chooseBlocks(const Needs &needs);
@@ -115,31 +116,34 @@ protected:
   /// Emits a loop that calls `compute` for each block of columns up to `end`,
   /// while the next block of columns is copied to workgroup memory.
   /// `beginColumns` must have started the copy of the first block. `compute`
-  /// gets the stage (0 or 1) that holds its columns.
+  /// gets the index of the buffer (`stage`: 0 or 1) that holds its columns.
   Values forColumns(Value begin, Value end, Values init, Copy copy,
                     Compute compute);
-  /// A tile with two stages has two buffers of rows: one is multiplied while
+  /// `memory` has two buffers of `columns` rows each: one is multiplied while
   /// the other is filled. Returns the rows of buffer `stage` (0 or 1).
   SharedRows columnsOf(Value memory, Value stage);
 
-  /// If a head's features are split into slices, allocates workgroup memory for
-  /// slices. Returns memory through which `storeRows` may reorder elements
-  /// (`staging`).
+  /// If a head's features are split into slices: allocates two buffers in
+  /// workgroup memory for slices of rows, and two for slices of columns.
+  /// Returns the buffers of rows. After the loop, they may be the `staging`
+  /// memory of `storeRows`.
   Value allocateSlices();
   bool isSliced() const { return slices > 1; }
   /// Whether this block computes the first slice. Several blocks compute slices
   /// of the same row; the block of the first slice also does the work that is
   /// needed once for each row.
   Value isFirstSlice() { return i32.less(firstFeature, 1); }
-  /// If a head's features are split into slices: multiplies `rows`, for which
-  /// this block computes results, by the next `columns` rows of the other side,
-  /// `others`. One side has queries, the other keys. Returns the products,
-  /// summed over all slices of features.
+  /// If a head's features are split into slices: returns the products of two
+  /// blocks of rows, summed over all slices of features. `rows` are the rows
+  /// for which this thread block computes results. `others` are the rows of the
+  /// current block of columns. One of the two has queries or output gradients,
+  /// the other keys or values.
   WarpTile multiplySlices(const HeadRows &rows, const HeadRows &others);
   /// If a head's features are split into slices: copies this block's slice of
-  /// the features of `others` to workgroup memory. `others` are keys if the
-  /// block's rows are queries, and queries if they are keys. Returns the copy.
-  /// `place` is the stage that it overwrites.
+  /// the features of `others` to workgroup memory. `others` are keys or values
+  /// if the block's rows are queries, and queries or output gradients if its
+  /// rows are keys. Returns the copy. It overwrites buffer `place` (0 or 1) of
+  /// the slices of columns.
   SharedRows ownSlice(const HeadRows &others, int64_t place);
 
   /// Masks scores: sets an element to minus infinity if its query does not see
@@ -218,7 +222,7 @@ private:
   Value allocate(llvm::ArrayRef<int64_t> shape, mlir::Type element);
 
   Value sharedMemory;
-  Value rowSlices, columnSlices; ///< Two stages of each.
+  Value rowSlices, columnSlices; ///< Two buffers of each.
   int64_t sharedBytes = 0;
   mlir::SmallVector<std::pair<Value, Value>> roundKeys;
   Value step, stream, firstRandom;

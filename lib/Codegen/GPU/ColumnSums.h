@@ -57,10 +57,11 @@ using ColumnTerms =
 using ColumnResults = llvm::function_ref<mlir::LogicalResult(
     mlir::Value column, llvm::ArrayRef<mlir::Value> sums)>;
 
-/// Emits `count` sums over rows in f32, for each column of the block. The order
-/// of additions depends only on the number of rows. All threads of the block
-/// must execute the code. For each column one thread executes the code of
-/// `results`.
+/// Emits code that computes `count` sums over rows in f32, for each column of
+/// the block. The order of additions depends only on the number of rows. All
+/// threads of the block must execute the emitted code. The callback `results`
+/// emits the code that uses the sums of one column: one thread for each column
+/// executes that code.
 mlir::LogicalResult sumColumns(KernelFrame &f, const ColumnTile &tile,
                                const ColumnWork &work, size_t count,
                                ColumnTerms terms, ColumnResults results);

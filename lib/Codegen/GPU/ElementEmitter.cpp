@@ -212,9 +212,10 @@ FailureOr<Value> ElementEmitter::element(Value tensor, Indices indices) {
   return checked(evaluator.evaluate(tensor, pointOf(indices)).value);
 }
 
-/// Returns the coordinates of an element in any column. `leading` are its
-/// indices in all dimensions but the last. Callers use these coordinates to
-/// hoist code that is the same for all columns.
+/// Returns coordinates for hoisting code that is the same for all columns.
+/// `leading` are the indices in all dimensions but the last. The last
+/// coordinate, the column, has a null value: the evaluator hoists no code that
+/// depends on it.
 ElementEmitter::Point ElementEmitter::anyColumn(Indices leading) const {
   Point at = pointOf(leading);
   at.push_back({Value(), Coordinate::Consecutive});

@@ -21,19 +21,19 @@
 
 namespace heddle::gpu {
 
-/// Adjacent columns that one thread handles together: `columns[i]` is `base` +
-/// i, and `base` is a multiple of the number of columns. A buffer whose last
-/// index is a column of the chunk is accessed by vectors of `columns.size()`
-/// elements.
+/// Adjacent columns that one thread handles together. `base` is the first of
+/// them: `columns[i]` is `base` + i. If `row` is empty, `base` is a multiple of
+/// the number of columns. A buffer whose last index is a column of the chunk is
+/// accessed by vectors of `columns.size()` elements.
 struct Chunk {
   mlir::Value base;
   llvm::SmallVector<mlir::Value> columns;
-  /// If the length of rows is not a multiple of the number of columns in a
-  /// chunk (those that a thread handles together), the first aligned chunk
-  /// begins at a different column in each row. Then `shape` is the shape of the
-  /// tensor, and `row` has the leading indices of the chunk's elements. The
-  /// linear index of the element at `row` and `base` is a multiple of the
-  /// number of columns; `base` need not be.
+  /// Set only if the length of rows is not a multiple of `width()`. The first
+  /// chunk at an aligned address then begins at a different column in each row.
+  /// `shape` is the shape of the tensor. `row` has the indices of the chunk's
+  /// elements in all dimensions but the last. The chunk's first element has the
+  /// indices `row`, then `base`; its linear index is a multiple of `width()`,
+  /// but `base` need not be one.
   llvm::SmallVector<mlir::Value> row;
   llvm::ArrayRef<int64_t> shape;
 
@@ -105,7 +105,8 @@ public:
 
   /// Marks a region or the body of a loop. Values that are emitted while the
   /// scope exists are not reused after it, since they do not dominate later
-  /// code. `chunk` has the adjacent columns of the thread in the scope.
+  /// code. `chunk` describes the adjacent columns that the thread computes in
+  /// the scope.
   class Scope {
   public:
     explicit Scope(ElementEmitter &emitter, Chunk chunk = {});

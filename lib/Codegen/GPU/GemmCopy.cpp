@@ -16,12 +16,12 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// Returns the key of a row's permutation, which avoids bank conflicts: the
-/// 16-byte unit with index i in the row is stored at index i xor key.
+/// Returns the key of a row's swizzle, the permutation of its 16-byte units
+/// that avoids bank conflicts: unit i of the row is stored at index i xor key.
 static Value keyOf(ThreadCode &c, const TileShape &shape, Value row) {
   int64_t units = shape.rowBytes() / accessBytes;
-  // A row may be shorter than 128 bytes, which cover all banks once. Several
-  // adjacent rows then cover the banks together, and have the same key.
+  // 128 bytes cover all banks once. If a row is shorter, several adjacent rows
+  // cover the banks together, and these rows have the same swizzle key.
   if (units < mixedUnits)
     return c.rem(c.div(row, mixedUnits / units), units);
   return c.rem(row, mixedUnits);
@@ -35,9 +35,10 @@ Value tileAddress(ThreadCode &c, const TileShape &shape, Value tile,
   int64_t rowMoved = alongK ? place.outerMoved : place.kMoved;
   int64_t columnMoved = alongK ? place.kMoved : place.outerMoved;
   int64_t perUnit = accessBytes / shape.elementBytes();
-  // If the constant part of a coordinate is a multiple of the permutation's
-  // period, it moves the address by a constant number of bytes, which needs no
-  // arithmetic.
+  // The swizzle repeats after `mixedUnits` rows, and within a row after
+  // `mixedUnits` units of 16 bytes. If the constant part of a coordinate is a
+  // multiple of this period, the constant part moves the address by a constant
+  // number of bytes, which needs no arithmetic.
   int64_t constant = 0;
   if (!shape.isPermuted() || rowMoved % mixedUnits == 0)
     constant += rowMoved * shape.rowBytes();
@@ -118,7 +119,7 @@ TileCoordinates TileCopy::coordinatesOf(int64_t access) const {
 
 /// Returns the condition that an element lies within the operand, or null if
 /// all elements of the tile do. `left` is the number of elements along k from
-/// the tile's begin.
+/// the tile's beginning to the operand's end along k.
 Value TileCopy::isInside(const TileCoordinates &place, Value left) {
   Value inside;
   if (shape.outer % shape.tileOuter)
@@ -131,8 +132,8 @@ Value TileCopy::isInside(const TileCoordinates &place, Value left) {
 
 /// Returns the number of bytes that an access may read along k. Padding after a
 /// row is not read, since it may hold NaN: zeros replace all elements after the
-/// end of k. Elements after the end of the other dimension may have any value,
-/// since the sums that contain them are never stored.
+/// operand's end along k. Elements after its end along the other dimension may
+/// have any value, since the sums that contain them are never stored.
 Value TileCopy::bytesInRow(const TileCoordinates &place, Value left) {
   Value all = c.constant(width * shape.storedBytes());
   if (!shape.kContiguous || shape.k % width == 0)
@@ -229,8 +230,8 @@ SmallVector<Value> TileCopy::fetchFour(const TileCoordinates &place,
     Value inside = isInside(at, left);
     if (inside)
       from = c.create<arith::SelectOp>(inside, from, safe);
-    // If a row may end within the four elements, check each of them: padding
-    // after the row may hold NaN.
+    // If a row may end within the `width` elements of one access, check each
+    // element: padding after the row may hold NaN.
     bool mayEnd = shape.kContiguous && shape.k % width;
     for (Value value : c.elements(c.loadVector(shape.stored, width, from))) {
       values.push_back(c.orZero(mayEnd ? isInside(at, left) : inside, value));

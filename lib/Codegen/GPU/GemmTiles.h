@@ -36,9 +36,10 @@ constexpr int64_t fmaGroup = 4, fmaM = 4 * fmaGroup, fmaN = 8 * fmaGroup;
 /// The number of adjacent 16-byte units of shared memory within which units are
 /// permuted. Together they cover each of the 32 banks once.
 constexpr int64_t mixedUnits = 8;
-/// The padding in bytes after each row of a tile in tf32. It puts units at the
-/// same index of eight consecutive rows into different banks. Unlike a
-/// permutation, it keeps the distance of two elements constant.
+/// The padding in bytes after each row of a tile in tf32. With it, the 16-byte
+/// units at the same index of eight consecutive rows are in different banks.
+/// Unlike a swizzle (a permutation of the units within a row), padding keeps
+/// the distance of two elements constant.
 constexpr int64_t tf32Padding = 16;
 
 /// The tile sizes of a product: the part of the result that a block computes,
@@ -88,10 +89,11 @@ struct TileShape {
   int64_t tileBytes() const {
     return (rowsAlongK() ? tileOuter : tileK) * rowBytes();
   }
-  /// Whether rows in shared memory run along k. Rows of bf16 keep their order,
-  /// since ldmatrix can transpose them on the way to registers. Rows of tf32
-  /// always run along k, since ldmatrix transposes only 16-bit elements. FMA
-  /// reads vectors along "outer".
+  /// Whether the tile's rows in shared memory run along k; otherwise they run
+  /// along "outer". In bf16 they run as in global memory, since ldmatrix can
+  /// transpose 16-bit elements on the way to registers. In tf32 they always run
+  /// along k, since ldmatrix cannot transpose 32-bit elements. In f32 they run
+  /// along "outer", since FMA reads vectors along "outer".
   bool rowsAlongK() const { return tf32 || (tensorCores && kContiguous); }
   /// Whether the copy to shared memory transposes the tile.
   bool isTransposed() const { return kContiguous != rowsAlongK(); }
@@ -126,7 +128,7 @@ class TileCopy {
 public:
   /// Copies tiles of the operand's rows from `firstOuter` on. The first tile
   /// begins at k = `firstK`. `checksK` says that some tile extends beyond the
-  /// end of k.
+  /// operand's end along k.
   TileCopy(ThreadCode &c, const TileShape &shape, int64_t threads,
            mlir::Value global, mlir::Value firstOuter, mlir::Value firstK,
            bool checksK);
@@ -136,8 +138,8 @@ public:
   mlir::Value begin() const { return first; }
   int64_t step() const;
   /// Starts the copy of one tile from `source` to `target`. `left` is the
-  /// number of elements along k from the beginning of this tile to the end of
-  /// k.
+  /// number of elements along k from the tile's beginning to the operand's end
+  /// along k.
   void start(mlir::Value source, mlir::Value left, mlir::Value target);
 
   /// For tf32, `fetch` and `put` replace `start`. `fetch` loads this thread's
@@ -188,8 +190,9 @@ private:
 };
 
 /// Loads the left operand of mma.sync from the tile at `tile`: 16 x 16 elements
-/// in bf16, or 16 x 8 in tf32. They begin at the coordinates `outer` +
-/// `outerMoved` and `k`.
+/// in bf16, or 16 x 8 in tf32. The first element has the coordinates `outer` +
+/// `outerMoved` (along the dimension other than k) and `k`. `outerMoved` is the
+/// constant part of the sum; see TileCoordinates.
 llvm::SmallVector<mlir::Value>
 loadLeftFragment(ThreadCode &c, const TileShape &shape, mlir::Value tile,
                  mlir::Value outer, int64_t outerMoved, int64_t k);
@@ -246,20 +249,22 @@ private:
 /// elements that it fetches, before it rounds them.
 class TileSums {
 public:
-  /// `copy` is the object that copies the operand's tiles.
+  /// `shape` describes the tiles of the operand that is summed, and `copy`
+  /// copies them.
   TileSums(ThreadCode &c, const Tiling &tiling, const TileShape &shape,
            const TileCopy &copy);
 
   /// The number of f32 sums that a thread carries through the loop over k.
   int64_t numSums() const;
-  /// Adds the tile at `tile` to the sums.
+  /// Adds the elements of the operand's tile at `tile` to its sums along k.
   void add(mlir::Value tile, llvm::MutableArrayRef<mlir::Value> sums);
-  /// With tf32: adds this thread's fetched values to the thread's sums.
+  /// With tf32: adds `values`, the elements of the summed operand that this
+  /// thread fetched (see TileCopy::fetch), to the thread's sums of the operand.
   void addFetched(llvm::ArrayRef<mlir::Value> values,
                   llvm::MutableArrayRef<mlir::Value> sums);
-  /// Calls `body` with each sum that this thread has, and with the sum's outer
-  /// coordinate in the tile. The code of `body` runs only in threads that have
-  /// a sum.
+  /// Calls `body` for each sum of the operand along k that this thread has.
+  /// `outer` is the sum's index in the tile: that of a row of A or of a column
+  /// of B. The code that `body` emits runs only in threads that have a sum.
   mlir::LogicalResult
   forSums(llvm::ArrayRef<mlir::Value> sums,
           llvm::function_ref<mlir::LogicalResult(mlir::Value outer,
@@ -282,14 +287,15 @@ private:
 /// The loop over k: copies the tiles of each step and multiplies them.
 class GemmLoop {
 public:
-  /// Starts the copies of the first steps to the ring of stages at `memory`.
-  /// `elements` is the number of elements along k that this block multiplies.
-  /// `sumsLeft` says which operand is summed, if `TileSums` is used.
+  /// Starts the copies of the first steps to the ring of stages at `memory`. A
+  /// stage holds the two tiles of one step. `elements` is the number of
+  /// elements along k that this block multiplies. If `TileSums` is used, it
+  /// sums the left operand with `sumsLeft`, otherwise the right one.
   GemmLoop(ThreadCode &c, const Tiling &tiling, TileCopy &left, TileCopy &right,
            mlir::Value memory, mlir::Value elements, bool sumsLeft);
 
   /// Emits the loop. Returns this thread's sums of the product. If `factorSums`
-  /// is given, the thread's sums of one operand follow. This function may be
+  /// is given, the thread's sums of an operand come next. This function may be
   /// called once in each branch of the emitted code: every call emits a whole
   /// loop, and only one branch runs.
   llvm::SmallVector<mlir::Value> emit(Multiplier &multiplier,
@@ -298,7 +304,7 @@ public:
 private:
   using Values = llvm::SmallVector<mlir::Value>;
   /// Where the next copies of both operands' tiles begin, and the number of
-  /// elements along k from there to the end.
+  /// elements along k (`left`) from there to the operands' end.
   struct Source {
     Values pointers;
     mlir::Value left;
@@ -307,9 +313,10 @@ private:
   void fetchFirst();
   void startCopies(const Source &source, mlir::Value target);
   void advance(Source &source);
-  /// Emits one form of the loop: `emitRing` with a ring of stages, and
-  /// `emitTf32` with tiles in registers. `carried` has the initial values of
-  /// the sums.
+  /// Each emits one form of the loop over k. `emitRing` copies tiles directly
+  /// to a ring of stages in shared memory. `emitTf32`, for tf32, copies tiles
+  /// through registers, where their elements are rounded. `carried` has the
+  /// initial values of the sums.
   Values emitRing(Multiplier &multiplier, TileSums *factorSums, Values carried);
   Values emitTf32(Multiplier &multiplier, TileSums *factorSums, Values carried);
 
@@ -319,10 +326,10 @@ private:
   mlir::Value memory;
   bool sumsLeft;
   Source next;
-  /// With tf32, if an operand is also summed along k: this thread's values of
-  /// the operand's first tile. `emitTf32` adds them to the sums before the
-  /// loop. Each iteration of the loop adds only the values of the next tile,
-  /// which it fetches.
+  /// With tf32, if an operand is also summed along k: the elements of the
+  /// operand's first tile that this thread fetched. `emitTf32` adds them to the
+  /// operand's sums before the loop, since an iteration of the loop adds only
+  /// the tile that it fetches for the next iteration.
   Values firstOfFactor;
 };
 

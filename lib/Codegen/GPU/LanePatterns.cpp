@@ -51,7 +51,8 @@ static unsigned trailingZeros(Value value, unsigned depth = 0) {
 }
 
 namespace {
-/// A vector whose lanes are `base` plus a different constant for each lane.
+/// A vector that is the sum of the scalar `base`, which is the same for all
+/// lanes, and the constant vector `numbers`, for example (0, 1, 2, 3).
 struct Lanes {
   static std::optional<Lanes> match(Value vector) {
     auto add = vector.getDefiningOp<arith::AddIOp>();
@@ -84,7 +85,8 @@ struct Lanes {
 };
 
 /// Rewrites (base + numbers) >> bits to (base >> bits) + (numbers >> bits), if
-/// the lowest `bits` bits of the base are zero.
+/// the lowest `bits` bits of `base` are zero. `base` is a scalar, and `numbers`
+/// a constant vector with one integer for each lane, for example (0, 1, 2, 3).
 struct ShiftLanes : OpRewritePattern<arith::ShRUIOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -110,8 +112,9 @@ struct ShiftLanes : OpRewritePattern<arith::ShRUIOp> {
   }
 };
 
-/// Rewrites (base + numbers) & mask to the constant (numbers & mask), if all
-/// bits of the base under the mask are zero.
+/// Rewrites (base + numbers) & mask to the constant (numbers & mask), if the
+/// mask's highest bit is among the trailing zero bits of `base`. `base` is a
+/// scalar, and `numbers` a constant vector with one integer for each lane.
 struct MaskLanes : OpRewritePattern<arith::AndIOp> {
   using OpRewritePattern::OpRewritePattern;
 

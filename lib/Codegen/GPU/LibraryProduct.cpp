@@ -154,9 +154,9 @@ bool CallReader::readResults() {
     aux = addressOfResult(value);
   }
   d = addressOfResult(result);
-  // The product's result, the input of GELU and the sums of an operand must
-  // each be a result of the kernel exactly once, since the call writes each to
-  // one address.
+  // The product's result, the input of GELU and the sums of an operand along k
+  // (the gradient of a bias) must each be a result of the kernel exactly once,
+  // since the call of the library writes each to one address.
   bool writesAux = end == ProductEnd::GeluTanh && aux >= 0;
   return d >= 0 &&
          yielded.size() == 1 + size_t(writesAux) + product.sums.size();

@@ -51,11 +51,12 @@ public:
   }
 
 protected:
+  /// Returns a number for the query to which element (i, j) of a tile belongs.
+  using OfElement = function_ref<Value(int64_t i, int64_t j)>;
   /// Computes in `weights` the probabilities after dropout, and in `scores` the
   /// gradient of the scores. Before the call, `weights` holds the scores, and
-  /// `scores` the products of output gradients and values. `lse` and `delta`
-  /// return the value of the query to which element (i, j) belongs.
-  using OfElement = function_ref<Value(int64_t i, int64_t j)>;
+  /// `scores` the products of output gradients and values. `lse` returns the
+  /// log-sum-exp of a query's scores, `delta` the row sum of O dO of a query.
   void gradScores(WarpTile &weights, WarpTile &scores, Value first,
                   Value isFull, ArrayRef<Value> bounds, bool keysAreColumns,
                   OfElement lse, OfElement delta);
@@ -168,8 +169,9 @@ void GradMapper::hideOutside(WarpTile &weights, Value first,
   Values ends;
   for (int64_t i = 0; i < weights.rows; ++i)
     ends.push_back(visible.endSeeing(i32.add(firstOfWarp, tiles->row(i))));
-  // With a window, an earlier key is out of sight for more queries. If all
-  // queries of the tile see even the block's first key, no element is masked.
+  // With a window, each key has a last query that sees it. This query is
+  // earlier for an earlier key. If the tile's last query sees even the first
+  // key of this thread block, the window masks no element.
   Value isFull =
       i32.less(i32.add(first, columns - 1), visible.endSeeing(firstRow));
   hide(weights, first, isFull, ends, /*below=*/true);

@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Maps element-wise kernels to a grid of threads over flat tensors. Results may
-// have different lengths, for example the gradients of a layer's biases. The
-// results of each length then have their own range of blocks.
+// Maps element-wise kernels to a grid of threads over flat tensors. The results
+// of a kernel may have different numbers of elements (lengths), for example the
+// gradients of a layer's biases. Each length then has its own range of blocks,
+// which compute all results of this length.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,12 +20,13 @@ namespace heddle::gpu {
 
 namespace {
 /// `threads` is the number of threads of a block. `maxBlocks` is the largest
-/// number of blocks for results of one length, which is more than any chip runs
-/// at once.
+/// number of blocks for results with the same number of elements, which is more
+/// than any chip runs at once.
 constexpr int64_t threads = 256;
 constexpr int64_t maxBlocks = 4096;
 
-/// The results that have the same length.
+/// All results of the kernel with the same number of elements (`elements`). The
+/// same loop computes them.
 struct FlatVector {
   int64_t elements;
   SmallVector<unsigned> results;
@@ -67,8 +69,8 @@ static LogicalResult emitChunk(KernelFrame &f, ArrayRef<unsigned> results,
   return success();
 }
 
-/// Emits the code of the blocks that compute results of one length. `block` is
-/// the index of this block among them.
+/// Emits the code of the blocks that compute the results in `vector`. `block`
+/// is the index of this block among these blocks.
 static LogicalResult emitVector(KernelFrame &f, const FlatVector &vector,
                                 Value block, int64_t width) {
   OpBuilder &b = f.builder;
@@ -91,8 +93,8 @@ static LogicalResult emitVector(KernelFrame &f, const FlatVector &vector,
   return emitChunk(f, vector.results, f.chunk(f.add(global, whole), 1));
 }
 
-/// Emits the code of all results. The results of each length have their own
-/// range of blocks.
+/// Emits the code of all results. Each of `vectors`, which has the results with
+/// the same number of elements, has its own range of blocks.
 static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
                                  int64_t width) {
   Value block = f.blockId(mlir::gpu::Dimension::x);
@@ -100,10 +102,11 @@ static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
     return emitVector(f, vectors[0], block, width);
   int64_t first = 0;
   for (const FlatVector &vector : vectors) {
-    // `own` is this block's index in the range of blocks for results of this
-    // length. The comparison is unsigned: for blocks before the range, the
-    // difference is negative, which as an unsigned number is larger than any
-    // number of blocks.
+    // Each vector (the results with the same number of elements) has its own
+    // range of blocks. `own` is this block's index in the range of `vector`.
+    // The comparison is unsigned: for blocks before the range, the difference
+    // is negative, which as an unsigned number is larger than any number of
+    // blocks.
     Value own = f.add(block, -first);
     InsideIf isOwn(
         f, f.compare(arith::CmpIPredicate::ult, own, vector.blocks(width)));

@@ -9,9 +9,10 @@
 // a few adjacent columns through shared memory, and computes results from them.
 // With split-K, blocks write partial sums to scratch memory. A second launch
 // adds the partial sums in order and computes the results. If the kernel also
-// sums one of the factors, the blocks at one edge of the grid compute this sum,
-// since together they load each tile of the factor once. Elements outside of
-// the operands count as zero, and sums outside of the result are not stored.
+// sums an operand along k (for the gradient of a bias), the blocks at one edge
+// of the grid compute this sum, since together they load each tile of the
+// operand once. Elements outside of the operands count as zero, and sums
+// outside of the result are not stored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,8 +40,8 @@ private:
   using ChunkBody =
       llvm::function_ref<LogicalResult(Value row, Value column, Value sums)>;
 
-  /// The number of sums along k of a factor: one for each of the factor's rows
-  /// or columns. It is 0 if no factor is summed.
+  /// The number of sums along k of an operand (a factor of the product): one
+  /// for each row of A or each column of B; 0 if no operand is summed.
   int64_t numFactorSums() const {
     if (product.sums.empty())
       return 0;
@@ -138,10 +139,11 @@ void GemmMapper::placeBlock() {
   firstColumn = c.mul(c.div(inBand, height), tiling.n);
 }
 
-/// Emits all steps along k and returns this thread's sums. If a factor is
-/// summed too, only the blocks at one edge of the grid sum it, since together
-/// these blocks load each tile of the factor once. They run a second copy of
-/// the loop, which also sums.
+/// Emits all steps along k and returns this thread's sums of the product. The
+/// kernel may also sum an operand along k, for the gradient of a bias. Then
+/// only the blocks at one edge of the grid sum the operand, since together
+/// these blocks load each tile of the operand once. They run a second copy of
+/// the loop, which multiplies and also sums the operand.
 FailureOr<SmallVector<Value>> GemmMapper::emitSteps(Multiplier &multiplier,
                                                     const TileShape &summed) {
   ThreadCode &c = *code;
@@ -245,8 +247,9 @@ int64_t GemmMapper::resultChunk() {
   return 4;
 }
 
-/// Reads the block's sums by rows and emits their results. Each thread computes
-/// some chunks of adjacent columns.
+/// Emits code that reads the block's sums of products row by row, applies the
+/// epilogue and stores the kernel's results. With split-K, the code stores
+/// partial sums instead. Each thread handles some chunks of adjacent columns.
 LogicalResult GemmMapper::emitTile(SumTile &tile) {
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
@@ -343,9 +346,10 @@ Value GemmMapper::partPointer(Value inPart, Value row, Value column) {
   return c.at(c.globalPointer(all), c.mul(element, 4));
 }
 
-/// The address, in scratch memory, of a partial sum of an operand along k.
-/// `place` is the index of the sum, and `inPart` the index of the part of k.
-/// These partial sums follow those of the product.
+/// The address, in scratch memory, of the sum of one row of A or one column of
+/// B over one part of k. `place` is the index of the row or column, and
+/// `inPart` the index of the part. In scratch memory, these sums lie after the
+/// partial sums of the product.
 Value GemmMapper::factorPartPointer(Value inPart, Value place) {
   ThreadCode &c = *code;
   Value all =
@@ -373,8 +377,9 @@ GemmMapper::addParts(int64_t width, llvm::function_ref<Value(Value)> pointer) {
   return sums;
 }
 
-/// Emits the second launch. Each thread computes adjacent columns of a row of
-/// the result, or one sum of a factor.
+/// Emits the second launch of split-K, which adds the partial sums of all parts
+/// of k. Each thread computes adjacent columns of a row of the result, or one
+/// sum of an operand along k.
 LogicalResult GemmMapper::emitSumOfParts() {
   constexpr int64_t threads = 256;
   if (failed(startFrame("_sum")))
@@ -422,8 +427,9 @@ LogicalResult GemmMapper::emitFactorSum(Value inTile, Value sum) {
   return success();
 }
 
-/// Stores `sum`, the finished sum of the row or column `place` of an operand.
-/// Each result that holds such sums gets `sum` plus the initial value.
+/// Stores `sum`, the finished sum along k of the row or column `place` of an
+/// operand. Each result of an nn.sum_rows is stored: it is `sum` plus the
+/// element of the operation's `init`, if the operation has this operand.
 LogicalResult GemmMapper::storeFactorSum(Value place, Value sum) {
   KernelFrame &f = *frame;
   Chunk chunk = f.chunk(code->toIndex(place), 1);

@@ -8,10 +8,10 @@
 // compares the fast kernels. They are as simple as possible: one thread
 // computes each element, reduced dimensions are loops, and a tensor that is
 // used several times is computed by a launch of its own. Threads share no
-// memory and do not wait, and no access is wider than an element. The blocks of
-// the grid form two layers: the first layer counts elements from the first one
-// on, the second from the last one backward. A run of only the first few blocks
-// of the grid thus computes both the beginning and the end of a tensor.
+// memory and do not wait, and no access is wider than an element. A block
+// computes a group of adjacent elements: block (x, z = 0) of the grid the x-th
+// group from the beginning of a tensor, block (x, z = 1) the x-th group from
+// the end. A run of only the blocks with small x thus computes both ends.
 //
 //===----------------------------------------------------------------------===//
 
@@ -63,8 +63,9 @@ private:
                         SmallVector<Value> &iteration, unsigned dim,
                         Value carried);
   /// Adds the launch that computes `tensor` and stores it in the memory that
-  /// `target` returns. The launch reads the first `numKnown` of the stored
-  /// tensors from scratch memory. It computes all other tensors that it needs.
+  /// `target` returns. The launch reads the first `numKnown` tensors of
+  /// `stored` from scratch memory, where earlier launches have stored them. The
+  /// launch computes all other tensors that it needs.
   LogicalResult launch(Value tensor, size_t numKnown,
                        llvm::function_ref<Value(KernelFrame &)> target);
   Value memoryOf(KernelFrame &f, const Stored &stored);
@@ -176,9 +177,10 @@ static int64_t blocksFor(Value tensor) {
   return llvm::divideCeil(typeOf(tensor).getNumElements(), threads);
 }
 
-/// Returns the element that this thread computes. Blocks of the first layer
-/// count elements from the first one on, those of the second layer from the
-/// last one backward.
+/// Returns the element that this thread computes. A block computes a group of
+/// `threads` elements. Block (x, z = 0) of the grid computes the x-th group
+/// from the beginning, block (x, z = 1) the x-th group from the end. The blocks
+/// with small x thus compute both ends of a tensor.
 static PlainElement elementOf(KernelFrame &f, Value tensor) {
   OpBuilder &b = f.builder;
   int64_t blocks = blocksFor(tensor);
@@ -189,8 +191,9 @@ static PlainElement elementOf(KernelFrame &f, Value tensor) {
       b.create<arith::SubIOp>(f.loc, f.constant(blocks - 1), column);
   Value block = b.create<arith::SelectOp>(f.loc, isFromEnd, fromEnd, column);
   Value number = f.add(f.mul(block, threads), f.threadId());
-  // Each layer computes half of the elements. If the number of blocks is odd,
-  // the middle block belongs to the first layer, which counts forward.
+  // The blocks with z = 0 compute the first half of the elements, those with
+  // z = 1 the second half. If the number of groups of elements is odd, a block
+  // with z = 0 computes the middle group.
   Value isOther = f.compare(arith::CmpIPredicate::ult, column, blocks / 2);
   Value isFirst = f.compare(arith::CmpIPredicate::eq,
                             f.blockId(mlir::gpu::Dimension::z), 0);

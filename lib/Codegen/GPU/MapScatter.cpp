@@ -9,8 +9,8 @@
 // order of each sum therefore depends only on the ids of the tokens. The second
 // launch fills the table with its initial values, unless the table already
 // holds them. The third launch adds the gradients to the rows that tokens refer
-// to: a few threads sum a row with few positions, and a whole block sums a row
-// with many.
+// to: a few threads sum the gradients for a row with few positions, and a whole
+// block those for a row with many.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,14 +30,16 @@ namespace {
 constexpr int64_t threads = ColumnTile::threads;
 /// The number of accesses to the table that each thread makes to fill it.
 constexpr int64_t accessesToFill = 8;
-/// The largest number of positions that a few adjacent threads sum for one row
-/// of the table. If more positions add to the row, a whole block sums them.
+/// The largest number of positions whose gradients a few adjacent threads sum
+/// for one row of the table. If more positions add to the row, a whole block
+/// sums their gradients.
 constexpr int64_t mostAlone = 8;
 
-/// Returns the number of adjacent columns that a thread handles together. Of
-/// the gradients and the table, the tensor with the wider elements counts: one
-/// access holds that many of its elements. The lanes of a warp then access
-/// consecutive bytes of both tensors.
+/// Returns the number of adjacent columns that a thread handles together. It is
+/// the number of elements that fit into one access of `accessBytes` bytes, for
+/// the wider of the two element types, that of the gradients and that of the
+/// table. The lanes of a warp then access consecutive bytes of both tensors.
+/// The number is reduced to a divisor of the table's number of columns.
 int64_t chunkOf(nn::EmbeddingGradOp op) {
   int64_t width = accessBytes;
   for (Type type : {op.getGrad().getType(), op.getOutput().getType()})
@@ -63,18 +65,19 @@ private:
   LogicalResult emitFill(KernelFrame &f);
   LogicalResult emitSums(KernelFrame &f);
 
-  /// The number of elements of the table that one access holds.
+  /// The number of elements that one store writes when the table is filled.
   int64_t fillWidth() const {
     return accessBytes / dist::byteSize(table.getElementType());
   }
-  /// The range of the sorted positions that a block of the third launch sums.
-  /// The threads of the block form groups. Each group handles one position of
-  /// the range, and each thread of a group handles some columns.
+  /// The range of the list of sorted positions that a block handles in the
+  /// launch that adds gradients. The threads of the block form as many groups
+  /// as the range has positions. Each group handles one position of the range,
+  /// and each thread of a group handles some columns.
   struct BlockEntries {
-    Value first; ///< Index of the range's first position in the list.
-    /// Workgroup memory with an entry for each position of the range. If a
-    /// segment (the positions of one row of the table) begins at the position,
-    /// the entry is the segment's end and row.
+    Value first; ///< Index, in the list, of the first position of the range.
+    /// Workgroup memory with an entry for each position of the block's range.
+    /// If a segment (the positions that add to one row of the table) begins at
+    /// the position, the entry is the segment's end and row.
     Value segments;
     Value order;   ///< The positions, from the range's first one on.
     Value columns; ///< Index of the block's columns among those of the tile's
@@ -93,8 +96,8 @@ private:
         f.loc, f.builder.getF32FloatAttr(0));
     return SmallVector<Value>(tile.width, zero);
   }
-  /// The entries of a list of positions that a thread adds: every `step`-th one
-  /// from `begin` to `end`.
+  /// The entries of a list of positions whose gradients one thread adds up:
+  /// every `step`-th entry from `begin` to `end`.
   struct Span {
     Value begin, end;
     int64_t step;
@@ -286,8 +289,9 @@ FailureOr<SmallVector<Value>> ScatterMapper::sumListed(KernelFrame &f,
   return SmallVector<Value>(loop.getResults());
 }
 
-/// Sums the rows of the table that have few positions. The group of threads
-/// that handles the first position of such a row sums all its positions.
+/// Computes the rows of the table to which few positions (tokens of the input)
+/// add. The group of threads that handles the first position of such a row sums
+/// the gradients at all positions of the row.
 LogicalResult ScatterMapper::sumFew(KernelFrame &f,
                                     const BlockEntries &entries) {
   OpBuilder &b = f.builder;
@@ -317,8 +321,8 @@ LogicalResult ScatterMapper::sumFew(KernelFrame &f,
   return success();
 }
 
-/// Sums the rows that have many positions, one row after the other, each by all
-/// threads of the block.
+/// Computes the rows of the table to which many positions add, one row after
+/// the other. All threads of the block sum the gradients for one row.
 LogicalResult ScatterMapper::sumMany(KernelFrame &f,
                                      const BlockEntries &entries) {
   OpBuilder &b = f.builder;
@@ -353,7 +357,8 @@ LogicalResult ScatterMapper::sumMany(KernelFrame &f,
           b.create<scf::YieldOp>(f.loc);
         });
     b.create<mlir::gpu::BarrierOp>(f.loc);
-    // Threads whose columns are after the table's last column add no positions.
+    // Threads whose columns are after the table's last column loop over no
+    // positions, so that they read no gradients.
     Value end = b.create<arith::SelectOp>(f.loc, exists, count, f.constant(0));
     FailureOr<SmallVector<Value>> sums = sumListed(
         f, column, list, {f.div(thread, tile.across), end, tile.below},

@@ -70,12 +70,13 @@ private:
   /// Emits a binary search. Returns the index of the last entry of the table
   /// that is at most `key`.
   Value search(KernelFrame &f, Value table, int64_t last, Value key);
-  /// The kernel's range of the tensor begins at the beginning of a unit of 64
-  /// elements. Returns the index of this unit in the whole tensor.
+  /// The kernel's range of the flat tensor begins at the beginning of a unit
+  /// (64 elements). Returns the index of this unit in the whole tensor.
   Value firstUnit(KernelFrame &f);
-  /// Returns the index, in the kernel's range, of the first element of a unit.
-  /// `place` is the index of the unit in the whole tensor. If the unit is
-  /// outside of the range, returns the nearest end of the range.
+  /// The flat tensor is divided into units of 64 elements. Returns the index,
+  /// counted in elements of the kernel's range, of the first element of unit
+  /// `place` of the whole tensor. If the unit is outside of the range, returns
+  /// the nearest end of the range.
   Value inRun(KernelFrame &f, Value place);
   Value pieceSums(KernelFrame &f) {
     return f.scratch(0, {pieces.back()}, f.builder.getF64Type());

@@ -22,21 +22,21 @@ namespace heddle::gpu {
 using codegen::RowRound;
 using nn::tensorOf;
 
-/// The most threads of a block: enough to hide latency, and few enough that a
-/// reduction combines only eight warps.
+/// The usual limit of a block's threads: enough to hide latency, and few enough
+/// that a reduction combines only eight warps.
 static constexpr int64_t maxThreads = 256;
 /// The largest number of blocks, which is more than any chip runs at once. If
 /// there are more rows, each block handles several, in a grid-stride loop.
 static constexpr int64_t maxBlocks = 4096;
-/// Registers of a thread for elements that are kept between passes over a row:
-/// a quarter of a thread's registers in the largest block. A thread may use as
-/// many registers again for sums over rows. If a block has teams (warps that
-/// each handle a row), a thread may use twice as many registers for either
-/// purpose. The rest is for addresses and intermediate values.
+/// The most registers of a thread for elements that are kept between passes
+/// over a row. A thread may use 32 more registers for sums over rows. In a
+/// block of `mostThreads` threads, a thread has 128 registers; the other 64 are
+/// for addresses and intermediate values. A block with teams (warps that each
+/// handle a row) has fewer threads, so that both limits are 64 registers.
 static constexpr int64_t keptRegisters = 32;
-/// The most threads of a block that keeps rows in registers. A block has more
-/// than `maxThreads` threads only if its row does not fit into the registers of
-/// fewer threads.
+/// The most threads of a block that keeps rows in registers. A block may exceed
+/// `maxThreads`, the usual limit, only if its row does not fit into the
+/// registers of fewer threads.
 static constexpr int64_t mostThreads = 512;
 static_assert(mostElementsOfSums == mostThreads * keptRegisters &&
               mostSumsInRows * (accessBytes / 2) == keptRegisters);
@@ -57,8 +57,9 @@ static constexpr int64_t mostRows = 8;
 /// number of teams of a block. `mostAccesses` is how often a lane may access
 /// each tensor in a row. Teams are fast for two reasons: no warp waits for
 /// another, and a block has few threads, which leaves more registers for kept
-/// values. A kernel has teams only if at least `leastTeamBlocks` blocks remain
-/// for the multiprocessors of a large chip.
+/// values. A kernel without sums over rows has teams only if there are rows for
+/// at least `leastTeamBlocks` such blocks, about one for each multiprocessor of
+/// a large chip.
 static constexpr int64_t rowsAtOnce = 8, mostAccesses = 8;
 static constexpr int64_t registersOfTeams = 2 * keptRegisters;
 static constexpr int64_t leastTeamBlocks = 128;
@@ -151,7 +152,8 @@ int64_t RowLayout::leastRowsOfSums() const {
 
 /// Whether a thread's elements of `kept` and its sums over rows fit into
 /// registers. If they do not, tries more threads per block. Examines only the
-/// first pass over a row, so that all passes must have the same columns.
+/// first pass over a row. This suffices only if all passes have the same
+/// columns, which `findKept` checks.
 bool RowLayout::fits(ArrayRef<Value> kept) {
   const RowRound &round = *form.rounds().front();
   for (int64_t count = numThreads; count <= mostThreads; count *= 2) {
@@ -225,8 +227,9 @@ bool RowLayout::findKept() {
   return true;
 }
 
-/// Gives each row to one warp, if rows are short and there are many of them, or
-/// if a block has many rows because it sums them.
+/// Gives each row to one warp (a team), if rows are short and there are many
+/// rows, or if the kernel computes sums over rows, so that each block has many
+/// rows. Returns whether blocks have teams.
 bool RowLayout::chooseTeams() {
   const RowRound &round = *form.rounds().front();
   Walk walk = {chunkOf(round), warpSize};
@@ -247,9 +250,10 @@ bool RowLayout::chooseTeams() {
   return true;
 }
 
-/// Decides which tensors are kept. Drops those that do not fit. If each block
-/// has only one row, also drops the values that all rows share, since no later
-/// row would use them.
+/// Decides which tensors are kept in registers or in workgroup memory for later
+/// passes or rows. Drops tensors that fit into neither. If each block has only
+/// one row, also drops the tensors that all rows share, since no later row
+/// would use them.
 void RowLayout::chooseKept() {
   if (rowsPerBlock() == 1)
     columns.clear();

@@ -33,21 +33,22 @@ public:
 
   /// The number of threads that work on one row.
   int64_t threads() const { return numThreads; }
-  /// The number of rows that a block works on at the same time. If there are
-  /// several, each has one warp.
+  /// The number of teams of a block: groups of threads that work on different
+  /// rows. Either the whole block is one team, or each of its warps is one.
   int64_t teams() const { return numTeams; }
-  /// The number of blocks. They take `teams()` rows each, in turn, until no row
+  /// The number of blocks. Each works on `teams()` rows at a time, until no row
   /// is left.
   int64_t blocks() const { return numBlocks; }
-  /// Number of adjacent columns that a thread handles together in `round`, a
-  /// pass over a row.
+  /// The number of columns of a chunk in `round`, a pass over a row. A chunk is
+  /// a group of adjacent columns that a thread handles together.
   int64_t chunkOf(const codegen::RowRound &round) const;
   /// Whether the length of rows is no multiple of `chunkOf(round)`, so that
   /// some columns are in no whole chunk (group of so many adjacent columns).
   bool isOdd(const codegen::RowRound &round) const;
-  /// Whether some of the columns outside of whole chunks come before the first
-  /// whole chunk. This happens if rows have no padding: aligned chunks then
-  /// begin at a different column in every row.
+  /// Whether a row may have columns before its first whole chunk (group of
+  /// `chunkOf(round)` adjacent columns that begins at an aligned address). This
+  /// happens if rows have no padding, because each row then begins at another
+  /// distance from an aligned address.
   bool isShifted(const codegen::RowRound &round) const;
 
   /// The tensors of which a block keeps the current row between rounds (passes
@@ -56,7 +57,8 @@ public:
   llvm::ArrayRef<mlir::Value> keptRows() const { return rows; }
   llvm::ArrayRef<mlir::Value> keptResults() const { return results; }
   /// Tensors with one row that all rows share, for example a norm's weights.
-  /// They are kept in registers, or in workgroup memory if a block has teams.
+  /// They are kept in workgroup memory if the warps of a block work on
+  /// different rows, and else in registers.
   llvm::ArrayRef<mlir::Value> keptColumns() const { return columns; }
   /// Whether `keptRows` and `keptResults` are kept in workgroup memory, of
   /// `sharedBytes()` bytes. Otherwise they are kept in registers.

@@ -17,8 +17,10 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// The number of elements of a row in memory: those of all whole chunks (groups
-/// of `walk.width` columns), and for each thread one other element.
+/// The number of elements for which a row has space in workgroup memory: the
+/// `extent` columns, rounded up to whole chunks (groups of `walk.width`
+/// columns), and one element more for each thread. This additional element is
+/// for a column outside of whole chunks. A thread handles at most one of these.
 static int64_t elementsOf(const Walk &walk, int64_t extent) {
   return llvm::alignTo(extent, walk.width) + walk.threads;
 }

@@ -30,15 +30,16 @@ public:
   RowMemory(KernelFrame &f, const Walk &walk, int64_t extent,
             llvm::ArrayRef<mlir::Value> tensors);
 
-  /// The bytes of workgroup memory that rows of `tensors` take.
+  /// The bytes of workgroup memory for one row of each of `tensors`.
   static int64_t bytesOf(const Walk &walk, int64_t extent,
                          llvm::ArrayRef<mlir::Value> tensors);
 
   /// Begins a row. Workgroup memory then holds no element of this row yet.
   void beginRow();
-  /// Loads those elements of the chunk (the thread's adjacent columns) that
-  /// workgroup memory holds. Elements of arguments that are not in workgroup
-  /// memory yet are read and stored there. Must be called for each chunk of a
+  /// Emits the reads of the tensors that are kept in workgroup memory, for one
+  /// chunk (the thread's adjacent columns). The first pass reads the chunk of
+  /// an argument from global memory, and stores the chunk in workgroup memory.
+  /// Later passes load it from there. Must be called for each chunk of a
   /// pass over the columns, before the chunk's code. `leading` are the indices
   /// of the row.
   mlir::LogicalResult fetch(const Walk &walk, const Chunk &chunk,

@@ -8,8 +8,8 @@
 // most eight adjacent columns, but one access (16 bytes) stores only four of
 // them. A block's partial sums are therefore laid out in strips, so that a warp
 // accesses consecutive bytes. The first strip holds the first four columns of
-// every thread, the second strip the other four. If a block has teams (warps
-// with rows of their own), its teams' sums are first added in workgroup memory.
+// every thread, the second strip the other four. If the warps of a block (its
+// teams) sum different rows, their sums are first added in workgroup memory.
 //
 //===----------------------------------------------------------------------===//
 

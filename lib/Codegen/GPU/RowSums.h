@@ -20,13 +20,16 @@ namespace heddle::gpu {
 
 /// Sums over rows in a kernel that reads these rows anyway: for example the
 /// gradient of a norm's weight, beside the gradient of its input. A thread sums
-/// its columns in registers while its block, or its team (a warp with rows of
-/// its own), goes from row to row. Each block writes its partial sums, in f32,
-/// to scratch memory. A second launch adds the partial sums in order.
+/// its columns in registers while its block, or its team (a warp that works on
+/// other rows than the other warps), goes from row to row. Each block writes
+/// its partial sums, in f32, to scratch memory. A second launch adds the
+/// partial sums in order.
 class RowSums {
 public:
-  /// `width` is the number of adjacent columns of a thread, `parts` the number
-  /// of blocks, `teams` the number of teams of a block.
+  /// `width` is the number of adjacent columns of a thread. `parts` is the
+  /// number of the grid's blocks, each of which has a partial sum of every
+  /// column. `teams` is the number of warps of a block that sum different rows,
+  /// or 1 if all threads of the block work on the same row.
   RowSums(const codegen::RowsForm &form, int64_t width, int64_t parts,
           int64_t teams)
       : form(form), width(width),
@@ -47,8 +50,8 @@ public:
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   add(KernelFrame &f, RowChunks &chunks, llvm::ArrayRef<mlir::Value> leading,
       mlir::ValueRange running) const;
-  /// Writes the block's partial sums to scratch memory. If the block has teams,
-  /// adds the teams' sums first.
+  /// Writes the block's partial sums to scratch memory. If the warps of the
+  /// block have summed different rows, adds the sums of all warps first.
   mlir::LogicalResult store(KernelFrame &f, RowChunks &chunks,
                             mlir::ValueRange sums) const;
   /// Adds the second launch, which computes the results from the partial sums.

@@ -131,8 +131,9 @@ Sorter::Prefix Sorter::sumBefore(Value value) {
   return prefix;
 }
 
-/// Returns the index of a position's row among this block's rows. The index is
-/// out of range if another block has the row.
+/// Returns the index, among this block's rows of the embedding table, of the
+/// row to which a token position adds. The index is out of range if another
+/// block has the row.
 FailureOr<Value> Sorter::localRow(Value position) {
   ElementEmitter::Scope scope(f.emitter);
   FailureOr<Value> row = rowOf(c.toIndex(position));
@@ -141,9 +142,9 @@ FailureOr<Value> Sorter::localRow(Value position) {
   return c.sub(*row, firstRow);
 }
 
-/// Counts the positions that belong to each of the block's rows. Returns how
-/// many of the positions that this thread read belong to rows of earlier
-/// blocks.
+/// Counts, for each of the block's rows of the embedding table, the token
+/// positions that add to it. Returns how many of the positions that this thread
+/// has read add to rows of earlier blocks.
 FailureOr<Value> Sorter::count() {
   b.create<scf::ForOp>(
       f.loc, f.threadId(), f.constant(rowsOfBlock), f.constant(threads),
@@ -173,8 +174,8 @@ FailureOr<Value> Sorter::count() {
 }
 
 /// Computes where each of the block's rows begins and ends in the sorted list.
-/// `earlier` is the number of positions that this thread has found in rows of
-/// earlier blocks.
+/// `earlier` is the number of token positions, among those that this thread has
+/// read, that add to rows of earlier blocks.
 void Sorter::placeRows(Value earlier) {
   Value begin = sumBefore(earlier).total;
   int64_t perThread = llvm::divideCeil(rowsOfBlock, threads);

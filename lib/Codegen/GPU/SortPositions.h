@@ -28,8 +28,8 @@ namespace heddle::gpu {
 class SortedPositions {
 public:
   static constexpr int64_t threads = 1024; ///< Threads of a block.
-  /// Indices in a pair of `segments`: the end of a row's positions in the
-  /// sorted list, and the row.
+  /// The indices of `end` and `row` in an element of the list `segments`, which
+  /// is a pair (end, row).
   static constexpr int64_t end = 0, row = 1;
 
   SortedPositions(int64_t positions, int64_t rows);
@@ -38,9 +38,10 @@ public:
   int64_t blocks() const;
   /// The sorted positions, i32.
   mlir::Value order(KernelFrame &f) const;
-  /// Pairs of i32, one for each sorted position. For the first position of a
-  /// row, the pair is the end of the row's positions and the row. It is zero
-  /// for other positions, and for positions without a row.
+  /// A list of pairs (end, row) of i32, one for each sorted position. In the
+  /// pair of the first position that adds to a row of the embedding table,
+  /// `row` is the index of this row. `end` is the index in the sorted list
+  /// after the last position that adds to the row. All other pairs are (0, 0).
   mlir::Value segments(KernelFrame &f) const;
 
   /// Emits the row of the embedding table (i32) to which a token position adds,

@@ -141,9 +141,9 @@ private:
 RandomShares MmaTiles::randomShares(bool keysAreColumns) {
   RandomShares shares;
   if (keysAreColumns) {
-    // Two adjacent lanes hold elements of the same four keys, for two rows of
-    // queries. The random words for dropout of four keys are drawn together.
-    // Each of the two lanes draws the words for one of the rows.
+    // Two adjacent lanes hold elements of the same four keys (columns) and the
+    // same two queries (rows). Philox draws the random words for a query and
+    // four keys together. Each of the two lanes does so for one of the queries.
     Value mine = i32.rem(lane, 2), first = i32.sub(lane, mine);
     shares.row = i32.add(i32.div(lane, 4), i32.mul(mine, 8));
     shares.column = i32.mul(i32.div(i32.rem(lane, 4), 2), 4);
@@ -154,9 +154,10 @@ RandomShares MmaTiles::randomShares(bool keysAreColumns) {
     shares.key = i32.mul(mine, 2);
     return shares;
   }
-  // Four lanes hold elements of the same four keys, whose random words for
-  // dropout are drawn together. Each of these lanes draws the words for one of
-  // two rows and one of two columns.
+  // Four lanes hold elements of the same two queries (columns) and the same
+  // eight keys (rows), which are two groups of four adjacent keys. Philox draws
+  // the random words for a query and four keys together. Each of the four lanes
+  // does so for one of the queries and one of the groups.
   Value mine = i32.rem(i32.div(lane, 4), 4);
   Value first = i32.sub(lane, i32.mul(mine, 4));
   shares.row =
@@ -301,10 +302,10 @@ RandomShares FmaTiles::randomShares(bool keysAreColumns) {
   shares.sourceOf = [](int64_t i, int64_t j) -> RandomShares::WordSource {
     return {i, j, 0};
   };
-  // Four lanes hold elements of the same four keys, whose random words for
-  // dropout are drawn together. Each of these lanes draws the words for one of
-  // the four rows.
+  // Philox draws the random words for a query and four adjacent keys together.
   if (keysAreColumns) {
+    // Four adjacent lanes hold elements of the same four keys (columns) and the
+    // same four queries (rows). Each lane draws the words for one query.
     Value mine = i32.rem(lane, 4), first = i32.sub(lane, mine);
     shares.row = i32.add(i32.div(lane, 8), i32.mul(mine, 4));
     shares.column = i32.mul(i32.div(i32.rem(lane, 8), 4), 4);
@@ -313,6 +314,8 @@ RandomShares FmaTiles::randomShares(bool keysAreColumns) {
     shares.key = mine;
     return shares;
   }
+  // Four lanes hold elements of the same query (column) and the same 16 keys
+  // (rows). Each lane draws the words for four of the keys.
   Value mine = i32.div(lane, 8), first = i32.rem(lane, 8);
   shares.row = i32.mul(mine, 4);
   shares.column = first;

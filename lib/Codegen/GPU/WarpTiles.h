@@ -52,22 +52,24 @@ struct LeftRows {
   llvm::SmallVector<mlir::Value> fragments;
 };
 
-/// How the lanes of a warp share the random words of dropout for a tile. Philox
-/// draws four words at a time, for four adjacent keys. Each lane draws some of
-/// the words, and gets the other words that it needs from other lanes by
-/// shuffles. There is one step for every eight columns. In step t, a lane draws
-/// the words for the element at `row` and `column` + 8 t, and for the next
-/// three keys.
+/// How the lanes of a warp share random 32-bit words for dropout. An element of
+/// a tile is the weight of one key for one query, and needs one word. A draw by
+/// Philox makes four words: those of one query and four adjacent keys. There is
+/// one step for every eight columns of the tile. In step t, each lane makes one
+/// draw, which begins with the element at the lane's `row` and `column` + 8 t.
+/// A lane gets the results of other lanes' draws by shuffles.
 struct RandomShares {
   mlir::Value row, column;
-  /// The lanes from which a lane gets random words.
+  /// The lanes whose draws have the words for a lane's elements. The lane
+  /// itself is one of them.
   llvm::SmallVector<mlir::Value> lanes;
-  /// Where the word of an element comes from: lane `lanes[source]` has drawn it
-  /// in step `step`. Among the four words of that draw it has the index
+  /// Says which random word belongs to an element: lane `lanes[source]` draws
+  /// it in step `step`. Among the four words of this draw it has the index
   /// `RandomShares::key` + `keyOffset`.
   struct WordSource {
     int64_t source, step, keyOffset;
   };
+  /// Returns the word for a lane's element in its `i`-th row and `j`-th column.
   std::function<WordSource(int64_t i, int64_t j)> sourceOf;
   mlir::Value key;
 };

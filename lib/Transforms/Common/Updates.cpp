@@ -157,8 +157,8 @@ StateRange UpdateReader::rangeWritten(Value value, StringRef kind,
       // After a collective or a slice, `range.first` (the offset of the value's
       // elements in the states) would be wrong: an all-gather's result, for
       // example, begins with the first rank's shard, not with this rank's.
-      // Therefore start again with an empty range, and keep only the
-      // parameters.
+      // Therefore begin with an empty range at the result, and add only the
+      // parameters of that range to `range`.
       llvm::append_range(
           range.parameters,
           rangeWritten(user->getResult(0), kind, StateRange()).parameters);

@@ -49,12 +49,13 @@ inline llvm::SmallVector<mlir::Operation *> makersOf(mlir::Value value) {
   return llvm::map_to_vector(pack.getMembers(), makerOf);
 }
 
-/// A range of elements in the concatenated states of several parameters. The
-/// states are those of `parameters`, in this order, and have `whole` elements
-/// together. The range has `count` elements and begins at element `first`.
+/// A range of elements in several concatenated states. They are the states of
+/// one kind, such as the gradient or Adam's `exp_avg`, of each of `parameters`,
+/// in this order. The states have `whole` elements together. The range has
+/// `count` elements and begins at element `first`.
 struct StateRange {
-  /// The parameters that the states belong to. Empty if no states of the
-  /// requested kind were found.
+  /// The parameters that the states belong to. Empty if UpdateReader::rangeRead
+  /// or rangeWritten found no states of the kind that its caller asked for.
   llvm::SmallVector<llvm::StringRef> parameters;
   int64_t first = 0, count = 0, whole = 0;
 
@@ -84,14 +85,16 @@ struct Update {
   /// update computes it.
   mlir::Value parameter, gradient;
   llvm::SmallVector<mlir::Value> states;
-  /// Results of the update. A result is null if the update does not compute it,
-  /// or if the kernel that contains the update does not return it.
+  /// Results of the update: the new parameter, its copy in the element type in
+  /// which layers compute, and the optimizer's new states. A result is null if
+  /// the update does not compute it, or if the kernel that contains the update
+  /// does not return it.
   mlir::Value newParameter, copy;
   llvm::SmallVector<mlir::Value> newStates;
 };
 
 /// Finds the states that the optimizer's updates in a model read and write. It
-/// can be used after every phase from `train` on.
+/// can be used after the phase `train` and after every later phase.
 class UpdateReader {
 public:
   explicit UpdateReader(nn::ModelOp model) : symbols(model) {}
@@ -116,9 +119,12 @@ public:
   /// any other state its role, such as "gradient".
   llvm::StringRef kindOf(llvm::StringRef state);
   int64_t elementsOfState(llvm::StringRef name);
-  /// Where `value` is read from: a range of states of the kind `kind`.
+  /// The elements of states of the kind `kind` (see `kindOf`) from which
+  /// `value` is read. The result has no parameters if the states are of another
+  /// kind.
   StateRange rangeRead(mlir::Value value, llvm::StringRef kind);
-  /// Where `value` is written to: a range of states of the kind `kind`.
+  /// The elements of states of the kind `kind` to which `value` is written. The
+  /// result has no parameters if the states are of another kind.
   StateRange rangeWritten(mlir::Value value, llvm::StringRef kind);
 
 protected:
@@ -138,9 +144,10 @@ private:
       parameters;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t>> offsets;
 
-  /// The recursive part of the public function `rangeWritten`. It follows a
-  /// value through operations such as nn.pack to the writes of the value.
-  /// `range` is the range that follows from the operations before `value`.
+  /// The recursive part of the public function `rangeWritten`. It follows
+  /// `value` through operations such as nn.pack to the operations that write it
+  /// to states. `range` says which elements of `value` are those of the value
+  /// with which the recursion began.
   StateRange rangeWritten(mlir::Value value, llvm::StringRef kind,
                           StateRange range);
 };

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Verifies rules about states that hold after every phase from train on: their
-// names, and the order of reads and writes in a step. Each phase's verifier
-// calls it.
+// Verifies rules about the names of states, and about the order of their reads
+// and writes in a step. The rules hold after the phase `train` and after every
+// later phase. The verifiers of these phases call this code.
 //
 //===----------------------------------------------------------------------===//
 
@@ -222,10 +222,9 @@ private:
     return success();
   }
 
-  /// Whether the operation that adds to the gradient which `get` read may
-  /// overwrite that gradient with the sum. The operation must be the only user
-  /// of the read value, and a value that is computed from the sum must be
-  /// written to the gradient later.
+  /// Whether `get` reads a gradient only in order to add to it. The read value
+  /// must have a single use, because the addition overwrites it with the sum. A
+  /// value that is computed from the sum must be written to the gradient.
   bool isAddedTo(nn::GetOp get) {
     if (!get->hasOneUse())
       return false;
@@ -263,9 +262,9 @@ private:
                    succeeded(verifySlot(set, set.getState(), set.getSlot())));
   }
 
-  /// Checks that the operation `maker` may compute the value that `set` writes,
-  /// or a member of this value: only the optimizer's operations may compute the
-  /// new values of parameters and moments.
+  /// Checks that the operation `maker` may compute the value that `set` writes;
+  /// for a bucket, one of the values that nn.pack concatenates. Only the
+  /// optimizer's operations may compute new values of parameters and moments.
   LogicalResult verifyMaker(nn::SetOp set, Operation *maker) {
     for (StringRef state : statesOf(symbols, set.getState())) {
       nn::StateRole role = roleOf(state);

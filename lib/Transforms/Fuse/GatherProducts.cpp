@@ -39,8 +39,9 @@ struct GatherProducts : heddle::impl::FuseGatherProductsBase<GatherProducts> {
   }
 
 private:
-  /// Moves each matrix product so that it follows the previous product with the
-  /// same input, if the operands of the moved product are computed before that.
+  /// Moves each matrix product to the place right after the previous product
+  /// with the same input. A product is not moved if one of its operands is
+  /// computed by or after that previous product.
   void gather(Block &block) {
     DenseMap<Value, Operation *> latest;
     for (Operation &op : llvm::make_early_inc_range(block)) {

@@ -83,12 +83,12 @@ bool takesPadding(planir::KernelOp kernel) {
 }
 
 /// Chooses the values of one model whose rows are padded. Values are grouped
-/// into classes, and either all values of a class are padded or none. Two
-/// values are in one class in two cases. The first case: launches pass them to
-/// a kernel as the same operand, or they are tied to each other, so that they
-/// need the same leading dimension. The second case: they are operands of the
-/// same kernel and have the same shape, because the kernel's threads access the
-/// same columns of both values.
+/// into equivalence classes, and either all values of a class are padded or
+/// none. Two values are in one class in two cases. The first case: launches
+/// pass them to a kernel as the same operand, or they are tied to each other,
+/// so that they need the same leading dimension. The second case: they are
+/// operands of the same kernel and have the same shape, because the kernel's
+/// threads access the same columns of both values.
 class RowPadder {
 public:
   RowPadder(nn::ModelOp model, int64_t alignment)
@@ -118,9 +118,11 @@ public:
   }
 
 private:
-  /// A member of a class (see RowPadder): a value, or an operand of a kernel.
+  /// A member of an equivalence class (see RowPadder). It is either an operand
+  /// of a kernel, or a value that launches read or compute.
   struct Member {
-    /// The kernel, if the member is an operand of one; null if it is a value.
+    /// The kernel that has the operand, and the operand's number. `kernel` is
+    /// null if the member is a value instead.
     planir::KernelOp kernel;
     unsigned operand;
     bool mayBePadded;

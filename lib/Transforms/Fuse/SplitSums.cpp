@@ -38,8 +38,10 @@ struct SplitSums : heddle::impl::FuseSplitSumsBase<SplitSums> {
   }
 
 private:
-  /// Whether splitting the sum does not change its rounding. A sum in f32 is
-  /// rounded as before, but a sum in another type would be rounded twice.
+  /// Whether splitting does not change the rounding. `split` makes two
+  /// operations: one sums the rows, the other adds this sum to the initial
+  /// value. Storing the first sum in f32 does not round it, because sums are
+  /// computed in f32. In another type, both results would be rounded.
   static bool staysExact(nn::SumRowsOp sum) {
     return getElementTypeOrSelf(sum.getOutput()).isF32();
   }

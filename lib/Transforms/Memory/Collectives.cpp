@@ -59,7 +59,8 @@ plan::CollectiveShape heddle::memory::shapeOf(Operation *op,
   } else if (auto exchange = dyn_cast<dist::AllToAllOp>(op)) {
     shape.kind = plan::CollectiveKind::AllToAll;
     // Segments (for example queries, keys and values) divide the features, the
-    // last dimension. They belong to the layout that splits this dimension.
+    // last dimension. Either the input is split along this dimension
+    // (`layout`), or the output is concatenated along it (`concat`).
     bool splitsLast =
         static_cast<int64_t>(exchange.getSplitDim()) == in.getRank() - 1;
     shape.layout = layoutOf(in, exchange.getSplitDim(),

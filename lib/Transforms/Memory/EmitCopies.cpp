@@ -105,10 +105,10 @@ void SequenceEmitter::emitFetchRows(dist::FetchRowsOp fetch) {
                    table, fetch));
 }
 
-/// Ends the emission of a fetch, whose data has arrived when `done` is
-/// signaled. If the fetch is marked as pending, `done` is kept until the
-/// dist.wait of the fetch is emitted. Otherwise the wait is emitted
-/// immediately.
+/// Registers a fetch, which begins with the copy that was just emitted. The
+/// token `done` is signaled when the copy is done. If the fetch is marked as
+/// pending, `done` is kept until the dist.wait of the fetch is emitted.
+/// Otherwise a wait for `done` is emitted immediately.
 void SequenceEmitter::begin(Operation *fetch, const StateRange &run,
                             Value done) {
   started[fetch] = done.getDefiningOp()->getPrevNode();
@@ -134,8 +134,9 @@ void SequenceEmitter::emitFlush(dist::FlushOp flush) {
     builder.create<planir::WaitOp>(flush.getLoc(), stores.front().token);
 }
 
-/// Gives consecutive numbers to the stores that may continue during the next
-/// step. The next step waits for each store by its number.
+/// Gives consecutive numbers to the last stores (copies from the device to
+/// offloaded states), which `carry` lets continue during the next step. The
+/// next step waits for each store by its number.
 void SequenceEmitter::emitCarry(dist::CarryOp carry) {
   stores.erase(stores.begin(), stores.end() - carry.getStores());
   for (auto [number, store] : llvm::enumerate(stores))

@@ -263,13 +263,15 @@ void SequenceEmitter::emitState(Operation &op) {
          valueFor(set.getValue()));
 }
 
-/// Limits the number of kernels that the host has not finished, because pinned
-/// memory has to hold the operands of all of them. If a result of the kernel is
-/// moved to the device, the step waits for that move, so no other limit is
-/// needed. Otherwise the stream `compute` waits here for an earlier kernel.
+/// Limits how many kernels of the host's stream are launched but not finished,
+/// because pinned memory has to hold the operands of all of them. No limit is
+/// needed here if a dist.move copies a result of the kernel to the device: the
+/// GPU's stream `compute` waits for that copy anyway. Otherwise `compute` waits
+/// for the kernel that was launched `mostUnderWay` such launches earlier.
 void SequenceEmitter::boundHost(planir::LaunchOp launch) {
-  // The largest number of unfinished kernels. It equals the default of the
-  // option `in-flight` of the pass spmd-host-updates.
+  // The number of kernels on the host that may be unfinished. After one more
+  // launch, the stream `compute` waits for the oldest of them. The number
+  // equals the default of the option `in-flight` of the pass spmd-host-updates.
   constexpr size_t mostUnderWay = 8;
   bool comesBack = llvm::any_of(launch->getUsers(), [](Operation *user) {
     return isa<dist::MoveOp>(user);

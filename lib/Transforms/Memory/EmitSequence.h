@@ -103,9 +103,9 @@ private:
   RangeOverlaps overlap;
   /// The number of stores that continue during the next step.
   int64_t numCarried = 0;
-  /// Tokens that were recorded after recent kernels on the host, oldest first.
-  /// They let the stream `compute` wait for an old kernel, which limits the
-  /// number of unfinished kernels.
+  /// Tokens that were recorded after recent kernels of the stream `host`, the
+  /// oldest first. The stream `compute` waits for the oldest token when there
+  /// are too many, which limits the number of unfinished kernels of `host`.
   std::deque<mlir::Value> onHost;
   mlir::IRMapping scalars;
   mlir::Value loopIndex;

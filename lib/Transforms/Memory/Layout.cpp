@@ -97,8 +97,9 @@ private:
     for (auto bucket : model.getOps<nn::BucketOp>()) {
       SmallVector<nn::StateOp> members = membersOf(bucket);
       // If the update of a bucket was split, additional buckets each contain
-      // some of the bucket's members. Only the bucket of all members assigns
-      // offsets.
+      // some of the bucket's members. The original bucket comes first, and
+      // assigns offsets to all members. The additional buckets are skipped,
+      // because their members then have offsets.
       if (fileOf(members.back()) == file && !placed.contains(members.front()))
         place(bucket, members);
     }

@@ -19,15 +19,18 @@
 
 namespace heddle::memory {
 
-/// The number of bytes of the persistent region, which holds the states that
-/// live across steps. `owners` and `arenaOwners` count the bytes of persistent
-/// and of temporary memory by category of data, for example "gradients".
+/// How many bytes a program needs, by kind of memory, by file, and by category
+/// of data.
 struct MemoryMap {
+  /// The size of the persistent region, which holds the states that live across
+  /// steps.
   plan::PerMemory<int64_t> persistentBytes;
   /// Bytes of each file.
   plan::PerFile<int64_t> fileBytes;
   /// The bytes that modelStateBytes returns.
   plan::PerMemory<int64_t> modelBytes;
+  /// The bytes of persistent memory (`owners`) and of temporary memory
+  /// (`arenaOwners`) by category of data, for example "gradients".
   std::map<std::string, int64_t> owners;
   std::map<std::string, int64_t> arenaOwners;
 };

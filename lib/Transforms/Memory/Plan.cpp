@@ -184,8 +184,8 @@ private:
                const dist::Strategy &strategy,
                function_ref<std::unique_ptr<Attempt>()> attempt,
                function_ref<bool(int64_t)> fits) {
-    // The size of the step's frame (its temporary memory) before any transfer
-    // moved.
+    // The size of the step's frame (its temporary memory) before this function
+    // moves any fetch or store to another place in the step.
     std::optional<int64_t> first;
     bool mayFit = true;
     // A copy of the original step, made if the original step exceeds the memory
@@ -252,8 +252,8 @@ private:
     return !ahead.empty();
   }
 
-  /// The most scratch memory that any kernel of the model needs, for a thread
-  /// or for a launch.
+  /// The most scratch memory that any kernel of the model needs: per thread on
+  /// a CPU, per launch on a GPU.
   int64_t scratchOf(nn::ModelOp model, int64_t alignment) {
     int64_t scratch = 0;
     for (auto kernel : model.getOps<planir::KernelOp>())

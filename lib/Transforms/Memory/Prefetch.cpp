@@ -111,8 +111,9 @@ static nn::StateRole roleOf(dist::FetchOp fetch, const SymbolTable &symbols) {
   return symbols.lookup<nn::StateOp>(state).getRole();
 }
 
-/// For each optimizer update of a state tile (a range that is updated at a
-/// time) in an MLIR block, in order: the fetches that the update waits for.
+/// For each optimizer update of a state tile (a range of a state that one
+/// update handles) in an MLIR block, in order: the fetches that the update
+/// waits for.
 static SmallVector<TileFetches> tilesOf(Block &block,
                                         const SymbolTable &symbols) {
   llvm::MapVector<Operation *, TileFetches> found;
@@ -130,7 +131,9 @@ static SmallVector<TileFetches> tilesOf(Block &block,
 
 namespace {
 
-/// Moves the fetches that the optimizer updates of one MLIR block wait for.
+/// Moves the fetches that the optimizer updates of one MLIR block wait for: to
+/// the beginning of the block, or to where the fetches of an earlier state tile
+/// were.
 class TilePrefetcher {
 public:
   TilePrefetcher(Block &block, const SymbolTable &symbols)
@@ -250,9 +253,9 @@ struct LayerFetches {
   Operation *layer = nullptr, *earliest = nullptr;
 };
 
-/// Moves the fetches in one MLIR block that run while layers are computed:
-/// fetches of parameters, of activations, and of gradients to which a layer
-/// adds.
+/// Moves fetches ahead within one MLIR block. Each of them originally overlaps
+/// with the computation of one layer, and then with that of an earlier layer.
+/// They fetch parameters, activations, and gradients to which a layer adds.
 class LayerPrefetcher {
 public:
   LayerPrefetcher(Block &block, const SymbolTable &symbols, nn::ModelOp model)
@@ -454,8 +457,9 @@ private:
   Block &block;
   const SymbolTable &symbols;
   const dist::Strategy &strategy;
-  /// Fetches of state tiles (ranges that are updated at a time), which
-  /// TilePrefetcher moves and this class does not.
+  /// Fetches of state tiles. A state tile is a range of a state that one
+  /// optimizer update handles. TilePrefetcher moves these fetches; this class
+  /// does not.
   llvm::SmallPtrSet<Operation *, 16> ofUpdates;
   SmallVector<LayerFetches> groups;
   /// For each fetch, the index of its group (the fetches that run while one

@@ -28,10 +28,13 @@ struct Root {
     Argument, ///< In the memory of argument `index` of the function.
     Output,   ///< In the memory of result `index` of the function.
     State,    ///< In the state or bucket `name`.
-    /// The slice of root `index` that a rank's index, a micro-batch or a slot
-    /// selects. A slot is a state's entry for one micro-batch in flight.
+    /// In a slice of another root, the one at `index` in Storage::all. A rank's
+    /// index, a micro-batch or a slot selects the slice. A slot is a state's
+    /// entry for one micro-batch in flight.
     Slice,
-    Part,  ///< The bytes of root `index` from its element `element` on.
+    /// In another root, the one at `index` in Storage::all. The value begins at
+    /// element `element` of that root's tensor.
+    Part,
     Frame, ///< In a temporary buffer of its own.
     /// A buffer that the runtime fills before a step (`input`), or reads after
     /// it (`output`).
@@ -40,17 +43,20 @@ struct Root {
   int64_t index = 0;
   llvm::StringRef name;
   nn::PortAttr input, output;
-  /// For Slice: the index of the micro-batch, or of the slot (a state's entry
-  /// for one micro-batch in flight), that the slice holds. Null if the rank's
-  /// index along `axes` selects the slice.
+  /// Only if `kind` is Slice: the index of the micro-batch, or of the slot (a
+  /// state's entry for one micro-batch in flight), that the slice holds. Null
+  /// if the rank's index along `axes` selects the slice.
   mlir::Value number;
-  /// For Slice: the mesh axes along which this rank's index selects the slice.
+  /// Only if `kind` is Slice: the mesh axes along which this rank's index
+  /// selects the slice.
   mlir::ArrayAttr axes;
-  /// For Part: the element of root `index` at which the part begins.
+  /// Only if `kind` is Part (the value is in the memory of another root): the
+  /// element of that memory at which the value begins.
   int64_t element = 0;
   /// The leading dimension, in elements; 0: rows have no padding.
   int64_t leadingDimension = 0;
-  /// For Frame: the kind of memory of the buffer.
+  /// Only if `kind` is Frame (a temporary buffer): the kind of memory that the
+  /// buffer is in.
   nn::MemoryKind memory = nn::MemoryKind::Device;
   mlir::RankedTensorType type;
   mlir::Value value; ///< The first value that is stored there.

@@ -263,8 +263,9 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
           return failure();
     // In the device's memory, the buffers of a command sequence must lie in its
     // frame, because its caller may use the memory outside of the frame. In
-    // other kinds of memory, called sequences have no frames, so a step may use
-    // the whole arena of the program.
+    // other kinds of memory only the step's own sequence has buffers, not the
+    // sequences that it calls. Its buffers may lie anywhere in the program's
+    // arena.
     auto program = cast<planir::ProgramOp>(sequence->getParentOp());
     for (MemoryKind kind : planir::memoryKinds) {
       int64_t size = kind == MemoryKind::Device
@@ -293,8 +294,8 @@ struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
     return verifyEach<planir::ViewOp>(sequence, verifyOne);
   }
 
-  /// The last command until which stores of the previous step may use the
-  /// buffer; -1 if none does.
+  /// The command until which asynchronous stores that the previous step has
+  /// started may still read the buffer; -1 if there are no such stores.
   static int64_t settledOf(planir::BufferOp buffer) {
     return buffer.getSettled() ? static_cast<int64_t>(*buffer.getSettled())
                                : -1;

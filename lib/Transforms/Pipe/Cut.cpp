@@ -46,11 +46,12 @@ public:
     last = units(costs.last);
   }
 
-  /// Returns the partition with the smallest value, and this value. The value
-  /// of a partition is computed stage by stage: `combine` gets the value of the
-  /// stages so far and the cost of the next stage, and returns the value with
-  /// the next stage. If several partitions have the smallest value, the one
-  /// with the fewest layers in the first stages is returned.
+  /// Returns the partition that minimizes an objective (for example the cost of
+  /// the slowest stage), and its objective. The objective is computed stage by
+  /// stage: `combine` gets the objective of the stages so far and the cost of
+  /// the next stage, and returns the objective with the next stage. Of several
+  /// best partitions, returns the one with the fewest layers in the first
+  /// stages.
   template <typename Fn> std::pair<int64_t, Cut> solve(Fn combine) const;
 
 private:
@@ -68,8 +69,9 @@ private:
 
 template <typename Fn>
 std::pair<int64_t, Cut> Partition::solve(Fn combine) const {
-  // best[end] is the smallest value of a partition of the first `end` layers
-  // into the stages that were handled so far.
+  // best[end] is the smallest objective (for example the cost of the slowest
+  // stage) of a partition of the first `end` layers into the stages that were
+  // handled so far.
   std::vector<int64_t> best(layers + 1, impossible);
   std::vector<std::vector<int64_t>> begins;
   best[0] = 0;

@@ -181,8 +181,8 @@ static SmallVector<Operation *> chainOf(Value gradient) {
   return {};
 }
 
-/// The value to which the first summand of a sum is added: the read of a state,
-/// or zeros. Null if it is neither.
+/// Returns the value to which the first summand of `sum` is added, if this
+/// value is the read of a state, or zeros. Otherwise returns null.
 Value Fragments::startOf(Value sum) const {
   while (Operation *op = sum.getDefiningOp()) {
     if (op->hasTrait<nn::Rematerializable>())
@@ -200,9 +200,10 @@ Value Fragments::startOf(Value sum) const {
   return {};
 }
 
-/// Follows a sum through the additions of further summands, in this fragment (a
-/// backward pass of one stage) or in later ones, and returns the result of the
-/// last addition. Does not follow a sum through an nn.add in the same fragment.
+/// Follows a sum through the additions of further summands, and returns the
+/// result of the last addition. An addition is an nn.add, a call of a layer, or
+/// another operation that adds to an operand. An nn.add is followed only if the
+/// sum comes from another fragment (backward pass of a stage) than the nn.add.
 Value Fragments::endOf(Value sum) const {
   while (sum.hasOneUse()) {
     OpOperand &use = *sum.getUses().begin();
@@ -245,9 +246,9 @@ LogicalResult Fragments::addPassedSum(OpOperand &operand) {
   sum.start = startOf(operand.get());
   int64_t from = numbering.rankOf(of(operand.get().getDefiningOp()));
   int64_t to = numbering.rankOf(of(operand.getOwner()));
-  // Whether the sum is added to the value of a state. This is needed if one
-  // rank runs both backward passes that add to the sum: the second one must add
-  // to the value that the first one has stored.
+  // Whether the gradient is added to the value of a state. This is needed if
+  // one rank runs both virtual stages that use the parameter: the second
+  // stage's backward pass must add to the sum that the first one's has stored.
   bool adds = isa_and_nonnull<nn::GetOp>(sum.start ? sum.start.getDefiningOp()
                                                    : nullptr) ||
               llvm::any_of(sum.chain, llvm::IsaPred<nn::AddOp>);

@@ -53,15 +53,17 @@ struct FragmentNumbering {
 /// its summand to the sum that the other stage's backward pass returns. After
 /// the model is split, each stage has its own sum.
 struct PassedSum {
-  /// The operand by which the later of the two backward passes reads the sum of
-  /// the earlier one.
+  /// The operand by which the second of the two stages' backward passes reads
+  /// the sum that the first one returns.
   mlir::OpOperand *operand = nullptr;
-  /// The value to which the first of the two backward passes adds its summand;
-  /// null: zeros.
+  /// The initial value of the gradient, to which the first of the two stages'
+  /// backward passes adds its summand. Null if there is none.
   mlir::Value start;
-  mlir::Value total; ///< The sum after the later addition.
-  /// The operations on the way from the sum after the later addition (`total`)
-  /// to the nn.set that writes this sum to a state, including the nn.set.
+  /// The gradient after the backward passes of both stages have added their
+  /// summands.
+  mlir::Value total;
+  /// The operations on the way from `total` to the nn.set that writes this sum
+  /// to a state, including the nn.set.
   llvm::SmallVector<mlir::Operation *> chain;
 };
 
@@ -104,9 +106,9 @@ public:
     auto found = numbers.find(op);
     return found == numbers.end() ? -1 : found->second;
   }
-  /// If `operand` is the sum of an earlier fragment (a backward pass of one
-  /// stage), to which a later fragment adds: a description of this sum.
-  /// Otherwise null.
+  /// If `operand` is a gradient's partial sum that an earlier fragment (a
+  /// backward pass of one stage) returns, and to which the operand's fragment
+  /// adds: a description of this sum. Otherwise null.
   const PassedSum *passedThrough(mlir::OpOperand &operand) const;
   llvm::ArrayRef<PassedSum> passedSums() const { return sums; }
   /// The gradients to which several stages add summands. The keys are the names
@@ -149,8 +151,8 @@ private:
 /// another fragment has computed.
 struct Arrival {
   int64_t from = 0; ///< The fragment that sends or saves the value.
-  /// The channel on which the value is received. Empty if a state has the saved
-  /// value, because the same virtual stage has computed it.
+  /// The channel on which the value is received. Empty if the value is read
+  /// from a state, where the same virtual stage has saved it.
   std::string channel;
 };
 

@@ -112,8 +112,9 @@ void FragmentWriter::depart(Value value) {
 
 /// Changes `copy`, this stage's copy of an operation that adds a summand to a
 /// gradient. In the whole model, the operation adds to a sum that another
-/// stage's backward pass computes. This stage does not have that sum, so its
-/// copy adds to the initial value of the whole sum, or to nothing.
+/// stage's backward pass computes. This stage does not have that sum. Its copy
+/// adds to the initial value of the gradient if there is one. Otherwise the
+/// summand itself is the result. addUpShared later adds the stages' sums.
 void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
   unsigned number = sum.operand->getOperandNumber();
   if (sum.start) {
@@ -151,7 +152,7 @@ Value FragmentWriter::zerosFor(nn::CallOp call, unsigned number) {
 
 /// Writes the sum of this stage's own summands to the gradient's state. In the
 /// whole model, a chain of operations writes the sum over all stages to that
-/// state. This stage gets copies of these operations.
+/// state. Copies of these operations write this stage's sum.
 void FragmentWriter::finish(const PassedSum &sum) {
   IRMapping here = mapping;
   here.map(sum.total, mapping.lookup(sum.operand->get()));

@@ -26,8 +26,9 @@ namespace heddle::pipe {
 class FragmentWriter {
 public:
   /// `mapping` maps the step's inputs and the number of the micro-batch from
-  /// the whole model to this stage. `slot` is the index, in the states that
-  /// save values, of the micro-batch's entry; null outside of training.
+  /// the whole model to this stage. `slot` is the index of the micro-batch's
+  /// entry in each state that saves values for later fragments; null outside of
+  /// training.
   FragmentWriter(mlir::OpBuilder &builder, const mlir::SymbolTable &symbols,
                  const Fragments &fragments, const Routes &routes,
                  int64_t fragment, const mlir::IRMapping &mapping,

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Derives the model that one rank along the mesh axis `pipe` runs from the
-// whole model. Used by the pass pipe-split.
+// Derives from the whole model the part that one rank along the mesh axis
+// `pipe` runs. Used by the pass pipe-split.
 //
 //===----------------------------------------------------------------------===//
 

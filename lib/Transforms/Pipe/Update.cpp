@@ -90,9 +90,9 @@ TensorShardingAttr heddle::pipe::sumOverStages(TensorShardingAttr sharding) {
 // Flat values
 //===----------------------------------------------------------------------===//
 
-/// Finds the bucket of the whole model that `op` reads, writes or fills.
-/// Returns the stage's buckets that replace this bucket, or null if `op` uses
-/// no bucket.
+/// If `op`, an operation of the whole model, reads, writes or fills a bucket:
+/// returns the two buckets of the stage that replace this bucket (see
+/// StageBucket). Otherwise returns null.
 const StageBucket *UpdateWriter::bucketOf(Operation &op) const {
   StringRef name;
   if (auto get = dyn_cast<nn::GetOp>(op))
@@ -117,9 +117,9 @@ void UpdateWriter::write(Operation &op) {
                 });
   if (isFlat)
     return writeFlat(op, bucket);
-  // The sums of squares for the gradient norm are joined (nn.pack) and then
-  // resharded. These reshards are not copied: the all-reduce that
-  // UpdateWriter::total writes replaces them.
+  // In the whole model, the sums of squares for the gradient norm are joined
+  // (nn.pack) and then resharded. The stage's model gets no copy of such a
+  // reshard: the all-reduce that UpdateWriter::total writes replaces it.
   bool ofNorm = isa<dist::ReshardOp>(op) &&
                 isa_and_nonnull<nn::PackOp>(op.getOperand(0).getDefiningOp());
   if (!ofNorm)
@@ -156,9 +156,9 @@ static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
 }
 
 void UpdateWriter::writeFlat(Operation &op, const StageBucket *bucket) {
-  // `flats` maps a value of the whole model to two values of this stage, one
-  // for each of its buckets `own` and `copies`. A value stays null if the stage
-  // does not have that bucket.
+  // `flats` maps a value of the whole model, with the elements of a bucket, to
+  // two values of this stage: one with the elements of StageBucket::own, one
+  // with those of StageBucket::copies. A value is null if its bucket is null.
   for (Value result : op.getResults())
     flats[result] = {};
   auto segments = op.getAttrOfType<FlatSymbolRefAttr>("bucket");

@@ -60,9 +60,10 @@ public:
   void write(mlir::Operation &op);
 
 private:
-  /// A value of the whole model that holds the elements of a bucket is replaced
-  /// by two values of the stage: one for the stage's bucket `own`, one for its
-  /// bucket `copies`.
+  /// The two values of the stage that replace a value of the whole model with
+  /// the elements of a bucket. The first value is for the parameters whose sums
+  /// of squares this stage adds to the gradient norm (StageBucket::own). The
+  /// second is for those that another stage adds (StageBucket::copies).
   using Flat = std::array<mlir::Value, 2>;
 
   const StageBucket *bucketOf(mlir::Operation &op) const;

@@ -257,7 +257,8 @@ private:
   ArrayRef<nn::ModelOp> models;
   /// The virtual stage of each layer. The key is the layer's path.
   DenseMap<Attribute, int64_t> stages;
-  /// The line of the schedule for the model that is being verified.
+  /// The schedule's actions (forward pass, backward pass, ...), in order, for
+  /// the stage whose model is being verified.
   pipe::Line line;
   /// For each virtual stage (chunk) in `line`, the most micro-batches whose
   /// values it must save at the same time.

@@ -90,10 +90,10 @@ void Peers::findChannels() {
       int64_t delta = (channel.delta % extent + extent) % extent;
       int64_t here = peerMesh.coordinate(who, {channel.axis});
       size_t peer = peerMesh.member(who, {channel.axis}, here + delta);
-      // If `peers` has one trace for each stage, the trace describes all ranks
-      // of the stage. A message between two ranks of one stage then has this
-      // trace as its sender and as its receiver. The distance between the ranks
-      // along the message's axis tells such messages apart.
+      // The message's axis, and the distance from sender to receiver along it,
+      // if the message is between two ranks of one stage and each stage has
+      // only one trace. That trace is then the sender and the receiver, and
+      // only the distance tells its messages apart. Otherwise empty.
       std::string within;
       if (peerMesh.size(channel.axis) != extent)
         within = channel.axis +

@@ -58,7 +58,8 @@ std::vector<std::string> heddle::prove::rowAxesAt(planir::ProgramOp program,
   return {};
 }
 
-/// Whether an optimizer update writes the state's parameter.
+/// Whether an optimizer update writes the parameter from which the state is
+/// computed. True if the program has no such parameter.
 static bool isTrained(planir::StateOp state) {
   auto name = state.getLike().getAs<StringAttr>("parameter");
   auto parameter =
@@ -99,8 +100,8 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
       states.push_back(std::move(state));
       continue;
     }
-    // A member of a bucket has its bytes inside the bucket's flat tensor, so
-    // the flat tensor gets the member's properties.
+    // A member of a bucket has its bytes inside the bucket's flat tensor. The
+    // flat tensor has each of these properties that any of its members has.
     State &flat = flats[*op.getFlat()];
     flat.axes |= state.axes;
     flat.lasts |= state.lasts;
@@ -140,7 +141,7 @@ std::vector<Member> heddle::prove::membersOf(planir::ProgramOp program) {
                        parameter.str(),
                        kind.str()});
   };
-  // The first state of each flat tensor.
+  // By the name of a flat tensor: the state with the lowest offset in it.
   llvm::StringMap<planir::StateOp> first;
   for (auto state : program.getOps<planir::StateOp>())
     if (!state.getFlat()) {

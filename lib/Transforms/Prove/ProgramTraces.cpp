@@ -364,8 +364,8 @@ private:
     }
   }
 
-  /// Returns the token of store `number`, which this step leaves unfinished.
-  /// The next step uses the same number to wait for the store.
+  /// Returns the token (the index that a wait names) of store `number`, which
+  /// this step leaves unfinished. The next step waits with the same token.
   int32_t carriedToken(int64_t number) {
     auto [token, isNew] = carriedTokens.try_emplace(number, trace().tokens);
     trace().tokens += isNew;

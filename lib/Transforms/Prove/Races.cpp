@@ -66,7 +66,8 @@ public:
   }
   bool empty(Space space) const { return entries[int(space)].empty(); }
 
-  /// Returns a range that covers all bytes in use.
+  /// Returns a range that covers all bytes of `space` that are used by
+  /// operations which may still be running.
   Range hull(Space space) const {
     const Entries &list = entries[int(space)];
     return {list.begin()->first, list.rbegin()->first + longest[int(space)]};
@@ -104,12 +105,14 @@ struct CommandRange {
   /// whose other end is outside of the range. An example is the start of a
   /// collective that a later command waits for.
   bool isOpen = false;
-  /// Whether the range contains collectives, each together with its wait. If
-  /// they conflict with nothing outside of the range, all executions of the
-  /// range behave like the first one.
+  /// Whether the range contains communication. Unless `isOpen` is true, this is
+  /// collectives, each together with its wait. The first execution of the range
+  /// is then always checked command by command, because its collectives may
+  /// conflict with its other commands.
   bool isSealed = false;
-  /// The bytes that are accessed in every execution, by address space; sorted
-  /// and disjoint.
+  /// The bytes that the range accesses at fixed addresses, by address space;
+  /// sorted and disjoint. `others` are the accesses whose address depends on
+  /// the iteration, the micro-batch or the rank.
   std::vector<Range> reads[2], writes[2];
   std::vector<const Access *> others;
 
@@ -438,8 +441,9 @@ private:
     return true;
   }
 
-  /// Marks a collective or message as done, because `compute` has waited for
-  /// it. Other streams know that after they have waited for `compute`.
+  /// Marks a collective or message as done, because the stream `compute` has
+  /// waited for it. For any other stream it is done only after that stream has
+  /// waited for `compute`.
   void finish(int64_t operation) {
     if (hasOthers())
       follow(operation, compute);
@@ -503,9 +507,9 @@ private:
   /// as a vector clock.
   std::map<int32_t, Clock> points;
   std::set<int32_t> left; ///< Tokens of points that the next step waits for.
-  /// The step may be executed twice. In the second execution this is the index
-  /// of the execution's first operation: smaller indices belong to operations
-  /// of the first execution. It is 0 in the first execution.
+  /// The check executes the step a second time if the step leaves operations
+  /// unfinished. Operations with an index below `mostLeft` are those of the
+  /// first execution. 0 during the first execution.
   int64_t mostLeft = 0;
   std::optional<Fault> fault;
 };

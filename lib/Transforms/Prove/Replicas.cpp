@@ -67,8 +67,9 @@ public:
     return known;
   }
 
-  /// Merges adjacent pieces of equal content. Pieces that are known to be equal
-  /// on several stages are not merged, because they are equal only as a whole.
+  /// Merges adjacent pieces (ranges of bytes) with equal values of Known. Does
+  /// not merge pieces with a number Known::same, because the number describes
+  /// exactly the bytes of one piece.
   void normalize() {
     merge([](const Known &known) { return known.same == 0; });
   }
@@ -159,7 +160,9 @@ private:
                   : Range{access.begin, access.begin + access.bytes};
   }
 
-  /// Returns the memory in which the bytes of an access are recorded.
+  /// Returns the map that records what the check knows about the bytes of an
+  /// access: `ownSlots` if the access is to the current micro-batch's slot,
+  /// otherwise the map of the access's address space.
   Memory &memoryOf(const Access &access, Memories &memory) {
     return isInOwnSlot(access) ? ownSlots : memory[int(access.space)];
   }
@@ -173,8 +176,8 @@ private:
   void write(const Access &access, Known known, Memories &memory) {
     Memory &space = memoryOf(access, memory);
     // In a loop, forget which stages have the same bytes. Otherwise each
-    // iteration would give the value another number `same`, and the check would
-    // not end.
+    // iteration would give the written bytes a new number Known::same, and
+    // `run` could never reuse the result of an earlier iteration.
     if (isRepeated)
       known.same = 0;
     if (access.perIteration != 0 || access.rankTerm != 0)
@@ -183,10 +186,11 @@ private:
       space.set(rangeOf(access), known);
   }
 
-  /// Executes a body. While it runs, the slot (entry of a state) of the current
-  /// micro-batch is tracked apart from the other slots, because a body often
-  /// writes a partial sum to the slot before the final value. Afterwards every
-  /// slot may hold what this execution left in its slot.
+  /// Executes a body. During the execution, the slot (entry of a state) of the
+  /// current micro-batch is tracked in `ownSlots`, apart from the other slots,
+  /// because a body often writes a partial sum to the slot before the final
+  /// value. Afterwards any slot of the state may hold what this slot holds,
+  /// because the check does not know which slot is the current one.
   void executeBody(const Body &body, Memories &memory) {
     auto forEachInOwnSlot = [&](auto visit) {
       for (const Event &event : body)
@@ -330,9 +334,9 @@ private:
   /// For each collective of the trace, its index among the collectives that
   /// several stages run together. -1 if only ranks of this stage run it.
   std::vector<int64_t> sharedNumber;
-  /// What is known about the slots of the current micro-batch (its entry in
-  /// each state that saves values). It is recorded at the addresses of the
-  /// states' first slots.
+  /// What is known about the slot (entry) of the current micro-batch in each
+  /// state that saves values for the backward pass. The slot's address varies,
+  /// so the address of the state's first slot represents it.
   Memory ownSlots;
   bool isRepeated = false;
 };
@@ -343,7 +347,8 @@ public:
       : mesh(mesh), traces(traces), memories(traces.size()) {}
 
   std::optional<Fault> check() {
-    // Repeat until no stage learns anything new from the others. The direction
+    // Repeat until no message and no shared collective gets another mesh axis
+    // along which its data may differ (see Exchange). The order of the stages
     // alternates, since activations are sent forward and gradients backward.
     bool forward = true;
     do {

@@ -21,11 +21,13 @@ namespace {
 /// A range of elements of a parameter, or of the same elements of its gradient
 /// or moments. Ranges of a parameter and of its moments compare equal.
 struct ElementRange {
-  /// The index in Trace::members of the first member that belongs to the same
-  /// parameter.
+  /// A number for the parameter: the lowest index in Trace::members (the
+  /// parameters, gradients and moments in memory) with the parameter's name.
   int32_t parameter = -1;
   int64_t first = 0, count = 0;
-  int32_t member = -1; ///< Index into Trace::members.
+  /// The index in Trace::members of the parameter, gradient or moment with
+  /// these elements.
+  int32_t member = -1;
   bool operator==(const ElementRange &other) const {
     return parameter == other.parameter && first == other.first &&
            count == other.count;
@@ -33,19 +35,21 @@ struct ElementRange {
 };
 using ElementRanges = std::vector<ElementRange>;
 
-/// Temporary memory that holds a fetched copy of a state, or a result of an
-/// optimizer update.
+/// Where the content of a range of temporary memory comes from: from a state
+/// that was copied there, or from an optimizer update that wrote it.
 struct ArenaCopy {
-  Range bytes;
-  /// The bytes of the state that were copied; empty for the result of an
-  /// update.
+  Range bytes; ///< The range of temporary memory.
+  /// The bytes of the state from which `bytes` was copied; empty if the content
+  /// is the result of an update.
   Range state;
-  ElementRanges ranges; ///< The elements that the memory holds.
+  /// If `state` is empty: the elements that `bytes` holds.
+  ElementRanges ranges;
 };
 
-/// Executes the commands of one rank, and tracks which elements its temporary
-/// memory holds. Nothing is known about accesses whose address varies or
-/// depends on the rank.
+/// Executes the commands of one rank, and tracks which elements of which
+/// parameters, gradients and moments its temporary memory holds. Checks, for
+/// example, that all operands of an optimizer update are the same elements.
+/// Does not check accesses whose address varies or depends on the rank.
 class SameElementsChecker {
 public:
   explicit SameElementsChecker(const Trace &trace) : trace(trace) {

@@ -68,9 +68,9 @@ private:
     /// The collectives and messages of each body of the trace (the commands of
     /// a loop, for example).
     std::vector<std::vector<const Event *>> bodies;
-    /// The position of the rank in its trace: `run` is an index in Trace::runs,
-    /// which lists the executions of bodies, and `next` is the index in the
-    /// body of the next event to execute.
+    /// The position of the rank in its trace. `run` is an index in Trace::runs,
+    /// which lists the executions of bodies (of loops, for example). `next` is
+    /// the index, within that body's entry in `bodies`, of the next event.
     size_t run = 0, next = 0;
     /// Collectives of this rank that are not done, the oldest first.
     std::deque<Queued> queue;
@@ -118,9 +118,10 @@ private:
     return open.empty();
   }
 
-  /// Removes the collectives of a body in which all collectives have a single
-  /// participant. Such collectives can block only if a collective with several
-  /// participants is queued before them, and the caller has excluded that.
+  /// Removes all collectives, and their waits, from the events of a body (of a
+  /// loop, for example). Each of these collectives must have a single
+  /// participant. It could block only if a collective with several participants
+  /// were queued before it, and the caller has excluded that.
   static void dropCollectives(Events &events) {
     events.erase(std::remove_if(events.begin(), events.end(),
                                 [](const Event *event) {
@@ -191,7 +192,8 @@ private:
   }
 
   /// Called when a rank reaches a receive: completes the oldest pending send of
-  /// the channel. Returns false if this send must first wait for earlier sends.
+  /// the channel. Returns false if the sender must first complete sends that it
+  /// started earlier on other channels (see Trace::sendsInOrder).
   bool take(int64_t channel) {
     size_t from = peers.channels[channel].from;
     std::deque<Queued> &out = ranks[from].out;

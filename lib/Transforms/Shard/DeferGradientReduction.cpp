@@ -61,11 +61,11 @@ public:
   }
 
 private:
-  /// Whether the value of the operand `use` is a sum that is reduced over the
-  /// mesh axis `tensor`. Returns false if it is only the start of a sum (for
-  /// example zeros), and nullopt if it has a summand that is not reduced. If
-  /// the operand is in a function, `call` is the function's call. If the
-  /// operand is in a step, `call` is null.
+  /// Whether every summand of the value of the operand `use` has already been
+  /// reduced over the mesh axis `tensor`. Returns nullopt if one of them has
+  /// not. Returns false if there are no summands yet, only an initial value
+  /// such as zeros. If the operand is in a function, `call` is the function's
+  /// call. If the operand is in a step, `call` is null.
   std::optional<bool> addsUp(OpOperand &use, nn::CallOp call) {
     bool isReduced = sumsOverTensor(plan.of(use.get())) &&
                      !sumsOverTensor(plan.takenAs(use));

@@ -161,9 +161,10 @@ Factors FactorFinder::find(Operation *of, const dist::ShardingRule &ruleOf) {
     factors.addsUp =
         left == plan.of(add.getRhs()) && !left.getUnreduced().empty();
   }
-  // An operand that is added after the reduction must not decide how factors
-  // are split. Therefore the search is repeated without such operands, until it
-  // finds no further ones.
+  // `chooseInits` adds to `later` each init (an operand that the result is
+  // added to) that must be added after the reduction of the result. Such an
+  // init must not decide how factors are split. So split the factors again
+  // without it, until `later` does not grow any more.
   size_t before;
   do {
     before = factors.later.size();

@@ -67,9 +67,10 @@ struct Factors {
 class FactorFinder {
 public:
   /// `activations` has the activations that are partial sums, because an
-  /// operation has summed over a split dimension other than rows and tokens,
-  /// for example over the input features of a matrix product. Each activation
-  /// is mapped to the index of its token dimension; nullopt if it has none.
+  /// operation has summed over a split dimension other than batch rows and
+  /// tokens, for example over the input features of a matrix product. Each
+  /// activation is mapped to the index of its token dimension; nullopt if it
+  /// has none.
   FactorFinder(
       const ShardingPlan &plan, const Surroundings &around,
       const llvm::DenseMap<mlir::Value, std::optional<size_t>> &activations)

@@ -23,7 +23,8 @@ namespace heddle {
 
 namespace {
 
-/// Writes the shardings of one function or step.
+/// Sets the sharding attributes of one function or step, and inserts the
+/// reshards that the plan contains.
 class ReshardWriter {
 public:
   ReshardWriter(MLIRContext *context, const shard::ShardingPlan &plan)

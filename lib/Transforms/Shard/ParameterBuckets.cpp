@@ -260,8 +260,9 @@ public:
   /// Replaces `value` by `mine` in all operations that are copied from now on.
   void map(Value value, Value mine) { mapping.map(value, mine); }
 
-  /// Copies the operation that computes `value` for the bucket, and returns the
-  /// copy's result. Returns `value` itself if it does not depend on a bucket.
+  /// Creates the bucket's copy of the operation that computes `value`, and
+  /// returns the copy's result. Returns `value` itself if it does not depend on
+  /// a bucket.
   Value copy(Value value) {
     if (Value known = mapping.lookupOrNull(value))
       return known;
@@ -288,10 +289,10 @@ private:
     return cast<RankedTensorType>(value.getType()).getShape();
   }
 
-  /// Sets the shape of `result`, the copy of the value `old` that `op`
-  /// computes. If an operand of `op` has the shape of `old`, `result` gets the
-  /// shape of the copy of that operand. Otherwise `result` gets one element for
-  /// each parameter of the bucket.
+  /// Sets the shape of `result`, a result of the bucket's copy of `op`. `old`
+  /// is the same result of `op` itself. If an operand of `op` has the shape of
+  /// `old`, `result` gets the shape of that operand in the copy. Otherwise
+  /// `result` gets one element for each parameter of the bucket.
   void setShape(Operation *op, Value old, Value result) {
     auto type = cast<RankedTensorType>(result.getType());
     for (Value operand : op->getOperands())

@@ -24,7 +24,8 @@ namespace heddle::shard {
 /// values, one for their gradients, and one for each optimizer state. Each of
 /// these buffers is reduced, updated or all-gathered as a whole. All parameters
 /// of a bucket are in the same parameter group. The mesh axis `tensor` splits
-/// all or none of them. With ZeRO 3 every rank keeps all or none of them whole.
+/// either all parameters of a bucket or none. With ZeRO 3 either all of them
+/// are sharded, or every rank keeps all of them whole.
 ///
 /// With ZeRO 0 and 1 a bucket spans the whole model. From ZeRO 2 on a bucket
 /// has the parameters of one call of a layer, or of one module outside of the

@@ -43,35 +43,39 @@ struct Origin {
 };
 using Origins = llvm::MapVector<mlir::Attribute, Origin>;
 
-/// Lines `NAME: SHARDING: REASON`, in the order in which they are added. Lines
-/// that differ only in the number of a layer are merged into one, with `*` for
-/// the number.
+/// A report that says why values have their shardings. It consists of lines
+/// `NAME: SHARDING: REASON`, in the order in which they are added. Lines that
+/// differ only in the number of a layer are merged into one, with `*` for the
+/// number.
 class Reasons {
 public:
   void add(const llvm::Twine &name, dist::TensorShardingAttr sharding,
            const llvm::Twine &reason);
-  /// Prints all lines and then removes them, because the pass may process
-  /// another model next.
+  /// Prints all lines of the report and then removes them, because the pass may
+  /// process another model next.
   void print(llvm::raw_ostream &os);
 
-  /// Adds a line for an input of a step.
+  /// Adds a line to the report for an input of an nn.step, for example of the
+  /// training step.
   void addInput(mlir::BlockArgument argument,
                 dist::TensorShardingAttr sharding);
-  /// Adds a line for an argument of a function. `from` is the operand that the
-  /// first call of the function passes for the argument. It decides the
-  /// argument's sharding.
+  /// Adds a line to the report for an argument of a function. `from` is the
+  /// operand that the first call of the function passes for the argument. The
+  /// sharding of `from` decides the argument's sharding.
   void addArgument(mlir::BlockArgument argument,
                    dist::TensorShardingAttr sharding, mlir::Value from);
   void addResult(mlir::Operation *op, dist::TensorShardingAttr sharding,
                  const llvm::Twine &reason);
-  /// Adds a line for the addition that follows the reduction of a result of
-  /// `op`.
+  /// Adds a line to the report for the addition of an init (an operand that a
+  /// result of `op` is added to) that was moved after the reduction of the
+  /// result.
   void addAddition(mlir::Operation *op, dist::TensorShardingAttr sharding);
   void addResults(mlir::Operation *op, mlir::ArrayAttr shardings,
                   const Origins &origins);
-  /// Adds a line for a reshard of `value`. `op` is the reshard if it exists in
-  /// the IR already. Otherwise `op` is the operation that will read the
-  /// resharded value. `reason` names the operation that needs the reshard.
+  /// Adds a line to the report for a reshard of `value`. `op` is the reshard if
+  /// it exists in the IR already. Otherwise `op` is the operation that will
+  /// read the resharded value. `reason` names the operation that needs the
+  /// reshard.
   void addReshard(mlir::Operation *op, mlir::Value value,
                   dist::TensorShardingAttr from, dist::TensorShardingAttr to,
                   const llvm::Twine &reason);
@@ -82,17 +86,19 @@ private:
   std::string nameOf(mlir::Value value) const;
 
   struct Line {
-    /// The line, with `*` in place of the numbers of layers.
+    /// The report's line with `*` in place of layer numbers. It is the same for
+    /// all layers whose lines are merged.
     std::string shared;
     std::string text;      ///< The line of the first layer that has it.
     bool isShared = false; ///< Whether other layers have the same line.
   };
   std::vector<Line> lines;
-  /// Maps `Line::shared` to the index of its line in `lines`, to find a line
-  /// that differs only in the number of the layer.
+  /// Maps the text `Line::shared`, which has no layer numbers, to the index of
+  /// its line in `lines`. This finds a line that differs only in the layer
+  /// number.
   llvm::StringMap<size_t> numbers;
-  /// For each argument of a function to which calls pass a state: the name of
-  /// the state. The printed lines call the argument by this name.
+  /// If calls of a function pass a state for an argument: maps the argument to
+  /// the state's name. The report uses this name for the argument.
   llvm::DenseMap<mlir::Value, std::string> names;
 };
 

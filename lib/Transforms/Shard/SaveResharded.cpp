@@ -184,9 +184,9 @@ private:
     }
   }
 
-  /// Adds an argument to `function`. At each call of `function`, the operand
-  /// for `like` is a result of an earlier call. The last result of this earlier
-  /// call becomes the operand for the new argument.
+  /// Adds an argument to `function`. Each call of `function` passes, for the
+  /// argument `like`, a result of a call of a forward function. For the new
+  /// argument, each call passes the last result of that forward call.
   BlockArgument addArgument(nn::FuncOp function, BlockArgument like,
                             TensorShardingAttr sharding) {
     BlockArgument argument =

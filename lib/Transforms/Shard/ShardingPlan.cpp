@@ -109,9 +109,9 @@ private:
   /// Plans to move the addition of the operand `init` after the reduction of
   /// `sum`, which is a partial sum.
   void addAfterSum(OpResult sum, OpOperand &init);
-  /// Attention splits heads over `tokens`, the mesh axes that split the tokens
-  /// of its operands. Plans the all-to-all after attention that splits tokens
-  /// over these axes again.
+  /// `tokens` lists the mesh axes that split the tokens of attention's
+  /// operands. Attention itself splits heads over these axes. Plans the
+  /// all-to-all after attention that splits tokens over these axes again.
   void returnTokens(Operation *op, const dist::ShardingRule &rule,
                     ArrayAttr tokens);
   /// Plans the reduction of an activation that is a partial sum at the boundary
@@ -122,8 +122,8 @@ private:
   /// without communication. If all operations of the layer that read the
   /// argument need the same sharding, the argument gets this sharding.
   void takeSplit(BlockArgument argument);
-  /// Adds to `activations` the results of `op` that are partial sums because a
-  /// dimension other than rows and tokens is split.
+  /// Adds to `activations` the results of `op` that are partial sums over a
+  /// split dimension other than batch rows and tokens.
   void noteSums(Operation *op, const dist::ShardingRule &rule,
                 const Factors &factors);
 
@@ -135,10 +135,10 @@ private:
   dist::Strategy strategy;
   Surroundings around; ///< The function or step that is visited.
   /// The activations that are partial sums, because an operation has summed
-  /// over a split dimension other than rows and tokens, for example over the
-  /// input features of a matrix product. (A partial sum over rows or tokens is
-  /// a gradient of a parameter instead.) Each activation is mapped to the index
-  /// of its token dimension; nullopt if it has none.
+  /// over a split dimension other than batch rows and tokens, for example over
+  /// the input features of a matrix product. (A partial sum over rows or tokens
+  /// is a gradient of a parameter instead.) Each activation is mapped to the
+  /// index of its token dimension; nullopt if it has none.
   DenseMap<Value, std::optional<size_t>> activations;
   /// The reshards that have been reported. The key is the resharded value, the
   /// new sharding, and the block of the operation that needs the reshard.
@@ -244,7 +244,8 @@ void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
   // `activations` has the partial sums that are not gradients of parameters.
   // The operation's results belong to them if the operation adds values of
   // `activations`, if it is linear in one of them, or if it sums over a split
-  // dimension other than rows and tokens.
+  // dimension other than batch rows and tokens. A sum over rows or tokens is a
+  // gradient of a parameter.
   bool sums = llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
     return (factors.addsUp || factors.sums.contains(&operand)) &&
            activations.contains(operand.get());
@@ -328,11 +329,12 @@ void PlanBuilder::visitSet(nn::SetOp op) {
   need(op.getValueMutable(), storage);
 }
 
-/// Chooses the sharding of a packed (flat) value. It is a partial sum over a
-/// mesh axis if all members are. It is split over an axis if any member is.
+/// Chooses the sharding of a flat value, in which nn.pack lays its operands
+/// (the members) side by side. The flat value is a partial sum over a mesh axis
+/// if all members are. It is split over an axis if any member is.
 void PlanBuilder::visitPack(nn::PackOp pack) {
   SmallVector<Axes> split(1);
-  // The mesh axes over which all packed values are partial sums.
+  // The mesh axes over which all members are partial sums.
   Axes sums;
   for (Attribute axis : of(pack.getMembers().front()).getUnreduced())
     if (llvm::all_of(pack.getMembers(), [&](Value member) {

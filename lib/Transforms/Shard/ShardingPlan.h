@@ -54,11 +54,12 @@ public:
   /// Whether the plan covers the whole model; false after an error.
   bool isComplete() const { return complete; }
 
-  /// The sharding of a value when other operations read it: after the reshard
-  /// and addition that `sequelOf` plans.
+  /// The sharding of a value when other operations read it: after the planned
+  /// reshard of the value, and after the planned addition of an init (an
+  /// operand to which the operation adds its result).
   dist::TensorShardingAttr of(mlir::Value value) const;
   /// The sharding in which the operation itself computes the value, before the
-  /// reshard and addition that `sequelOf` plans for it.
+  /// planned reshard of the value and the planned addition of an init.
   dist::TensorShardingAttr madeAs(mlir::Value value) const;
   /// The sharding in which the operation needs the operand; null if it accepts
   /// any sharding.
@@ -80,8 +81,8 @@ private:
   bool complete = true;
   llvm::DenseMap<mlir::Value, dist::TensorShardingAttr> shardings;
   llvm::DenseMap<mlir::Value, Sequel> sequels;
-  /// For each result that has a sequel (see `sequelOf`): the sharding that
-  /// `madeAs` returns.
+  /// For each result after which a reshard is inserted: the sharding in which
+  /// the operation computes the result, before the reshard.
   llvm::DenseMap<mlir::Value, dist::TensorShardingAttr> made;
   llvm::DenseMap<mlir::OpOperand *, Need> needs;
   llvm::DenseSet<mlir::Operation *> reached;

@@ -195,9 +195,9 @@ private:
         end.products.insert(next);
         continue;
       }
-      // nn.reorder needs the whole dimension. The value is gathered before it,
-      // and each rank takes its shard of the result, so the search goes on
-      // after it.
+      // nn.reorder needs the whole dimension. The value is gathered before the
+      // nn.reorder, and each rank takes its shard of the output. So the
+      // products of the pair may also read this output.
       if (auto reorder = dyn_cast<nn::ReorderOp>(user); reorder && isLast) {
         if (!endsInProducts({reorder.getOutput(), dim}, end))
           return false;
@@ -293,8 +293,8 @@ private:
     });
   }
 
-  /// Splits the table of token embeddings, and the head's weight and bias, by
-  /// rows of the vocabulary.
+  /// Splits the table of token embeddings, and the weight and bias of the
+  /// output head (the product that computes logits), by rows of the vocabulary.
   void splitVocabulary(nn::ModelOp model, Operation *op) {
     Value table;
     int64_t rows = 0;
@@ -304,8 +304,8 @@ private:
         table = embedding.getTable();
     } else if (auto linear = dyn_cast<nn::LinearOp>(op)) {
       rows = dimOf(linear, /*columns=*/true);
-      // The table may also be the weight of a product that is not the head. The
-      // bias of this product is then split like the table.
+      // The embedding table may also be the weight of a product that is not the
+      // output head. The bias of this product is then split like the table.
       if (isHead(linear) ||
           isSplit(parameterOf(model, linear.getWeight()), rows)) {
         table = linear.getWeight();
@@ -330,9 +330,9 @@ private:
   }
 
   /// Records, for each argument of the called function that is a parameter, how
-  /// the parameter is split. The search for pairs does not find all such
-  /// arguments, for example in a function that recomputes a part of the forward
-  /// pass.
+  /// the parameter is split. `choose`, which looks for pairs of products,
+  /// misses some of these arguments, for example in a function that recomputes
+  /// a part of the forward pass.
   void noteArguments(nn::ModelOp model, nn::CallOp call) {
     auto callee = symbols->lookup<nn::FuncOp>(call.getCallee());
     for (auto [argument, operand] :

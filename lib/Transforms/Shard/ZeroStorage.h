@@ -22,8 +22,8 @@ namespace heddle::shard {
 struct ReplicaAxes {
   explicit ReplicaAxes(dist::MeshOp mesh);
 
-  /// The sharding `whole`, but as a partial sum over the mesh axes of all
-  /// replicas.
+  /// The sharding `whole`, but as a partial sum over all mesh axes in `axes`,
+  /// along which ranks hold replicas of the parameters.
   dist::TensorShardingAttr partialSum(dist::TensorShardingAttr whole) const;
   dist::TensorShardingAttr partialSum(mlir::RankedTensorType type) const;
   /// The sharding of a flat tensor, such as a bucket. `tensor` says whether the

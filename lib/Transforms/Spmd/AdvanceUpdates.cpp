@@ -43,9 +43,10 @@ Block *lastBodyOf(Operation *loop) {
   return &fragments.getBodies()[last].front();
 }
 
-/// Moves optimizer updates of a step into the loop before them: a loop over
-/// micro-batches, or the operation that runs the schedule of a pipeline stage.
-/// The step must have exactly one such loop.
+/// Moves optimizer updates of a step into `loop`, the operation before them
+/// that runs the micro-batches: a loop over micro-batches or, in a pipeline
+/// stage, the operation that runs the stage's schedule. The step must have
+/// exactly one such operation.
 class Advancer {
 public:
   Advancer(nn::ModelOp model, nn::StepOp step, Operation *loop)
@@ -55,8 +56,8 @@ public:
   }
 
   /// Splits optimizer updates of buckets into updates of about `size` elements.
-  /// Moves the updates that can run during the last micro-batch, and returns
-  /// how many moved.
+  /// Moves those updates that can run during the last micro-batch into the
+  /// block that computes it. Returns how many updates moved.
   size_t run(int64_t size) {
     SmallVector<nn::UpdateOp> updates;
     for (auto update :
@@ -99,7 +100,8 @@ private:
 
   /// If `flat` is this rank's part of a state, returns the operations that read
   /// the state and slice that part. Returns an empty list if `flat` is computed
-  /// otherwise, for example by a reduction of gradients after the loop.
+  /// otherwise, for example by a reduction of gradients after all
+  /// micro-batches.
   static SmallVector<Operation *> readOf(Value flat) {
     SmallVector<Operation *> ops;
     for (Operation *op = flat.getDefiningOp();
@@ -119,8 +121,9 @@ private:
                nn::MemoryKind::Device;
   }
 
-  /// Whether a scalar can be computed before the loop: it depends only on
-  /// values from before the loop, and on states that nothing writes in between.
+  /// Whether a scalar can be computed before the micro-batches. It must depend
+  /// only on values from before them, and on states that nothing writes between
+  /// `loop` and the scalar's computation.
   bool canPrecede(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || op->isBeforeInBlock(loop))
@@ -134,9 +137,9 @@ private:
                         [&](Value operand) { return canPrecede(operand); });
   }
 
-  /// Whether no operation after the loop reads a state that the optimizer
-  /// update writes. A read whose value only the update itself uses does not
-  /// count.
+  /// Whether no operation after the micro-batches reads a state that the
+  /// optimizer update writes. A read whose value only the update itself uses
+  /// does not count.
   bool isAlone(nn::UpdateOp update, ArrayRef<Operation *> writes) {
     llvm::StringSet<> states;
     for (Operation *op : writes)
@@ -160,7 +163,8 @@ private:
     return true;
   }
 
-  /// Returns the states that are written after the loop and before `op`.
+  /// Returns the states that are written after all micro-batches and before
+  /// `op`.
   llvm::StringSet<> writtenAfterLoop(Operation *op) {
     llvm::StringSet<> since;
     for (Operation *other = loop; other != op; other = other->getNextNode())
@@ -169,9 +173,9 @@ private:
     return since;
   }
 
-  /// Whether at least one of the states that `get` reads is written after the
-  /// loop and before `op`. If `all` is true, every one of these states must be
-  /// written there.
+  /// Whether at least one of the states that `get` reads is written after all
+  /// micro-batches and before `op`. If `all` is true, every one of these states
+  /// must be written there.
   bool isRewritten(nn::GetOp get, Operation *op, bool all = false) {
     llvm::StringSet<> since = writtenAfterLoop(op);
     auto isAmong = [&](StringRef state) { return since.contains(state); };
@@ -179,11 +183,12 @@ private:
     return all ? llvm::all_of(states, isAmong) : llvm::any_of(states, isAmong);
   }
 
-  /// Whether an optimizer update can move into the loop. Its states must be
-  /// offloaded, its gradients must not be, and everything that the update reads
-  /// must be final at the end of the loop. If `inPart` is true, some of its
-  /// gradients may be written after the loop. Then the update is split later,
-  /// and only the updates of the other gradients move.
+  /// Whether an optimizer update can move into the last micro-batch. Its states
+  /// must be offloaded, its gradients must not be, and everything that the
+  /// update reads must be final at the end of the last micro-batch. If `inPart`
+  /// is true, some of its gradients may be written after the last micro-batch.
+  /// Then the update is split later, and only the updates of the other
+  /// gradients move.
   bool mayMove(nn::UpdateOp update, bool inPart = false) {
     std::optional<SmallVector<Operation *>> writes = spmd::writesOf(update);
     if (!writes || !isAlone(update, *writes) ||
@@ -205,8 +210,9 @@ private:
   // Moving updates
   //===--------------------------------------------------------------------===//
 
-  /// Splits the last micro-batch off the loop. `loop` becomes the new loop that
-  /// runs only this micro-batch, in which accumulated gradients become final.
+  /// Splits the last micro-batch off the loop over micro-batches. `loop` is
+  /// then the loop that runs only this micro-batch, in which accumulated
+  /// gradients become final.
   void splitLast() {
     if (auto fragments = dyn_cast<pipe::FragmentsOp>(loop))
       return splitLine(fragments);
@@ -251,8 +257,8 @@ private:
     return part;
   }
 
-  /// Returns the later of two operations in the loop's body. `a` may be null,
-  /// and then `b` is returned.
+  /// Returns the later of two operations in the body of the last micro-batch.
+  /// If `a` is null, returns `b`.
   Operation *later(Operation *a, Operation *b) const {
     b = body->findAncestorOpInBlock(*b);
     return !a || a->isBeforeInBlock(b) ? b : a;
@@ -300,8 +306,8 @@ private:
     return last;
   }
 
-  /// Moves the operations that compute a scalar to before the loop, so that
-  /// updates in the loop can use the scalar.
+  /// Moves the operations that compute a scalar to before the last micro-batch,
+  /// so that updates in that micro-batch can use the scalar.
   void precede(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || op->isBeforeInBlock(loop))
@@ -311,9 +317,9 @@ private:
     op->moveBefore(loop);
   }
 
-  /// Moves an optimizer update into the loop, immediately after `last`,
-  /// together with the reads of its operands and the writes of its results.
-  /// Returns the last operation that moved.
+  /// Moves an optimizer update into the last micro-batch, immediately after
+  /// `last`, together with the reads of its operands and the writes of its
+  /// results. Returns the last operation that moved.
   Operation *move(nn::UpdateOp update, Operation *last) {
     SmallVector<Operation *> writes = *spmd::writesOf(update);
     OpBuilder builder(update);
@@ -346,7 +352,7 @@ private:
   Block *body; ///< The block that computes the last micro-batch.
   SymbolTable symbols;
   spmd::UpdateCutter cutter;
-  llvm::StringSet<> written; ///< States that the loop writes.
+  llvm::StringSet<> written; ///< States that `loop` writes.
 };
 
 struct AdvanceUpdates : heddle::impl::SpmdAdvanceUpdatesBase<AdvanceUpdates> {

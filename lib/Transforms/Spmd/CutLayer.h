@@ -17,11 +17,12 @@
 
 namespace heddle::spmd {
 
-/// A step of a layer that was split at some of its matrix products. A step is
-/// either one of these products, or a function with the operations between two
-/// of them.
+/// One of the consecutive steps of a layer that was split at some of its matrix
+/// products. A step is either one of these products, or a call of a function
+/// with the operations before, between or after them.
 struct LayerStep {
-  /// The matrix product; null if this step is the function `piece`.
+  /// The matrix product of this step. Null if the step calls the function
+  /// `piece` instead.
   mlir::Operation *product = nullptr;
   nn::FuncOp piece;
   /// The values of the layer that the function `piece` takes as arguments, and

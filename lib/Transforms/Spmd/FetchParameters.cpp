@@ -180,9 +180,9 @@ private:
     auto type = flat.clone({lead + run.end - run.first});
     nn::CallOp previous = neighbour(&reader, /*before=*/true);
     int64_t size = run.end - run.first;
-    // If the MLIR block is the body of the step itself, it only updates
-    // parameters, after all forward and backward passes. It has no layer with
-    // which the fetch could overlap.
+    // In the MLIR block with the optimizer updates (`isUpdate`), after all
+    // forward and backward passes, there is no layer with which a fetch could
+    // overlap. So fetches do not start early there.
     bool isEarly = !isUpdate && size <= strategy.prefetchBucketSize &&
                    (strategy.maxLiveParameters == dist::Strategy::noLimit ||
                     size + elementsAt(previous) <= strategy.maxLiveParameters);

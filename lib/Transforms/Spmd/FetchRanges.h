@@ -29,9 +29,10 @@ struct BucketOffset {
 };
 using BucketOffsets = llvm::StringMap<BucketOffset>;
 
-/// Returns the positions, by name, of all members of offloaded buckets and of
-/// the buckets themselves. If `gradients` is true, considers only buckets of
-/// gradients, otherwise only all other buckets.
+/// Maps the name of each member of an offloaded bucket to the bucket and the
+/// index of the member's first element in it. Also maps the name of each
+/// offloaded bucket to the bucket itself and index 0. If `gradients` is true,
+/// considers only buckets of gradients, otherwise only all other buckets.
 BucketOffsets bucketOffsetsOf(nn::ModelOp model,
                               const mlir::SymbolTable &symbols, bool gradients);
 

@@ -62,7 +62,8 @@ struct StateTile {
   nn::UpdateOp made;
 };
 
-/// A result of a tile that is being moved back to the device.
+/// A result of one tile's update. It is being moved back from the host to the
+/// device.
 struct Return {
   StateTile *tile;
   unsigned result;
@@ -342,7 +343,8 @@ private:
   }
 
   /// Returns the unit of a tile's size, in elements. Every tile's size must be
-  /// a multiple of this unit, so that each result on file has whole pages.
+  /// a multiple of this unit, so that each tile of an updated state that is
+  /// written to a file begins at a page of the file.
   static int64_t unitOf(ArrayRef<nn::UpdateOp> updates,
                         const SymbolTable &symbols) {
     int64_t unit = spmd::tileUnit;
@@ -389,7 +391,8 @@ private:
     return chosen;
   }
 
-  /// Returns how many updates the host could compute.
+  /// Moves optimizer updates to the host, as many as `--host-updates` asks for.
+  /// Returns the number of all updates that the host is able to compute.
   int64_t convert(nn::ModelOp model) {
     int64_t count = 0;
     SymbolTable symbols(model);

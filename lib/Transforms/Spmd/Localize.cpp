@@ -326,7 +326,8 @@ private:
       result.setType(local(result.getType(), sharding));
     // The result of an element-wise operation gets the shape of its operands.
     // For a flat tensor the local shape cannot be derived from the global one,
-    // because each member is padded by itself.
+    // because each tensor that is packed into the flat tensor is padded
+    // separately.
     if (op.hasTrait<nn::Elementwise>())
       takeShape(op);
     if (auto fill = dyn_cast<nn::FillOp>(op))

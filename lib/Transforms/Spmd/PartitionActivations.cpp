@@ -55,9 +55,10 @@ public:
 
 private:
   /// Returns how a value is flattened and split over the ranks along the mesh
-  /// axis `tensor`. Returns nullopt if these ranks hold different parts of the
-  /// value already, or if the value is smaller than a page. The flat tensor
-  /// contains the flattened and padded values of all ranks.
+  /// axis `tensor`. Returns nullopt if these ranks do not all hold the same
+  /// data, or if a rank's data is smaller than `pageBytes`. Other mesh axes may
+  /// split the value already. The flat tensor is then the concatenation of the
+  /// shards, each flattened and padded.
   std::optional<Flat> flatOf(Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (!type || !isa<FloatType>(type.getElementType()))

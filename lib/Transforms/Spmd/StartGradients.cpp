@@ -42,10 +42,11 @@ public:
     }
   }
 
-  /// Whether the loop's body can use zeros where it reads the gradients `name`
-  /// before writing them. For this the body must write all of these gradients.
-  /// Also, no read may cover both gradients that the body has written before
-  /// the read and gradients that it has not.
+  /// Whether the loop's body can use zeros where it reads the state `name` (a
+  /// gradient, or a bucket of gradients) before writing it. There are two
+  /// conditions. The body must write every gradient of `name`. At each read of
+  /// gradients of `name`, the body must have written either all or none of the
+  /// gradients that are read.
   bool canStart(StringRef name) const {
     return numWritten(name) == statesOf(symbols, name).size() &&
            llvm::all_of(reads, [&](const Read &read) {
@@ -55,7 +56,8 @@ public:
            });
   }
 
-  /// Collects the reads of gradients `name` that come before any write of them.
+  /// Collects in `gets` the reads of the state `name` or its members that come
+  /// before any write of the gradients that are read.
   void appendTo(llvm::SetVector<Operation *> &gets, StringRef name) const {
     for (const Read &read : reads)
       if (read.written == 0 && isOf(read.get, name))
@@ -113,8 +115,9 @@ private:
     if (loop.getCount() > 1)
       loop = splitFirst(loop, 1);
     FirstReads first(loop->getRegion(0).front(), symbols);
-    // A bucket and its members may both be set to zero before the loop. The set
-    // contains each of their reads only once.
+    // A bucket and its members may both be filled with zeros before the loop.
+    // `gets` is a set, because a read of a member is then found twice: for the
+    // bucket and for the member.
     llvm::SetVector<Operation *> gets;
     for (nn::SetOp set : zeros)
       first.appendTo(gets, set.getState());
@@ -134,8 +137,9 @@ private:
     return fill && fill.getValue().isZero() && !fill.getValue().isNegative();
   }
 
-  /// Replaces each use of the read gradients by a separate tensor of zeros,
-  /// whose memory is free after that use.
+  /// Replaces the gradients that `get` reads by zeros. Each operation that uses
+  /// the gradients gets its own tensor of zeros, whose memory is free after
+  /// that operation.
   static void addToZeros(nn::GetOp get) {
     for (OpOperand &use :
          llvm::make_early_inc_range(get.getValue().getUses())) {

@@ -148,8 +148,9 @@ private:
       fetch(value, later, state, first);
   }
 
-  /// Stores the value after the last of `users`, which are operations that use
-  /// it.
+  /// Stores the value in the slot `slot` (the entry for a micro-batch) of the
+  /// offloaded state `state`. The store is inserted after the last of `users`,
+  /// which are operations that use the value.
   void store(Value value, ArrayRef<Operation *> users, StringRef state,
              Value slot) {
     builder.setInsertionPointAfter(users.back());
@@ -158,8 +159,9 @@ private:
     ++numStored;
   }
 
-  /// Fetches the value for the operations `users`. The fetch starts before the
-  /// layer that precedes the first of them.
+  /// Fetches the value from the slot `slot` of `state` for the operations
+  /// `users`. The fetch starts before the layer that precedes the first of
+  /// `users`.
   void fetch(Value value, ArrayRef<Operation *> users, StringRef state,
              Value slot) {
     Operation *use = users.front();
@@ -180,8 +182,9 @@ private:
   LayerUses uses;
   OpBuilder builder;
   SmallVector<Operation *> stores; ///< Stores that nothing waits for yet.
-  /// The constant 0. It selects the only slot (entry for a micro-batch) of a
-  /// state from `Slots`.
+  /// The constant 0, the index of the slot in a state that `Slots::take`
+  /// returns. Such a state has only one slot, because a micro-batch fetches
+  /// only values that it has stored itself.
   Value first;
 };
 

@@ -50,9 +50,9 @@ constexpr int64_t everyPage = -1;
 /// Inserts the fetches and stores for the gradients of one MLIR block.
 class Streamer {
 public:
-  /// `tile` is the number of zeros that are stored with one transfer. `written`
-  /// has the pages to which earlier MLIR blocks have written. The pages that
-  /// `block` writes are added to it.
+  /// If `block` fills a bucket with zeros, each transfer stores about `tile`
+  /// zeros. `written` has the pages to which earlier MLIR blocks have written.
+  /// The pages that `block` writes are added to `written`.
   Streamer(Block &block, const SymbolTable &symbols,
            const BucketOffsets &offsets, int64_t tile, Pages &written)
       : block(block), symbols(symbols), offsets(offsets), tile(tile),
@@ -61,9 +61,9 @@ public:
 
   void run() {
     for (Operation &op : llvm::make_early_inc_range(block)) {
-      // In a loop, stores start before the next layer, to overlap with it.
-      // Outside of loops they start before the next operation, which may read
-      // the gradients.
+      // In a loop, stores (transfers of gradients to offload memory) start
+      // before the next layer, to overlap with it. Outside of loops they start
+      // before the next operation, because it may fetch the stored gradients.
       bool isEnd = &op == block.getTerminator();
       if (isStep || isEnd || isa<nn::CallOp>(op))
         storeBefore(&op);
@@ -176,9 +176,10 @@ private:
     }
   }
 
-  /// Replaces the writes of gradients by stores. Adjacent members of a bucket
-  /// are stored with one transfer, unless they were fetched with different
-  /// transfers. A bucket that is written as a whole is stored by `storeWhole`.
+  /// Replaces the writes (nn.set) of offloaded gradients by stores (transfers
+  /// to offload memory). Adjacent members of a bucket are stored with one
+  /// transfer, unless their old values were fetched with different transfers. A
+  /// bucket that is written as a whole is stored by `storeWhole`.
   void storeSets() {
     auto offsetOf = [&](nn::SetOp set) {
       return offsets.lookup(set.getState());
@@ -324,9 +325,9 @@ private:
     }
     sizes.push_back(begin + type.getNumElements() - next);
     StringRef name = bucket.getSymName();
-    // Whether the file already has other parts of the page. If the MLIR block
-    // is not in a loop, it comes after all loops, which have written their
-    // parts of the page.
+    // Whether the bucket's file already has the other parts of this page. In
+    // the step's own body (`isStep`), a part of a page is stored only after all
+    // loops, which have written the other parts.
     bool isThere = isStep || !written.insert({name, number}).second ||
                    written.count({name, everyPage}) > 0;
     Value rest;

@@ -70,9 +70,9 @@ std::optional<Weight> TilePlanner::weightOf(Value value) {
 }
 
 /// Returns the unit of a tile's size, in rows: every tile's size must be a
-/// multiple of it. If tiles are summed, the unit is the 32 products that AMX
-/// adds in one instruction, so that a sum over tiles has the same bits as one
-/// product.
+/// multiple of it. If results of tiles are summed, the unit is 32 rows, because
+/// one AMX instruction adds 32 products of elements. The sum over tiles then
+/// has the same bits as the matrix product without tiles.
 static int64_t unitOfSums(const Weight &weight, ArrayRef<Operation *> ops) {
   bool sums = llvm::any_of(ops, [](Operation *op) {
     auto linear = dyn_cast<nn::LinearOp>(op);

@@ -46,7 +46,8 @@ struct Sums {
   dist::ReduceScatterOp last;
 };
 
-/// Replaces the tiled products of one model.
+/// In one model, replaces each product with a tiled weight or gradient
+/// (`--tile`) by one product for each row tile.
 class Tiler {
 public:
   Tiler(nn::ModelOp model, const TiledWeights &tiled)
@@ -92,8 +93,8 @@ private:
   //===--------------------------------------------------------------------===//
 
   /// Returns the operation before which the transfer of a tile that `layer`
-  /// reads starts: the call before `layer`, so that the transfer overlaps with
-  /// this call. Returns `layer` itself if no call precedes it.
+  /// reads starts: the call of the previous layer, so that the transfer
+  /// overlaps with that layer. Returns `layer` itself if no layer precedes it.
   static Operation *ahead(Operation *layer) {
     Operation *call = neighbour(layer, /*before=*/true);
     return call ? call : layer;
@@ -149,7 +150,7 @@ private:
   }
 
   /// Returns the tile of a weight that the operation `use` reads. If the tile
-  /// must be fetched or all-gathered, the transfer starts before the call that
+  /// must be fetched or all-gathered, the transfer starts before the layer that
   /// precedes `use`, unless the tile is larger than the user's limit on what is
   /// fetched early.
   Value tileOf(const Weight &weight, const RowTile &tile, Operation *use) {
@@ -394,18 +395,19 @@ private:
     return entry->second;
   }
 
-  /// Returns the module path (such as `h.0`) for the next call that replaces a
-  /// part of a layer. The first call gets the path of the layer itself, because
-  /// other passes count the layers by their paths. Later calls get a suffix.
+  /// Returns the module path (such as `h.0`) for the next nn.call that replaces
+  /// a part of a layer. The first call gets the path of the layer itself,
+  /// because other passes count the layers by their paths. Later calls get a
+  /// suffix.
   std::string nextPath(Operation *use) {
     auto layer = dyn_cast<nn::CallOp>(use);
     std::string path = layer ? layer.getPath().str() : outside;
     return number++ == 0 ? path : path + "." + std::to_string(number - 1);
   }
 
-  /// Returns the module path for the calls that replace a product outside of
-  /// layers. It extends the path of an adjacent layer, so that the calls belong
-  /// to the same pipeline stage as that layer.
+  /// Returns the module path for the nn.call operations that replace a product
+  /// outside of layers. The path extends that of an adjacent layer, so that the
+  /// calls belong to the same pipeline stage as that layer.
   static std::string pathOutside(Operation *product, StringRef name) {
     nn::CallOp layer = neighbour(product, /*before=*/true);
     if (!layer)

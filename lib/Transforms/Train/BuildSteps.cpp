@@ -270,8 +270,8 @@ private:
     builder.create<nn::ReturnOp>(loc, ValueRange());
   }
 
-  /// Adds those of `results` that are losses to the state `loss`. Dumps the
-  /// other results.
+  /// Adds those of `results` that are losses to the state `loss`. Marks the
+  /// other results as values that `--dump` writes.
   void addLosses(OpBuilder &builder, nn::FuncOp function, ValueRange results,
                  ValueRange weights, StringAttr loss) {
     Location loc = function.getLoc();

@@ -302,9 +302,9 @@ private:
 
   /// Fills `region`, the body of an element-wise operation. The body's
   /// arguments are one element of the parameter, of the gradient and of each
-  /// optimizer state, and the scalars. An optimizer that scales updates, as
-  /// LAMB does, gets the scaled update as the last argument of an nn.update's
-  /// body.
+  /// optimizer state, and the scalars. If `region` is the body of an nn.update,
+  /// and the optimizer scales updates as LAMB does, the last argument is the
+  /// scaled update.
   void buildBody(Region &region, const StepScalars &scalars, const Group &group,
                  ElementBody body) {
     Operation *op = region.getParentOp();

@@ -56,7 +56,10 @@ struct CallKind {
   std::string key() const;
 };
 
-/// Builds the FunctionPair for each kind of call, only once per kind.
+/// Builds the forward and backward functions of calls. Calls of the same
+/// function for which, for example, the same arguments have gradients share one
+/// pair of functions (all such properties are in CallKind). Each pair is built
+/// only once.
 class FunctionPairs {
 public:
   explicit FunctionPairs(nn::ModelOp model) : model(model) {}

@@ -42,11 +42,12 @@ static void giveResults(nn::FuncOp function, ValueRange results) {
 namespace {
 
 /// A copy of a layer function that returns the second moments of the inputs of
-/// some of its products.
+/// some of the layer's matrix products.
 struct Moments {
   nn::FuncOp function;
-  /// Each result has the moments of the input of one matrix product. This list
-  /// has the index of the function's argument that is the product's weight.
+  /// Each result of `function` is the second moments of the input of one matrix
+  /// product. Entry i of this list is the index of the argument of `function`
+  /// that is the weight of the product that belongs to result i.
   SmallVector<unsigned> weights;
 };
 
@@ -131,8 +132,9 @@ static SmallVector<SmallVector<nn::LinearOp>> productsOf(nn::FuncOp layer,
   return stages;
 }
 
-/// The copies of a layer that return second moments: one for each group of
-/// products. They are made when they are first asked for.
+/// The copies of a layer that return second moments of the inputs of matrix
+/// products: one copy for each group of products that GPTQ calibrates together.
+/// The copies are made when they are first asked for.
 ArrayRef<Moments> Splitter::momentsIn(nn::FuncOp layer) {
   auto [entry, isNew] = known.try_emplace(layer);
   if (!isNew)

@@ -28,7 +28,7 @@ using heddle::rt::cublaslt::Algorithm;
 
 /// Returns a text with all properties of a product on which the choice of its
 /// algorithm depends. Properties that all products share are not in the text;
-/// if one of them changes, the file's format (`form`) must change.
+/// if one of them changes, the format of the cache file (`form`) must change.
 static std::string describe(const plan::LibraryProduct &what) {
   std::ostringstream text;
   text << what.m << 'x' << what.n << 'x' << what.k << '.' << what.transA

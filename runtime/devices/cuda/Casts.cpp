@@ -108,7 +108,8 @@ static std::string textOf(DType to, DType from, int each) {
          "DONE:\n  ret;\n}\n";
 }
 
-/// Calls `function` for each pair of types and each width.
+/// Calls `function` for each pair of types and each number of elements that a
+/// thread casts (`widths`).
 template <typename Function> static void forEachCast(Function function) {
   for (DType from : types)
     for (DType to : types)

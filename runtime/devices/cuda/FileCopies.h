@@ -101,8 +101,9 @@ private:
       return transfers[piece % numSlots];
     }
 
-    /// Each ring has its own host tasks, so that reads of files do not wait for
-    /// writes of files.
+    /// The host functions for the copies that pass through this ring. The ring
+    /// for reading and the ring for writing each have their own, so that reads
+    /// of files do not wait for writes of files.
     HostTasks tasks;
     char *memory = nullptr;
     std::array<io::OffloadPoint, numSlots> transfers = {};

@@ -72,14 +72,15 @@ static Split splitOf(const LibraryProduct &what) {
   auto split = [&](int64_t LibraryProduct::*size) {
     return Split{size, what.*size * ofFactor / unit * unit / ofFactor};
   };
-  // Whether a size is no multiple of the alignment, so that a split leaves a
-  // remainder.
+  // Whether a size (m, n or k) in bytes is more than `unit` and no multiple of
+  // it, so that the product can be split into an aligned and a remaining one.
   auto isOdd = [&](int64_t LibraryProduct::*size) {
     return split(size).main > 0 && split(size).main < what.*size;
   };
-  // If the call also sums the rows or columns of a factor (for the gradient of
-  // a bias), do not split along a size that leaves this factor whole, since
-  // both calls would compute the same sum.
+  // With a split of n both calls use the whole factor a, and with a split of m
+  // the whole factor b. Do not split so if that factor is also summed over k
+  // (`sumA` or `sumB`, for the gradient of a bias): both calls would compute
+  // the same sum.
   if (isOdd(&LibraryProduct::n) && isAlignedD && (what.transB || isAlignedB) &&
       what.sumA < 0)
     return split(&LibraryProduct::n);

@@ -26,8 +26,8 @@ namespace {
 struct ModuleTable {
   static constexpr size_t most = 16;
   std::array<FunctionPointer, most> functions = {};
-  /// The addresses of the module's function pointers, followed by a null
-  /// pointer.
+  /// Pointers to the entries of `functions`, followed by a null pointer. The
+  /// profiler uses this table to write its own functions into `functions`.
   std::array<FunctionPointer *, most + 1> places = {};
 };
 } // namespace

@@ -112,9 +112,10 @@ void AddedTokens::splitBy(const Table &table, const Segment &segment,
     offset = end;
     if (token.isWord && (isWordBefore(text, begin) || isWordAt(text, end)))
       continue;
-    // The previous token may have stripped white space that contains this
-    // match. The match still counts, unless this token strips white space on
-    // its left and nothing of the match remains.
+    // A token may itself be white space. Then this match may begin before
+    // `done`, in white space that the previous token has stripped. The match
+    // still becomes a token. Only if the token strips white space on its left,
+    // the match begins at `done`, and is dropped if it then has no bytes.
     if (token.stripsLeft)
       begin = std::max(beginOfSpace(text, 0, begin), done);
     if (token.stripsRight)

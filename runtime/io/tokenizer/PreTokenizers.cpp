@@ -46,8 +46,9 @@ static Behavior behaviorOf(const JsonValue &value, const char *fallback) {
 }
 
 /// Returns the spans into which a text is split. `spans` has the matches of the
-/// pattern and the text between them, which are merged as `behavior` says. The
-/// caller drops the spans whose `isMatch` is still true.
+/// pattern and the text between them, which are merged as `behavior` says. In
+/// the result `isMatch` is true only for the matches that Behavior::Removed
+/// removes, and the caller drops these spans.
 static std::vector<Span> arrange(std::vector<Span> spans, Behavior behavior) {
   if (behavior == Behavior::Removed || behavior == Behavior::Isolated) {
     if (behavior == Behavior::Isolated)

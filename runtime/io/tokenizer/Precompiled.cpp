@@ -93,8 +93,9 @@ private:
 } // namespace
 
 namespace {
-/// Builds the new text, and tracks how many of its leading bytes come from the
-/// first character of the whole text (TextPiece::head).
+/// Builds the new text of a piece, `made.text`, from the piece's old text.
+/// Tracks how many leading bytes of the new text come from the first character
+/// of the tokenizer's complete input (TextPiece::head).
 class Replacing {
 public:
   explicit Replacing(const TextPiece &old) : old(old) {}
@@ -136,7 +137,8 @@ Normalizer io::makePrecompiled(const JsonValue &value) {
   Replacements table(value.at("precompiled_charsmap"));
   return [table](const TextPiece &piece) {
     const std::string &text = piece.text;
-    // Longer grapheme clusters are looked up character by character.
+    // Grapheme clusters of 6 or more bytes are looked up character by
+    // character, as in Hugging Face's library `tokenizers`.
     constexpr size_t longest = 6;
     Replacing result(piece);
     for (size_t begin = 0; begin < text.size();) {

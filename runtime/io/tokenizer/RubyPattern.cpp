@@ -195,9 +195,10 @@ private:
     }
   }
 
-  /// Translates an escape outside of sets, after the backslash.
+  /// Translates an escape that is not in a character set [...]. `at` is the
+  /// index of its backslash.
   void escape() {
-    // Outside of sets, Oniguruma's \w also matches six digits of Latin-1: the
+    // Outside of [...], Oniguruma's \w also matches six digits of Latin-1: the
     // superscripts 1 to 3 and the three fractions.
     static const std::string word =
         propertyOf("word") + std::string("\\xB2\\xB3\\xB9\\xBC-\\xBE");
@@ -239,7 +240,8 @@ private:
     at += 2;
   }
 
-  /// Translates an escape that means the same inside and outside of sets.
+  /// Translates an escape that means the same inside and outside of a character
+  /// set [...].
   void character() {
     switch (at + 1 < in.size() ? in[at + 1] : 0) {
     case 's':
@@ -283,8 +285,8 @@ private:
     return {"\\p{" + (isScript(name) ? "sc:" + name : name) + "}", isNegated};
   }
 
-  /// Parses a set after its bracket. `&&` binds less than juxtaposition, and
-  /// `^` least.
+  /// Parses a character set [...], whose opening bracket has been read. `&&`
+  /// (intersection) binds less than juxtaposition (union), and `^` least.
   Set set() {
     constexpr int deepest = 100; // Limit of nesting, for the stack.
     if (++depth > deepest)

@@ -103,7 +103,8 @@ template <typename Stage>
 using StageTable =
     std::vector<std::pair<const char *, Stage (*)(const JsonValue &)>>;
 
-/// Creates the stage whose type is `value`'s member `type`.
+/// Creates a stage from `value`, the stage's JSON object in tokenizer.json. The
+/// object's member `type` names an entry of `table`.
 template <typename Stage>
 Stage makeStage(const JsonValue &value, const char *what,
                 const StageTable<Stage> &table) {

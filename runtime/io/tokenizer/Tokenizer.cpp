@@ -213,14 +213,14 @@ std::optional<int32_t> Pipeline::namedToken(const std::string &name) const {
   return id ? id : model->find(text->second);
 }
 
-/// Tests whether bytes that begin no character survive encoding and decoding.
+/// Tests whether bytes that are not valid UTF-8 survive encoding and decoding.
 bool Pipeline::keepsBytes() const {
   std::string bytes;
   for (int byte = 0x80; byte < 0x100; ++byte)
     (bytes += static_cast<char>(byte)) += ' ';
   try {
-    // Some tokenizers insert a space before a text: the test accepts this
-    // space.
+    // Some tokenizers insert a space before a text, so the decoded text may
+    // have one space more than `bytes`.
     std::string text = decode(encodeAsIs(bytes), /*withSpecial=*/true);
     return text == bytes || text == " " + bytes;
   } catch (const UserError &) { // Some byte has no token.
@@ -266,7 +266,7 @@ static bool endsInside(const std::string &text) {
 TextStream::TextStream(const Tokenizer &tokenizer,
                        const std::vector<int32_t> &before)
     : tokenizer(tokenizer) {
-  // Only the last tokens of a long text determine how the next one is written.
+  // The text of the next token depends only on the last tokens before it.
   constexpr size_t most = 64;
   shown = std::min(most, before.size());
   ids.assign(before.end() - int64_t(shown), before.end());
@@ -278,9 +278,10 @@ std::string TextStream::rest(const std::string &text) {
   if (text.compare(0, known.size(), known) == 0) {
     part = text.substr(known.size());
   } else {
-    // Some tokenizers decode successive bytes as a whole. Then a byte that is
-    // no part of a character changes the text of earlier tokens, which was
-    // already returned. Decode the remaining tokens alone.
+    // Some tokenizers decode a run of byte tokens as a whole. Then one byte
+    // that is not valid UTF-8 changes the text of the whole run, even of tokens
+    // whose text was already returned. Decode only the tokens whose text was
+    // not returned yet.
     std::vector<int32_t> after(ids.begin() + shown, ids.end());
     part = tokenizer.decode(after, /*withSpecial=*/false);
   }

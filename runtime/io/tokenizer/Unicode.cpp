@@ -42,9 +42,10 @@ bool unicode::isValid(const std::string &text) {
   return result;
 }
 
-/// The text at `offset` is invalid UTF-8. Returns how many of its bytes could
-/// begin a character; 1 if none could. For some characters the second byte has
-/// a restricted range (Unicode, table 3-7).
+/// The text at `offset` is invalid UTF-8. Returns the length of the longest
+/// byte sequence at `offset` that is the beginning of a valid character; 1 if
+/// there is none. For some characters the second byte has a restricted range
+/// (Unicode, table 3-7).
 static size_t lengthOfInvalid(const std::string &text, size_t offset) {
   auto byteAt = [&](size_t at) { return static_cast<uint8_t>(text[at]); };
   uint8_t first = byteAt(offset), low = 0x80, high = 0xBF;

@@ -45,9 +45,9 @@ struct LaunchThread {
 /// for long.
 class WorkShares {
 public:
-  /// Threads take pieces of at least `least` units dynamically. If there are
-  /// not enough units for one piece per thread, the static shares have all
-  /// units.
+  /// Each thread gets a static share of the units. Threads take the remaining
+  /// units dynamically, in pieces of at least `least` units. If there are not
+  /// enough units for one piece per thread, the static shares have all units.
   WorkShares(LoopBuilder &b, const LaunchThread &self, int64_t units,
              int64_t least);
 
@@ -57,8 +57,9 @@ public:
   /// This function returns the value of `held` for the first round: no piece.
   mlir::Value none() { return b.constant(-1); }
   /// Emits this thread's work in round `round`: a loop over ranges of units.
-  /// `body` emits the code for one range, which may be empty. Returns the piece
-  /// that the caller passes to the next round as `held`. Every thread must
+  /// `body` emits the code for one range, which may be empty. Returns the index
+  /// of a piece of a later round that this thread has taken, or `none()`. The
+  /// caller must pass the index to the next round as `held`. Every thread must
   /// execute the rounds in order, from 0.
   mlir::Value
   emitRound(mlir::Value round, mlir::Value held,

@@ -75,16 +75,17 @@ public:
   /// the number of its tokens, over all shards of the sequence; null if no row
   /// has padding.
   void beginRow(mlir::Value length);
-  /// The number of the rank's keys that are not padding, in the selected row.
+  /// The number of the rank's keys that are not padding, in the row of the
+  /// batch that `beginRow` has selected.
   mlir::Value count() const { return keyCount; }
-  /// The number of the rank's keys that are not padding, in a row with `length`
-  /// tokens.
+  /// The number of the rank's keys that are not padding, in a row of the batch
+  /// that has `length` tokens over all shards of the sequence.
   mlir::Value countOf(mlir::Value length);
   /// The position of `query` in the whole sequence minus that of the first key
   /// that the rank holds.
   mlir::Value ahead(mlir::Value query);
-  /// The end (exclusive) of the keys that `query` sees. The query must exist in
-  /// the row.
+  /// The end (exclusive) of the keys that `query` sees. If `query` is after the
+  /// rank's last query, the result has no meaning, but is at most `count()`.
   mlir::Value endOf(mlir::Value query);
   /// The end (exclusive) of the keys that at least one of the queries `first`
   /// to `first` + `queries` - 1 sees. The last of these queries may lie after

@@ -119,7 +119,8 @@ public:
 
   /// Emits the element of `tensor` at `at`.
   Element evaluate(mlir::Value tensor, const Point &at);
-  /// Emits the element of `tensor` at `at` as a vector of all lanes.
+  /// Emits a vector with the elements of `tensor` at `at`, one for each lane.
+  /// If all lanes have the same element, it is broadcast.
   mlir::Value evaluateVector(mlir::Value tensor, const Point &at);
   /// Records until the current scope ends that the element of `tensor` at `at`
   /// is `element`, so that `evaluate` returns it.

@@ -52,8 +52,9 @@ struct Product {
   bool sumsA = false; ///< The operations in `sums` sum A, otherwise B.
 
   mlir::Value result() const { return op->getResult(0); }
-  /// Whether `value` is a result of one of `sums`. Such a value is computed
-  /// from an operand of the product, not from the product.
+  /// Whether `value` is a result of one of the nn.sum_rows operations in
+  /// `sums`. These sum an operand of the product, so they do not need the
+  /// product's result.
   bool isSum(mlir::Value value) const {
     return llvm::is_contained(sums, value.getDefiningOp());
   }

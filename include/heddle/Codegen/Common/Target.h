@@ -132,12 +132,13 @@ bool hasKernelsOnHost(mlir::Operation *root);
 /// The strategy (compilation settings) of a model or of a plan.
 dist::Strategy strategyOf(mlir::Operation *root);
 
-/// The object that a kernel names; null if it names none or the object does not
-/// exist.
+/// The plan.object (compiled code) that `kernel` names. Null if `kernel` names
+/// none or the plan.object does not exist.
 planir::ObjectOp objectOf(const mlir::SymbolTable &symbols,
                           planir::KernelOp kernel);
 
-/// The decoded code of an object; reports H0397 if it is not base64.
+/// The compiled code in a plan.object, decoded from base64. Reports H0397 if
+/// the text is not base64.
 mlir::FailureOr<std::string> codeOf(planir::ObjectOp object);
 
 /// A kernel as MLIR in the generic form, without names, module paths, shardings

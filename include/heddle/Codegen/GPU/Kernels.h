@@ -186,7 +186,8 @@ struct CompiledKernel {
   std::optional<Resources> resources; ///< Only with ptxas.
 };
 
-/// The launch of a mapped function.
+/// Returns the configuration of a function's launch without a reference to the
+/// function in MLIR: its name, and the sizes that its attributes have.
 CompiledKernel::Launch launchOf(const MappedLaunch &mapped);
 
 /// Compiles the source of a kernel for `chip`. `context` must have everything

@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Functions that look up states of a model (parameters, gradients, moments and
-// others), and checks of states. The verifiers of all phases from train on
-// share these checks.
+// others), and checks of states. The verifiers of the phase `train` and of all
+// later phases share these checks.
 //
 //===----------------------------------------------------------------------===//
 

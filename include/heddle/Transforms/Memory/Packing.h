@@ -42,11 +42,11 @@ struct Interval {
   /// The offset must be a multiple of this, in addition to the alignment that
   /// `pack` gets for all intervals.
   int64_t alignment = 1;
-  /// Stores that the sequence's previous run left unfinished may use the bytes.
-  /// This is the last command during which they may. -1 if no store does.
+  /// The last command during which asynchronous work of the program's previous
+  /// run may still use the bytes; -1 if no such work uses them.
   int64_t settled = -1;
   /// Whether the first command that uses the bytes has waited for all work that
-  /// the sequence's previous run left unfinished.
+  /// the program's previous run left unfinished.
   bool followsCarried = false;
 };
 

@@ -24,14 +24,12 @@ namespace heddle::pipe {
 /// The number of layers of each virtual stage, in order.
 using Cut = llvm::SmallVector<int64_t>;
 
-/// The floating-point operations of one micro-batch, by layer. Only their
-/// ratios matter.
+/// The numbers of floating-point operations (FLOPs) of one micro-batch. Only
+/// their ratios matter.
 struct LayerCosts {
-  llvm::SmallVector<double> layers;
-  /// The floating-point operations of the embedding, before the first layer.
-  double first = 0;
-  /// The floating-point operations of the final norm, the head and the loss,
-  /// after the last layer.
+  llvm::SmallVector<double> layers; ///< The FLOPs of each layer.
+  double first = 0; ///< The FLOPs of the embedding, before the first layer.
+  /// The FLOPs of the final norm, the head and the loss, after the last layer.
   double last = 0;
 };
 

@@ -69,10 +69,10 @@ struct State {
   Axes axes = 0; ///< The axes along which ranks hold different parts.
 };
 
-/// Bytes in the memory that lives across steps, with one element for each
-/// element of a parameter. They are the parameter itself, its gradient, or an
-/// optimizer state. A flat tensor that is split over ranks is a single member,
-/// which has the name of its first parameter.
+/// A tensor in the memory that lives across steps: a parameter, its gradient,
+/// or an optimizer state with as many elements as the parameter. If a flat
+/// tensor joins such tensors of several parameters and is split over ranks, the
+/// rank's part of it is one member, which has the name of the first parameter.
 struct Member {
   Range range;
   int64_t width = 1; ///< The number of bytes of an element.
@@ -185,7 +185,8 @@ struct Event {
   /// Tells what an event waits for: Join and Settle have the token of a Record,
   /// and Wait has the token of a Start.
   int32_t token = -1;
-  /// For Record: whether the next run of the step waits for this point.
+  /// For an event of kind Record: whether the next run of the step waits for
+  /// the recorded point (by an event of kind Settle).
   bool carries = false;
   int32_t origin = -1; ///< Index into Trace::names.
   int32_t path = -1;   ///< Index into Trace::paths.
@@ -306,10 +307,11 @@ struct Fault {
 /// - States that live across steps hold what earlier steps wrote. Only the
 ///   optimizer and collectives may write these states.
 ///
-/// This check assumes that a communication finishes as soon as it starts;
-/// `checkRaces` covers the time until its wait. Adds to `executed` the number
-/// of events that were executed. If several runs of a body make the same
-/// changes, only one of them is executed.
+/// This check assumes that a communication finishes as soon as it starts.
+/// `checkRaces` checks the accesses between the start of a communication and
+/// its wait. Adds to `executed` the number of events that were executed. If
+/// several iterations of a loop, or several passes of a pipeline stage, make
+/// the same changes to memory, only one of them is executed.
 std::optional<Fault> checkFlow(const Trace &trace, int64_t *executed = nullptr);
 
 /// Checks the transfers of offloaded states. A stored tile must have been
@@ -334,10 +336,12 @@ std::optional<Fault> checkStateTiles(const Trace &trace);
 /// depend on the rank, and reads of parameters outside of layers.
 std::optional<Fault> checkSameElements(const Trace &trace);
 
-/// Checks the transfers of offloaded gradients. A store must not overwrite a
-/// gradient that was not fetched yet. If something was added to a fetched
-/// gradient, and later commands store gradients, the gradient must be stored at
-/// its old address. All gradients must be fetched before the step ends.
+/// Checks the transfers of offloaded gradients.
+/// - A store must not overwrite a stored gradient that was not fetched yet.
+/// - If a command adds to a fetched gradient, the sum must be stored at the
+///   address that the gradient was fetched from. This does not hold for
+///   gradients that are fetched after the step's last store of any gradient.
+/// - All stored gradients must be fetched before the step ends.
 std::optional<Fault> checkGradients(const Trace &trace);
 
 /// Checks that commands and communications do not conflict.

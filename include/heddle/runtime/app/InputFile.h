@@ -89,7 +89,8 @@ private:
   std::map<std::string, Tensor> tensors;
 };
 
-/// Throws H0309: no label in the file counts.
+/// Throws H0309: the loss ignores every label of the rows that are read,
+/// because each label is -100 or has the weight 0.
 [[noreturn]] void failNoLabel(const InputFile &file);
 
 } // namespace heddle::rt

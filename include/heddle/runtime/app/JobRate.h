@@ -17,7 +17,8 @@
 
 namespace heddle::rt {
 
-/// The peak rate of all ranks together.
+/// The FLOPs of a step and the peak FLOPs per second, both of all ranks
+/// together. The MFU is computed from them.
 struct JobRate {
   double stepFlops = 0; ///< FLOPs of the model in one step.
   double peakFlopsPerSecond = 0;
@@ -50,8 +51,9 @@ struct RankPeak {
 /// The result is the sum over all hosts.
 double peakOfRanks(const std::vector<RankPeak> &ranks);
 
-/// Measures the peak on all ranks at once, or sums the vendors' figures of the
-/// devices. Collective.
+/// Finds the peak FLOPs per second of all ranks. If the devices' vendor states
+/// a peak (Device::statedPeak), the result is the sum of the stated peaks.
+/// Otherwise all ranks measure their peaks at the same time. Collective.
 JobRate measureJobRate(Job &job, const LoadedProgram &program);
 
 } // namespace heddle::rt

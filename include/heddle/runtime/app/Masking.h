@@ -45,7 +45,8 @@ public:
   static std::optional<Masking> of(const plan::Plan &plan,
                                    const MaskOptions &options);
 
-  /// Whether `token` is chosen at this position.
+  /// Whether the model must predict `token` at this position. If so, the model
+  /// may see another token here (see `at`).
   bool chooses(const MaskPosition &place, int32_t token) const;
   /// Returns the model's input at this position (`token` or its replacement),
   /// or the label. `what` chooses between the two.

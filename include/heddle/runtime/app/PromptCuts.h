@@ -41,7 +41,7 @@ public:
   size_t firstOf(int64_t tokens) const { return first[tokens]; }
 
 private:
-  /// The result of `firstOf` for each number of tokens.
+  /// first[n] is the index of the program to run first for a chunk of n tokens.
   std::vector<size_t> first;
 };
 

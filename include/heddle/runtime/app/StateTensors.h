@@ -44,8 +44,8 @@ const io::TensorInfo *findTensor(const io::WeightSet &weights,
 /// mapped file pages after reading them. `weights` must outlive the reader.
 class SourceReader {
 public:
-  /// Looks tensors up as `prefix` + name, or without a prefix by findTensor.
-  /// Throws H0335 for a missing tensor, H0387 for a wrong shape.
+  /// Looks each tensor up by the name `prefix` + name; if `prefix` is empty, by
+  /// findTensor. Throws H0335 for a missing tensor, H0387 for a wrong shape.
   SourceReader(const io::WeightSet &weights,
                const std::vector<plan::WeightSlice> &pieces,
                const std::string &state, const std::string &prefix = "");
@@ -70,7 +70,8 @@ public:
   bool hasCodes() const;
 
 private:
-  /// An output (one column of weights) of a quantized matrix in the files.
+  /// An output feature (one column of weights) of a quantized matrix in the
+  /// files.
   struct CodedOutput {
     const io::CodedMatrix *matrix = nullptr;
     int64_t output = 0;
@@ -78,9 +79,9 @@ private:
       return matrix == other.matrix && output == other.output;
     }
   };
-  /// For each output of the state, returns where it is read from: an output of
-  /// a quantized matrix in the files. Returns nothing unless the state consists
-  /// of whole outputs of quantized matrices.
+  /// The state is a matrix. For each of its output features, returns the output
+  /// feature of a quantized matrix in the files from which it is read. Returns
+  /// nothing unless each output feature is read whole from a quantized matrix.
   std::vector<CodedOutput> codedOutputs() const;
   struct Tensor {
     const io::TensorInfo *info = nullptr;

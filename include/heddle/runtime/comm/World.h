@@ -63,8 +63,8 @@ public:
   /// first waits for the heartbeat, because it may detect which rank has died.
   [[noreturn]] void fail(const Diagnostic &diagnostic);
   /// Prints the error with which this process is about to end. Then calls the
-  /// callback `witness` with the error and with `missing`, the rank that died;
-  /// -1: no rank died.
+  /// callback that setWitness has set. Its arguments are the error and
+  /// `missing`: the rank that died, or -1 if no rank died or all ranks failed.
   void report(const Diagnostic &diagnostic, int missing = -1);
 
 private:

@@ -174,7 +174,8 @@ private:
     /// The group as a captured graph; nullopt: its entries are submitted one by
     /// one.
     std::optional<CapturedWork> work;
-    /// Bytes that devices send to other ranks each time the group runs.
+    /// Bytes that this rank's device sends to other ranks, without the host,
+    /// each time this group of entries runs.
     int64_t sentBytes = 0;
   };
   /// Whether the device executes the action without the host.

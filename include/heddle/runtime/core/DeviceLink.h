@@ -18,9 +18,9 @@ namespace heddle::rt {
 
 /// Transports data between the devices of several ranks without the host. A
 /// transfer runs in the order of the stream to which it is submitted. Errors
-/// are thrown by the device's next `synchronize`. If two ranks share several
-/// transfers of a group, both must submit them in the same order, even if the
-/// transfers are on different streams.
+/// are thrown by the device's next `synchronize`. If two members of a group of
+/// ranks both take part in several transfers of that group, both must submit
+/// these transfers in the same order, even on different streams.
 class DeviceLink {
 public:
   virtual ~DeviceLink() = default;
@@ -50,7 +50,8 @@ public:
   virtual void run(Stream stream, int group, const plan::CollectiveShape &shape,
                    Address target, Address source, Address staging,
                    int64_t stagingBytes) = 0;
-  /// Submits a message to or from the rank at `peer` of the group.
+  /// `send` submits a message to member number `peer` of the group, and
+  /// `receive` a message from it.
   virtual void send(Stream stream, int group, int peer, Address data,
                     int64_t bytes) = 0;
   virtual void receive(Stream stream, int group, int peer, Address data,

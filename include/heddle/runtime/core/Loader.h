@@ -31,7 +31,8 @@ struct Binary {
 /// the file is no compiled binary, H0382 when it is damaged, H0383 when its
 /// plan has another version.
 std::vector<Binary> readTargets(const std::string &path);
-/// The first target that readTargets returns.
+/// Reads the plan and kernels for the first target (a kind of CPU or GPU) of
+/// the binary at `path`. Throws as readTargets does.
 Binary readBinary(const std::string &path);
 /// The draft model for speculative decoding, for target number `target`;
 /// nullopt if the binary has none. Throws as readTargets does.

@@ -35,8 +35,8 @@ inline PhiloxWords philox(uint64_t key, PhiloxWords counter) {
 }
 
 /// The four words of block `index` of a random stream. `step` is the training
-/// step that draws the numbers. `site` numbers the user of the numbers, such as
-/// a dropout operation.
+/// step that draws the numbers. `site` identifies the operation that uses the
+/// random numbers, such as a dropout.
 inline PhiloxWords philox(uint64_t key, uint64_t index, uint32_t step,
                           uint32_t site) {
   return philox(key, {uint32_t(index), uint32_t(index >> 32), step, site});

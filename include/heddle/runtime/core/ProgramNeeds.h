@@ -26,8 +26,8 @@ struct CacheNeeds {
   int64_t window = 0; ///< The most positions that a token attends to; 0: all.
   double bytes = 0;   ///< Bytes of the cache for one position of one sequence.
 
-  /// Bytes that one token reads from the KV cache of these layers if its
-  /// sequence has `positions` positions.
+  /// Bytes that one token reads from the KV cache of the layers with this
+  /// attention window if its sequence has `positions` positions.
   double bytesAt(int64_t positions) const {
     return bytes * double(window ? std::min(window, positions) : positions);
   }

@@ -62,14 +62,14 @@ struct MoveLine {
   /// optimizer state, ...). A copy counts for the state that is copied, or for
   /// the state that receives the copied values.
   std::map<plan::StateRole, int64_t> bytesOf;
-  /// The part of `bytes` that belongs to rows of tables which are split over
-  /// ranks. It is an upper bound: a rank does not read rows that another rank
-  /// has.
+  /// The part of `bytes` that belongs to rows of embedding tables which are
+  /// split over ranks. It is an upper bound: a rank does not read rows that
+  /// another rank has.
   int64_t bytesOfParts = 0;
   /// The bytes that are copied while the device runs kernels. On a CPU only
-  /// copies from and to files overlap with kernels. All other copies, and
-  /// copies of table rows, do not, because the threads that run kernels make
-  /// them.
+  /// copies from and to files overlap with kernels, except copies of single
+  /// rows of an embedding table (CopyRows). The threads that run kernels make
+  /// all other copies on a CPU.
   int64_t besideKernels = 0;
   /// The largest number of bytes whose copy has been started, but has not been
   /// waited for, at any time.

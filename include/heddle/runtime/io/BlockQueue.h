@@ -34,8 +34,8 @@ struct BlockResult {
   int64_t moved = 0;
 };
 
-/// Runs several requests at a time and completes them in any order. Only one
-/// thread may use a queue.
+/// Runs several requests (reads and writes of files) at a time and completes
+/// them in any order. Only one thread may use a queue.
 class BlockQueue {
 public:
   virtual ~BlockQueue() = default;

@@ -17,8 +17,8 @@
 
 namespace heddle::io {
 
-/// Returns $XDG_CACHE_HOME/heddle or ~/.cache/heddle; empty if neither variable
-/// is set.
+/// Returns $XDG_CACHE_HOME/heddle if that variable is set, else
+/// $HOME/.cache/heddle; empty if neither XDG_CACHE_HOME nor HOME is set.
 std::string cacheDirectory();
 
 /// Returns how many bytes the files of a directory may have together: the

@@ -62,7 +62,9 @@ struct CodedMatrix {
 /// Which inputs of a quantized matrix share scales, and the order of the inputs
 /// in the dequantized values.
 struct InputGroups {
-  /// Throws H0377 when the groups contradict the format.
+  /// Reads the group of each input from the tensor `groupOfInput` (GPTQ's
+  /// g_idx). Throws H0377 if a group is out of range, or if the inputs are not
+  /// in the order of their groups although `inOrder` of the format is true.
   InputGroups(const CodedMatrix &matrix, const WeightSet &weights);
   /// Throws H0377 unless all groups have the same number of inputs, which
   /// sorting by group needs.
@@ -80,7 +82,8 @@ struct InputGroups {
 /// Dequantizes one matrix: reads its scales, zero points and codes.
 class CodeReader {
 public:
-  /// Reads everything except the codes. Throws as InputGroups does.
+  /// Reads the scales, the zero points and the groups of inputs. Throws H0377
+  /// if the groups are invalid or have different numbers of inputs.
   CodeReader(const CodedMatrix &matrix, const WeightSet &weights);
 
   float scale(int64_t group, int64_t output) const {
@@ -104,10 +107,12 @@ private:
                int64_t output) const;
 };
 
-/// Suffix of the name of a matrix whose inputs are sorted by group.
+/// Suffix that openModelWeights adds to the name of a matrix whose inputs it
+/// sorts by group.
 inline constexpr std::string_view byGroupEnd = ".by_group";
 
-/// Returns the name that a matrix has in files, without `byGroupEnd`.
+/// Returns the name that a matrix has in files: `name` without the suffix
+/// `byGroupEnd`.
 inline std::string nameInFile(std::string name) {
   size_t end = name.size() - std::min(name.size(), byGroupEnd.size());
   if (name.compare(end, std::string::npos, byGroupEnd) == 0)

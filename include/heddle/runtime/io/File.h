@@ -19,9 +19,9 @@
 
 namespace heddle::io {
 
-/// Registers a mapped file while the object lives. If its pages are lost,
-/// because somebody truncates the file, the process ends with an error that
-/// names the file (io::prepareProcess).
+/// Registers a mapped file while the object lives. If somebody truncates the
+/// file, an access to its lost pages ends the process. The signal handler that
+/// io::prepareProcess installs then prints an error that names the file.
 class NamedMapping {
 public:
   NamedMapping(const void *begin, int64_t bytes, std::string path);
@@ -86,9 +86,11 @@ public:
   /// writing, and the file's path.
   int descriptor() const;
   const std::string &temporaryPath() const;
-  /// Renames the temporary file, or copies it to the device. If not
-  /// `isDurable`, the file may be empty after a crash of the machine, but no
-  /// time is lost with fsync, which takes seconds on a busy disk.
+  /// Renames the temporary file to the output's path. If that path is a device
+  /// file or a pipe, such as /dev/stdout, copies the temporary file's bytes to
+  /// it instead. If not `isDurable`, the output may be empty after a crash of
+  /// the machine, but no time is lost with fsync, which takes seconds on a busy
+  /// disk.
   void commit(bool isDurable = true);
 
 private:

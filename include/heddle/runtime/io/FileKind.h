@@ -26,9 +26,10 @@ struct ForeignKind {
 };
 ForeignKind foreignKindOf(const MappedFile &file);
 
-/// Whether the file is a text: it has almost no control characters, and it is
-/// UTF-8, or mostly ASCII, or so long that token ids would contain control
-/// characters.
+/// Whether the file is a text and not binary token ids. A text has almost no
+/// control characters. A long file of token ids would have some, and every file
+/// of token ids has an even size. Therefore only short files of even size must
+/// also be UTF-8 or mostly ASCII.
 bool isText(const MappedFile &file);
 
 /// Whether the beginning of the file has more control characters than a text of
@@ -39,15 +40,15 @@ bool hasControlCharacters(const MappedFile &file);
 /// blank.
 bool isJsonLines(const MappedFile &file);
 
-/// The width of the integers of a file without header.
+/// The width of the token ids in a file of binary token ids without header.
 struct NumberWidth {
-  int64_t bytes = 2; ///< 2, 4 or 8.
-  /// Why the width is uncertain; "" where it is certain.
+  int64_t bytes = 2; ///< The bytes of a token id: 2, 4 or 8.
+  /// Why the width of the token ids is uncertain; "" if it is certain.
   std::string doubt;
 };
-/// Guesses the width from the upper halves of the integers: every second 16-bit
-/// word of 32-bit tokens, and three of four words of 64-bit tokens, are at most
-/// (vocab - 1) >> 16. `vocab` is 0 if unknown.
+/// Guesses the width from the upper halves of the token ids: every second
+/// 16-bit word of 32-bit tokens, and three of four words of 64-bit tokens, are
+/// at most (vocab - 1) >> 16. `vocab` is 0 if unknown.
 NumberWidth widthOfNumbers(const MappedFile &file, int64_t vocab);
 
 } // namespace heddle::io

@@ -31,10 +31,11 @@ std::string plainDirectory(const std::string &directory);
 /// gradients, ...), or others for some roles. For example,
 /// `/mnt/nvme0,parameters=/mnt/nvme1` names two directories.
 struct OffloadDirectories {
-  /// The directory for roles that have no entry in `own`; empty if the user
-  /// gave none.
+  /// The directory for roles of states that have no entry in `own`; empty if
+  /// the user gave none.
   std::string all;
-  /// Directories of single roles; empty: the role uses `all`.
+  /// For each role of states (optimizer states, parameters, gradients,
+  /// activations), its own directory; empty if the role uses `all`.
   plan::PerFile<std::string> own;
 
   /// Parses the value of `--swap-dir`; returns nullopt if it is malformed. The
@@ -46,13 +47,14 @@ struct OffloadDirectories {
   const std::string &of(plan::FileRole role) const {
     return own[role].empty() ? all : own[role];
   }
-  /// Whether all roles share one directory.
+  /// Whether the states of all roles (see `own`) are offloaded to the directory
+  /// `all`.
   bool isOne() const {
     return std::all_of(own.values.begin(), own.values.end(),
                        [](const auto &each) { return each.empty(); });
   }
   /// Overrides entries with those of `stronger`. If `stronger.all` is given, it
-  /// replaces the directories of all roles.
+  /// replaces the directories of all roles of states.
   void take(const OffloadDirectories &stronger);
 };
 

@@ -33,7 +33,7 @@ struct ApiError : std::exception {
   /// Returns the body of an error in OpenAI's API:
   /// {"error": {"message", "type", "param", "code"}}.
   std::string body() const;
-  /// Returns the reason as the access log shows it.
+  /// Returns why the request was refused, as the access log shows it.
   std::string reason() const { return code + ": " + message; }
 
   int status; ///< HTTP status.

@@ -32,7 +32,8 @@ public:
   void pushFront(const std::string &client, uint64_t request);
   /// Removes a request, wherever it is in the queue.
   void remove(const std::string &client, uint64_t request);
-  /// Adds to the service that a client has received, in any unit.
+  /// Adds `amount` to the amount of service that a client has received. All
+  /// calls use the same unit, for example tokens.
   void charge(const std::string &client, double amount);
   /// Drops a client that has no waiting and no running request.
   void forget(const std::string &client);

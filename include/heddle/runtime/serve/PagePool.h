@@ -46,9 +46,10 @@ public:
   void release(Page page);
 
   struct Prefix {
-    /// The pages that hold the first tokens of the sequence, in order. The
-    /// caller becomes an owner of each page. An entry is `noPage` if the page
-    /// is outside the attention window of the next token.
+    /// The pages that `share` found, in the order of the tokens that they hold:
+    /// the beginning of the sequence's tokens. The caller becomes an owner of
+    /// each page. An entry is `noPage` if the page is outside the attention
+    /// window of the next token.
     std::vector<Page> pages;
     Chain chain = 0; ///< Identifies the tokens up to the last page.
   };

@@ -185,11 +185,12 @@ private:
   /// them.
   int64_t roomForGuesses(Sequence &seq);
   void collectFeeds();
-  /// Adds to `feeds` the tokens that the next run computes for each running
-  /// sequence of the group. At most `promptTokens` of them are tokens of
-  /// prompts.
+  /// Adds to `feeds` the tokens that the next run of the model computes for
+  /// each running sequence of the group. At most `promptTokens` of them are
+  /// tokens of prompts.
   void collectFeeds(Group &group, int64_t promptTokens);
-  /// Returns the limit of prompt tokens for a group in this run.
+  /// Returns how many prompt tokens each group (replica of the model) may
+  /// compute in the next run of the model.
   int64_t promptTokensOfRun() const;
   void takeResult(Sequence &seq, const Feed &feed, float *logits);
   /// Returns how many tokens of a sequence are in the cache. If there is a

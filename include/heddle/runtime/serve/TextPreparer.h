@@ -28,7 +28,7 @@ struct TextRules {
   /// name of the prompt that is used if a request names none.
   std::map<std::string, std::string> prompts;
   std::string defaultPrompt;
-  int64_t maxTokens = 0;  ///< Limit to which texts are truncated; 0: none.
+  int64_t maxTokens = 0;  ///< Texts are cut to this many tokens; 0: not cut.
   bool cutsFront = false; ///< Truncate at the front instead of at the end.
 
   /// Lowers the limit to `tokens`.
@@ -45,12 +45,14 @@ public:
       : tokenizer(tokenizer), rules(std::move(rules)) {}
 
   bool hasTokenizer() const { return tokenizer != nullptr; }
-  /// The default limit of tokens; 0: none.
+  /// The number of tokens to which a text, with its prompt and special tokens,
+  /// is truncated if a request asks for no other number; 0: not truncated.
   int64_t maxTokens() const { return rules.maxTokens; }
   /// Returns the text of the prompt with the name `name`, or of the default
   /// prompt if `name` is "". Null if there is no prompt with this name.
   const std::string *findPrompt(const std::string &name) const;
-  /// Returns the names of all prompts, for messages.
+  /// Returns the names of all prompts (such as "query"), separated by commas,
+  /// for error messages.
   std::string promptNames() const;
   /// Returns the tokens of the prompt followed by the text, with special tokens
   /// at the beginning and end. Does not truncate.

@@ -33,9 +33,11 @@ int64_t threadsOfRank(int64_t ranks);
 /// an idle process uses no CPU time.
 class Signal {
 public:
+  /// The number of calls of `raise` so far.
   uint32_t count() const { return raised.load(std::memory_order_acquire); }
   void raise();
-  /// Waits until the count differs from `seen`.
+  /// Waits until `count()`, the number of calls of `raise`, differs from
+  /// `seen`.
   void await(uint32_t seen);
 
 private:

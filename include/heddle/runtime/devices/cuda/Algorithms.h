@@ -28,8 +28,9 @@ namespace heddle::rt::cuda {
 /// nothing is reported.
 class Algorithms {
 public:
-  /// Reads the file in `directory`. If `directory` is "", no file is read or
-  /// written.
+  /// Reads the file in `directory` that has the algorithms for the GPU model
+  /// `gpu` and the version `version` of cuBLASLt, if it exists. If `directory`
+  /// is "", no file is read or written.
   Algorithms(const std::string &directory, const std::string &gpu,
              const std::string &version);
 

@@ -19,9 +19,11 @@
 
 namespace heddle::rt::cuda {
 
-/// A part of a product, which one call of cuBLASLt computes.
+/// A part of a matrix product, which one call of cuBLASLt computes. It may have
+/// fewer rows, columns or terms of the sums than the whole product.
 struct ProductPart {
-  /// Where an operand of this part of the product begins.
+  /// Where an operand of this call begins: within the tensor that is the
+  /// operand of the whole product.
   struct OperandAddress {
     int64_t ref;   ///< Index in `refs` of the tensor with the operand.
     int64_t bytes; ///< Offset from the beginning of that tensor.
@@ -48,14 +50,14 @@ std::vector<ProductPart> partsOf(const plan::LibraryProduct &what,
 /// A product by cuBLASLt, as one call for each of its parts.
 class ProductCalls {
 public:
-  /// Prepares one call for each part of a product. If the library rejects a
-  /// part, prepares a single call for the whole product. Returns null if the
-  /// library also rejects the single call.
+  /// Prepares one call for each part of a product. If cuBLASLt rejects a part,
+  /// prepares a single call for the whole product. Returns null if cuBLASLt
+  /// also rejects the single call.
   static std::unique_ptr<ProductCalls> prepare(const ProductLibrary &library,
                                                const plan::LibraryProduct &what,
                                                Algorithms &known);
-  /// Prepares one call for each of the given parts. Returns null if the library
-  /// rejects one of them.
+  /// Prepares one call of cuBLASLt for each of `parts`, the parts into which
+  /// one product is split. Returns null if cuBLASLt rejects one of them.
   static std::unique_ptr<ProductCalls>
   prepare(const ProductLibrary &library, const std::vector<ProductPart> &parts,
           Algorithms &known);

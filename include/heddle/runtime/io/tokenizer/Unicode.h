@@ -47,8 +47,8 @@ bool isValid(const std::string &text);
 /// Python's errors="replace" do the same.
 std::string replaceInvalid(const std::string &text);
 
-/// Counts characters as Python's len() does; invalid UTF-8 counts as by
-/// `replaceInvalid`.
+/// Counts characters as Python's len() does. Invalid UTF-8 counts as the U+FFFD
+/// characters by which `replaceInvalid` replaces it.
 int64_t countCharacters(const std::string &text);
 
 /// The property White_Space.
