@@ -14,11 +14,11 @@
 namespace heddle::nn {
 
 /// Verifies that a state may have the type `type`, and that `source`, the
-/// expression by which weight files give the state, yields a tensor of that
-/// shape. `source` may be null. If ranks hold shards, `whole` is the type of
-/// the whole tensor; otherwise it may be null. If `packed` is not null, the
-/// state is a quantized or packed form of a weight, and `source` and `whole`
-/// describe this weight.
+/// expression by which weight files give the state's tensor, yields the shape
+/// of this tensor. `source` may be null. If ranks hold shards of the tensor,
+/// `whole` is its type, and `type` that of a shard; otherwise `whole` may be
+/// null. If `packed` is not null, the state is a quantized or packed form of a
+/// weight, and `source` and `whole` are those of the weight.
 mlir::LogicalResult verifyStored(mlir::Operation *state, mlir::Type type,
                                  SourceAttr source, mlir::TypeAttr whole,
                                  PackedAttr packed);

@@ -62,7 +62,8 @@ struct CollectiveShape {
   /// The number of elements of the whole buffer: of the source for
   /// ReduceScatter, of the destination for AllGather. For other kinds, source
   /// and destination have equally many elements. Except for AllReduce and
-  /// Rotate, the number is a multiple of ranks x rows x segments.
+  /// Rotate, the number is a multiple of `ranks` times the rows and segments of
+  /// `layout`.
   int64_t count = 0;
   /// Layout of the split buffer: the source of ReduceScatter and AllToAll, the
   /// destination of AllGather. Unused by AllReduce and Rotate.

@@ -69,7 +69,8 @@ struct RandomShares {
   struct WordSource {
     int64_t source, step, keyOffset;
   };
-  /// Returns the word for a lane's element in its `i`-th row and `j`-th column.
+  /// Returns where the random word comes from for the element in the `i`-th row
+  /// and `j`-th column of a lane.
   std::function<WordSource(int64_t i, int64_t j)> sourceOf;
   mlir::Value key;
 };

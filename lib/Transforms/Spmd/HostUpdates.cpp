@@ -247,7 +247,8 @@ private:
   }
 
   /// Replaces the results of the original update by the results of its tiles.
-  /// Moves the writes of the results to after the last wait.
+  /// Moves the operations that write these results to states to after the last
+  /// wait for a tile.
   void replace(HostUpdate &update) {
     for (Value result : update.op->getResults())
       if (nn::SetOp target = fileTargetOf(result, symbols))

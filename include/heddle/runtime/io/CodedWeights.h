@@ -74,8 +74,8 @@ struct InputGroups {
   /// For each row of the dequantized matrix: the index of the input that the
   /// row belongs to.
   std::vector<int32_t> inputAt;
-  /// Whether all groups have the same number of inputs, so that inputs can be
-  /// sorted by group.
+  /// Whether all groups (inputs of the matrix that share a scale) have the same
+  /// number of inputs, so that the inputs can be sorted by group.
   bool areAlike = true;
 };
 
