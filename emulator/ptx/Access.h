@@ -38,8 +38,8 @@ struct Access {
   /// Whether all lanes take part and access consecutive memory.
   bool isDense = false;
 
-  /// Computes the addresses from the register of `op` with index `row`, which
-  /// holds one address for each lane.
+  /// Computes each lane's address: the lane's value of the register
+  /// `op.rows[row]`, plus the constant offset `op.imm`.
   Access(const Warp &warp, const Op &op, int row);
   /// Checks that each lane of the warp's mask may access `bytes` bytes at its
   /// address, and finds these bytes on the host. Does not record the access for

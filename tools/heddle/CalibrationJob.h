@@ -21,17 +21,23 @@ namespace heddle::driver {
 /// The flags of `heddle quantize` that choose the text for calibration and the
 /// text for perplexities.
 struct CalibrationFlags {
-  std::string file;     ///< Token file or text; "": no calibration.
-  std::string evalFile; ///< Text for perplexities; "": rest of `file`.
+  std::string file; ///< Token file or text; "": no calibration.
+  /// Token file or text for perplexities. If it is "", perplexities are
+  /// measured on the rows of `file` that the calibration does not use, or on
+  /// the calibration's rows if there are no others.
+  std::string evalFile;
   bool isThere() const { return !file.empty() || !evalFile.empty(); }
+  /// The most rows that are read of each text. A row is a sequence of `seq`
+  /// tokens. If `file` is "", all rows of `evalFile` are read.
   int64_t rows = 128;
   int64_t seq = 0; ///< Tokens of a row; 0: the model's limit, at most 512.
 };
 
 /// A calibration: its token files, and a binary that returns the activations of
 /// each layer. These files are temporary, and the destructor removes them. If
-/// no calibration text is given, the calibration has no rows, and the binary
-/// only computes perplexities.
+/// only `CalibrationFlags::evalFile` is given, the calibration text has 0 rows
+/// (sequences of `seq` tokens), and the binary only computes the perplexity of
+/// the text in `evalFile`.
 class CalibrationJob {
 public:
   /// Reads and checks the texts. `output` is the directory that will be

@@ -82,9 +82,10 @@ int64_t stepsOfSlice(int64_t quads) {
 
 /// K is cut into units. The code computes the products of one unit after the
 /// other for all rows and adds them to the totals. Returns the number of units.
-/// With bf16 pairs a unit is a slice that the first-level cache holds; with a
-/// quantized weight it is a group (weights with a common scale). If there is a
-/// single group, a unit is a block (activations with a common scale).
+/// With a bf16 weight, a unit is a slice whose weights fit in the first-level
+/// cache. With a quantized weight, a unit is a group (weights with a common
+/// scale). If one group covers all of K, a unit is a block (activations with a
+/// common scale) instead.
 int64_t unitsOf(const PackedGemmSpec &spec, int64_t quads) {
   if (spec.groups == 0)
     return llvm::divideCeil(commonWords(spec) / quads, stepsOfSlice(quads));

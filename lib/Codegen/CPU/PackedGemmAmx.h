@@ -48,12 +48,13 @@ public:
     int64_t tileRows; ///< Rows of a tile of A.
     int64_t rows;     ///< Rows of A in a block, rounded up to whole tiles.
     int64_t columns;  ///< The largest number of tiles of B side by side.
-    /// K consists of `units` units (see `unitsOf`): groups of a quantized
-    /// weight, blocks of activations if there is only one group, or, for bf16
-    /// pairs, slices that fit in the first-level cache. The code computes
-    /// `unitsOfCut` units (a cut of K) for several panels at a time. A cut is
-    /// so short that the second-level cache can hold the cut's columns of A,
-    /// for all rows.
+    /// K is divided into `units` units. With a bf16 weight, a unit is a slice
+    /// whose weights fit in the first-level cache. With a quantized weight, a
+    /// unit is a group (weights with a common scale). If one group covers all
+    /// of K, a unit is a block (activations with a common scale) instead. The
+    /// code computes `unitsOfCut` units (a cut of K) for several panels at a
+    /// time. A cut is so short that the second-level cache can hold the cut's
+    /// columns of A, for all rows of a block.
     int64_t units, unitsOfCut;
     int64_t steps;  ///< Tiles along K.
     int64_t digits; ///< Digits of an activation; each has a tile of A.
@@ -93,8 +94,9 @@ private:
     int64_t vector;          ///< Which half of the panel: 0 or 1.
     mlir::Value packedWords; ///< The address of the first packed words.
   };
-  /// A slice of K: a block of integer activations, or as many pairs of bf16 as
-  /// the first-level cache holds.
+  /// A slice of K. With a quantized weight, it is a block (integer activations
+  /// with a common scale). With a bf16 weight, it is so short that the
+  /// first-level cache can hold the slice's weights.
   struct KSlice {
     /// The slice's position along K: the index of its first packed word in a
     /// column of the weight, the index of its first tile, and its number of

@@ -70,7 +70,7 @@ static LogicalResult emitChunk(KernelFrame &f, ArrayRef<unsigned> results,
 }
 
 /// Emits the code of the blocks that compute the results in `vector`. `block`
-/// is the index of this block among these blocks.
+/// is the index of the running block among these blocks.
 static LogicalResult emitVector(KernelFrame &f, const FlatVector &vector,
                                 Value block, int64_t width) {
   OpBuilder &b = f.builder;
@@ -93,8 +93,9 @@ static LogicalResult emitVector(KernelFrame &f, const FlatVector &vector,
   return emitChunk(f, vector.results, f.chunk(f.add(global, whole), 1));
 }
 
-/// Emits the code of all results. Each of `vectors`, which has the results with
-/// the same number of elements, has its own range of blocks.
+/// Emits the code of all results. An entry of `vectors` is a group of results
+/// that have the same number of elements. Each group has its own range of
+/// blocks.
 static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
                                  int64_t width) {
   Value block = f.blockId(mlir::gpu::Dimension::x);
@@ -102,10 +103,9 @@ static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
     return emitVector(f, vectors[0], block, width);
   int64_t first = 0;
   for (const FlatVector &vector : vectors) {
-    // Each vector (the results with the same number of elements) has its own
-    // range of blocks. `own` is this block's index in the range of `vector`.
-    // The comparison is unsigned: for blocks before the range, the difference
-    // is negative, which as an unsigned number is larger than any number of
+    // `own` is this block's index in the range of blocks of `vector`. The
+    // comparison is unsigned: for blocks before the range, the difference is
+    // negative, which as an unsigned number is larger than any number of
     // blocks.
     Value own = f.add(block, -first);
     InsideIf isOwn(

@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The BERT family: post-norm encoder blocks with learned position and segment
-// embeddings (Devlin et al., 2018), with the parameters of Hugging Face's
-// BertForMaskedLM.
+// embeddings (Devlin et al., 2018). Parameters have the names and shapes of
+// Hugging Face's class BertForMaskedLM.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,7 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The GPT-2 family: pre-norm decoder blocks with learned position embeddings
-// (Radford et al., 2019), with Hugging Face's parameters.
+// (Radford et al., 2019). Parameters have the names and shapes of Hugging
+// Face's class GPT2LMHeadModel.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The GPT-Neo family (Black et al., 2021), with Hugging Face's parameters. It
-// differs from GPT-2: q, k and v are separate projections without biases,
-// scores are not scaled, and layers of local attention have a window.
+// The GPT-Neo family (Black et al., 2021). Parameters have the names and shapes
+// of Hugging Face's class GPTNeoForCausalLM. The family differs from GPT-2: q,
+// k and v are separate projections without biases, scores are not scaled, and
+// layers of local attention have a window.
 //
 //===----------------------------------------------------------------------===//
 

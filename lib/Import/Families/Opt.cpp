@@ -5,9 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The OPT family: decoder blocks with norms before or after attention and MLP
-// (Zhang et al., 2022, arXiv 2205.01068), with Hugging Face's parameters. The
-// table of learned positions has two extra rows at its beginning. Embeddings
-// may have another width than the layers.
+// (Zhang et al., 2022, arXiv 2205.01068). Parameters have the names and shapes
+// of Hugging Face's class OPTForCausalLM. The table of learned positions has
+// two extra rows at its beginning. Embeddings may have another width than the
+// layers.
 //
 //===----------------------------------------------------------------------===//
 

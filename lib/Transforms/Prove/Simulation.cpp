@@ -83,8 +83,8 @@ private:
     /// done when `finished`, the number of collectives that this rank has
     /// completed, has reached this number.
     std::vector<int64_t> tokens;
-    /// For each name of messages that this rank has sent, the channel of these
-    /// messages.
+    /// Maps the name of each plan::Channel on which this rank has sent to the
+    /// channel's index in Peers::channels. A flush knows only the name.
     std::map<std::string, int64_t> sending;
     bool isReady = false;
   };

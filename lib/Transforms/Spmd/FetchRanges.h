@@ -36,13 +36,15 @@ using BucketOffsets = llvm::StringMap<BucketOffset>;
 BucketOffsets bucketOffsetsOf(nn::ModelOp model,
                               const mlir::SymbolTable &symbols, bool gradients);
 
-/// A range of a bucket that is fetched with one transfer, and the reads of
-/// states in it.
+/// A range of elements of a bucket that one transfer fetches, and the
+/// operations that read states in this range.
 struct FetchRange {
   nn::BucketOp bucket;
   int64_t first = 0, end = 0; ///< The elements [first, end) of the bucket.
-  /// The reads of states in the range: one read of the whole bucket, or reads
-  /// of its members in order.
+  /// The operations that read the states in the range, in the order of the
+  /// states' positions. If one operation reads all elements of `bucket` as a
+  /// single state, the range is [0, number of elements) and this operation is
+  /// the only entry.
   llvm::SmallVector<nn::GetOp> members;
 };
 
@@ -59,9 +61,9 @@ std::vector<FetchRange> fetchRangesOf(const llvm::StringMap<nn::GetOp> &gets,
 /// the table's first element in an offloaded bucket.
 bool fetchesRows(nn::EmbeddingOp embedding, int64_t element);
 
-/// Unpacks the members of a range from `whole`, a value that holds the bucket's
-/// elements from `first` on. The elements before, between and after the members
-/// become unused results of the nn.unpack.
+/// Unpacks the states that `run.members` reads from `whole`, a value that holds
+/// the bucket's elements from `first` on. The elements before, between and
+/// after these states become unused results of the nn.unpack.
 llvm::SmallVector<mlir::Value> unpack(mlir::OpBuilder &builder,
                                       mlir::Location loc, const FetchRange &run,
                                       const BucketOffsets &offsets,

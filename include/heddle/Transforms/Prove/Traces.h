@@ -365,12 +365,13 @@ std::optional<Fault> checkRaces(const Trace &trace);
 /// on a channel must be received, with the same size, element type and
 /// micro-batch.
 ///
-/// Then the step is simulated. Starts and sends do not block. A rank runs its
-/// collectives in the order of their starts, together with all members of the
-/// group. A receive waits for its send, and a flush waits for the receives of
-/// the sends that it covers. With `sendsInOrder` a send waits for earlier
-/// sends. The simulation does not depend on time, so a plan that blocks here
-/// blocks in every execution.
+/// Then the step is simulated. A rank never blocks when it starts a collective
+/// or a send. A rank runs its collectives in the order of their starts,
+/// together with all members of the group. A receive blocks until the message
+/// was sent. A flush blocks until at most `Event::left` sends of its channel
+/// have not been received. With `Trace::sendsInOrder` a message can be received
+/// only after all messages that its sender sent earlier. The simulation does
+/// not depend on time, so a plan that blocks here blocks in every execution.
 std::optional<Fault> checkAgreement(const plan::Mesh &mesh,
                                     const std::vector<Trace> &traces);
 

@@ -31,18 +31,18 @@ struct Functions {
 
 namespace heddle::rt::cuda {
 
-/// The library cuBLASLt, started for the current context. It is loaded at run
-/// time.
+/// The library cuBLASLt, loaded at run time and initialized for the current
+/// CUDA context.
 class ProductLibrary {
 public:
-  /// Loads and starts the library. If this fails, returns null and sets
+  /// Loads and initializes cuBLASLt. If this fails, returns null and sets
   /// `reason`.
   static std::unique_ptr<ProductLibrary> open(std::string &reason);
   ProductLibrary(const ProductLibrary &) = delete;
   ProductLibrary &operator=(const ProductLibrary &) = delete;
   ~ProductLibrary();
 
-  /// Returns the library's version, for example "13.1.0".
+  /// Returns the version of cuBLASLt, for example "13.1.0".
   std::string version() const;
 
   const cublaslt::Functions calls;
@@ -53,12 +53,13 @@ private:
       : calls(calls), handle(handle) {}
 };
 
-/// One product, and the algorithm with which the library computes it.
+/// One matrix product, and the algorithm with which cuBLASLt computes it.
 class ProductCall {
 public:
-  /// Prepares a product. It uses the algorithm in `known` if the library still
-  /// accepts it. Otherwise the library chooses an algorithm, which is added to
-  /// `known`. Returns null if the library rejects the product.
+  /// Prepares a product. The product uses the algorithm that `known` has for it
+  /// if cuBLASLt still accepts this algorithm. Otherwise cuBLASLt chooses an
+  /// algorithm, which is added to `known`. Returns null if cuBLASLt rejects the
+  /// product.
   static std::unique_ptr<ProductCall> prepare(const ProductLibrary &library,
                                               const plan::LibraryProduct &what,
                                               Algorithms &known);
