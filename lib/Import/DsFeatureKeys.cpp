@@ -144,8 +144,6 @@ const std::vector<DsKey> &heddle::config::dsFeatureKeys() {
                "quantization while training (MoQ) is not supported");
     addRefused(keys, "weight_quantization",
                "quantized weights are not supported");
-    addGated(keys, "progressive_layer_drop",
-             "progressive layer dropping is not supported", {"theta", "gamma"});
     addGated(keys, "eigenvalue",
              "eigenvalues of the Hessian serve MoQ, which is not supported",
              {"verbose", "max_iter", "tol", "stability",

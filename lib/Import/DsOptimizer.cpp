@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads the sections `optimizer` and `scheduler` of a ds_config.json, and the
-// flags that change a schedule.
+// Reads the sections `optimizer`, `scheduler` and `progressive_layer_drop` of a
+// ds_config.json, and the flags that change a schedule.
 //
 //===----------------------------------------------------------------------===//
 
@@ -139,6 +139,31 @@ void config::mergeOptimizerDefaults(Merger &merger) {
   if (merger.result.values.optimizer == Optimizer::Lion &&
       !merger.isGiven("beta2"))
     merger.give("beta2", 0.99, {Origin::Kind::Derived, "Lion's default", {}});
+}
+
+//===----------------------------------------------------------------------===//
+// Layer dropping
+//===----------------------------------------------------------------------===//
+
+void config::mergeProgressiveLayerDrop(const io::JsonValue &root,
+                                       Merger &merger) {
+  const io::JsonValue *section = root.find("progressive_layer_drop");
+  if (!section || !section->isObject())
+    return;
+  const io::JsonValue *enabled = section->find("enabled");
+  if (!enabled || !enabled->asBool()) {
+    for (const io::JsonMember &member : section->members())
+      merger.mark(member.value.path(), "no meaning here", "off");
+    return;
+  }
+  auto give = [&](const char *key, const char *name, double fallback) {
+    if (const io::JsonValue *value = section->find(name))
+      readKey(settingOf(key), *value, merger);
+    else
+      merger.give(key, fallback, fileOrigin(*enabled));
+  };
+  give("layer_drop_theta", "theta", usualTheta);
+  give("layer_drop_gamma", "gamma", Settings().layerDropGamma);
 }
 
 //===----------------------------------------------------------------------===//

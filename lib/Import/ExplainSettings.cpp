@@ -218,6 +218,11 @@ const char *config::whyNotLamb(const Settings &values) {
                                              : "the optimizer is not Lamb";
 }
 
+const char *config::whyNotProgressive(const Settings &values) {
+  return values.layerDropTheta == 1 ? "no progressive layer dropping"
+                                    : whyNothingTrains(values);
+}
+
 const char *config::whyNothingIsPlaced(const Settings &values) {
   return values.placeOptimizer == MemoryKind::Device &&
                  values.placeParameters == MemoryKind::Device &&

@@ -5,7 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reads the flags that need a parser of their own: meshes, targets, memory
-// budgets, placements of states, the optimizer's betas, and parameter groups.
+// budgets, placements of states, the optimizer's betas, layer dropping, and
+// parameter groups.
 //
 //===----------------------------------------------------------------------===//
 
@@ -302,6 +303,51 @@ void config::mergeBetas(const SettingFlag &flag, const std::string &text,
     failFlag(flag, text, "give " + flag.range.describe());
   merger.give("beta1", betas->first, flagOrigin(flag));
   merger.give("beta2", betas->second, flagOrigin(flag));
+}
+
+namespace {
+
+/// Theta and gamma of progressive layer dropping, with their defaults.
+struct ProgressiveDrop {
+  double theta = usualTheta, gamma = Settings().layerDropGamma;
+};
+
+} // namespace
+
+/// Parses `theta=X,gamma=Y`, or one of the two.
+static std::optional<ProgressiveDrop>
+parseProgressiveDrop(const std::string &text) {
+  ProgressiveDrop drop;
+  std::set<std::string> seen;
+  for (const std::string &part : splitAtCommas(text)) {
+    size_t equals = std::min(part.find('='), part.size());
+    std::string name = part.substr(0, equals);
+    std::string number = part.substr(std::min(equals + 1, part.size()));
+    if ((name != "theta" && name != "gamma") || !seen.insert(name).second ||
+        !settingOf("layer_drop_" + name).range.take(number))
+      return std::nullopt;
+    (name == "theta" ? drop.theta : drop.gamma) =
+        std::strtod(number.c_str(), nullptr);
+  }
+  return drop;
+}
+
+io::ValueRange config::layerDropRange() {
+  return io::ValueRange::matching(
+      "theta=X above 0 and at most 1 and gamma=Y from 0, or one of them, as "
+      "theta=0.5,gamma=0.001",
+      [](const std::string &text) {
+        return parseProgressiveDrop(text).has_value();
+      });
+}
+
+void config::mergeLayerDrop(const SettingFlag &flag, const std::string &text,
+                            Merger &merger) {
+  std::optional<ProgressiveDrop> drop = parseProgressiveDrop(text);
+  if (!drop)
+    failFlag(flag, text, "give " + flag.range.describe());
+  merger.give("layer_drop_theta", drop->theta, flagOrigin(flag));
+  merger.give("layer_drop_gamma", drop->gamma, flagOrigin(flag));
 }
 
 void config::mergeGroups(const SettingFlag &flag, const std::string &text,

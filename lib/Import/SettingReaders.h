@@ -55,6 +55,15 @@ void mergePlace(const SettingFlag &flag, const std::string &text,
 /// Reads both betas of Adam, for example `0.9,0.999`.
 void mergeBetas(const SettingFlag &flag, const std::string &text,
                 Merger &merger);
+/// The limit of theta(t) in progressive layer dropping, if it is enabled
+/// without a theta. DeepSpeed has the same default.
+inline constexpr double usualTheta = 0.5;
+/// Reads theta and gamma of progressive layer dropping, for example
+/// `theta=0.5,gamma=0.001`. One of the two may be missing.
+void mergeLayerDrop(const SettingFlag &flag, const std::string &text,
+                    Merger &merger);
+/// The range of --layer-drop, in the form that `mergeLayerDrop` reads.
+io::ValueRange layerDropRange();
 /// Leaves a flag to `mergeScheduleFlags`, which reads it later.
 void mergeNothing(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
@@ -119,6 +128,10 @@ std::optional<Optimizer> findOptimizer(const io::JsonValue &type);
 /// Reads the section `optimizer`. Sets the default of weight decay, which
 /// depends on the optimizer that the section names.
 void mergeOptimizer(const io::JsonValue &root, Merger &merger);
+/// Reads the section `progressive_layer_drop`. If it is enabled, gives the
+/// settings of progressive layer dropping their values, or DeepSpeed's
+/// defaults.
+void mergeProgressiveLayerDrop(const io::JsonValue &root, Merger &merger);
 /// Reads the section `scheduler`.
 void mergeScheduler(const io::JsonValue &root, Merger &merger);
 /// Returns the keys of the parameters of all schedules.
@@ -153,6 +166,7 @@ const char *whyNoContext(const Settings &values);
 const char *whyNoCache(const Settings &values);
 const char *whyNothingTrains(const Settings &values);
 const char *whyNotLamb(const Settings &values);
+const char *whyNotProgressive(const Settings &values);
 const char *whyNothingIsPlaced(const Settings &values);
 const char *whyNothingOnFile(const Settings &values);
 const char *whyTraining(const Settings &values);

@@ -4,12 +4,13 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Checks that pipeline stages, sequence lengths and ZeRO settings fit the
-// model.
+// Checks that pipeline stages, sequence lengths, ZeRO settings and the drop
+// rates of layers fit the model.
 //
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Import/Parallel.h"
+#include "heddle/Settings/LayerDrop.h"
 #include <algorithm>
 
 using namespace heddle;
@@ -158,6 +159,25 @@ void config::fillFromModel(ResolvedSettings &settings, const ModelSpec &spec) {
        int64_t(0.9 * double(width * width)));
   fill("param_persistence_threshold", &Settings::paramPersistenceThreshold,
        10 * width);
+}
+
+void config::checkLayerDrop(const ResolvedSettings &settings, int64_t layers) {
+  Settings values = settings.values;
+  std::vector<Target> targets = settings.targets;
+  if (targets.empty())
+    targets.push_back(values.target);
+  for (Target target : targets) {
+    values.target = target;
+    std::vector<LayerDrop> drops;
+    std::string error = layerDrops(values, layers, drops);
+    if (error.empty())
+      continue;
+    size_t message = error.find(": ") + 2, change = error.rfind("; ");
+    settings.failAt(
+        error.substr(0, message - 2).c_str(),
+        values.layerDropTheta < 1 ? "layer_drop_theta" : "layer_drop_schedule",
+        error.substr(message, change - message), error.substr(change + 2));
+  }
 }
 
 void config::settleParallel(ResolvedSettings &settings, const ModelSpec &spec) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Settings/Settings.h"
+#include "heddle/Settings/LayerDrop.h"
 
 using namespace heddle;
 using namespace heddle::config;

@@ -50,6 +50,8 @@ static constexpr const char *compileFlags[] = {
     "--kv-cache",
     "--kv-type",
     "--label-smoothing",
+    "--layer-drop",
+    "--layer-drop-schedule",
     "--march",
     "--matmul",
     "--max-batch",

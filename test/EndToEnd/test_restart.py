@@ -59,6 +59,8 @@ CHANGES = {
     "quantize_zeros": (CODES, True),
     "quantize_activations": (CODES, "int8"),
     "keep16bit": (CODES, ["wte*"]),
+    "layer_drop_theta": (MESH, 0.5), "layer_drop_schedule": (MESH, "0.5"),
+    "layer_drop_gamma": ({**MESH, "layer_drop_theta": 0.5}, 0.5),
     "group": (MESH, ["wte:frozen"]), "objective": (MESH, "mlm"),
     "mode": (MESH, "serve"), "max_batch": (MESH, 2), "max_context": (MESH, 4),
     "kv_cache": (MESH, 1 << 20), "kv_type": (MESH, "bf16"),

@@ -189,6 +189,10 @@ static void settle(config::ResolvedSettings &settings,
 
 void driver::settleSettings(CompileJob &job) {
   settle(job.settings, *job.model);
+  // A forward function of the user may call functions that are no layers, so
+  // the number of its layers is not known yet.
+  config::checkLayerDrop(job.settings,
+                         job.module.empty() ? job.model->layers : 0);
   config::checkKept(job.settings, *job.model);
 }
 

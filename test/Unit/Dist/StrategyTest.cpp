@@ -57,7 +57,8 @@ SettingValue otherThan(const Setting &setting) {
     *truth = !*truth;
   else if (auto *items = std::get_if<std::vector<std::string>>(&value))
     *items = {"logits", "h.0", "odd, \"name\""};
-  else if (std::string words = setting.range.describe(); !words.empty()) {
+  else if (std::string words = setting.range.describe();
+           words.rfind("one of ", 0) == 0) {
     // "one of A, B, C"
     size_t begin = std::string("one of ").size();
     SettingValue first = words.substr(begin, words.find(',') - begin);
@@ -66,7 +67,8 @@ SettingValue otherThan(const Setting &setting) {
                 ? words.substr(second, words.find(',', second) - second)
                 : first;
   } else
-    value = std::string("{}  ");
+    value =
+        std::string(setting.range.holds(std::string("{}  ")) ? "{}  " : "0.5");
   return value;
 }
 
