@@ -83,6 +83,32 @@ RotaryScalingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+LogicalResult
+LayerDropAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr,
+                      FloatAttr rate, FloatAttr theta, FloatAttr gamma) {
+  if (!theta != !gamma)
+    return emitError() << "needs theta and gamma, or neither";
+  double drop = rate.getValueAsDouble();
+  if (!(drop >= 0 && drop <= 1) || (!theta && drop == 1))
+    return emitError() << "drops a layer with probability " << rate;
+  if (theta && !(theta.getValueAsDouble() > 0 && theta.getValueAsDouble() <= 1))
+    return emitError() << "has theta " << theta << ", which must be in (0, 1]";
+  if (gamma && !(gamma.getValueAsDouble() >= 0 && gamma.getValue().isFinite()))
+    return emitError() << "has gamma " << gamma << ", which must be at least 0";
+  return success();
+}
+
+plan::Condition LayerDropAttr::toPlan(StringRef name) const {
+  plan::Condition condition;
+  condition.name = name.str();
+  condition.path = getPath().str();
+  condition.rate = getRate().getValueAsDouble();
+  if (getTheta())
+    condition.progress = {getTheta().getValueAsDouble(),
+                          getGamma().getValueAsDouble()};
+  return condition;
+}
+
 double heddle::nn::bytesOf(Value value) {
   auto tensor = dyn_cast<RankedTensorType>(value.getType());
   return tensor ? static_cast<double>(dist::byteSize(tensor)) : 0;

@@ -15,6 +15,7 @@
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/NN/GradientContext.h"
 #include "dialects/NN/OpProperties.h"
+#include "heddle/PlanFormat/Condition.h"
 #include "heddle/PlanFormat/PackedWeight.h"
 #include "heddle/Weights/Source.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"

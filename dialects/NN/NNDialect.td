@@ -249,6 +249,39 @@ def NN_PortAttr : AttrDef<NN_Dialect, "Port"> {
 
 def NN_PortArrayAttr : TypedArrayAttrBase<NN_PortAttr, "ports of a program">;
 
+//===----------------------------------------------------------------------===//
+// Conditions
+//===----------------------------------------------------------------------===//
+
+def NN_LayerDropAttr : AttrDef<NN_Dialect, "LayerDrop"> {
+  let mnemonic = "layer_drop";
+  let summary = "In which steps a layer is kept, that is, computed.";
+  let description = [{
+    ```mlir
+    #nn.layer_drop<"h.3", 0.25>
+    #nn.layer_drop<"h.3", 0.333 of 0.5, 0.001>
+    ```
+
+    In a step the layer is kept if a random number in [0, 1) is less than p. The
+    number depends only on the run's seed, the step and the layer's path, so it
+    is the same on all ranks.
+
+    | form | p in step t, counted from 0 |
+    |---|---|
+    | `<path, rate>` | 1 - rate: a constant drop rate (LayerDrop, stochastic depth) |
+    | `<path, rate of theta, gamma>` | 1 - rate (1 - theta(t)), with theta(t) = (1 - theta) exp(-gamma t) + theta: progressive layer dropping (Zhang and He, NeurIPS 2020, equation 7). The rate of layer i of L, counted from 1, is i / L |
+  }];
+  let parameters = (ins "::mlir::StringAttr":$path, "::mlir::FloatAttr":$rate,
+                        OptionalParameter<"::mlir::FloatAttr">:$theta,
+                        OptionalParameter<"::mlir::FloatAttr">:$gamma);
+  let assemblyFormat = "`<` $path `,` $rate (`of` $theta^ `,` $gamma)? `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The condition in the plan, which the runtime evaluates.
+    ::heddle::plan::Condition toPlan(::llvm::StringRef name) const;
+  }];
+}
+
 class NN_Op<string mnemonic, list<Trait> traits = []>
     : Op<NN_Dialect, mnemonic, traits>;
 

@@ -109,7 +109,10 @@ def NN_PortRole : NN_Enum<"PortRole", "the meaning of a port", [
     // An input with the page table of each row: the pages of its cache.
     I32EnumAttrCase<"Pages", 16, "pages">,
     // An output: the hidden states that the output head reads.
-    I32EnumAttrCase<"Hidden", 17, "hidden">]>;
+    I32EnumAttrCase<"Hidden", 17, "hidden">,
+    // An input that the runtime computes: for each layer that may be dropped,
+    // the factor of its branches.
+    I32EnumAttrCase<"LayerScales", 18, "layer_scales">]>;
 
 // `Rows` compiles element-wise operations and reductions over the last
 // dimension, `Gemm` matrix products. The others are named by what they compute.

@@ -341,6 +341,21 @@ def NN_ReturnOp : NN_Op<"return", [Pure, Terminator]> {
   let builders = [OpBuilder<(ins), [{}]>];
 }
 
+def NN_ConditionOp : NN_Op<"condition", [Symbol]> {
+  let summary = "Something that is true or false in a whole step.";
+  let description = [{
+    ```mlir
+    nn.condition @h.3.kept #nn.layer_drop<"h.3", 0.25>
+    ```
+
+    A condition is a function of the run's seed and the step. It is equal on all
+    ranks, and known to the host before the step begins. Calls that name a
+    condition are skipped in steps in which it is false.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, NN_LayerDropAttr:$holds);
+  let assemblyFormat = "$sym_name $holds attr-dict";
+}
+
 def NN_CallOp : NN_Op<"call", [CallOpInterface,
                                DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "A call of a function: one instance of a layer.";
@@ -351,16 +366,31 @@ def NN_CallOp : NN_Op<"call", [CallOpInterface,
 
     `path` is the module path of the instance. `recompute` overrides the
     strategy's choice of recomputed activations for this instance.
+
+    With `when` the call is skipped in steps in which the condition is false.
+    `passes` has an entry for each result: the operand that the result then
+    equals, or -1 if only calls with the same condition use the result.
+
+    ```mlir
+    %y, %saved = nn.call @block.fwd(%x, %w) path "h.3" when @h.3.kept passes [0, -1] : (...) -> (...)
+    ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyType>:$operands,
                        StrAttr:$path, OptionalAttr<NN_RecomputeAttr>:$recompute,
+                       OptionalAttr<FlatSymbolRefAttr>:$when,
+                       OptionalAttr<DenseI64ArrayAttr>:$passes,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs);
   let results = (outs Variadic<AnyType>:$results);
   let assemblyFormat = [{
-    $callee `(` $operands `)` `path` $path (`recompute` `` $recompute^)? attr-dict
+    $callee `(` $operands `)` `path` $path (`recompute` `` $recompute^)?
+    (`when` $when^ `passes` $passes)? attr-dict
     `:` functional-type($operands, $results)
   }];
+  let builders = [OpBuilder<(ins "::heddle::nn::FuncOp":$callee,
+                                 "::mlir::ValueRange":$operands,
+                                 "::mlir::StringAttr":$path,
+                                 CArg<"::heddle::nn::RecomputeAttr", "{}">:$recompute)>];
   let extraClassDeclaration = [{
     operand_range getArgOperands() { return getOperands(); }
     ::mlir::MutableOperandRange getArgOperandsMutable() {
@@ -369,6 +399,8 @@ def NN_CallOp : NN_Op<"call", [CallOpInterface,
     ::mlir::CallInterfaceCallable getCallableForCallee() {
       return (*this)->getAttrOfType<::mlir::SymbolRefAttr>("callee");
     }
+    ::mlir::LogicalResult
+    verifyCondition(::mlir::SymbolTableCollection &tables);
     void setCalleeFromCallable(::mlir::CallInterfaceCallable callee) {
       (*this)->setAttr("callee", callee.get<::mlir::SymbolRefAttr>());
     }

@@ -56,6 +56,7 @@ inline bool isFilled(PortAttr port) {
   case PortRole::Position:
   case PortRole::Rng:
   case PortRole::LearningRate:
+  case PortRole::LayerScales:
   case PortRole::Pages:
   case PortRole::Hidden:
     return true;
@@ -89,6 +90,7 @@ inline bool isTypeOf(PortAttr port, mlir::ShapedType type) {
   bool isI32 = type.getElementType().isInteger(32);
   switch (port.getRole()) {
   case PortRole::LabelWeights:
+  case PortRole::LayerScales:
     return isF32;
   case PortRole::Rng:
     return is(isI32, 4);

@@ -342,13 +342,30 @@ def Plan_RankOp : Plan_Op<"rank", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Plan_ConditionOp : Plan_Op<"condition", [Symbol]> {
+  let summary = "Something that is true or false in a whole step; see nn.condition.";
+  let arguments = (ins SymbolNameAttr:$sym_name, NN_LayerDropAttr:$holds);
+  let assemblyFormat = "$sym_name $holds attr-dict";
+}
+
 def Plan_CallOp : Plan_Op<"call", [
     Plan_CommandOp, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Runs a sequence, with its frame at `frame_offset` in the caller's.";
+  let description = [{
+    With `when` the call is skipped in steps in which the condition is false.
+    Copies with `unless` then give the call's results their values.
+
+    ```mlir
+    plan.copy %y, %x unless @h.3.kept : memref<64xf32>, memref<64xf32>
+    plan.call @block(%x, %w, %y) frame 4096 path "h.3" when @h.3.kept : memref<64xf32>, ...
+    ```
+  }];
   let arguments = (ins FlatSymbolRefAttr:$sequence, Variadic<AnyType>:$operands,
-                       I64Attr:$frame_offset, StrAttr:$path);
+                       I64Attr:$frame_offset, StrAttr:$path,
+                       OptionalAttr<FlatSymbolRefAttr>:$when);
   let assemblyFormat = [{
-    $sequence `(` $operands `)` `frame` $frame_offset `path` $path attr-dict `:` type($operands)
+    $sequence `(` $operands `)` `frame` $frame_offset `path` $path (`when` $when^)?
+    attr-dict `:` type($operands)
   }];
 }
 
@@ -362,6 +379,7 @@ def Plan_LoopOp : Plan_Op<"loop", [Plan_CommandOp, SingleBlock,
 }
 
 def Plan_CopyOp : Plan_Op<"copy", [
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>,
     DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses", "getOwnStream"]>]> {
   let summary = "Copies the bytes of `source` to `target`.";
   let description = [{
@@ -378,9 +396,15 @@ def Plan_CopyOp : Plan_Op<"copy", [
     ```
   }];
   let arguments = (ins Plan_Memory:$target, Plan_Memory:$source,
-                       Plan_OnStream:$stream);
+                       Plan_OnStream:$stream,
+                       OptionalAttr<FlatSymbolRefAttr>:$unless);
+  let builders = [OpBuilder<(ins "::mlir::Value":$target, "::mlir::Value":$source,
+                                 CArg<"Stream", "Stream::Compute">:$stream), [{
+    build($_builder, $_state, target, source, stream, ::mlir::FlatSymbolRefAttr());
+  }]>];
   let assemblyFormat = [{
-    $target `,` $source (`on` $stream^)? attr-dict `:` type($target) `,` type($source)
+    $target `,` $source (`on` $stream^)? (`unless` $unless^)? attr-dict
+    `:` type($target) `,` type($source)
   }];
   let hasVerifier = 1;
 }

@@ -81,6 +81,8 @@ private:
     static_cast<plan::Stage &>(parts.plan) = plan::Stage();
     places.clear();
     kernelIndex.clear();
+    for (auto op : program.getOps<planir::ConditionOp>())
+      parts.plan.conditions.push_back(op.getHolds().toPlan(op.getSymName()));
     if (failed(readStates()) || failed(readKernels()))
       return failure();
     readMemory();
@@ -436,6 +438,10 @@ private:
     }
     for (plan::Program &result : parts.plan.programs)
       result.flops = sequences.modelFlops(result);
+    if (const plan::Program *train =
+            parts.plan.findProgram(plan::ProgramKind::Train))
+      for (plan::Condition &condition : parts.plan.conditions)
+        condition.flops = sequences.modelFlops(*train, &condition.path);
     return success();
   }
 

@@ -56,8 +56,10 @@ plan::Command SequenceReader::read(Operation &op,
       .Case([&](planir::LoopOp op) { return loop(op, sequence); })
       .Case([&](planir::FragmentsOp op) { return fragments(op, sequence); })
       .Case([&](planir::CopyOp op) {
-        return plan::Command{
+        plan::Command copy{
             command::Copy{refOf(op.getTarget()), refOf(op.getSource())}};
+        copy.guard = guardOf(op.getUnlessAttr(), /*value=*/false);
+        return copy;
       })
       .Case([&](planir::CopyRowsOp op) {
         auto source = cast<MemRefType>(op.getSource().getType());
@@ -132,6 +134,17 @@ plan::Command SequenceReader::launch(planir::LaunchOp op) {
   return command;
 }
 
+/// The guard of a command that is executed if the condition has this value. A
+/// null condition means that the command is executed in all steps.
+plan::Guard SequenceReader::guardOf(FlatSymbolRefAttr condition, bool value) {
+  if (!condition)
+    return {};
+  auto found = llvm::find_if(plan.conditions, [&](const auto &known) {
+    return known.name == condition.getValue();
+  });
+  return {found - plan.conditions.begin(), value};
+}
+
 plan::Command SequenceReader::call(planir::CallOp op) {
   plan::command::Call call;
   call.sequence = indexOf(op.getSequence());
@@ -139,6 +152,7 @@ plan::Command SequenceReader::call(planir::CallOp op) {
   addOperands(op.getOperands(), call);
   plan::Command command{std::move(call)};
   command.path = op.getPath().str();
+  command.guard = guardOf(op.getWhenAttr(), /*value=*/true);
   return command;
 }
 
@@ -280,12 +294,17 @@ plan::Ref SequenceReader::refOf(Value buffer) {
 }
 
 void SequenceReader::count(int64_t sequence, double times,
-                           std::vector<double> &launches) {
+                           std::vector<double> &launches,
+                           const std::string *path) {
   for (const plan::Command &command : plan.sequences[sequence].commands) {
-    if (const auto *launch = command.as<plan::command::Launch>())
+    const auto *launch = command.as<plan::command::Launch>();
+    if (launch && !path)
       launches[launch->kernel] += times;
+    bool isCounted =
+        command.as<plan::command::Call>() && path && command.path == *path;
     for (plan::SequenceRuns runs : runsOf(command))
-      count(runs.sequence, times * static_cast<double>(runs.times), launches);
+      count(runs.sequence, times * static_cast<double>(runs.times), launches,
+            isCounted ? nullptr : path);
   }
 }
 
@@ -298,14 +317,15 @@ void SequenceReader::countCalls() {
   plan.kernelCalls.assign(launches.begin(), launches.end());
 }
 
-double SequenceReader::modelFlops(const plan::Program &of) {
+double SequenceReader::modelFlops(const plan::Program &of,
+                                  const std::string *path) {
   const plan::Program *forward = of.kind == plan::ProgramKind::Train
                                      ? plan.findProgram(plan::ProgramKind::Eval)
                                      : &of;
   if (!forward)
     return 0;
   std::vector<double> launches(plan.kernels.size());
-  count(forward->sequence, 1, launches);
+  count(forward->sequence, 1, launches, path);
   double flops = 0;
   for (auto [kernel, times] : llvm::zip(plan.kernels, launches))
     flops += kernel.modelFlops * times;

@@ -41,14 +41,16 @@ public:
   void countCalls();
   /// The model FLOPs of one run of the program. They are the FLOPs of matrix
   /// products and attention in the forward pass, multiplied by three for
-  /// training.
-  double modelFlops(const plan::Program &program);
+  /// training. With `path`, only those of calls with this module path.
+  double modelFlops(const plan::Program &program,
+                    const std::string *path = nullptr);
 
 private:
   void readBlock(mlir::Block &block, plan::Sequence &sequence);
   plan::Command read(mlir::Operation &op, const plan::Sequence &sequence);
   plan::Command launch(planir::LaunchOp op);
   plan::Command call(planir::CallOp op);
+  plan::Guard guardOf(mlir::FlatSymbolRefAttr condition, bool value);
   plan::Command loop(planir::LoopOp op, const plan::Sequence &outer);
   plan::Command fragments(planir::FragmentsOp op, const plan::Sequence &outer);
   plan::Command collective(planir::CollectiveOp op);
@@ -58,7 +60,8 @@ private:
                    llvm::StringRef suffix);
   void addOperands(mlir::ValueRange operands, plan::command::Operands &to);
   plan::Scalar scalarOf(mlir::Value value);
-  void count(int64_t sequence, double times, std::vector<double> &launches);
+  void count(int64_t sequence, double times, std::vector<double> &launches,
+             const std::string *path = nullptr);
 
   planir::ProgramOp program;
   mlir::SymbolTable symbols; ///< Symbols of the program.

@@ -105,11 +105,28 @@ static Tensor rank0(double value) {
   return Tensor(ElementKind::F64, {}, std::vector<double>{value});
 }
 
+/// Adds which conditions hold, and for each layer that the step may drop the
+/// factor of its branches, in the first of 64 elements.
+static void addConditions(const std::vector<plan::Condition> &conditions,
+                          uint64_t seed, int64_t step, TensorMap &inputs) {
+  if (conditions.empty())
+    return;
+  int64_t stride = nn::paddedElements(1);
+  std::vector<double> scales(conditions.size() * stride);
+  for (auto [number, condition] : llvm::enumerate(conditions)) {
+    inputs[condition.name] = rank0(condition.holds(seed, step - 1));
+    scales[number * stride] = 1 / condition.keepProbability(step - 1);
+  }
+  inputs[keyOf(nn::PortRole::LayerScales)] =
+      Tensor(ElementKind::F64, {static_cast<int64_t>(scales.size())}, scales);
+}
+
 /// Adds the inputs that the user need not give, such as the learning rate and
 /// the state of the random generator. `step` counts all steps and `update`
 /// those that update parameters, both from 1 on.
-static void addDerivedInputs(const dist::Strategy &strategy, uint64_t seed,
+static void addDerivedInputs(const Interpreter &interpreter, uint64_t seed,
                              int64_t step, int64_t update, TensorMap &inputs) {
+  const dist::Strategy &strategy = interpreter.strategy();
   std::string wrong;
   rt::LearningRate rate(*config::readScheduler(strategy, wrong), strategy.lr);
   inputs[keyOf(nn::PortRole::LearningRate)] = rank0(rate.at(update));
@@ -119,6 +136,7 @@ static void addDerivedInputs(const dist::Strategy &strategy, uint64_t seed,
       ElementKind::I32, {4},
       std::vector<int64_t>{static_cast<int64_t>(seed & 0xffffffff),
                            static_cast<int64_t>(seed >> 32), step - 1, 0});
+  addConditions(interpreter.conditions(), seed, step, inputs);
 }
 
 /// Adds the tensors from input files. In step STEP, the tensor `NAME@STEP` is
@@ -234,8 +252,8 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
   int64_t updates = 0;
   for (int64_t step = 1; step <= options.steps; ++step) {
     TensorMap inputs;
-    addDerivedInputs(interpreter.strategy(), options.seed.value_or(0), step,
-                     updates + 1, inputs);
+    addDerivedInputs(interpreter, options.seed.value_or(0), step, updates + 1,
+                     inputs);
     addGivenInputs(given, step, inputs);
     size_t number = std::min<size_t>(step, programs.size()) - 1;
     if (failed(interpreter.run(programs[number], inputs, outputs)))

@@ -165,7 +165,20 @@ Interpreter::inputsOf(const ProgramName &name) const {
       return std::nullopt;
     keys.insert(own->begin(), own->end());
   }
+  for (const plan::Condition &condition : conditions())
+    keys.insert(condition.name);
   return keys;
+}
+
+std::vector<plan::Condition> Interpreter::conditions() const {
+  std::vector<plan::Condition> all;
+  for (const auto &rank : ranks)
+    for (plan::Condition &condition : rank->conditions())
+      if (llvm::none_of(all, [&](const plan::Condition &known) {
+            return known.name == condition.name;
+          }))
+        all.push_back(std::move(condition));
+  return all;
 }
 
 static bool isSame(const Tensor &a, const Tensor &b) {

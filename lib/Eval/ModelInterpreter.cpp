@@ -202,6 +202,27 @@ static void runPack(Operation *op, ArrayRef<Tensor> args,
   }
 }
 
+/// A value of type `type` whose elements are NaN, or 0 if they are integers.
+static Tensor notComputed(Type type) {
+  Tensor value(type);
+  if (!isFloat(value.kind()))
+    return value;
+  std::vector<double> elements(value.numElements(), NAN);
+  return Tensor(value.kind(), value.shape(), std::move(elements));
+}
+
+/// Gives the results of a call that is skipped. Those that only other skipped
+/// calls use are NaN, so that any other use is seen.
+static LogicalResult skip(nn::CallOp call, ArrayRef<Tensor> args,
+                          SmallVectorImpl<Tensor> &results) {
+  for (auto [result, passed] : llvm::zip(call.getResults(), *call.getPasses()))
+    if (passed >= 0)
+      results.push_back(args[passed]);
+    else
+      results.push_back(notComputed(result.getType()));
+  return success();
+}
+
 LogicalResult ModelInterpreter::runOperation(Operation *op, Environment &values,
                                              Tensors &results) {
   auto numberOf = [&](Value value) {
@@ -216,6 +237,8 @@ LogicalResult ModelInterpreter::runOperation(Operation *op, Environment &values,
     args.push_back(values.lookup(operand));
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](nn::CallOp call) {
+        if (!holds(call.getWhen()))
+          return skip(call, args, results);
         return runCallee(symbols.lookup(call.getCallee()), args, results);
       })
       .Case([&](nn::GetOp get) {
@@ -443,6 +466,7 @@ LogicalResult ModelInterpreter::run(const ProgramName &name,
     args.push_back(round(*value, type));
   }
   kept.clear();
+  setOutcomes(inputs);
   if (failed(runCallee(program->function, args, results)))
     return failure();
   SmallVector<PortValue> given;

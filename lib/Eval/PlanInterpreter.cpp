@@ -285,6 +285,8 @@ LogicalResult PlanInterpreter::runLoop(planir::LoopOp loop, char *frame,
 
 LogicalResult PlanInterpreter::runCall(planir::CallOp call, char *frame,
                                        const Environment &values) {
+  if (!holds(call.getWhen()))
+    return success();
   auto sequence = symbols.lookup<planir::SequenceOp>(call.getSequence());
   if (!sequence)
     return call.emitError("unknown sequence @") << call.getSequence();
@@ -333,6 +335,8 @@ LogicalResult PlanInterpreter::runAddressing(Operation *op, char *frame,
         return success();
       })
       .Case([&](planir::CopyOp copy) {
+        if (copy.getUnless() && holds(copy.getUnless()))
+          return success();
         int64_t bytes = dist::byteSize(copy.getTarget().getType());
         return runOn(copy.getStream(), [=, target = addressOf(copy.getTarget()),
                                         source = addressOf(copy.getSource())] {
@@ -520,6 +524,7 @@ LogicalResult PlanInterpreter::run(const ProgramName &name,
       return failure();
     value->convertTo(*kindOf(type.getElementType())).toBytes(memory);
   }
+  setOutcomes(inputs);
   if (failed(runSequence(sequence, {}, deviceArena())))
     return failure();
   lastRun = sequence;

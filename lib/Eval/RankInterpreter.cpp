@@ -40,6 +40,26 @@ bool ProgramName::isOf(std::optional<nn::ProgramKind> kind,
   return kind && known == text;
 }
 
+std::vector<plan::Condition> RankInterpreter::conditions() {
+  std::vector<plan::Condition> all;
+  auto add = [&](auto op) {
+    all.push_back(op.getHolds().toPlan(op.getSymName()));
+  };
+  for (Operation &op : source()->getRegion(0).getOps())
+    llvm::TypeSwitch<Operation *>(&op)
+        .Case<nn::ConditionOp, planir::ConditionOp>(add);
+  return all;
+}
+
+void RankInterpreter::setOutcomes(const TensorMap &inputs) {
+  falseConditions.clear();
+  for (const plan::Condition &condition : conditions()) {
+    auto given = inputs.find(condition.name);
+    if (given != inputs.end() && given->second.floats().front() == 0)
+      falseConditions.insert(condition.name);
+  }
+}
+
 std::optional<int64_t>
 RankInterpreter::number(Operation *op,
                         llvm::function_ref<int64_t(Value)> valueOf) const {

@@ -177,12 +177,8 @@ Value ForwardBuilder::callLayer(const Layer &layer, int64_t number, Value x) {
     operands.insert(operands.begin() +
                         cast<BlockArgument>(layer.index).getArgNumber(),
                     indexConstant(number, path));
-  auto call = builder.create<nn::CallOp>(
-      at(path), nn::FuncOp(layer.function).getResultTypes(),
-      nn::FuncOp(layer.function).getSymName(), operands, path,
-      /*recompute=*/nn::RecomputeAttr(),
-      /*arg_attrs=*/ArrayAttr(),
-      /*res_attrs=*/ArrayAttr());
+  auto call = builder.create<nn::CallOp>(at(path), layer.function, operands,
+                                         builder.getStringAttr(path));
   return call.getResult(0);
 }
 

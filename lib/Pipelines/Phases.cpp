@@ -53,6 +53,10 @@ static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
   // This pass makes the loop over micro-batches. It runs before
   // `train-differentiate`, which works on the body of that loop.
   pm.addNestedPass<nn::ModelOp>(createTrainBuildSteps());
+  // This pass needs the training step of `train-build-steps`, whose calls it
+  // makes conditional. It runs before `train-differentiate`, which gives the
+  // calls of the backward pass the same conditions.
+  pm.addNestedPass<nn::ModelOp>(createTrainDropLayers());
   // This pass needs the training step of `train-build-steps`, because it sets
   // at each call of a layer which activations are saved. It runs before
   // `train-differentiate`, which saves these activations.

@@ -222,7 +222,7 @@ void DecodeBench::printKernels(const LoadedProgram &program) {
     job.ranks().exchange("");
     if (engine.group() != 0)
       continue;
-    job.session().run(program, times.data());
+    job.session().run(program, {}, times.data());
     if (best.empty())
       best = times;
     for (size_t i = 0; i < times.size(); ++i)

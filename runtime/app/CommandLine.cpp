@@ -262,6 +262,9 @@ void CommandLine::addTrain(CLI::App &app) {
           "several ranks writes its own, with .rankN in the name");
   addPath(verb, "--dump", train.dump,
           "Write the last step's values as safetensors");
+  addCount(verb, "--print-kept-layers", train.printKeptLayers,
+           "With --layer-drop: print for each of the first N steps which layers "
+           "it computes");
   addFlag(verb, "--progress", train.progress,
           ValueRange::choices({"auto", "plain", "none"}),
           "How to show steps on stderr: auto, plain or none")

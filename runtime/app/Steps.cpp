@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <sstream>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -192,6 +193,7 @@ TrainSteps::TrainSteps(Job &job, const Options &options)
       lossPort(requireOutput(source, plan::PortRole::Loss)),
       normPort(source.output(plan::PortRole::GradNorm)),
       nonfinite(job.session().state(plan::nonfiniteState)),
+      layerFlops(sumLayerFlops()),
       staging(job.session(), source, resultsOf(source)),
       inputs(job.session(), source, &staging), skipped(options.skipped),
       skipsNonfinite(options.skipsNonfinite), ahead(job.device().runsAhead()) {}
@@ -203,6 +205,47 @@ void TrainSteps::give(const char *name, float number) {
       *staging.at<float>(source.input(i)) = number;
       staging.store(source.input(i));
     }
+}
+
+/// Adds up the FLOPs of each layer over the ranks, because each rank of a
+/// pipeline knows those of its own layers only.
+std::vector<double> TrainSteps::sumLayerFlops() const {
+  const std::vector<plan::Condition> &conditions = job.plan().conditions;
+  std::vector<double> sums(conditions.size());
+  if (conditions.empty())
+    return sums;
+  std::ostringstream own;
+  for (const plan::Condition &condition : conditions)
+    own << condition.flops << ' ';
+  for (const std::string &text : job.ranks().exchange(own.str())) {
+    std::istringstream words(text);
+    for (double &sum : sums) {
+      double flops = 0;
+      words >> flops;
+      sum += flops;
+    }
+  }
+  return sums;
+}
+
+/// Draws which layers step `index` keeps, and writes the factors of their
+/// branches: 1 / p for a layer that is kept with probability p.
+Outcomes TrainSteps::drawLayers(int64_t index) {
+  const std::vector<plan::Condition> &conditions = job.plan().conditions;
+  const Value *scales = source.input(plan::PortRole::LayerScales);
+  Outcomes kept;
+  float *factors = scales ? staging.at<float>(*scales) : nullptr;
+  int64_t stride =
+      scales ? scales->numElements() / int64_t(conditions.size()) : 0;
+  for (const plan::Condition &condition : conditions) {
+    kept.push_back(condition.holds(seed, index));
+    if (factors)
+      factors[stride * int64_t(kept.size() - 1)] =
+          float(1 / condition.keepProbability(index));
+  }
+  if (scales)
+    staging.store(*scales);
+  return kept;
 }
 
 void TrainSteps::submit(int64_t index, bool hasLabels, LaunchTime *times) {
@@ -221,10 +264,12 @@ void TrainSteps::submit(int64_t index, bool hasLabels, LaunchTime *times) {
   }
   give(plan::weightDecayPort, weightDecay);
   give(plan::maxNormPort, maxNorm);
+  Outcomes kept = drawLayers(index);
   job.ranks().beginStep(index + 1);
   bool isSkipped = !hasLabels && source.output(plan::PortRole::LossWeight);
   skipped += isSkipped ? 1 : 0;
-  submitted.push_back({staging.run(times), index, rate, isSkipped});
+  int64_t run = staging.run(kept, times);
+  submitted.push_back({run, index, rate, isSkipped, std::move(kept)});
   following = index + 1;
 }
 
@@ -250,18 +295,34 @@ void TrainSteps::forgetPending() {
   job.session().store(*nonfinite);
 }
 
+std::optional<KeptLayers> TrainSteps::describe(const Submitted &step) const {
+  if (step.kept.empty())
+    return std::nullopt;
+  KeptLayers kept;
+  for (size_t layer = 0; layer < step.kept.size(); ++layer)
+    if (step.kept[layer])
+      kept.layers.push_back(int64_t(layer));
+    else
+      kept.droppedFlops += layerFlops[layer];
+  const plan::Condition &last = job.plan().conditions.back();
+  if (last.progress)
+    kept.theta = last.progress->at(step.index);
+  return kept;
+}
+
 StepResult TrainSteps::finish() {
-  auto [run, index, rate, isSkipped] = submitted.front();
+  Submitted step = std::move(submitted.front());
   submitted.pop_front();
-  auto read = [&, run = run](const Value *port) -> double {
-    return port ? *staging.result<float>(*port, run) : 0;
+  auto read = [&](const Value *port) -> double {
+    return port ? *staging.result<float>(*port, step.run) : 0;
   };
   StepResult result;
-  result.index = index;
+  result.index = step.index;
   result.loss = read(&lossPort);
   result.gradNorm = read(normPort);
-  result.learningRate = rate;
-  result.isSkipped = isSkipped;
+  result.learningRate = step.rate;
+  result.isSkipped = step.isSkipped;
+  result.kept = describe(step);
   result.isFinite =
       std::isfinite(result.loss) && std::isfinite(result.gradNorm);
   nonfiniteInRow = result.isFinite ? 0 : nonfiniteInRow + 1;
@@ -269,8 +330,8 @@ StepResult TrainSteps::finish() {
     return result;
   isSound = nonfinite != nullptr;
   forgetPending();
-  following = maySkip() ? index + 1 : index;
-  skipped += (maySkip() ? 1 : 0) - (isSkipped ? 1 : 0);
+  following = maySkip() ? step.index + 1 : step.index;
+  skipped += (maySkip() ? 1 : 0) - (step.isSkipped ? 1 : 0);
   result.isSkipped = true;
   return result;
 }

@@ -325,6 +325,8 @@ static JsonLine stepLine(const StepReport &report) {
       .add("mfu", report.mfu >= 0 ? report.mfu : NAN);
   if (report.skipped)
     line.addRaw("skipped", "true");
+  if (report.kept)
+    report.kept->addTo(line);
   return line;
 }
 
@@ -352,17 +354,20 @@ void Training::finishSteps(int64_t pending) {
     report.lr = result.learningRate;
     report.skipped = result.isSkipped;
     report.isFinite = result.isFinite;
+    report.kept = result.kept;
     report.tokens = batch.rows * batch.seq;
     report.seconds = std::chrono::duration<double>(finished - start).count();
-    double flops = rate.stepFlops / report.seconds;
-    // If the step was faster than the measured peak FLOP rate, the MFU would
-    // exceed 1, so the MFU is reported as unknown.
+    double dropped = result.kept ? result.kept->droppedFlops : 0;
+    double flops = (rate.stepFlops - dropped) / report.seconds;
+    // Above the measured peak FLOP rate, the MFU is reported as unknown.
     if (rate.see(flops))
       isPeakLow = true;
     else if (rate.peakFlopsPerSecond > 0)
       report.mfu = flops / rate.peakFlopsPerSecond;
     record(stepLine(report));
     progress->step(report);
+    if (report.kept && job.isFirst() && result.index < options.printKeptLayers)
+      report.kept->print(report.step);
   }
 }
 

@@ -170,6 +170,8 @@ static void to_json(json &target, const Command &command) {
   // Write the stream only if it is not Compute, on which most commands run.
   if (command.stream != Stream::Compute)
     target["stream"] = command.stream;
+  if (!command.guard.isAlways())
+    target[command.guard.value ? "when" : "unless"] = command.guard.condition;
 }
 
 /// Reads a command whose kind is called `name` into `what`. Returns false if no
@@ -195,6 +197,10 @@ static void from_json(const json &source, Command &command) {
   source.at("path").get_to(command.path);
   if (source.contains("stream"))
     source.at("stream").get_to(command.stream);
+  for (bool value : {true, false})
+    if (auto found = source.find(value ? "when" : "unless");
+        found != source.end())
+      command.guard = {found->get<int64_t>(), value};
 }
 
 /// Written by hand instead of by an NLOHMANN macro: the macro would define the

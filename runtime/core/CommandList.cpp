@@ -86,6 +86,7 @@ private:
   };
 
   void walk(int64_t number, const Context &context);
+  plan::Guard enterGuard(const plan::Guard &inner);
   void enter(const plan::command::Entry &entry, const Context &context,
              int64_t sequence);
   OperandOffset locate(const Ref &ref, const Context &context) const;
@@ -125,6 +126,7 @@ private:
   /// the name of the channel, and the value is its handle in `Communication`.
   std::map<std::string, int64_t> sending;
   LaunchInfo::Fragment running; ///< The pipeline fragment being resolved.
+  plan::Guard guard; ///< The guard of the calls around the current command.
   /// Events that a run of the program records for the next run. The key is the
   /// number by which the plan names the event.
   std::map<int64_t, Event> carried;
@@ -161,8 +163,24 @@ void Resolver::walk(int64_t number, const Context &context) {
   for (size_t i = 0; i < sequence.commands.size(); ++i) {
     const Command &command = sequence.commands[i];
     Here here = {command, sequence, context, i, tokens};
+    plan::Guard around = enterGuard(command.guard);
     command.visit([&](const auto &what) { add(what, here); });
+    guard = around;
   }
+}
+
+/// Sets the guard of the commands that follow. Returns the guard so far.
+plan::Guard Resolver::enterGuard(const plan::Guard &inner) {
+  plan::Guard around = guard;
+  if (inner.isAlways() || inner == around)
+    return around;
+  if (inner.condition >= int64_t(plan.conditions.size()))
+    malformed("a command names condition " + std::to_string(inner.condition) +
+              " of " + std::to_string(plan.conditions.size()));
+  if (!around.isAlways())
+    malformed("a command depends on another condition than its call");
+  guard = inner;
+  return around;
 }
 
 /// Resolves the commands of a called sequence. The operands of `entry`, the
@@ -283,6 +301,7 @@ void Resolver::add(const plan::command::Launch &launch, const Here &here) {
                            int64_t(launch.refs.size()),
                            int64_t(launch.scalars.size()), &here.command.path});
   list.infos.push_back({&here.command, nullptr, running});
+  list.guards.push_back(guard);
 }
 
 void Resolver::append(const Command &command, const CommandList::Action &action,
@@ -291,6 +310,7 @@ void Resolver::append(const Command &command, const CommandList::Action &action,
   list.actions.push_back(action);
   list.launches.push_back({});
   list.infos.push_back({&command, awaited, running});
+  list.guards.push_back(guard);
 }
 
 void Resolver::setToken(const Here &here, int64_t number) const {
@@ -482,7 +502,9 @@ void CommandList::capture(Device &device) {
     group.first = i;
     group.firstAction = action;
     group.ofHost = takesHost(i);
-    while (i < launches.size() && takesHost(i) == group.ofHost)
+    group.guard = guards[i];
+    while (i < launches.size() && takesHost(i) == group.ofHost &&
+           guards[i] == group.guard)
       action += !launches[i++].kernel;
     group.end = i;
     if (!group.ofHost)
@@ -528,12 +550,21 @@ void CommandList::submit(Device &device, const EntryGroup &group,
   }
 }
 
-void CommandList::run(Device &device, LaunchTime *times) const {
+void CommandList::run(Device &device, const Outcomes &outcomes,
+                      LaunchTime *times) const {
   io::OffloadTimes *copies = device.fileTimes();
   if (times && copies)
     copies->note(true);
+  auto isSkipped = [&](const plan::Guard &guard) {
+    return !guard.isAlways() &&
+           guard.value != (outcomes.empty() || outcomes[guard.condition]);
+  };
   for (const EntryGroup &group : groups)
-    if (group.work && !times) {
+    if (isSkipped(group.guard)) {
+      int64_t now = times ? io::steadyNow() : 0;
+      for (size_t i = group.first; times && i < group.end; ++i)
+        times[i] = {now, now};
+    } else if (group.work && !times) {
       device.repeat(*group.work);
       if (communication)
         communication->countOfDevices(group.sentBytes);

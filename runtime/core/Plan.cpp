@@ -123,8 +123,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Owner, name, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Memory, persistentBytes, arenaBytes,
                                    fileBytes, stagingBytes, scratchOffset,
                                    scratchBytesPerThread, owners)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, states, sequences, programs, memory,
-                                   kernelCalls)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, conditions, states, sequences,
+                                   programs, memory, kernelCalls)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Weights, random, seed, directory, headerHash,
                                    orders)
 

@@ -82,14 +82,14 @@ void Staging::join() {
     }
 }
 
-int64_t Staging::run(LaunchTime *times) {
+int64_t Staging::run(const Outcomes &outcomes, LaunchTime *times) {
   if (values.empty()) {
-    session.run(program, times);
+    session.run(program, outcomes, times);
     return runs++;
   }
   Device &device = session.runsOn();
   fork();
-  session.run(program, times);
+  session.run(program, outcomes, times);
   join();
   for (const StagedValue &staged : values)
     if (staged.isResult)

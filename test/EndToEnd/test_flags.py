@@ -67,6 +67,18 @@ class Betas:
     odd = ["", "0.9", "0.9,1", "-1,0.9", "nan,0.9", "0.9,0.9x", "0.9,0.9,0.9", "0.9,"]
 
 
+class LayerDrop:
+    good = ["theta=0.5", "gamma=0", "theta=1,gamma=2.5"]
+    words = "theta=X above 0 and at most 1"
+    odd = ["", "0.5", "theta=0", "theta=1.5", "theta=nan", "gamma=-1", "gamma=inf", "rate=1",
+           "theta=0.5,", "theta=0.5,theta=0.6"]
+
+
+class DropRates:
+    good, words = ["0", "0.5", "0.0,0.25,0.999"], "numbers from 0 to below 1"
+    odd = ["", "1", "-0.1", "nan", "0.5,", "0.5x", "0.5 0.6"]
+
+
 COUNT, SOME, SEED = Integer(0, MOST_COUNT), Integer(1, MOST_COUNT), Integer(0, MOST_SEED)
 JOIN = Integer(1, 86400)
 THREADS = Integer(1, 1024)
@@ -77,6 +89,7 @@ DRIVER = {
         "--weights": Text, "--draft": Text, "--draft-tokens": Integer(1, 16),
         "--optimize": Choice("latency", "throughput"),
         "--init": Text, "--seed": SEED, "--mesh": Text, "--betas": Betas,
+        "--layer-drop": LayerDrop,
         "--warmup-steps": COUNT, "--train-steps": SOME,
         # Its values are words, but which is seen where all sources meet.
         "--precision": Text,
@@ -127,7 +140,7 @@ BINARY = {
               "--val-every": COUNT,
               "--val-steps": COUNT, "--save": Text, "--save-every": COUNT,
               "--keep-last": COUNT, "--resume": Text, "--seed": SEED, "--log": Text,
-              "--trace": Text, "--dump": Text,
+              "--trace": Text, "--dump": Text, "--print-kept-layers": COUNT,
               "--progress": Choice("auto", "plain", "none"), "--log-csv": Text,
               "--log-tensorboard": Text, "--stop-when-no-better": COUNT,
               "--data-check": Choice("all", "batch"),
@@ -165,8 +178,9 @@ def kind_of(values):
         return Number(int(least), most and int(most), bool(below))
     if values.startswith("one of "):
         return Choice(*values.removeprefix("one of ").split(", "))
-    if values.startswith(Directories.words):
-        return Directories
+    for kind in Directories, DropRates:
+        if values.startswith(kind.words):
+            return kind
     assert values == "text", values
     return Text
 

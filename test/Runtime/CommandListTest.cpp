@@ -132,6 +132,58 @@ static Plan copyBeside(plan::MemoryKind memory, bool waits) {
   return plan;
 }
 
+/// Runs the plan on the device of that seed with these values of its
+/// conditions; its first four numbers.
+static std::vector<int64_t> runWith(const Plan &plan, const Outcomes &outcomes,
+                                    int seed) {
+  TestDevice device(seed);
+  std::unique_ptr<KernelSet> kernels = device.bigramKernels();
+  Session session(plan, *kernels, *device, SessionOptions());
+  session.run(*session.program(plan::ProgramKind::Train), outcomes);
+  auto *digits = session.load<int64_t>(*session.state("digits"));
+  return {digits, digits + 4};
+}
+
+/// A call whose commands run only if condition 0 holds, and a copy that runs
+/// only if it does not.
+static Plan conditional() {
+  Ref first = at(Space::Persistent, 0, 16),
+      second = at(Space::Persistent, 16, 16);
+  Command call;
+  call.what = plan::command::Call{};
+  call.as<plan::command::Call>()->sequence = 1;
+  call.guard = {0, true};
+  Command copied = copy(second, first);
+  copied.guard = {0, false};
+  Plan plan = smallPlan(
+      {{"main", 0, 0, 0, {launch(0, {first}, {number(10)}), copied, call}},
+       {"kept", 0, 0, 0, {launch(0, {second}, {number(70)})}}});
+  plan.conditions = {{"h.0.kept", "h.0", 0.5}};
+  return plan;
+}
+
+TEST(CommandList, SkipsWhatAConditionExcludes) {
+  const std::vector<int64_t> kept = {10, 11, 70, 71},
+                             skipped = {10, 11, 10, 11};
+  for (int seed = 0; seed < 4; ++seed) {
+    EXPECT_EQ(runWith(conditional(), {true}, seed), kept) << seed;
+    EXPECT_EQ(runWith(conditional(), {false}, seed), skipped) << seed;
+    EXPECT_EQ(runWith(conditional(), {}, seed), kept) << seed;
+  }
+  EXPECT_EQ(runWith(conditional(), {false}, cudaLate), skipped);
+}
+
+TEST(CommandList, RefusesConditionsThatDoNotFit) {
+  Plan unknown = conditional();
+  unknown.conditions.clear();
+  EXPECT_EQ(failureOf(unknown), "H0385");
+  // The call's commands must not depend on another condition.
+  Plan nested = conditional();
+  nested.conditions.push_back({"h.1.kept", "h.1", 0.5});
+  nested.sequences[1].commands[0].guard = {1, true};
+  EXPECT_EQ(failureOf(nested), "H0385");
+}
+
 TEST(CommandList, StreamsAndKindsOfMemory) {
   const std::vector<int64_t> expected = {10, 11, 70, 71, 0, 0, 0, 0};
   for (plan::MemoryKind memory : plan::memoryKinds) {
@@ -314,7 +366,7 @@ TEST(CommandList, DevicesTimeWhatTheyDo) {
     Session session(plan, *kernels, device, options);
     const LoadedProgram &program = *session.program(plan::ProgramKind::Train);
     std::vector<LaunchTime> times(program.commands().size());
-    session.run(program, times.data());
+    session.run(program, {}, times.data());
     std::vector<size_t> measured;
     for (size_t i = 0; i < times.size(); ++i)
       if (times[i].end - times[i].begin == Clocked::each)

@@ -295,7 +295,7 @@ TEST(Session, StepsAllocateNothing) {
   int64_t before = allocationCount();
   for (int i = 0; i < 10; ++i) {
     bigram.session.run(program);
-    bigram.session.run(program, times.data());
+    bigram.session.run(program, {}, times.data());
     bigram.session.run(bigram.program(plan::ProgramKind::Eval));
   }
   EXPECT_EQ(allocationCount(), before);

@@ -59,6 +59,7 @@ static const std::vector<BinaryVerb> &binaryVerbs() {
         "--no-graph",
         "--on-nonfinite",
         "--overwrite",
+        "--print-kept-layers",
         "--progress",
         "--reset-optimizer",
         "--resume",

@@ -67,6 +67,9 @@ public:
   bool initialize(const std::string &weightsDirectory,
                   std::optional<uint64_t> seed, Diagnostic &error);
   const dist::Strategy &strategy() const { return chosen; }
+  /// The conditions of all ranks' programs. An input of `run` with the name of
+  /// a condition says whether it holds: 0 means that it does not.
+  std::vector<plan::Condition> conditions() const;
 
 private:
   explicit Interpreter(const plan::Mesh &mesh) : world(mesh) {}

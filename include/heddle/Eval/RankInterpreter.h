@@ -16,6 +16,8 @@
 #include "dialects/NN/NNDialect.h"
 #include "heddle/Eval/Tensor.h"
 #include "heddle/Eval/World.h"
+#include "heddle/PlanFormat/Condition.h"
+#include "llvm/ADT/StringSet.h"
 #include <map>
 #include <string>
 
@@ -106,6 +108,8 @@ public:
 
   /// The model or plan.
   virtual mlir::Operation *source() = 0;
+  /// The conditions of the model or plan, in their order.
+  std::vector<plan::Condition> conditions();
   /// The number of runs into which the batch of `inputs` must be split, because
   /// a run of the program takes only a part of it. 1 if the program has no
   /// inputs of the batch.
@@ -141,6 +145,15 @@ protected:
   std::optional<int64_t>
   number(mlir::Operation *op,
          llvm::function_ref<int64_t(mlir::Value)> valueOf) const;
+  /// Sets which conditions hold in the next run: an input with a condition's
+  /// name says so by a number other than 0. Conditions without such an input
+  /// hold.
+  void setOutcomes(const TensorMap &inputs);
+  /// Whether the condition holds in this run; true if there is no condition.
+  bool holds(std::optional<llvm::StringRef> condition) const {
+    return !condition || !falseConditions.contains(*condition);
+  }
+
   /// Calls `run` for each fragment (the forward or backward pass of a
   /// micro-batch) in the order of the stage's pipeline schedule. `run` gets the
   /// fragment's body, the index of the micro-batch, and the index of a slot:
@@ -153,6 +166,9 @@ protected:
   Rank rank;
   InterpreterOptions options;
   std::vector<StateInfo> stateInfos;
+
+private:
+  llvm::StringSet<> falseConditions; ///< Those that do not hold in this run.
 };
 
 } // namespace heddle::eval

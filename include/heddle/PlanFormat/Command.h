@@ -283,6 +283,20 @@ template <typename... Functions> struct Overloads : Functions... {
 template <typename... Functions>
 Overloads(Functions...) -> Overloads<Functions...>;
 
+/// In which steps a command is executed.
+struct Guard {
+  /// The index of a condition of the stage; -1: the command is executed in all
+  /// steps.
+  int64_t condition = -1;
+  /// The value of the condition in the steps that execute the command.
+  bool value = true;
+
+  bool isAlways() const { return condition < 0; }
+  bool operator==(const Guard &other) const {
+    return condition == other.condition && value == other.value;
+  }
+};
+
 /// A command of any kind. `What` is the only list of all kinds. Code that
 /// handles commands calls `visit`, with one function for each kind. A generic
 /// function can handle all kinds that have no function of their own.
@@ -297,6 +311,8 @@ struct Command {
   /// The stream to which the command is submitted.
   Stream stream = Stream::Compute;
   std::string path{}; ///< Module path, such as `h.3`, for traces and errors.
+  /// A call's guard is that of all commands that the call executes.
+  Guard guard{};
 
   /// Calls the function that takes the command's kind.
   template <typename... Functions>

@@ -16,6 +16,7 @@
 #define HEDDLE_PLANFORMAT_PLAN_H
 
 #include "heddle/PlanFormat/Command.h"
+#include "heddle/PlanFormat/Condition.h"
 #include "heddle/PlanFormat/LearningRate.h"
 #include "heddle/PlanFormat/Mesh.h"
 #include "heddle/PlanFormat/PackedWeight.h"
@@ -38,7 +39,7 @@ std::string kernelSectionName(size_t target = 0);
 /// The version of the plan's JSON, which is raised with every change of the
 /// JSON. A runtime reads plans of its own version only. This suffices, because
 /// each binary contains a runtime that fits its plan.
-inline constexpr int64_t formatVersion = 18;
+inline constexpr int64_t formatVersion = 19;
 
 /// A launch of a GPU function over a grid of thread blocks.
 struct GridLaunch {
@@ -247,14 +248,15 @@ enum class PortRole {
   Logits,
   Value,
   Pages,
-  Hidden
+  Hidden,
+  LayerScales
 };
 template <>
 inline constexpr std::array enumNames<PortRole> = {
     "ids",     "labels",   "label_weights", "positions",   "segments",
     "lengths", "position", "rng",           "micro_batch", "lr",
     "losses",  "loss",     "loss_weight",   "grad_norm",   "logits",
-    "value",   "pages",    "hidden"};
+    "value",   "pages",    "hidden",        "layer_scales"};
 /// Whether an input with this role is a part of the batch.
 bool isOfBatch(PortRole role);
 
@@ -379,6 +381,9 @@ struct Weights {
 
 /// The part of a plan that the ranks of one pipeline stage share.
 struct Stage {
+  /// The conditions of the stage's commands. Conditions of the same name are
+  /// equal in all stages.
+  std::vector<Condition> conditions;
   std::vector<State> states;
   std::vector<Sequence> sequences;
   std::vector<Program> programs;

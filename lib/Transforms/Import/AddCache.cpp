@@ -312,10 +312,9 @@ void CacheAdder::rewriteBody(
             operands, read(call, (call.getPath() + "." + cache.path).str()));
       operands.append({inputs.pages, inputs.positions, inputs.lengths});
       builder.setInsertionPoint(call);
-      auto made = builder.create<nn::CallOp>(
-          call.getLoc(), layer.getResultTypes(), layer.getSymName(), operands,
-          call.getPath(), call.getRecomputeAttr(), /*arg_attrs=*/ArrayAttr(),
-          /*res_attrs=*/ArrayAttr());
+      auto made = builder.create<nn::CallOp>(call.getLoc(), layer, operands,
+                                             call.getPathAttr(),
+                                             call.getRecomputeAttr());
       unsigned results = call.getNumResults();
       call.replaceAllUsesWith(made.getResults().take_front(results));
       ValueRange written = made.getResults().drop_front(results);

@@ -272,12 +272,10 @@ void Deriver::copyCall(nn::CallOp call, IRMapping &values,
   variant.cached = program.isCached();
   Instance &callee = instance(variant, program);
   auto copied = builder.create<nn::CallOp>(
-      call.getLoc(), callee.function.getResultTypes(),
-      callee.function.getSymName(),
+      call.getLoc(), callee.function,
       llvm::map_to_vector(callee.arguments,
                           [&](unsigned i) { return operands[i]; }),
-      path, /*recompute=*/nn::RecomputeAttr(), /*arg_attrs=*/ArrayAttr(),
-      /*res_attrs=*/ArrayAttr());
+      call.getPathAttr());
   for (auto [before, after] : llvm::zip(call.getResults(), copied.getResults()))
     values.map(before, after);
   auto keep = [&](Value value, std::string name) {

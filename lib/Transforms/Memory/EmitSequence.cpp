@@ -309,8 +309,28 @@ void SequenceEmitter::emitCall(nn::CallOp call) {
   for (auto [result, tie] : llvm::zip(call.getResults(), *callee.getTies()))
     if (tie < 0)
       operands.push_back(valueFor(result));
+  if (call.getWhen())
+    emitPasses(call);
   builder.create<planir::CallOp>(call.getLoc(), call.getCallee(), operands,
-                                 /*frameOffset=*/0, call.getPath());
+                                 /*frameOffset=*/0, call.getPath(),
+                                 call.getWhenAttr());
+}
+
+/// Emits copies that give a call's results their values if the call is skipped.
+/// A result in the memory of the operand that it then equals needs no copy. The
+/// copies come before the call, because the call may write its results over
+/// other operands.
+void SequenceEmitter::emitPasses(nn::CallOp call) {
+  for (auto [result, passed] :
+       llvm::zip(call.getResults(), *call.getPasses())) {
+    if (passed < 0 ||
+        storage.indexOf(result) == storage.indexOf(call.getOperand(passed)))
+      continue;
+    auto copied = builder.create<planir::CopyOp>(
+        call.getLoc(), valueFor(result), valueFor(call.getOperand(passed)));
+    copied.setUnlessAttr(call.getWhenAttr());
+    ++numCopies;
+  }
 }
 
 /// Emits the commands of `from` into `to`. `from` is the body of a loop, or of

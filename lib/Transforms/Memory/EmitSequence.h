@@ -43,6 +43,7 @@ private:
   void emitLaunch(planir::LaunchOp launch);
   void boundHost(planir::LaunchOp launch);
   void emitCall(nn::CallOp call);
+  void emitPasses(nn::CallOp call);
   void emitLoop(nn::MicroBatchesOp loop);
   void emitFragments(pipe::FragmentsOp fragments);
   void emitBody(mlir::Operation *planned, mlir::Region &from, mlir::Region &to);

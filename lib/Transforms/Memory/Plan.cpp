@@ -97,6 +97,10 @@ private:
         builder.getDictionaryAttr({}), model.getStageAttr(),
         /*files=*/DictionaryAttr());
     program.getBody().emplaceBlock();
+    builder.setInsertionPointToStart(program.getBodyBlock());
+    for (auto condition : model.getOps<nn::ConditionOp>())
+      builder.create<planir::ConditionOp>(
+          condition.getLoc(), condition.getSymName(), condition.getHolds());
     return program;
   }
 

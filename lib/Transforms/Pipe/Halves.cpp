@@ -164,6 +164,19 @@ const Halves &BackwardSplitter::halvesOf(nn::FuncOp function,
   return halves;
 }
 
+/// Lets `made`, a result of a call of `half`, have the same value as `result`,
+/// the result that it replaces, if the calls are skipped.
+static void passAlike(OpResult result, const Half &half, OpResult made) {
+  auto original = cast<nn::CallOp>(result.getOwner());
+  auto call = cast<nn::CallOp>(made.getOwner());
+  auto operand = llvm::find(half.arguments,
+                            (*original.getPasses())[result.getResultNumber()]);
+  SmallVector<int64_t> passes(*call.getPasses());
+  if (operand != half.arguments.end())
+    passes[made.getResultNumber()] = operand - half.arguments.begin();
+  call.setPasses(passes);
+}
+
 void BackwardSplitter::split(nn::CallOp call) {
   BitVector weights(call.getNumResults());
   for (OpResult result : call.getResults())
@@ -179,20 +192,28 @@ void BackwardSplitter::split(nn::CallOp call) {
           return call.getOperand(number);
         });
     llvm::append_range(operands, taken);
-    return builder.create<nn::CallOp>(call.getLoc(), function.getResultTypes(),
-                                      function.getSymName(), operands,
-                                      call.getPathAttr(), nn::RecomputeAttr(),
-                                      ArrayAttr(), ArrayAttr());
+    auto created = builder.create<nn::CallOp>(call.getLoc(), function, operands,
+                                              call.getPathAttr());
+    if (call.getWhen()) {
+      created.setWhenAttr(call.getWhenAttr());
+      created.setPasses(
+          SmallVector<int64_t>(created.getNumResults(), int64_t(-1)));
+    }
+    return created;
   };
   unsigned numFirst = call.getNumResults() - halves.weights.count();
   nn::CallOp input = create(halves.input, {});
   nn::CallOp weight =
       create(halves.weight, input.getResults().drop_front(numFirst));
   unsigned first = 0, second = 0;
-  for (OpResult result : call.getResults())
-    result.replaceAllUsesWith(halves.weights[result.getResultNumber()]
-                                  ? weight.getResult(second++)
-                                  : input.getResult(first++));
+  for (OpResult result : call.getResults()) {
+    bool isLate = halves.weights[result.getResultNumber()];
+    OpResult made =
+        isLate ? weight->getResult(second++) : input->getResult(first++);
+    if (call.getWhen())
+      passAlike(result, isLate ? halves.weight : halves.input, made);
+    result.replaceAllUsesWith(made);
+  }
   call.erase();
 }
 

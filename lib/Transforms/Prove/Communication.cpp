@@ -75,7 +75,7 @@ struct Communication : heddle::impl::ProveCommunicationBase<Communication> {
     auto programs = programsOf(getOperation());
     if (programs.empty())
       return;
-    if (failed(checkStages(programs)))
+    if (failed(checkStages(programs)) || failed(checkConditions(programs)))
       return signalPassFailure();
     llvm::SetVector<Step> steps;
     for (planir::ProgramOp program : programs)
@@ -89,6 +89,22 @@ struct Communication : heddle::impl::ProveCommunicationBase<Communication> {
   }
 
 private:
+  /// Checks that all stages have the same conditions in the same order, so that
+  /// all ranks skip the same layers in a step.
+  LogicalResult checkConditions(MutableArrayRef<planir::ProgramOp> programs) {
+    auto conditionsOf = [](planir::ProgramOp program) {
+      SmallVector<std::pair<Attribute, Attribute>> all;
+      for (auto condition : program.getOps<planir::ConditionOp>())
+        all.push_back({condition.getSymNameAttr(), condition.getHoldsAttr()});
+      return all;
+    };
+    for (planir::ProgramOp program : programs)
+      if (conditionsOf(program) != conditionsOf(programs.front()))
+        return program.emitError("H0916: has other conditions than stage 0, so "
+                                 "ranks would skip different layers");
+    return success();
+  }
+
   /// Checks that there is a program for every stage of the mesh, in order.
   LogicalResult checkStages(MutableArrayRef<planir::ProgramOp> programs) {
     plan::Mesh mesh = meshOf(programs.front());

@@ -175,9 +175,14 @@ private:
     for (nn::CallOp &call : calls[maker]) {
       OpBuilder builder(call);
       auto longer = builder.create<nn::CallOp>(
-          call.getLoc(), maker.getResultTypes(), call.getCallee(),
-          call.getOperands(), call.getPathAttr(), call.getRecomputeAttr(),
-          call.getArgAttrsAttr(), call.getResAttrsAttr());
+          call.getLoc(), maker, call.getOperands(), call.getPathAttr(),
+          call.getRecomputeAttr());
+      if (call.getWhen()) {
+        longer.setWhenAttr(call.getWhenAttr());
+        SmallVector<int64_t> passes(*call.getPasses());
+        passes.push_back(-1);
+        longer.setPasses(passes);
+      }
       call->replaceAllUsesWith(longer.getResults().drop_back());
       call.erase();
       call = longer;

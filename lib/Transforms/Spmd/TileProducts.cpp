@@ -239,10 +239,7 @@ private:
           builder.getFunctionType(operands.getTypes(), result.getType()));
     }
     builder.setInsertionPoint(use);
-    return builder
-        .create<nn::CallOp>(loc, function.getResultTypes(),
-                            function.getSymName(), operands, nextPath(use),
-                            nn::RecomputeAttr(), ArrayAttr(), ArrayAttr())
+    return builder.create<nn::CallOp>(loc, function, operands, nextPath(use))
         .getResult(0);
   }
 
@@ -399,10 +396,12 @@ private:
   /// a part of a layer. The first call gets the path of the layer itself,
   /// because other passes count the layers by their paths. Later calls get a
   /// suffix.
-  std::string nextPath(Operation *use) {
+  StringAttr nextPath(Operation *use) {
     auto layer = dyn_cast<nn::CallOp>(use);
     std::string path = layer ? layer.getPath().str() : outside;
-    return number++ == 0 ? path : path + "." + std::to_string(number - 1);
+    if (number++ > 0)
+      path += "." + std::to_string(number - 1);
+    return builder.getStringAttr(path);
   }
 
   /// Returns the module path for the nn.call operations that replace a product
@@ -452,10 +451,9 @@ private:
         auto inputs = llvm::map_to_vector(
             step.inputs, [&](Value input) { return values.lookup(input); });
         nn::FuncOp callee = step.piece;
-        auto piece = builder.create<nn::CallOp>(
-            layer.getLoc(), callee.getResultTypes(), callee.getSymName(),
-            inputs, nextPath(layer), layer.getRecomputeAttr(), ArrayAttr(),
-            ArrayAttr());
+        auto piece = builder.create<nn::CallOp>(layer.getLoc(), callee, inputs,
+                                                nextPath(layer),
+                                                layer.getRecomputeAttr());
         values.map(step.outputs, piece.getResults());
       } else if (auto linear = dyn_cast<nn::LinearOp>(step.product)) {
         const Weight &weight = plan.weights.find(linear)->second;

@@ -13,6 +13,7 @@
 
 #include "Reverse.h"
 #include "dialects/NN/ProgramPorts.h"
+#include "heddle/Settings/LayerDrop.h"
 #include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Train/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -151,8 +152,11 @@ private:
                                        nn::gradientType(state.getType()),
                                        gradientName(state));
     };
+    // A layer that a step drops leaves its gradients as they are, so they have
+    // to be zeros before.
     Reverse reverse(builder, pairs, keyOf, readGradient,
-                    /*sums=*/strategy.accumulate > 1);
+                    /*sums=*/strategy.accumulate > 1 ||
+                        config::dropsLayers(strategy));
     SmallVector<Value> seeds;
     for (auto get : body.getOps<nn::GetOp>())
       if (keyOf(get.getValue()))

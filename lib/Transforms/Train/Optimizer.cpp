@@ -14,6 +14,7 @@
 #include "ParameterGroups.h"
 #include "dialects/NN/ProgramPorts.h"
 #include "heddle/PlanFormat/RunChoices.h"
+#include "heddle/Settings/LayerDrop.h"
 #include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Train/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -500,7 +501,7 @@ private:
     SmallVector<Value> gradients;
     for (Group &group : groups) {
       addBuckets(step, group);
-      if (strategy.accumulate > 1)
+      if (strategy.accumulate > 1 || config::dropsLayers(strategy))
         clearGradients(step, group);
       gradients.push_back(get(builder, group.gradients));
     }

@@ -51,16 +51,23 @@ void Reverse::rewriteCalls(Block &block) {
         return !isa<nn::KeepOp>(user);
       }));
     // If a parameter is used several times, each later use adds its gradient to
-    // the sum of the gradients so far.
+    // the sum of the gradients so far. A call that may be skipped adds to a
+    // sum, too, which is then the gradient without the call.
+    kind.sums |= call.getWhen().has_value();
     for (Value operand : call.getOperands())
       if (Key key = keyOf(operand))
         kind.sums |= uses.lookup(key) > 1;
     FunctionPair &pair = pairs.get(kind);
     OpBuilder at(call);
-    auto saving = at.create<nn::CallOp>(
-        call.getLoc(), pair.forward.getResultTypes(), pair.forward.getSymName(),
-        call.getOperands(), call.getPathAttr(), call.getRecomputeAttr(),
-        ArrayAttr(), ArrayAttr());
+    auto saving =
+        at.create<nn::CallOp>(call.getLoc(), pair.forward, call.getOperands(),
+                              call.getPathAttr(), call.getRecomputeAttr());
+    if (call.getWhen()) {
+      saving.setWhenAttr(call.getWhenAttr());
+      SmallVector<int64_t> passes(*call.getPasses());
+      passes.resize(saving.getNumResults(), -1);
+      saving.setPasses(passes);
+    }
     for (auto [old, result] :
          llvm::zip(call.getResults(), saving.getResults())) {
       if (active.contains(old))
@@ -165,6 +172,30 @@ Value Reverse::zeros(Location loc, Type type) {
                                     /*shardings=*/nullptr);
 }
 
+/// Returns, for each gradient that the backward function of a call returns, the
+/// backward function's operand that the gradient equals if the call is skipped:
+/// for a parameter the sum so far, and for the operand that a result then
+/// equals, the result's gradient.
+static SmallVector<int64_t> passedGradients(nn::CallOp call,
+                                            const FunctionPair &pair) {
+  using Kind = BackwardArgument::Kind;
+  auto isPassed = [&](const BackwardArgument &argument, unsigned operand) {
+    return argument.kind == Kind::Sum
+               ? argument.index == operand
+               : argument.kind == Kind::ResultGrad &&
+                     (*call.getPasses())[argument.index] == operand;
+  };
+  SmallVector<int64_t> passes;
+  for (unsigned operand : pair.gradients) {
+    auto found = llvm::find_if(pair.arguments, [&](const auto &argument) {
+      return isPassed(argument, operand);
+    });
+    passes.push_back(
+        found == pair.arguments.end() ? -1 : found - pair.arguments.begin());
+  }
+  return passes;
+}
+
 void Reverse::differentiateCall(nn::CallOp call) {
   FunctionPair &pair = *rewritten.lookup(call);
   bool wanted = false;
@@ -198,10 +229,12 @@ void Reverse::differentiateCall(nn::CallOp call) {
     }
     }
   }
-  auto backward = builder.create<nn::CallOp>(
-      call.getLoc(), pair.backward.getResultTypes(), pair.backward.getSymName(),
-      operands, call.getPathAttr(), nn::RecomputeAttr(), ArrayAttr(),
-      ArrayAttr());
+  auto backward = builder.create<nn::CallOp>(call.getLoc(), pair.backward,
+                                             operands, call.getPathAttr());
+  if (call.getWhen()) {
+    backward.setWhenAttr(call.getWhenAttr());
+    backward.setPasses(passedGradients(call, pair));
+  }
   for (auto [index, grad] : llvm::zip(pair.gradients, backward.getResults())) {
     Value operand = call.getOperand(index);
     if (keyOf(operand))

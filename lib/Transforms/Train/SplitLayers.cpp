@@ -280,10 +280,7 @@ LogicalResult Splitter::addStage(size_t number, size_t &stage,
     OpBuilder builder(copied);
     nn::FuncOp callee = moments.function;
     auto other = builder.create<nn::CallOp>(
-        copied.getLoc(), callee.getResultTypes(), callee.getSymName(),
-        copied.getOperands(), copied.getPath(),
-        /*recompute=*/nn::RecomputeAttr(), /*arg_attrs=*/ArrayAttr(),
-        /*res_attrs=*/ArrayAttr());
+        copied.getLoc(), callee, copied.getOperands(), copied.getPathAttr());
     return llvm::map_to_vector(results, [&](unsigned index) -> Value {
       return other.getResult(index);
     });

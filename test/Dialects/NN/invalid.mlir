@@ -334,6 +334,114 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.condition @c <"h.0", 0.5>
+  nn.func @g(%x: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  nn.step @train(%x: tensor<4xf32>) -> tensor<4xf32> attributes {
+      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
+    %0 = nn.call @g(%x) path "h.0" when @c passes [0] : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{'nn.call' op has another condition than an earlier call of "h.0"}}
+    %1 = nn.call @g(%0) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
+    nn.return %1 : tensor<4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.func @g(%x: tensor<4xf32>, %n: index) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  nn.func @f(%x: tensor<4xf32>, %n: index) {
+    // expected-error @+1 {{'nn.call' op has the unknown condition @c}}
+    %0 = nn.call @g(%x, %n) path "h.0" when @c passes [0] : (tensor<4xf32>, index) -> tensor<4xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.condition @c <"h.0", 0.5>
+  nn.func @g(%x: tensor<4xf32>, %n: index) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  nn.func @f(%x: tensor<4xf32>, %n: index) {
+    // expected-error @+1 {{'nn.call' op says for 2 of its 1 results what they are when it is skipped}}
+    %0 = nn.call @g(%x, %n) path "h.0" when @c passes [0, -1] : (tensor<4xf32>, index) -> tensor<4xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.condition @c <"h.0", 0.5>
+  nn.func @g(%x: tensor<4xf32>, %n: index) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  nn.func @f(%x: tensor<4xf32>, %n: index) {
+    // expected-error @+1 {{'nn.call' op passes operand 2, and it has 2}}
+    %0 = nn.call @g(%x, %n) path "h.0" when @c passes [2] : (tensor<4xf32>, index) -> tensor<4xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.condition @c <"h.0", 0.5>
+  nn.func @g(%x: tensor<4xf32>, %n: index) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  nn.func @f(%x: tensor<4xf32>, %n: index) {
+    // expected-error @+1 {{'nn.call' op passes operand 1 of type 'index' as a result of type 'tensor<4xf32>'}}
+    %0 = nn.call @g(%x, %n) path "h.0" when @c passes [1] : (tensor<4xf32>, index) -> tensor<4xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{drops a layer with probability 1.500000e+00 : f64}}
+  nn.condition @c <"h.0", 1.5>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{drops a layer with probability 1.000000e+00 : f64}}
+  nn.condition @c <"h.0", 1.0>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{has theta 0.000000e+00 : f64, which must be in (0, 1]}}
+  nn.condition @c <"h.0", 0.5 of 0.0, 0.1>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{has gamma -1.000000e-01 : f64, which must be at least 0}}
+  nn.condition @c <"h.0", 0.5 of 0.5, -0.1>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.func @g(%x: index) {
     nn.return
   }

@@ -263,6 +263,10 @@ nn.model @model family "gpt2" phase "train" attributes {
       attributes {ties = array<i64: 0>} {
     nn.return %x : tensor<2x64xf32>
   }
+  // CHECK: nn.condition @h.0.kept <"h.0", 2.500000e-01 : f64>
+  nn.condition @h.0.kept <"h.0", 0.25>
+  // CHECK: nn.condition @h.1.kept <"h.1", 1.000000e+00 : f64 of 5.000000e-01 : f64, 1.000000e-03 : f64>
+  nn.condition @h.1.kept <"h.1", 1.0 of 0.5, 0.001>
   // CHECK: nn.func @forward(%{{.*}}: tensor<2x64xf32>) -> tensor<2x64xf32> attributes {inputs = [#nn.port<value, "x">], outputs = [#nn.port<logits>], program = #nn.program<generate>} {
   nn.func @forward(%x: tensor<2x64xf32>) -> tensor<2x64xf32> attributes {
       program = #nn.program<generate>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<logits>]} {
@@ -279,6 +283,8 @@ nn.model @model family "gpt2" phase "train" attributes {
       %x = nn.micro_batch %inputs[%i] : tensor<3x2x64xf32> -> tensor<2x64xf32>
       // CHECK: nn.call @layer(%[[X]], %[[I]]) path "h.0" recompute full : (tensor<2x64xf32>, index) -> tensor<2x64xf32>
       %y = nn.call @layer(%x, %i) path "h.0" recompute full : (tensor<2x64xf32>, index) -> tensor<2x64xf32>
+      // CHECK: nn.call @layer({{.*}}) path "h.1" when @h.1.kept passes [0] : (tensor<2x64xf32>, index) -> tensor<2x64xf32>
+      %kept = nn.call @layer(%x, %i) path "h.1" when @h.1.kept passes [0] : (tensor<2x64xf32>, index) -> tensor<2x64xf32>
       // CHECK: nn.keep %{{.*}} as "h.0" : tensor<2x64xf32>
       nn.keep %y as "h.0" : tensor<2x64xf32>
       // CHECK: nn.return

@@ -512,6 +512,35 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @t(%x: memref<8xf32>) attributes {frame_bytes = 0 : i64} {
+    plan.end
+  }
+  plan.sequence @s(%x: memref<8xf32>, %y: memref<8xf32>) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.call' op has the unknown condition @c}}
+    plan.call @t(%x) frame 0 path "t" when @c : memref<8xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<8xf32>, %y: memref<8xf32>) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.copy' op has the unknown condition @c}}
+    plan.copy %x, %y unless @c : memref<8xf32>, memref<8xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.call' op runs unknown sequence @t}}
     plan.call @t(%i) frame 0 path "t" : index

@@ -56,6 +56,8 @@ plan.program @bytes family "gpt2" phase "memory" attributes {
     // CHECK: plan.end
     plan.end
   }
+  // CHECK: plan.condition @kept <"h.0", 5.000000e-01 : f64>
+  plan.condition @kept <"h.0", 0.5>
   // CHECK: plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     // CHECK: %[[IDS:.*]] = plan.buffer at 0 live[0, 3] owner "inputs and outputs" {input = #nn.port<ids>} : memref<2x8xf32>
@@ -79,6 +81,10 @@ plan.program @bytes family "gpt2" phase "memory" attributes {
       plan.call @layer(%x, %i, %y) frame 192 path "h.0" : memref<8xf32>, index, memref<8xf32>
       // CHECK: plan.copy %{{.*}}, %{{.*}} : memref<8xf32>, memref<8xf32>
       plan.copy %w, %y : memref<8xf32>, memref<8xf32>
+      // CHECK: plan.copy %{{.*}}, %{{.*}} unless @kept : memref<8xf32>, memref<8xf32>
+      plan.copy %y, %w unless @kept : memref<8xf32>, memref<8xf32>
+      // CHECK: plan.call @layer({{.*}}) frame 192 path "h.0" when @kept : memref<8xf32>, index, memref<8xf32>
+      plan.call @layer(%x, %i, %y) frame 192 path "h.0" when @kept : memref<8xf32>, index, memref<8xf32>
     }
     plan.end
   }

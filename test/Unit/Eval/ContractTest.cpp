@@ -25,7 +25,7 @@ static bool isStructural(StringRef name) {
       "nn.model", "nn.state",         "nn.bucket",      "nn.get",
       "nn.set",   "nn.func",          "nn.step",        "nn.return",
       "nn.call",  "nn.micro_batches", "nn.micro_batch", "nn.keep",
-      "nn.pack",  "nn.unpack",        "nn.logistic"};
+      "nn.pack",  "nn.unpack",        "nn.logistic",    "nn.condition"};
   return names.contains(name);
 }
 

@@ -165,10 +165,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 /// Operations of plan that are no commands: what holds, defines and places.
 bool isStructural(StringRef name) {
   static const llvm::StringSet<> names = {
-      "plan.program", "plan.kernel", "plan.yield",     "plan.object",
-      "plan.state",   "plan.flat",   "plan.sequence",  "plan.end",
-      "plan.buffer",  "plan.slice",  "plan.state_ref", "plan.view",
-      "plan.rank"};
+      "plan.program", "plan.kernel",   "plan.yield",     "plan.object",
+      "plan.state",   "plan.flat",     "plan.sequence",  "plan.end",
+      "plan.buffer",  "plan.slice",    "plan.state_ref", "plan.view",
+      "plan.rank",    "plan.condition"};
   return names.contains(name);
 }
 

@@ -87,6 +87,33 @@ def TrainFreezeParameters : Pass<"train-freeze-parameters", "::heddle::nn::Model
   }];
 }
 
+def TrainDropLayers : Pass<"train-drop-layers", "::heddle::nn::ModelOp"> {
+  let summary = "Lets training steps skip layers (--layer-drop).";
+  let description = [{
+    Each layer of the training step gets a condition: whether a step keeps the
+    layer. A step that drops a layer skips its call, and the layer's input becomes
+    its output. A step that keeps a layer with probability p multiplies the layer's
+    branches by 1 / p, so that the expected value of a branch does not change. The
+    factors are an input of the step, with one value for every 64 elements.
+
+    A layer is a function with an addition of a branch to its input: an operand
+    computed by matrix products or attention from the input, and an operand computed
+    from the input without them.
+
+    ```mlir
+    %y = nn.call @block(%x, %w) path "h.3" : ...
+    // becomes
+    nn.condition @h.3.kept #nn.layer_drop<"h.3", 2.5e-01>
+    %y = nn.call @block.dropped(%x, %w, %scales#3) path "h.3" when @h.3.kept passes [0] : ...
+    ```
+  }];
+  let dependentDialects = ["::heddle::nn::NNDialect",
+                           "::mlir::arith::ArithDialect"];
+  let statistics = [
+    Statistic<"numDropped", "layers that may be dropped", "Layers with a condition">
+  ];
+}
+
 def TrainRecompute : Pass<"train-recompute", "::heddle::nn::ModelOp"> {
   let summary = "Writes the strategy's recomputation policy at every call.";
   let description = [{

@@ -94,6 +94,8 @@ struct TrainOptions {
   HyperOptions hyper;
   bool shuffle = false;
   std::string log, logCsv, logTensorBoard, trace, dump;
+  /// For how many of the run's first steps the kept layers are printed.
+  int64_t printKeptLayers = 0;
   std::string progress = "auto";
 };
 

@@ -12,6 +12,7 @@
 #define HEDDLE_RUNTIME_APP_PROGRESS_H
 
 #include "heddle/PlanFormat/Format.h"
+#include "heddle/runtime/app/KeptLayers.h"
 #include "heddle/runtime/app/SlowReader.h"
 #include <cstdint>
 #include <string>
@@ -33,6 +34,7 @@ struct StepReport {
   /// counts, or because the loss or the gradient norm is not finite.
   bool skipped = false;
   double mfu = -1; ///< Model FLOPs utilization; negative: unknown.
+  std::optional<KeptLayers> kept; ///< nullopt: the plan drops no layers.
 
   double tokensPerSecond() const {
     return seconds > 0 ? double(tokens) / seconds : 0;

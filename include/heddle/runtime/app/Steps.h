@@ -15,6 +15,7 @@
 #include "heddle/runtime/app/DataFeed.h"
 #include "heddle/runtime/app/InputFile.h"
 #include "heddle/runtime/app/Job.h"
+#include "heddle/runtime/app/KeptLayers.h"
 #include "heddle/runtime/app/Masking.h"
 #include "heddle/runtime/core/Staging.h"
 #include "heddle/runtime/optim/Hyperparameters.h"
@@ -109,6 +110,8 @@ private:
 struct StepResult {
   int64_t index = 0; ///< Counted from 0.
   double loss = 0, gradNorm = 0, learningRate = 0;
+  /// The layers that the step has computed; nullopt: the plan drops no layers.
+  std::optional<KeptLayers> kept;
   bool isFinite = true; ///< Loss and gradient norm are finite.
   /// The step made no update, because the batch had no label that the loss
   /// counts, or because the loss or the gradient norm is not finite.
@@ -168,13 +171,17 @@ private:
   /// Sets the scalar input `name` of the next step. Does nothing if the program
   /// has no such input.
   void give(const char *name, float number);
+  Outcomes drawLayers(int64_t index);
+  std::vector<double> sumLayerFlops() const;
 
   struct Submitted {
     int64_t run; ///< Index in `staging` of the buffers with the run's inputs.
     int64_t index;
     double rate;
     bool isSkipped;
+    Outcomes kept;
   };
+  std::optional<KeptLayers> describe(const Submitted &step) const;
   void forgetPending();
   bool maySkip() const;
 
@@ -190,6 +197,9 @@ private:
   /// or gradient norm is not finite; then no step updates anything. Null if the
   /// plan has no such state.
   const Value *nonfinite;
+  /// For each layer that may be dropped, its model FLOPs in a step, over all
+  /// ranks.
+  std::vector<double> layerFlops;
   Staging staging;
   BatchInputs inputs;
   int64_t skipped;

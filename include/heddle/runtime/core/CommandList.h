@@ -77,6 +77,9 @@ struct LaunchInfo {
   }
 };
 
+/// The values of a stage's conditions in a run of a program.
+using Outcomes = std::vector<bool>;
+
 /// Start and end of an entry, in nanoseconds of the steady clock.
 struct LaunchTime {
   int64_t begin = 0;
@@ -95,14 +98,17 @@ public:
   CommandList(const plan::Plan &plan, const plan::Program &program,
               const Machine &machine);
 
-  /// Submits every entry in order, and returns when all sends have been
-  /// started. The device may still compute then.
+  /// Submits the entries in order, and returns when all sends have been
+  /// started. The device may still compute then. `outcomes` has the value of
+  /// each condition of the stage; entries whose guard has another value are
+  /// skipped. If `outcomes` is empty, all conditions are true.
   ///
   /// If `times` is not null, it has room for one element per entry. The run
   /// then waits for each entry before the next and records its times. Only
   /// copies from and to files still overlap with other entries. Throws what the
   /// functions of Communication throw.
-  void run(Device &device, LaunchTime *times = nullptr) const;
+  void run(Device &device, const Outcomes &outcomes = {},
+           LaunchTime *times = nullptr) const;
 
   /// Whether asynchronous work of a run may still be active when the run ends,
   /// because the next run of this program waits for it. Before anything else
@@ -171,6 +177,7 @@ private:
     size_t first = 0, end = 0;
     size_t firstAction = 0;
     bool ofHost = false; ///< Whether all entries need the host.
+    plan::Guard guard;   ///< The guard of all entries.
     /// The group as a captured graph; nullopt: its entries are submitted one by
     /// one.
     std::optional<CapturedWork> work;
@@ -207,6 +214,7 @@ private:
   std::vector<EntryGroup> groups;
   std::vector<int64_t> sending; ///< The channels that the list sends on.
   std::vector<LaunchInfo> infos;
+  std::vector<plan::Guard> guards; ///< One for each entry.
   std::vector<void *> refs;
   std::vector<int64_t> scalars;
   Scratch scratch;

@@ -115,11 +115,13 @@ public:
     }
   }
   /// Runs a program once with the current contents of its inputs. Allocates
-  /// nothing. The device may still compute when it returns.
-  void run(const LoadedProgram &program, LaunchTime *times = nullptr) {
+  /// nothing. The device may still compute when it returns. `outcomes` and
+  /// `times` are as in CommandList::run.
+  void run(const LoadedProgram &program, const Outcomes &outcomes = {},
+           LaunchTime *times = nullptr) {
     settle(program);
     unfinished = program.commands().leavesWork() ? &program : nullptr;
-    program.commands().run(device, times);
+    program.commands().run(device, outcomes, times);
   }
 
   const plan::Plan &plan() const { return source; }

@@ -45,9 +45,9 @@ public:
   void store(const Value &input) const;
 
   /// Submits a run of the program on the stored inputs. Returns the number of
-  /// the run, which `result` takes. Waits at most for the previous run. `times`
-  /// is as in Session::run.
-  int64_t run(LaunchTime *times = nullptr);
+  /// the run, which `result` takes. Waits at most for the previous run.
+  /// `outcomes` and `times` are as in Session::run.
+  int64_t run(const Outcomes &outcomes = {}, LaunchTime *times = nullptr);
   /// Waits until the run with number `run` is done, and returns its value of
   /// `output`. The run must be one of the last two. If the host can access the
   /// device's memory, it must be the last one.
