@@ -13,33 +13,73 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 using namespace heddle;
 using namespace heddle::prove;
 
 namespace {
 
-/// For each byte of memory, the number of the buffer or micro-batch for which
-/// it was last written. The number is 0 if the byte was not written, or if
-/// nothing is known about it.
-class Owners : public ByteMap<int64_t> {
+/// The buffer or micro-batch for which a byte was last written, and the guard
+/// of the command that wrote it.
+struct LastWrite {
+  int64_t owner = 0; ///< 0: not written, or nothing is known.
+  plan::Guard guard;
+
+  bool operator==(const LastWrite &other) const {
+    return owner == other.owner && guard == other.guard;
+  }
+  bool operator<(const LastWrite &other) const {
+    auto key = [](const LastWrite &write) {
+      return std::tuple(write.owner, write.guard.condition, write.guard.value);
+    };
+    return key(*this) < key(other);
+  }
+};
+
+/// For each byte of memory, its last write.
+///
+/// Commands with a guard are skipped in some steps. Nevertheless one walk over
+/// all commands proves all combinations: a command may only read bytes whose
+/// last write in program order happens in every step in which the command
+/// happens. That is a write without a guard or with the same guard, or two
+/// writes for one owner whose guards are opposite. A skipped write in between
+/// makes no difference, because it would have been the last write.
+class Owners : public ByteMap<LastWrite> {
 public:
   /// Marks those bytes of the range that were written for `owner` (the number
   /// of a buffer or micro-batch) as not written.
   void release(Range range, int64_t owner) {
-    update(range, [&](int64_t &known) { known = known == owner ? 0 : known; });
+    update(range, [&](LastWrite &known) {
+      known = known.owner == owner ? LastWrite() : known;
+    });
   }
 
-  bool owns(Range range, int64_t owner) const {
+  void write(Range range, int64_t owner, const plan::Guard &guard = {}) {
+    if (guard.isAlways())
+      return set(range, {owner, guard});
+    plan::Guard opposite = {guard.condition, !guard.value};
+    update(range, [&](LastWrite &known) {
+      bool isComplete = known.owner == owner &&
+                        (known.guard.isAlways() || known.guard == opposite);
+      known = {owner, isComplete ? plan::Guard() : guard};
+    });
+  }
+
+  /// Whether a command with this guard finds in the range what was written for
+  /// `owner`.
+  bool owns(Range range, int64_t owner, const plan::Guard &guard = {}) const {
     auto piece = std::prev(pieces.upper_bound(range.begin));
     for (; piece != pieces.end() && piece->first < range.end; ++piece)
-      if (piece->second != owner && range.begin < range.end)
+      if (!(piece->second == LastWrite{owner, {}} ||
+            piece->second == LastWrite{owner, guard}) &&
+          range.begin < range.end)
         return false;
     return true;
   }
 
   void normalize() {
-    merge([](int64_t) { return true; });
+    merge([](const LastWrite &) { return true; });
   }
 };
 
@@ -64,9 +104,10 @@ public:
           for (const Access &access : event.accesses)
             if (access.writes == writes && (access.varies() || access.inSlot))
               varying[body].push_back({&event, &access});
+    written.write({INT64_MIN, INT64_MAX}, 1);
     for (const State &state : trace.states)
       if (state.ofStep)
-        unwritten.set(state.range, 1);
+        written.write(state.range, 0);
   }
 
   std::optional<Fault> run() {
@@ -254,8 +295,8 @@ private:
               !checkCache(event, access, range))
             return false;
           if (writes)
-            unwritten.set(range, 0);
-          else if (!unwritten.owns(range, 0))
+            written.write(range, 1, event.guard);
+          else if (!written.owns(range, 1, event.guard))
             return refuse(Fault::Kind::Flow, event, access,
                           " is read, but this step has not written all of its "
                           "bytes " +
@@ -274,8 +315,8 @@ private:
       if (!access->inSlot)
         continue;
       if (access->writes)
-        slots.set(range, iteration + 1);
-      else if (!slots.owns(range, iteration + 1))
+        slots.write(range, iteration + 1, event->guard);
+      else if (!slots.owns(range, iteration + 1, event->guard))
         return refuse(Fault::Kind::Flow, *event, *access,
                       " is read, but its bytes " + text(range) +
                           " do not hold what micro-batch " +
@@ -292,7 +333,7 @@ private:
         continue;
       bool chosen = access.varies() || access.rankTerm != 0;
       Range range = chosen ? access.choices : Trace::rangeOf(access, run);
-      if (!owners.owns(range, access.buffer + 1))
+      if (!owners.owns(range, access.buffer + 1, event.guard))
         return refuse(Fault::Kind::Flow, event, access,
                       " is read, but its bytes " + text(range) +
                           " were not written, or were overwritten by another "
@@ -307,12 +348,12 @@ private:
       if (!access.writes)
         continue;
       if (!access.varies() && access.rankTerm == 0) {
-        owners.set(range, access.buffer + 1);
+        owners.write(range, access.buffer + 1, event.guard);
         continue;
       }
       writtenInParts.insert(access.buffer);
       if (!owners.owns(access.choices, access.buffer + 1))
-        owners.set(access.choices, 0);
+        owners.write(access.choices, 0);
     }
     return true;
   }
@@ -324,8 +365,9 @@ private:
   /// command's reads come before its writes.
   std::vector<std::vector<std::pair<const Event *, const Access *>>> varying;
   std::vector<bool> checked;
-  /// Marks with 1 the bytes of states that the step still has to write.
-  Owners unwritten;
+  /// Has 1 for the bytes that the step need not write before it reads them: the
+  /// step has written them, or they live across steps.
+  Owners written;
   Owners slots; ///< For bytes of slots, 1 + the micro-batch that wrote them.
   std::set<std::string> cachesWritten;
   /// Caches that were written and not read since, with the command that wrote

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Transforms/Prove/ProgramTraces.h"
+#include "IndexNumber.h"
 #include "KernelTraces.h"
 #include "ProgramStates.h"
 #include "dialects/Dist/Strategy.h"
@@ -24,68 +25,11 @@ using namespace heddle::prove;
 
 namespace {
 
-/// The bound at which arithmetic on indices saturates. It is larger than every
-/// buffer and plan, so a saturated index is out of bounds. Its product with the
-/// number of an iteration does not overflow.
-constexpr int64_t tooMany = int64_t(1) << 42;
-
-int64_t product(int64_t a, int64_t b) {
-  int64_t result = 0;
-  if (llvm::MulOverflow(a, b, result))
-    result = (a < 0) == (b < 0) ? tooMany : -tooMany;
-  return std::clamp(result, -tooMany, tooMany);
-}
-
-int64_t sum(int64_t a, int64_t b) {
-  return std::clamp(a + b, -tooMany, tooMany);
-}
-
-/// The part of an index that depends on the rank: a sum of the rank's
-/// coordinates along lists of mesh axes, each multiplied by a factor.
-using RankTerm = std::map<std::vector<std::string>, int64_t>;
-
-/// An index as a linear function of the loop iteration, the rank and the slot
-/// (index of a micro-batch's entry in a state that saves values). The
-/// function's coefficients are known when a plan is loaded.
-struct Number {
-  int64_t constant = 0, perIteration = 0, perSlot = 0;
-  RankTerm ofRank;
-
-  bool isConstant() const {
-    return perIteration == 0 && perSlot == 0 && ofRank.empty();
-  }
-  Number times(int64_t factor) const {
-    Number scaled = *this;
-    for (int64_t *own :
-         {&scaled.constant, &scaled.perIteration, &scaled.perSlot})
-      *own = product(*own, factor);
-    for (auto &[axes, own] : scaled.ofRank)
-      own = product(own, factor);
-    return scaled;
-  }
-  Number plus(const Number &other) const {
-    Number both = *this;
-    both.constant = sum(constant, other.constant);
-    both.perIteration = sum(perIteration, other.perIteration);
-    both.perSlot = sum(perSlot, other.perSlot);
-    for (const auto &[axes, factor] : other.ofRank)
-      both.ofRank[axes] = sum(both.ofRank[axes], factor);
-    return both;
-  }
-};
-
 /// A buffer, or a part of it, as a command uses it.
 struct Operand {
   Access access;
   RankTerm ofRank;
 };
-
-Axes axesOf(const RankTerm &ofRank) {
-  Axes axes = 0;
-  for (const auto &[names, factor] : ofRank)
-    axes |= prove::axisBits(names);
-  return axes;
-}
 
 /// What is known about the values in one call of a command sequence: addresses
 /// of buffers, values of indices, numbers of tokens (asynchronous operations).
@@ -95,6 +39,7 @@ struct Scope {
   DenseMap<Value, int32_t> tokens;
   int64_t frame = 0;
   int32_t path = -1;
+  plan::Guard guard; ///< That of the calls around the commands.
 };
 
 class Unroller {
@@ -277,12 +222,18 @@ private:
                  << "on, and begins with others";
   }
 
+  plan::Guard guardOf(StringRef condition, bool value) {
+    auto [entry, isNew] = conditions.try_emplace(condition, conditions.size());
+    return {entry->second, value};
+  }
+
   LogicalResult enter(planir::CallOp call, Scope &scope) {
     auto callee = symbols.lookup<planir::SequenceOp>(call.getSequence());
     Scope inner;
     inner.frame = scope.frame + call.getFrameOffset();
     inner.path = trace().paths.size();
     trace().paths.push_back(call.getPath().str());
+    inner.guard = call.getWhen() ? guardOf(*call.getWhen(), true) : scope.guard;
     for (auto [argument, operand] :
          llvm::zip(callee.getArguments(), call.getOperands())) {
       if (operand.getType().isIndex())
@@ -300,6 +251,7 @@ private:
     Event event;
     event.kind = kind;
     event.path = scope.path;
+    event.guard = scope.guard;
     auto [origin, isNew] = origins.try_emplace(&op, trace().names.size());
     if (isNew) {
       auto name = names.find(&op);
@@ -328,8 +280,11 @@ private:
       return launched(launch, scope);
     if (auto started = dyn_cast<planir::CollectiveOp>(op))
       return start(started, scope);
-    if (isa<planir::CopyOp>(op))
-      append(Event::Kind::Copy, op, scope);
+    if (auto copy = dyn_cast<planir::CopyOp>(op)) {
+      Event &event = append(Event::Kind::Copy, op, scope);
+      if (copy.getUnless())
+        event.guard = guardOf(*copy.getUnless(), false);
+    }
     if (auto rows = dyn_cast<planir::CopyRowsOp>(op)) {
       Event &event = append(Event::Kind::CopyRows, op, scope);
       if (rows.getFirst())
@@ -554,6 +509,8 @@ private:
   }
 
   planir::ProgramOp program;
+  /// The numbers of conditions, by their names.
+  llvm::StringMap<int64_t> conditions;
   SymbolTable symbols;
   plan::Mesh mesh;
   std::optional<int64_t> rank;

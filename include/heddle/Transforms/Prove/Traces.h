@@ -205,6 +205,8 @@ struct Event {
   /// In an unrolled trace, the micro-batch of the event. -1 if the event has
   /// the micro-batch of the BodyRun that executes it.
   int64_t iteration = -1;
+  /// In which steps the event happens.
+  plan::Guard guard;
   std::vector<Access> accesses;
 
   bool isCommunication() const { return kind >= Kind::Start; }
