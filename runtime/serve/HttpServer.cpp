@@ -112,8 +112,8 @@ private:
   /// Waits for input, a wait that also ends when the connection is closed.
   void watch();
   /// Takes over from `watch` if the client has already sent its next request.
-  /// Those bytes are not read yet, so a wait for input would return at once.
-  /// Checks the connection at intervals instead.
+  /// The bytes of this request are not read yet, so a wait for input would
+  /// return at once. Checks the connection at intervals instead.
   void watchBehind();
   void put(std::string bytes);
   void writeNext();

@@ -20,7 +20,7 @@
 
 namespace heddle::rt {
 
-/// What attention reads from the KV cache, summed over the layers with the same
+/// The reads of the KV cache by attention, summed over the layers with the same
 /// attention window.
 struct CacheNeeds {
   int64_t window = 0; ///< The most positions that a token attends to; 0: all.
@@ -45,7 +45,7 @@ struct ProgramNeeds {
   /// counted. This is all that the kernel reads and writes: an embedding
   /// lookup, for example, reads only few rows of its table.
   double stateBytes = 0;
-  /// What attention reads from the KV cache: one entry for each attention
+  /// The reads of the KV cache by attention: one entry for each attention
   /// window, sorted by window. Empty if the program has no KV cache.
   std::vector<CacheNeeds> caches;
 
