@@ -8,6 +8,7 @@
 
 #include "heddle/Transforms/Common/Programs.h"
 #include "dialects/NN/ProgramPorts.h"
+#include "heddle/Transforms/Common/FunctionTypes.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -24,6 +25,16 @@ void heddle::eraseUncalled(nn::ModelOp model) {
         changed = true;
       }
   }
+}
+
+Value heddle::addInput(nn::StepOp step, nn::PortAttr port,
+                       RankedTensorType type) {
+  SmallVector<Attribute> inputs(step.getInputs().getValue());
+  inputs.push_back(port);
+  step.setInputsAttr(ArrayAttr::get(step.getContext(), inputs));
+  Value input = step.getBody().front().addArgument(type, step.getLoc());
+  updateFunctionType(step);
+  return input;
 }
 
 static LogicalResult verifyInput(Operation *op, nn::PortAttr port,

@@ -148,12 +148,8 @@ private:
     auto number = RankedTensorType::get({}, builder.getF32Type());
     auto all = RankedTensorType::get({int64_t(layers) * nn::paddedElements(1)},
                                      builder.getF32Type());
-    SmallVector<Attribute> ports(step.getInputs().getValue());
-    ports.push_back(
-        nn::PortAttr::get(&getContext(), nn::PortRole::LayerScales));
-    step.setInputsAttr(builder.getArrayAttr(ports));
-    Value input = step.getBody().front().addArgument(all, step.getLoc());
-    updateFunctionType(step);
+    Value input = addInput(
+        step, nn::PortAttr::get(&getContext(), nn::PortRole::LayerScales), all);
     // Every rank has all factors.
     ArrayAttr none = builder.getArrayAttr({});
     auto everywhere = dist::TensorShardingAttr::get(&getContext(), none, none);

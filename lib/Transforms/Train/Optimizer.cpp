@@ -16,6 +16,7 @@
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/Settings/LayerDrop.h"
 #include "heddle/Transforms/Common/FunctionTypes.h"
+#include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Train/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <map>
@@ -450,14 +451,8 @@ private:
   /// Adds an input to the step: a scalar that the runtime writes before the
   /// step.
   Value addInput(nn::StepOp step, nn::PortAttr port) {
-    Builder builder(&getContext());
-    SmallVector<Attribute> inputs(step.getInputs().getValue());
-    inputs.push_back(port);
-    step.setInputsAttr(builder.getArrayAttr(inputs));
-    Value number = step.getBody().front().addArgument(
-        RankedTensorType::get({}, builder.getF32Type()), step.getLoc());
-    updateFunctionType(step);
-    return number;
+    Type number = Float32Type::get(&getContext());
+    return heddle::addInput(step, port, RankedTensorType::get({}, number));
   }
 
   Value addInput(nn::StepOp step, StringRef name) {

@@ -19,6 +19,11 @@ namespace heddle {
 /// callers are erased.
 void eraseUncalled(nn::ModelOp model);
 
+/// Adds an input to a step: an argument of type `type` that the runtime writes
+/// before the step, as `port` says. Returns the argument.
+mlir::Value addInput(nn::StepOp step, nn::PortAttr port,
+                     mlir::RankedTensorType type);
+
 /// Checks the ports (inputs and outputs) of a program. Each port has a role, by
 /// which the runtime knows how to fill an input and what to do with an output.
 /// No port may occur twice. Errors begin with `code`.
