@@ -50,8 +50,6 @@ std::string config::layerDropRefusal(const Settings &settings) {
     const char *what, *change;
   };
   const Conflict conflicts[] = {
-      {!factsOf(settings.target).kernelsRunOnHost, "a GPU",
-       "use --target x86-64"},
       {settings.zero > 1, "ZeRO 2 and 3", "use --zero 1"},
       {settings.placeGradients != MemoryKind::Device, "offloaded gradients",
        "leave out gradients in --place"},

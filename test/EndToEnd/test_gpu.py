@@ -65,6 +65,41 @@ class GpuTest(h.HeddleTest):
                         actual[number][key], expected[number][key], tolerance,
                         f"{gemm}: {key} of step {number + 1}")
 
+    def assert_rounds_alike(self, model, *flags, chip="sm_90", steps=STEPS, seq=SEQ,
+                            products=("generated", "library")):
+        """Beside a CPU's fp32, a GPU's bf16 is about as far off as a CPU's."""
+        flags += ("--keep", "grads")
+        single = self.compile(model, "--batch", ROWS, "--seq", seq, *flags,
+                              output="fp32", config=h.ds_config())
+        exact = self.train_on([single], steps), self.gradients([single])
+        cpu, gpu = self.pair(model, "--precision", "bf16", *flags, target=chip, seq=seq)
+        limits = np.array([2, 2, 1.25]) * self.spread([cpu], exact)
+        self.assertGreater(min(limits), 1e-5)
+        for gemm in products:
+            found = self.spread(emulated(gpu), exact, "--gemm", gemm)
+            self.assertTrue(np.all(found <= limits), (chip, gemm, found, limits))
+
+    def spread(self, command, exact, *flags):
+        """How far the steps are from those of `exact`, as the root of the mean square
+        of losses and of norms, and how far the first step's gradients."""
+        steps = self.train_on(command, len(exact[0]), *flags)
+        found = [math.sqrt(np.mean([(step[key] / other[key] - 1) ** 2
+                                    for step, other in zip(steps, exact[0])]))
+                 for key in ("loss", "grad_norm")]
+        self.assertEqual(len(steps), len(exact[0]))
+        return [*found, self.error_of(self.gradients(command, *flags), exact[1])]
+
+    def gradients(self, command, *flags):
+        dump = self.path("dump.safetensors")
+        self.train_on(command, 1, "--dump", dump, *flags, **h.LIGHT)
+        return {name: value.astype(np.float64)
+                for name, value in h.read_safetensors(dump).items() if "grad." in name}
+
+    @staticmethod
+    def error_of(gradients, exact):
+        return math.sqrt(sum(np.sum((gradients[name] - value) ** 2)
+                             for name, value in exact.items()))
+
 
 class GpuCompileTime(h.HeddleTest):
     runs_alone = True
@@ -160,41 +195,6 @@ class Gpu(GpuTest):
                 with self.subTest(name, precision="bf16"):
                     self.assert_rounds_alike(folder, steps=4, seq=11,
                                              products=("generated",))
-
-    def assert_rounds_alike(self, model, *flags, chip="sm_90", steps=STEPS, seq=SEQ,
-                            products=("generated", "library")):
-        """Beside a CPU's fp32, a GPU's bf16 is about as far off as a CPU's."""
-        flags += ("--keep", "grads")
-        single = self.compile(model, "--batch", ROWS, "--seq", seq, *flags,
-                              output="fp32", config=h.ds_config())
-        exact = self.train_on([single], steps), self.gradients([single])
-        cpu, gpu = self.pair(model, "--precision", "bf16", *flags, target=chip, seq=seq)
-        limits = np.array([2, 2, 1.25]) * self.spread([cpu], exact)
-        self.assertGreater(min(limits), 1e-5)
-        for gemm in products:
-            found = self.spread(emulated(gpu), exact, "--gemm", gemm)
-            self.assertTrue(np.all(found <= limits), (chip, gemm, found, limits))
-
-    def spread(self, command, exact, *flags):
-        """How far the steps are from those of `exact`, as the root of the mean square
-        of losses and of norms, and how far the first step's gradients."""
-        steps = self.train_on(command, len(exact[0]), *flags)
-        found = [math.sqrt(np.mean([(step[key] / other[key] - 1) ** 2
-                                    for step, other in zip(steps, exact[0])]))
-                 for key in ("loss", "grad_norm")]
-        self.assertEqual(len(steps), len(exact[0]))
-        return [*found, self.error_of(self.gradients(command, *flags), exact[1])]
-
-    def gradients(self, command, *flags):
-        dump = self.path("dump.safetensors")
-        self.train_on(command, 1, "--dump", dump, *flags, **h.LIGHT)
-        return {name: value.astype(np.float64)
-                for name, value in h.read_safetensors(dump).items() if "grad." in name}
-
-    @staticmethod
-    def error_of(gradients, exact):
-        return math.sqrt(sum(np.sum((gradients[name] - value) ** 2)
-                             for name, value in exact.items()))
 
     def test_bf16(self):
         self.data_of(STEPS)

@@ -183,8 +183,6 @@ TEST_F(LayerDropTest, BothForms) {
 TEST_F(LayerDropTest, UnsupportedCombinations) {
   const std::vector<std::pair<const char *, const char *>> conflicts = {
       {"--zero", "2"},
-      {"--target", "sm_80"},
-      {"--target", "x86-64,sm_90"},
       {"--place", "gradients=host"},
       {"--place", "activations=host"},
       {"--delayed-update", "true"},

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Layer dropping on emulated GPUs: losses and norms as on the CPU, whatever the mesh,
+and a resumed run has the bits of one that was not interrupted."""
+
+import unittest
+
+import heddle_test as h
+import test_gpu
+from test_gpu import ROWS, VOCAB, emulated
+
+SEQ = 16
+STEPS = 20 if h.LONG else 10
+PROGRESSIVE = ["--layer-drop", "theta=0.3,gamma=0.2"]
+CONSTANT = ["--layer-drop-schedule", "0.5"]
+
+# In each case: the number of ranks, and what is compiled.
+CASES = [(1, [*PROGRESSIVE, "--accumulate", 2, "--recompute", "selective"]),
+         (2, [*CONSTANT, "--mesh", "data=2", "--zero", 1]),
+         (2, [*PROGRESSIVE, "--mesh", "tensor=2"]),
+         (2, [*CONSTANT, "--mesh", "pipe=2", "--accumulate", 2, "--schedule", "zb-h1"])]
+MORE_CASES = [(1, CONSTANT), (1, PROGRESSIVE),
+              (2, [*PROGRESSIVE, "--mesh", "data=2"]),
+              (2, [*CONSTANT, "--mesh", "data=2", "--collectives", "fixed"]),
+              (2, [*CONSTANT, "--mesh", "tensor=2", "--sequence-parallel"]),
+              (2, [*PROGRESSIVE, "--mesh", "seq=2", "--context", "ring"]),
+              (2, [*PROGRESSIVE, "--mesh", "pipe=2", "--accumulate", 4])]
+
+
+class LayerDropGpu(test_gpu.GpuTest):
+    def setUp(self):
+        self.data_of(STEPS)
+        self.model, _, _ = self.make_model(vocab=VOCAB, layers=4)
+
+    @h.needs_mpi
+    def test_as_on_the_cpu(self):
+        for number, (ranks, flags) in enumerate(CASES + MORE_CASES * h.LONG):
+            with self.subTest(flags=flags):
+                chip = ("sm_90", "sm_80")[number % 2]
+                products = ["generated", *["library"] * h.LONG]
+                checks = {} if "--zero" in flags else h.LIGHT
+                self.assert_alike(*self.pair(self.model, *flags, target=chip, seq=SEQ,
+                                             clip=0.8), STEPS, 1e-5, ranks, products, **checks)
+                cpu, gpu = ([step["kept_layers"] for step in
+                             h.read_log(self.path(name + ".jsonl"))]
+                            for name in ("cpu", "gpu"))
+                self.assertEqual(gpu, cpu)
+                self.assertGreater(len(set(map(tuple, gpu))), 3)
+
+    def test_bf16(self):
+        self.assert_rounds_alike(self.model, *CONSTANT, seq=SEQ, products=("generated",))
+
+    def gpu(self, *flags, chip="sm_90", name="gpu"):
+        return self.compile(self.model, "--batch", ROWS, "--seq", SEQ, "--target", chip,
+                            *flags, output=name, config=h.ds_config())
+
+    def test_resumes_with_the_same_bits(self):
+        """As without an interruption, and as with commands that are submitted one by
+        one in place of graphs."""
+        gpu = emulated(self.gpu(*CONSTANT))
+        whole = self.train_on(gpu, 6, "--save", self.path("whole"))
+        first = self.train_on(gpu, 2, "--save", self.path("first"), **h.LIGHT)
+        rest = self.train_on(gpu, 6, "--resume", self.path("first"), "--save",
+                             self.path("rest"), "--no-graph", **h.LIGHT)
+        for key in ("loss", "grad_norm", "kept_layers"):
+            self.assertEqual([step[key] for step in whole],
+                             [step[key] for step in first + rest], key)
+        self.assertEqual(h.bytes_saved(self.path("whole")), h.bytes_saved(self.path("rest")))
+
+
+if __name__ == "__main__":
+    unittest.main()
