@@ -97,15 +97,15 @@ def random_weights(config):
     return weights
 
 
-def make_inputs():
+def make_inputs(batch=BATCH, steps=STEPS, seq=SEQ):
     """Rows of unequal lengths with a fifth of the labels; the second step's first
     rows, which one of two ranks has, have none."""
     generator = np.random.default_rng(3)
-    text = h.random_tokens(BATCH * STEPS * SEQ, VOCAB).reshape(-1, SEQ)
+    text = h.random_tokens(batch * steps * seq, VOCAB).reshape(-1, seq)
     labels = np.where(generator.random(text.shape) < 0.2, text, -100)
-    labels[BATCH:BATCH + BATCH // 2] = -100
-    lengths = generator.integers(1, SEQ + 1, len(text))
-    labels[np.arange(SEQ) >= lengths[:, None]] = -100
+    labels[batch:batch + batch // 2] = -100
+    lengths = generator.integers(1, seq + 1, len(text))
+    labels[np.arange(seq) >= lengths[:, None]] = -100
     segments = np.sort(generator.integers(0, 3, text.shape), axis=1)
     return {"ids": np.where(labels < 0, text, VOCAB - 1), "labels": labels,
             "segments": segments, "lengths": lengths}

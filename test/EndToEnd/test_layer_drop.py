@@ -3,9 +3,10 @@
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Layer dropping: 20 steps have the losses, norms and weights of PyTorch code that is
-written here from the paper (Zhang and He, NeurIPS 2020) and drops the same layers; a
-resumed run drops the layers of the run that was not interrupted."""
+written from the paper (dropping.py) and drops the same layers; a resumed run drops the
+layers of the run that was not interrupted."""
 
+import json
 import math
 import os
 import unittest
@@ -13,10 +14,16 @@ import unittest
 import numpy as np
 
 import heddle_test as h
+import test_bert
 
-ROWS, SEQ, STEPS, RATE, CLIP, LAYERS = 4, 16, 20, 3e-3, 0.8, 5
+ROWS, SEQ, STEPS, CLIP, LAYERS, VOCAB, DECAY = 4, 16, 20, 0.8, 5, 97, 0.1
 THETA, GAMMA = 0.4, 0.1
-MODEL = dict(vocab=97, positions=SEQ, embed=32, layers=LAYERS, heads=4)
+PROGRESSIVE = {"progressive_layer_drop": {"enabled": True, "theta": THETA,
+                                          "gamma": GAMMA}}
+RATES = [0.0, 0.3, 0.5, 0.7, 0.9]
+MODEL = dict(vocab=VOCAB, positions=SEQ, embed=32, layers=LAYERS, heads=4)
+# Several micro-batches drop the same layers, and layers that are computed again too.
+MICRO_BATCHES = ["--accumulate", 2, "--recompute", "selective"]
 
 MESHES = [(2, "--mesh data=2 --zero 1"),
           (2, "--mesh tensor=2 --sequence-parallel"),
@@ -34,107 +41,140 @@ MORE_MESHES = [(2, "--mesh data=2"), (2, "--mesh tensor=2"),
                (4, "--mesh data=2,pipe=2 --zero 1 --accumulate 2 --schedule zb-h1")]
 
 
-def theta(step):
-    """Equation 7 of the paper, for steps counted from 0."""
-    return (1 - THETA) * math.exp(-GAMMA * step) + THETA
+
+def without_keys(name, bias):
+    """A tensor without the biases of keys. Softmax takes them away, so their gradients
+    are rounding, of which Lion takes the signs."""
+    if name.endswith("c_attn.bias"):
+        return np.delete(bias.reshape(3, -1), 1, 0)
+    return bias[:0] if name.endswith("key.bias") else bias
 
 
-def keep_probability(step, layer):
-    """For layers counted from 1."""
-    return 1 - layer / LAYERS * (1 - theta(step))
+def kept_layers(test, binary, data, steps, *flags):
+    """What --print-kept-layers says: the layers of each step, and the log."""
+    log = test.path(f"log-{len(os.listdir(test.folder))}.jsonl")
+    said = h.run([binary, "train", *h.batches_of(data), "--steps", steps,
+                  "--print-kept-layers", steps, "--log", log, "--progress", "none",
+                  *flags]).stdout
+    layers = {}
+    for line in said.splitlines():
+        step, rest = line.removeprefix("step ").split(":")
+        layers[int(step)] = [int(layer) for layer in rest.split()]
+    return layers, h.read_log(log)
 
 
-class LayerDrop(h.HeddleTest):
+class LayerDropTest(h.HeddleTest):
     def setUp(self):
         self.model, self.config, self.weights = self.make_model(**MODEL)
-        self.data, self.tokens = self.make_tokens(STEPS * ROWS * SEQ + 1, MODEL["vocab"])
+        self.data, self.tokens = self.make_tokens(STEPS * ROWS * SEQ + 1, VOCAB)
 
-    def build(self, *flags, output="job", **more):
-        config = h.ds_config(lr=RATE, clip=CLIP, eps=1e-5, **more)
-        return self.compile(self.model, "--batch", ROWS, "--seq", SEQ, "--threads", 1,
-                            *flags, output=output, config=config)
+    def build(self, *flags, model=None, output="job", optimizer="AdamW", **more):
+        import test_optimizers
+        config = dict(test_optimizers.config_of(optimizer), gradient_clipping=CLIP,
+                      **more)
+        return self.compile(model or self.model, "--batch", ROWS, "--seq", SEQ,
+                            "--threads", 1, *flags, output=output, config=config)
 
-    def kept(self, binary, steps, *flags):
-        """What --print-kept-layers says: the layers of each step, and the log."""
-        log = self.path(f"log-{len(os.listdir(self.folder))}.jsonl")
-        said = h.run([binary, "train", "--data", self.data, "--steps", steps,
-                      "--print-kept-layers", steps, "--log", log, "--progress", "none",
-                      *flags]).stdout
-        layers = {}
-        for line in said.splitlines():
-            step, rest = line.removeprefix("step ").split(":")
-            layers[int(step)] = [int(layer) for layer in rest.split()]
-        return layers, h.read_log(log)
+    def kept(self, binary, steps, *flags, data=None):
+        return kept_layers(self, binary, data or self.data, steps, *flags)
 
-    def reference(self, kept, scale, optimizer):
-        """Losses, norms and weights of PyTorch, given the layers of each step and the
-        factor of a layer's branches in a step."""
-        import oracle
-        import torch
 
-        class Dropping(oracle.Gpt2):
-            def logits(self, ids):
-                ids = torch.as_tensor(ids)
-                x = self.weights["wte.weight"][ids]
-                x = x + self.weights["wpe.weight"][:ids.shape[1]]
-                activation = oracle.ACTIVATIONS[self.config["activation_function"]]
-                for layer in kept[self.step + 1]:
-                    name, factor = f"h.{layer}", scale(self.step, layer)
-                    mixed = self.attention(self.norm(x, name + ".ln_1"), name + ".attn")
-                    x = x + factor * mixed
-                    inner = self.conv1d(self.norm(x, name + ".ln_2"), name + ".mlp.c_fc")
-                    x = x + factor * self.conv1d(activation(inner), name + ".mlp.c_proj")
-                return self.norm(x, "ln_f") @ self.weights["wte.weight"].T
+@h.needs_torch
+class AgainstPyTorch(LayerDropTest):
+    """Each family with both optimizers, progressively and at constant rates."""
 
-        model = Dropping(self.config, self.weights)
-        made = optimizer(model)
-        losses, norms = [], []
-        for step in range(STEPS):
-            model.step = step
-            loss, _ = model.loss(*h.batch(self.tokens, step, ROWS, SEQ))
-            for parameter in model.parameters():
-                parameter.grad = torch.zeros_like(parameter)
-            loss.backward()
-            norms.append(float(torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)))
-            made(model)
-            losses.append(loss.item())
-        return losses, norms, model.arrays()
+    def check(self, oracle_of, model, batches, data, prefix=""):
+        """`oracle_of` makes the model in PyTorch, with its first weights."""
+        for optimizer in ("AdamW", "Lion"):
+            for is_progressive in (True, False):
+                with self.subTest(optimizer=optimizer, is_progressive=is_progressive):
+                    self.check_form(oracle_of(), model, batches, data, prefix, optimizer,
+                                    is_progressive)
 
-    def adamw(self, model):
-        import torch
-        optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.999),
-                                      eps=1e-5, weight_decay=0.01)
-        return lambda model: optimizer.step()
+    def check_form(self, oracle, model, batches, data, prefix, optimizer, is_progressive):
+        import dropping
+        import test_optimizers
 
-    def check(self, binary, scale, *flags):
-        kept, steps = self.kept(binary, STEPS, "--save", self.path("out"), *flags)
-        losses, norms, weights = self.reference(kept, scale, self.adamw)
+        flags, more = [], PROGRESSIVE
+        if not is_progressive:
+            flags, more = [*MICRO_BATCHES, "--layer-drop-schedule",
+                           ",".join(map(str, RATES))], {}
+        binary = self.build(*flags, model=model, optimizer=optimizer, **more)
+        kept, steps = self.kept(binary, STEPS, "--save", self.path("out"), "--overwrite",
+                                data=data)
+        self.assertGreater(sum(len(layers) < LAYERS for layers in kept.values()), 5)
+
+        def scale(step, layer):
+            return 1 / (dropping.keep_probability(step, layer + 1, LAYERS, THETA, GAMMA)
+                        if is_progressive else 1 - RATES[layer])
+
+        losses, norms = dropping.train(
+            oracle, batches, kept, scale, CLIP, dropping.OPTIMIZERS[optimizer](
+                oracle.parameters(), test_optimizers.RATES[optimizer], DECAY))
         np.testing.assert_allclose([step["loss"] for step in steps], losses, rtol=1e-5)
         np.testing.assert_allclose([step["grad_norm"] for step in steps], norms, rtol=1e-5)
         saved = h.read_saved(self.path("out"))
-        for name, value in weights.items():
-            self.assertLess(h.relative(saved["transformer." + name], value), 1e-5, name)
+        for name, value in oracle.arrays().items():
+            found, value = (without_keys(name, x) for x in (saved[prefix + name], value))
+            self.assertLess(h.relative(found, value), 1e-5, name)
         self.assertEqual([kept[step["step"]] for step in steps],
                          [step["kept_layers"] for step in steps])
-        return kept, steps
 
-    @h.needs_torch
-    def test_progressive(self):
-        binary = self.build(progressive_layer_drop={"enabled": True, "theta": THETA,
-                                                    "gamma": GAMMA})
-        kept, steps = self.check(binary, lambda step, layer:
-                                 1 / keep_probability(step, layer + 1))
-        np.testing.assert_allclose([step["theta"] for step in steps],
-                                   [theta(step) for step in range(STEPS)], rtol=1e-8)
-        self.assertEqual(kept[1], list(range(LAYERS)))
-        self.assertGreater(sum(len(layers) < LAYERS for layers in kept.values()), 5)
+    def test_gpt2(self):
+        import dropping
+        batches = [h.batch(self.tokens, step, ROWS, SEQ) for step in range(STEPS)]
+        self.check(lambda: dropping.Gpt2(self.config, self.weights), self.model, batches,
+                   self.data, prefix="transformer.")
 
-    @h.needs_torch
-    def test_constant_rates(self):
-        rates = [0.0, 0.3, 0.5, 0.7, 0.9]
-        binary = self.build("--layer-drop-schedule", ",".join(map(str, rates)),
-                            "--accumulate", 2, "--recompute", "selective")
-        kept, steps = self.check(binary, lambda step, layer: 1 / (1 - rates[layer]))
+    def test_bert(self):
+        """Masked tokens, rows of unequal lengths, and segments."""
+        import dropping
+        # transformers gives the row of padding no gradient.
+        config = dict(test_bert.CONFIG, num_hidden_layers=LAYERS, pad_token_id=None,
+                      hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        weights = test_bert.random_weights(config)
+        h.write_model(self.path("bert"), config, weights, prefix="")
+        rows, data = test_bert.make_inputs(ROWS, STEPS, SEQ), self.path("rows.safetensors")
+        h.write_safetensors(data, rows)
+        batches = [[rows[name][step * ROWS:][:ROWS]
+                    for name in ("ids", "labels", "segments", "lengths")]
+                   for step in range(STEPS)]
+        self.check(lambda: dropping.Bert(config, weights), self.path("bert"), batches, data)
+
+    def test_llama(self):
+        """Groups of queries that share a key, and gated MLPs."""
+        import dropping
+        import families
+        config = families.config(num_hidden_layers=LAYERS)
+        weights = families.random_weights(config)
+        h.write_model(self.path("llama"), config, weights, prefix="")
+        batches = [h.batch(self.tokens, step, ROWS, SEQ) for step in range(STEPS)]
+        self.check(lambda: dropping.Llama(config, weights), self.path("llama"), batches,
+                   self.data)
+
+
+class LayerDrop(LayerDropTest):
+    def test_theta(self):
+        """The log has the theta of the paper, of which the first step's is 1, and of
+        DeepSpeed's class if that is installed."""
+        binary = self.build(**PROGRESSIVE)
+        kept, steps = self.kept(binary, STEPS)
+        found = [step["theta"] for step in steps]
+        self.assertEqual((found[0], kept[1]), (1, list(range(LAYERS))))
+        np.testing.assert_allclose(found, [(1 - THETA) * math.exp(-GAMMA * step) + THETA
+                                           for step in range(STEPS)], rtol=1e-8)
+        try:
+            from deepspeed.runtime.progressive_layer_drop import ProgressiveLayerDrop
+        except ImportError:
+            return
+        drop = ProgressiveLayerDrop(THETA, GAMMA)
+        for step, value in enumerate(found):
+            drop.update_state(step)
+            np.testing.assert_allclose(value, drop.get_theta(), rtol=1e-8)
+
+    def test_constant_rates_have_no_theta(self):
+        binary = self.build("--layer-drop-schedule", ",".join(map(str, RATES)))
+        kept, steps = self.kept(binary, STEPS)
         self.assertTrue(all(0 in layers for layers in kept.values()))
         self.assertFalse(any("theta" in step for step in steps))
 

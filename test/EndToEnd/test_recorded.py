@@ -53,9 +53,7 @@ def records():
     return found
 
 
-class Recorded(h.HeddleTest):
-    takes_long = True
-
+class RecordedTest(h.HeddleTest):
     def assert_like(self, tensors, expected, prefix, floor):
         for name, (norm, product) in expected.items():
             value = tensors[prefix + name]
@@ -97,6 +95,10 @@ class Recorded(h.HeddleTest):
         adamw = models.ADAMW
         return h.ds_config(lr=adamw["lr"], eps=adamw["eps"], clip=models.CLIP,
                            decay=adamw["weight_decay"])
+
+
+class Recorded(RecordedTest):
+    takes_long = True
 
     def check(self, name, record):
         folder, data = self.make(name, record)

@@ -156,11 +156,12 @@ def refusals():
         raise Refused(code[1]) from failure
 
 
-@h.needs_mpi
-class Shapes(h.HeddleTest):
+class ShapesTest(h.HeddleTest):
     takes_long = True
+    draws = staticmethod(draws)
 
-    def check(self, seed, options, plan, precision, divided):
+    def check(self, seed, options, plan, precision, divided, shared=(), own=()):
+        """Both binaries have the flags `shared`, and the one for the mesh also `own`."""
         folder = str(seed)
         os.makedirs(self.path(folder), exist_ok=True)
         model, config, _ = self.make_model(folder + "/model", seed + 1, **options)
@@ -170,9 +171,9 @@ class Shapes(h.HeddleTest):
         # in theory.
         settings = h.ds_config(lr=3e-3, clip=0.5, eps=1e-5)
         settings["zero_optimization"] = plan.get("tuned", {})
-        flags = ["--precision", precision]
+        flags = ["--precision", precision, *shared]
         with refusals():
-            job = self.compile(model, *flags_of(**plan), *flags, config=settings,
+            job = self.compile(model, *flags_of(**plan), *flags, *own, config=settings,
                                output=folder + "/job")
         accumulate = plan["accumulate"] * plan["mesh"].get("data", 1) if divided else 1
         alone = flags_of({}, accumulate=accumulate, batch=plan["batch"],
@@ -187,7 +188,7 @@ class Shapes(h.HeddleTest):
             # as one rank is.
             h.write_inputs(self.path(folder, "inputs.safetensors"), tokens, STEPS,
                            plan["batch"], plan["seq"])
-            exact = self.in_float64(model, alone, settings, folder)
+            exact = self.in_float64(model, [*alone, *shared], settings, folder)
             far = {name: error for name, error in far.items() if name not in exact or
                    distance(actual[name], exact[name]) >
                    4 * distance(expected[name], exact[name])}
@@ -226,7 +227,7 @@ class Shapes(h.HeddleTest):
         """Checks what the seed draws first that is not refused; gives that, the
         codes of what was refused before, and what went wrong."""
         refused = []
-        for drawn in draws(seed):
+        for drawn in self.draws(seed):
             try:
                 self.check(seed, *drawn)
             except Refused as refusal:
@@ -236,8 +237,8 @@ class Shapes(h.HeddleTest):
                 return drawn, refused, error
             return drawn, refused, None
 
-    def test_give_the_numbers_of_one_rank(self):
-        seeds = [*KEPT, *(LONG if h.LONG else SHORT)]
+    def check_seeds(self, seeds):
+        """Checks each seed, or those of HEDDLE_TEST_SEED in their place."""
         if "HEDDLE_TEST_SEED" in os.environ:
             first, _, last = os.environ["HEDDLE_TEST_SEED"].partition("-")
             seeds = range(int(first), int(last or first) + 1)
@@ -251,6 +252,12 @@ class Shapes(h.HeddleTest):
                         raise error
         said = ", ".join(f"{code} {count}" for code, count in sorted(refusals.items()))
         print(f"drawn {len(seeds)}; refused and drawn again: {said or 'none'}")
+
+
+@h.needs_mpi
+class Shapes(ShapesTest):
+    def test_give_the_numbers_of_one_rank(self):
+        self.check_seeds([*KEPT, *(LONG if h.LONG else SHORT)])
 
 
 if __name__ == "__main__":
