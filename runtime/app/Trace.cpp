@@ -10,6 +10,7 @@
 #include "heddle/runtime/core/Traffic.h"
 #include "heddle/runtime/io/File.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 using namespace heddle;
@@ -123,10 +124,14 @@ std::string Trace::write(const plan::Plan &plan) {
   const CommandList &commands = program.commands();
   json events = json::array();
   int64_t stage = plan.mesh.stageOf(rank);
-  int64_t origin = steps.empty() ? 0 : times.front().begin;
+  auto first = std::find_if(times.begin(), times.end(),
+                            [](const auto &time) { return !time.isSkipped(); });
+  int64_t origin = first == times.end() ? 0 : first->begin;
   for (size_t s = 0; s < steps.size(); ++s) {
     const LaunchTime *of = times.data() + s * commands.size();
     for (size_t i = 0; i < commands.size(); ++i) {
+      if (of[i].isSkipped())
+        continue;
       json arguments = argumentsOf(plan, commands.info(i));
       arguments["step"] = steps[s];
       arguments["rank"] = rank;

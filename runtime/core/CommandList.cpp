@@ -561,9 +561,8 @@ void CommandList::run(Device &device, const Outcomes &outcomes,
   };
   for (const EntryGroup &group : groups)
     if (isSkipped(group.guard)) {
-      int64_t now = times ? io::steadyNow() : 0;
       for (size_t i = group.first; times && i < group.end; ++i)
-        times[i] = {now, now};
+        times[i] = LaunchTime::skipped();
     } else if (group.work && !times) {
       device.repeat(*group.work);
       if (communication)

@@ -3,8 +3,10 @@
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Layer dropping on emulated GPUs: losses and norms as on the CPU, whatever the mesh,
-and a resumed run has the bits of one that was not interrupted."""
+a resumed run has the bits of one that was not interrupted, and a step launches nothing
+for a layer that it drops."""
 
+import json
 import unittest
 
 import heddle_test as h
@@ -27,6 +29,9 @@ MORE_CASES = [(1, CONSTANT), (1, PROGRESSIVE),
               (2, [*CONSTANT, "--mesh", "tensor=2", "--sequence-parallel"]),
               (2, [*PROGRESSIVE, "--mesh", "seq=2", "--context", "ring"]),
               (2, [*PROGRESSIVE, "--mesh", "pipe=2", "--accumulate", 4])]
+
+# Rates with which no run here computes what it could drop.
+NEVER = 0.999999
 
 
 class LayerDropGpu(test_gpu.GpuTest):
@@ -68,6 +73,39 @@ class LayerDropGpu(test_gpu.GpuTest):
             self.assertEqual([step[key] for step in whole],
                              [step[key] for step in first + rest], key)
         self.assertEqual(h.bytes_saved(self.path("whole")), h.bytes_saved(self.path("rest")))
+
+    def launched(self, kept, *flags):
+        """What a step launches that keeps these layers: kernels and graphs of the
+        emulated GPU, launches of the trace. And what explain says of all steps."""
+        rates = ",".join("0" if layer in kept else str(NEVER) for layer in range(4))
+        binary = self.gpu("--layer-drop-schedule", rates, *flags)
+        path, found = self.path("written.json"), []
+        for steps in (1, 2):
+            log = self.train_on(emulated(binary), steps, **h.LIGHT,
+                                HEDDLE_EMULATE_COUNTS=path)
+            self.assertEqual([step["kept_layers"] for step in log], [list(kept)] * steps)
+            with open(path) as file:
+                counted = json.load(file)
+            found.append((counted["kernels"], counted["calls"]["cuGraphLaunch"]))
+        kernels, graphs = (two - one for one, two in zip(*found))
+        self.train_on(emulated(binary), 1, "--trace", path, **h.LIGHT)
+        with open(path) as file:
+            commands = [event["args"]["command"] for event in json.load(file)["traceEvents"]]
+        return (kernels, graphs, commands.count("launch")), self.explain(binary)["launches"]
+
+    def test_launches_only_what_is_kept(self):
+        for flags in [[], ["--accumulate", 2, "--recompute", "full"]][:1 + h.LONG]:
+            with self.subTest(flags):
+                every, said = self.launched(range(4), *flags)
+                none, _ = self.launched([], *flags)
+                second, _ = self.launched([0, 2], *flags)
+                for name, (_, graphs, launches) in (("all_kept", every), ("all_dropped", none)):
+                    self.assertEqual(said[name], {"kernels": launches, "graphs": graphs})
+                # Half of the layers, and the rest of the step.
+                for of_all, of_none, of_half in zip(every, none, second):
+                    self.assertEqual(of_half - of_none, (of_all - of_none) / 2)
+                # The copies that pass an input on are no kernels.
+                self.assertLess(none[0], every[0] / 2)
 
 
 if __name__ == "__main__":

@@ -173,6 +173,22 @@ TEST(CommandList, SkipsWhatAConditionExcludes) {
   EXPECT_EQ(runWith(conditional(), {false}, cudaLate), skipped);
 }
 
+TEST(CommandList, SaysWhatARunSkips) {
+  TestDevice device(0);
+  std::unique_ptr<KernelSet> kernels = device.bigramKernels();
+  Plan plan = conditional();
+  Session session(plan, *kernels, *device, SessionOptions());
+  const LoadedProgram &program = *session.program(plan::ProgramKind::Train);
+  std::vector<LaunchTime> times(program.commands().size());
+  for (bool isKept : {true, false}) {
+    session.run(program, {isKept}, times.data());
+    ASSERT_EQ(times.size(), 3u);
+    EXPECT_FALSE(times[0].isSkipped());
+    EXPECT_EQ(times[1].isSkipped(), isKept);
+    EXPECT_EQ(times[2].isSkipped(), !isKept);
+  }
+}
+
 TEST(CommandList, RefusesConditionsThatDoNotFit) {
   Plan unknown = conditional();
   unknown.conditions.clear();

@@ -12,6 +12,7 @@
 #include "ExplainBound.h"
 #include "ExplainCluster.h"
 #include "ExplainKernels.h"
+#include "ExplainLaunches.h"
 #include "ExplainProgram.h"
 #include "ExplainSchedule.h"
 #include "ExplainText.h"
@@ -520,6 +521,8 @@ static int explain(const ExplainFlags &flags) {
     bound = StepBound(plan, *program, rank, known);
   if (flags.json) {
     json all = explainJson(plan, rank, schedule, bound, known);
+    if (program)
+      addStepLaunches(all, plan, *program);
     if (cluster)
       all["cluster"] = clusterJson(plan, *cluster);
     std::cout << all.dump(2) << "\n";
@@ -527,6 +530,8 @@ static int explain(const ExplainFlags &flags) {
   }
   printSummary(plan);
   printKernels(plan);
+  if (program)
+    printStepLaunches(plan, *program);
   printMemory(plan);
   printMoves(plan);
   if (cluster)

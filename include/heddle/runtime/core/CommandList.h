@@ -84,6 +84,10 @@ using Outcomes = std::vector<bool>;
 struct LaunchTime {
   int64_t begin = 0;
   int64_t end = 0;
+
+  /// The time of an entry that a run has skipped.
+  static LaunchTime skipped() { return {-1, 0}; }
+  bool isSkipped() const { return begin < 0; }
 };
 
 /// A program as a linear list of operations for one rank: calls, loops and
