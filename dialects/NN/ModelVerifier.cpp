@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/NN/NNDialect.h"
+#include "dialects/NN/ModelVerifier.h"
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -254,21 +254,6 @@ static LogicalResult verifyPadding(Operation *op) {
          << padding << " in a table of " << rows << " rows";
 }
 
-/// Checks that all calls of a step with one module path have one condition: a
-/// layer's forward and backward pass are computed in the same steps.
-static LogicalResult verifyConditions(StepOp step) {
-  DenseMap<Attribute, CallOp> layers;
-  WalkResult walk = step.walk([&](CallOp call) {
-    CallOp first = layers.try_emplace(call.getPathAttr(), call).first->second;
-    if (first.getWhenAttr() == call.getWhenAttr())
-      return WalkResult::advance();
-    call.emitOpError("has another condition than an earlier call of ")
-        << call.getPathAttr();
-    return WalkResult::interrupt();
-  });
-  return failure(walk.wasInterrupted());
-}
-
 LogicalResult ModelOp::verifyRegions() {
   if (failed(verifyWeights(*this)))
     return failure();
@@ -299,9 +284,8 @@ LogicalResult ModelOp::verifyRegions() {
   });
   if (walk.wasInterrupted() || failed(verifyCalls(*this)))
     return failure();
-  for (auto step : getOps<StepOp>())
-    if (failed(verifyConditions(step)))
-      return failure();
+  if (failed(verifyConditions(*this)))
+    return failure();
   for (auto function : getOps<FuncOp>())
     if (failed(verifyTables(function, getWeights())))
       return failure();

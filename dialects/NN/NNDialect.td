@@ -30,6 +30,7 @@ def NN_Dialect : Dialect {
                            "::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect"];
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
 }
 
 def NN_StateRoleAttr : EnumAttr<NN_Dialect, NN_StateRole, "role">;

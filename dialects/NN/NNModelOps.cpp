@@ -319,33 +319,6 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &tables) {
   return verifyCondition(tables);
 }
 
-/// Checks that the condition of a call exists, and that the results of a
-/// skipped call have values of their types.
-LogicalResult CallOp::verifyCondition(SymbolTableCollection &tables) {
-  if (!getWhen())
-    return success();
-  if (!isa_and_present<ConditionOp>(tables.lookupSymbolIn(
-          (*this)->getParentOfType<ModelOp>(), getWhenAttr())))
-    return emitOpError("has the unknown condition ") << getWhenAttr();
-  ArrayRef<int64_t> passes = getPasses().value_or(ArrayRef<int64_t>());
-  if (passes.size() != getNumResults())
-    return emitOpError("says for ")
-           << passes.size() << " of its " << getNumResults()
-           << " results what they are when it is skipped";
-  for (auto [result, operand] : llvm::zip(getResults(), passes)) {
-    if (operand == -1)
-      continue;
-    if (operand < -1 || operand >= getNumOperands())
-      return emitOpError("passes operand ")
-             << operand << ", and it has " << getNumOperands();
-    if (getOperand(operand).getType() != result.getType())
-      return emitOpError("passes operand ")
-             << operand << " of type " << getOperand(operand).getType()
-             << " as a result of type " << result.getType();
-  }
-  return success();
-}
-
 //===----------------------------------------------------------------------===//
 // Micro-batches
 //===----------------------------------------------------------------------===//

@@ -349,8 +349,16 @@ def NN_ConditionOp : NN_Op<"condition", [Symbol]> {
     ```
 
     A condition is a function of the run's seed and the step. It is equal on all
-    ranks, and known to the host before the step begins. Calls that name a
-    condition are skipped in steps in which it is false.
+    ranks, and known to the host before the step begins. Operations that name a
+    condition are skipped in steps in which it is false: calls with `when`, and
+    other operations with the attribute `nn.when`, such as the all-gather of a
+    dropped layer's parameters. Only operations with the same condition may use
+    the results of an operation with `nn.when`. A skipped nn.set leaves the state
+    as it is.
+
+    ```mlir
+    %w = dist.all_gather %part axes ["data"] dim 0 for "h.3" {nn.when = @h.3.kept} : ...
+    ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, NN_LayerDropAttr:$holds);
   let assemblyFormat = "$sym_name $holds attr-dict";
@@ -369,7 +377,8 @@ def NN_CallOp : NN_Op<"call", [CallOpInterface,
 
     With `when` the call is skipped in steps in which the condition is false.
     `passes` has an entry for each result: the operand that the result then
-    equals, or -1 if only calls with the same condition use the result.
+    equals, -1 if only operations with the same condition use the result, or -2
+    if the result is then zero.
 
     ```mlir
     %y, %saved = nn.call @block.fwd(%x, %w) path "h.3" when @h.3.kept passes [0, -1] : (...) -> (...)
@@ -392,6 +401,9 @@ def NN_CallOp : NN_Op<"call", [CallOpInterface,
                                  "::mlir::StringAttr":$path,
                                  CArg<"::heddle::nn::RecomputeAttr", "{}">:$recompute)>];
   let extraClassDeclaration = [{
+    /// Entries of `passes` that are no operand.
+    static constexpr int64_t passesNothing = -1, passesZeros = -2;
+
     operand_range getArgOperands() { return getOperands(); }
     ::mlir::MutableOperandRange getArgOperandsMutable() {
       return getOperandsMutable();

@@ -555,14 +555,6 @@ LogicalResult CopyRowsOp::verify() {
          << source << " at " << ids << " to " << target;
 }
 
-/// Checks that the condition that `op` names exists. A null name is no error.
-static LogicalResult verifyCondition(Operation *op, FlatSymbolRefAttr name,
-                                     SymbolTableCollection &tables) {
-  if (name && !tables.lookupNearestSymbolFrom<ConditionOp>(op, name))
-    return op->emitOpError("has the unknown condition ") << name;
-  return success();
-}
-
 LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &tables) {
   auto sequence =
       tables.lookupNearestSymbolFrom<SequenceOp>(*this, getSequenceAttr());
@@ -570,9 +562,5 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &tables) {
     return emitOpError("runs unknown sequence ") << getSequenceAttr();
   if (TypeRange(sequence.getArgumentTypes()) != getOperandTypes())
     return emitOpError("does not fit the arguments of ") << getSequenceAttr();
-  return verifyCondition(*this, getWhenAttr(), tables);
-}
-
-LogicalResult CopyOp::verifySymbolUses(SymbolTableCollection &tables) {
-  return verifyCondition(*this, getUnlessAttr(), tables);
+  return success();
 }

@@ -26,6 +26,21 @@ struct Access {
   int64_t bytes = 0;
 };
 
+/// In which steps a command is executed: in all steps, or in those in which a
+/// condition has a value. A command has the attribute `plan.when` (the
+/// condition is true), the attribute `plan.unless` (it is false), or neither.
+struct Guard {
+  mlir::FlatSymbolRefAttr condition; ///< Null: in all steps.
+  bool value = true;
+
+  explicit operator bool() const { return bool(condition); }
+  bool operator==(const Guard &other) const {
+    return condition == other.condition && value == other.value;
+  }
+};
+Guard guardOf(mlir::Operation *command);
+void setGuard(mlir::Operation *command, const Guard &guard);
+
 /// Every kind of memory. The attribute #plan.bytes has one count for each of
 /// them, in this order.
 inline constexpr MemoryKind memoryKinds[] = {

@@ -31,6 +31,7 @@ def Plan_Dialect : Dialect {
                            "::heddle::pipe::PipeDialect"];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
 }
 
 def Plan_TokenType : TypeDef<Plan_Dialect, "Token"> {

@@ -187,6 +187,7 @@ def Plan_ProgramOp : Plan_Op<"program", [
     ::mlir::Block *getBodyBlock() { return &getBody().front(); }
   }];
   let hasVerifier = 1;
+  let hasRegionVerifier = 1;
 }
 
 /// The kind of memory that a state or buffer is in; the default is the
@@ -344,6 +345,18 @@ def Plan_RankOp : Plan_Op<"rank", [Pure]> {
 
 def Plan_ConditionOp : Plan_Op<"condition", [Symbol]> {
   let summary = "Something that is true or false in a whole step; see nn.condition.";
+  let description = [{
+    Every command may have one of two attributes. With `plan.when = @c` it is
+    skipped in the steps in which the condition @c is false, with `plan.unless =
+    @c` in those in which it is true. All commands that a skipped plan.call would
+    run are skipped with it. A wait has the attribute of what it waits for:
+
+    ```mlir
+    %t = plan.collective all_gather ... {plan.when = @h.3.kept} : ...
+    plan.wait %t {plan.when = @h.3.kept}
+    plan.call @block(...) frame 4096 path "h.3" {plan.when = @h.3.kept} : ...
+    ```
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, NN_LayerDropAttr:$holds);
   let assemblyFormat = "$sym_name $holds attr-dict";
 }
@@ -352,20 +365,19 @@ def Plan_CallOp : Plan_Op<"call", [
     Plan_CommandOp, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Runs a sequence, with its frame at `frame_offset` in the caller's.";
   let description = [{
-    With `when` the call is skipped in steps in which the condition is false.
-    Copies with `unless` then give the call's results their values.
+    A layer that steps may drop is a call with the attribute `plan.when`, and
+    copies with `plan.unless` give its results their values if it is skipped.
 
     ```mlir
-    plan.copy %y, %x unless @h.3.kept : memref<64xf32>, memref<64xf32>
-    plan.call @block(%x, %w, %y) frame 4096 path "h.3" when @h.3.kept : memref<64xf32>, ...
+    plan.copy %y, %x {plan.unless = @h.3.kept} : memref<64xf32>, memref<64xf32>
+    plan.call @block(%x, %w, %y) frame 4096 path "h.3" {plan.when = @h.3.kept} : memref<64xf32>, ...
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$sequence, Variadic<AnyType>:$operands,
-                       I64Attr:$frame_offset, StrAttr:$path,
-                       OptionalAttr<FlatSymbolRefAttr>:$when);
+                       I64Attr:$frame_offset, StrAttr:$path);
   let assemblyFormat = [{
-    $sequence `(` $operands `)` `frame` $frame_offset `path` $path (`when` $when^)?
-    attr-dict `:` type($operands)
+    $sequence `(` $operands `)` `frame` $frame_offset `path` $path attr-dict
+    `:` type($operands)
   }];
 }
 
@@ -379,7 +391,6 @@ def Plan_LoopOp : Plan_Op<"loop", [Plan_CommandOp, SingleBlock,
 }
 
 def Plan_CopyOp : Plan_Op<"copy", [
-    DeclareOpInterfaceMethods<SymbolUserOpInterface>,
     DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses", "getOwnStream"]>]> {
   let summary = "Copies the bytes of `source` to `target`.";
   let description = [{
@@ -396,14 +407,9 @@ def Plan_CopyOp : Plan_Op<"copy", [
     ```
   }];
   let arguments = (ins Plan_Memory:$target, Plan_Memory:$source,
-                       Plan_OnStream:$stream,
-                       OptionalAttr<FlatSymbolRefAttr>:$unless);
-  let builders = [OpBuilder<(ins "::mlir::Value":$target, "::mlir::Value":$source,
-                                 CArg<"Stream", "Stream::Compute">:$stream), [{
-    build($_builder, $_state, target, source, stream, ::mlir::FlatSymbolRefAttr());
-  }]>];
+                       Plan_OnStream:$stream);
   let assemblyFormat = [{
-    $target `,` $source (`on` $stream^)? (`unless` $unless^)? attr-dict
+    $target `,` $source (`on` $stream^)? attr-dict
     `:` type($target) `,` type($source)
   }];
   let hasVerifier = 1;

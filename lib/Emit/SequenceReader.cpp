@@ -41,6 +41,7 @@ void SequenceReader::readBlock(Block &block, plan::Sequence &sequence) {
       continue;
     plan::Command command = read(op, sequence);
     command.stream = planir::streamOf(described.getOwnStream());
+    command.guard = guardOf(op);
     if (Value token = described.getSignal())
       tokens[token] = sequence.commands.size();
     sequence.commands.push_back(std::move(command));
@@ -56,10 +57,8 @@ plan::Command SequenceReader::read(Operation &op,
       .Case([&](planir::LoopOp op) { return loop(op, sequence); })
       .Case([&](planir::FragmentsOp op) { return fragments(op, sequence); })
       .Case([&](planir::CopyOp op) {
-        plan::Command copy{
+        return plan::Command{
             command::Copy{refOf(op.getTarget()), refOf(op.getSource())}};
-        copy.guard = guardOf(op.getUnlessAttr(), /*value=*/false);
-        return copy;
       })
       .Case([&](planir::CopyRowsOp op) {
         auto source = cast<MemRefType>(op.getSource().getType());
@@ -134,15 +133,16 @@ plan::Command SequenceReader::launch(planir::LaunchOp op) {
   return command;
 }
 
-/// The guard of a command that is executed if the condition has this value. A
-/// null condition means that the command is executed in all steps.
-plan::Guard SequenceReader::guardOf(FlatSymbolRefAttr condition, bool value) {
-  if (!condition)
+/// Returns in which steps a command is executed, with the index of the
+/// condition in the plan.
+plan::Guard SequenceReader::guardOf(Operation &op) {
+  planir::Guard guard = planir::guardOf(&op);
+  if (!guard)
     return {};
   auto found = llvm::find_if(plan.conditions, [&](const auto &known) {
-    return known.name == condition.getValue();
+    return known.name == guard.condition.getValue();
   });
-  return {found - plan.conditions.begin(), value};
+  return {found - plan.conditions.begin(), guard.value};
 }
 
 plan::Command SequenceReader::call(planir::CallOp op) {
@@ -152,7 +152,6 @@ plan::Command SequenceReader::call(planir::CallOp op) {
   addOperands(op.getOperands(), call);
   plan::Command command{std::move(call)};
   command.path = op.getPath().str();
-  command.guard = guardOf(op.getWhenAttr(), /*value=*/true);
   return command;
 }
 

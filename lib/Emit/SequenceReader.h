@@ -50,7 +50,7 @@ private:
   plan::Command read(mlir::Operation &op, const plan::Sequence &sequence);
   plan::Command launch(planir::LaunchOp op);
   plan::Command call(planir::CallOp op);
-  plan::Guard guardOf(mlir::FlatSymbolRefAttr condition, bool value);
+  plan::Guard guardOf(mlir::Operation &op);
   plan::Command loop(planir::LoopOp op, const plan::Sequence &outer);
   plan::Command fragments(planir::FragmentsOp op, const plan::Sequence &outer);
   plan::Command collective(planir::CollectiveOp op);

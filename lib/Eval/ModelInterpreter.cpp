@@ -9,6 +9,7 @@
 #include "ModelInterpreter.h"
 
 #include "PortBatch.h"
+#include "dialects/NN/Conditions.h"
 #include "dialects/NN/ProgramPorts.h"
 #include "dialects/Pipe/PipeDialect.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -211,15 +212,21 @@ static Tensor notComputed(Type type) {
   return Tensor(value.kind(), value.shape(), std::move(elements));
 }
 
-/// Gives the results of a call that is skipped. Those that only other skipped
-/// calls use are NaN, so that any other use is seen.
-static LogicalResult skip(nn::CallOp call, ArrayRef<Tensor> args,
+/// Gives the results of an operation that is skipped. Those that only other
+/// skipped operations use are NaN, so that any other use is seen.
+static LogicalResult skip(Operation *op, ArrayRef<Tensor> args,
                           SmallVectorImpl<Tensor> &results) {
-  for (auto [result, passed] : llvm::zip(call.getResults(), *call.getPasses()))
+  auto call = dyn_cast<nn::CallOp>(op);
+  for (OpResult result : op->getResults()) {
+    int64_t passed = call ? (*call.getPasses())[result.getResultNumber()]
+                          : nn::CallOp::passesNothing;
     if (passed >= 0)
       results.push_back(args[passed]);
+    else if (passed == nn::CallOp::passesZeros)
+      results.push_back(Tensor(result.getType()));
     else
       results.push_back(notComputed(result.getType()));
+  }
   return success();
 }
 
@@ -235,10 +242,10 @@ LogicalResult ModelInterpreter::runOperation(Operation *op, Environment &values,
   Tensors args;
   for (Value operand : op->getOperands())
     args.push_back(values.lookup(operand));
+  if (!holds(nn::conditionOf(op)))
+    return skip(op, args, results);
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](nn::CallOp call) {
-        if (!holds(call.getWhen()))
-          return skip(call, args, results);
         return runCallee(symbols.lookup(call.getCallee()), args, results);
       })
       .Case([&](nn::GetOp get) {

@@ -285,8 +285,6 @@ LogicalResult PlanInterpreter::runLoop(planir::LoopOp loop, char *frame,
 
 LogicalResult PlanInterpreter::runCall(planir::CallOp call, char *frame,
                                        const Environment &values) {
-  if (!holds(call.getWhen()))
-    return success();
   auto sequence = symbols.lookup<planir::SequenceOp>(call.getSequence());
   if (!sequence)
     return call.emitError("unknown sequence @") << call.getSequence();
@@ -335,8 +333,6 @@ LogicalResult PlanInterpreter::runAddressing(Operation *op, char *frame,
         return success();
       })
       .Case([&](planir::CopyOp copy) {
-        if (copy.getUnless() && holds(copy.getUnless()))
-          return success();
         int64_t bytes = dist::byteSize(copy.getTarget().getType());
         return runOn(copy.getStream(), [=, target = addressOf(copy.getTarget()),
                                         source = addressOf(copy.getSource())] {
@@ -430,7 +426,9 @@ LogicalResult PlanInterpreter::runBlock(Block &block, char *frame,
       poison(lives->second.begin, frame);
     if (options.poison && isa<planir::LaunchOp>(op))
       poisonScratch();
-    if (failed(runCommand(&op, frame, values)))
+    planir::Guard guard = planir::guardOf(&op);
+    if (holds(guard.condition) == guard.value &&
+        failed(runCommand(&op, frame, values)))
       return failure();
     if (lives != lifetimes.end())
       poison(lives->second.end, frame);

@@ -188,6 +188,8 @@ static void buildSpmd(OpPassManager &pm, const CompileOptions &) {
   // This pass needs the all-gathers and fetches of weights, to know that these
   // values are no activations.
   pm.addPass(createSpmdStreamActivations());
+  // This pass runs last, because it needs all transfers and their final users.
+  pm.addNestedPass<nn::ModelOp>(createSpmdConditionTransfers());
 }
 
 static void buildKernels(OpPassManager &pm, const CompileOptions &options) {

@@ -50,12 +50,6 @@ std::string config::layerDropRefusal(const Settings &settings) {
     const char *what, *change;
   };
   const Conflict conflicts[] = {
-      {settings.zero > 1, "ZeRO 2 and 3", "use --zero 1"},
-      {settings.placeGradients != MemoryKind::Device, "offloaded gradients",
-       "leave out gradients in --place"},
-      {settings.placeActivations != MemoryKind::Device, "offloaded activations",
-       "leave out activations in --place"},
-      {settings.delayedUpdate, "delayed updates", "leave out --delayed-update"},
       {!settings.tile.empty(), "--tile", "leave out --tile"}};
   for (const Conflict &conflict : conflicts)
     if (conflict.isGiven)

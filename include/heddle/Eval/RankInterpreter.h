@@ -150,8 +150,8 @@ protected:
   /// hold.
   void setOutcomes(const TensorMap &inputs);
   /// Whether the condition holds in this run; true if there is no condition.
-  bool holds(std::optional<llvm::StringRef> condition) const {
-    return !condition || !falseConditions.contains(*condition);
+  bool holds(mlir::FlatSymbolRefAttr condition) const {
+    return !condition || !falseConditions.contains(condition.getValue());
   }
 
   /// Calls `run` for each fragment (the forward or backward pass of a

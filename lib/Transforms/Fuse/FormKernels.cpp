@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Groups.h"
+#include "dialects/NN/Conditions.h"
 #include "dialects/NN/HeadColumns.h"
 #include "heddle/Transforms/Common/HostValues.h"
 #include "heddle/Transforms/Fuse/Passes.h"
@@ -364,6 +365,7 @@ private:
     auto launch = builder.create<planir::LaunchOp>(
         loc, ValueRange(outputs).getTypes(), kernel.getSymName(),
         inputs.getArrayRef(), StringAttr());
+    nn::setCondition(launch, nn::conditionOf(last));
     for (auto [output, result] : llvm::zip(outputs, launch.getResults()))
       output.replaceAllUsesWith(result);
     for (Operation *op : llvm::reverse(group.ops))
@@ -407,8 +409,9 @@ private:
         llvm::map_to_vector(inputs, [](Value v) { return v.getLoc(); }));
     IRMapping mapping;
     mapping.map(inputs, body->getArguments());
+    // The launch has the condition, so that layers can share the kernel.
     for (Operation *op : group.ops)
-      builder.clone(*op, mapping);
+      nn::setCondition(builder.clone(*op, mapping), FlatSymbolRefAttr());
     builder.create<planir::YieldOp>(
         loc, llvm::map_to_vector(outputs,
                                  [&](Value v) { return mapping.lookup(v); }));

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Groups.h"
+#include "dialects/NN/Conditions.h"
 #include "dialects/NN/HeadColumns.h"
 
 using namespace mlir;
@@ -249,6 +250,8 @@ std::string fuse::refusal(Operation *op, ArrayRef<Operation *> members,
   if (!why.empty())
     return why;
   Operation *first = members.front();
+  if (nn::conditionOf(op) != nn::conditionOf(first))
+    return "some steps skip only one of the two";
   auto sum = dyn_cast<nn::SumRowsOp>(op);
   auto gradient = dyn_cast<nn::LinearGradWeightOp>(first);
   if (sum && gradient && sum.getInput() == gradient.getGrad())

@@ -9,6 +9,7 @@
 #include "CarryStores.h"
 #include "Search.h"
 #include "Storage.h"
+#include "dialects/NN/Conditions.h"
 #include "heddle/Transforms/Common/States.h"
 
 using namespace mlir;
@@ -71,7 +72,8 @@ private:
       auto store = dyn_cast<dist::StoreOp>(op);
       if (!store)
         continue;
-      if (memoryOf(symbols, store.getState()) != nn::MemoryKind::File ||
+      if (nn::conditionOf(store) ||
+          memoryOf(symbols, store.getState()) != nn::MemoryKind::File ||
           !isOfFrame(storage, store.getValue()))
         break;
       stores.push_back(store);

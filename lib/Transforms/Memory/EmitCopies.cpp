@@ -61,15 +61,19 @@ Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
 /// `run`, and a new store for the last fetch whose bytes may overlap with
 /// `run`. If `isAtOnce` is true, the new copy waits for the last copy on the
 /// other stream, whatever its bytes. Copies on one stream need no wait, because
-/// they are executed in order.
+/// they are executed in order. A copy that steps may skip can be the last one
+/// only in some steps, so the new copy also waits for the copy before it.
 void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
                                     const StateRange &run, bool isAtOnce) {
   for (UnderWay &other :
        llvm::reverse(stream == planir::Stream::Copy ? stores : fetches))
     if (other.token.getParentBlock() == builder.getInsertionBlock() &&
         (isAtOnce || overlap(other.run, run))) {
-      builder.create<planir::WaitOp>(loc, other.token, stream);
-      return;
+      auto wait = builder.create<planir::WaitOp>(loc, other.token, stream);
+      planir::Guard guard = planir::guardOf(other.token.getDefiningOp());
+      planir::setGuard(wait, guard);
+      if (!guard)
+        return;
     }
 }
 
@@ -130,8 +134,11 @@ void SequenceEmitter::emitStore(dist::StoreOp store) {
 }
 
 void SequenceEmitter::emitFlush(dist::FlushOp flush) {
-  for (; stores.size() > flush.getLeft(); stores.pop_front())
-    builder.create<planir::WaitOp>(flush.getLoc(), stores.front().token);
+  for (; stores.size() > flush.getLeft(); stores.pop_front()) {
+    Value token = stores.front().token;
+    auto wait = builder.create<planir::WaitOp>(flush.getLoc(), token);
+    planir::setGuard(wait, planir::guardOf(token.getDefiningOp()));
+  }
 }
 
 /// Gives consecutive numbers to the last stores (copies from the device to

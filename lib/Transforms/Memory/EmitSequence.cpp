@@ -9,6 +9,7 @@
 #include "EmitSequence.h"
 #include "Collectives.h"
 #include "Layout.h"
+#include "dialects/NN/Conditions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -193,40 +194,69 @@ void SequenceEmitter::emitBlock(Block &block) {
 
 void SequenceEmitter::emitCommands(Block &block) {
   for (Operation &op : block) {
-    if (auto constant = dyn_cast<arith::ConstantOp>(op))
-      scalars.map(constant.getResult(), builder.clone(op)->getResult(0));
-    if (auto launch = dyn_cast<planir::LaunchOp>(op))
-      emitLaunch(launch);
-    if (auto call = dyn_cast<nn::CallOp>(op))
-      emitCall(call);
-    if (auto loop = dyn_cast<nn::MicroBatchesOp>(op))
-      emitLoop(loop);
-    if (auto fragments = dyn_cast<pipe::FragmentsOp>(op))
-      emitFragments(fragments);
-    // Operations that compute indices become no commands: they are cloned, and
-    // launches get their results as scalar arguments.
-    bool isNumber = op.getNumResults() == 1 && op.getNumOperands() > 0 &&
-                    op.getResult(0).getType().isIndex();
-    if (isNumber)
-      scalars.map(op.getResult(0), builder.clone(op, scalars)->getResult(0));
-    if (auto rank = dyn_cast<dist::RankOp>(op))
-      scalars.map(rank.getIndex(),
-                  builder.create<planir::RankOp>(
-                      rank.getLoc(), builder.getIndexType(), rank.getAxes()));
-    if (emitCommunication(op))
-      continue;
-    emitState(op);
-    if (auto kept = dyn_cast<nn::KeepOp>(op)) {
-      Value port = bufferOf(storage.portOf(kept));
-      if (loopIndex)
-        port = slice(kept.getLoc(), port, loopIndex,
-                     cast<RankedTensorType>(kept.getValue().getType()));
-      copy(kept.getLoc(), port, valueFor(kept.getValue()));
-    }
-    if (auto terminator = dyn_cast<nn::ReturnOp>(op);
-        terminator && terminator->getParentOp() == function)
-      emitReturn(terminator);
+    FlatSymbolRefAttr condition =
+        isa<nn::CallOp>(op) ? FlatSymbolRefAttr() : nn::conditionOf(&op);
+    Block *target = builder.getInsertionBlock();
+    auto at = builder.getInsertionPoint();
+    Operation *before = at == target->begin() ? nullptr : &*std::prev(at);
+    emitOperation(op);
+    if (condition)
+      guardNew(condition, before);
   }
+}
+
+/// Lets the commands after `before`, up to the insertion point, be skipped if
+/// the condition is false. `before` is null if they begin the MLIR block. A
+/// wait is skipped whenever the command that it waits for is.
+void SequenceEmitter::guardNew(FlatSymbolRefAttr condition, Operation *before) {
+  Block *block = builder.getInsertionBlock();
+  auto first = before ? std::next(before->getIterator()) : block->begin();
+  for (Operation &op : llvm::make_range(first, builder.getInsertionPoint())) {
+    auto command = dyn_cast<planir::CommandOpInterface>(op);
+    if (!command)
+      continue;
+    Value token = command.getAwaited();
+    planir::Guard ofToken = token && token.getDefiningOp()
+                                ? planir::guardOf(token.getDefiningOp())
+                                : planir::Guard();
+    planir::setGuard(&op, ofToken ? ofToken : planir::Guard{condition});
+  }
+}
+
+void SequenceEmitter::emitOperation(Operation &op) {
+  if (auto constant = dyn_cast<arith::ConstantOp>(op))
+    scalars.map(constant.getResult(), builder.clone(op)->getResult(0));
+  if (auto launch = dyn_cast<planir::LaunchOp>(op))
+    emitLaunch(launch);
+  if (auto call = dyn_cast<nn::CallOp>(op))
+    emitCall(call);
+  if (auto loop = dyn_cast<nn::MicroBatchesOp>(op))
+    emitLoop(loop);
+  if (auto fragments = dyn_cast<pipe::FragmentsOp>(op))
+    emitFragments(fragments);
+  // Operations that compute indices become no commands: they are cloned, and
+  // launches get their results as scalar arguments.
+  bool isNumber = op.getNumResults() == 1 && op.getNumOperands() > 0 &&
+                  op.getResult(0).getType().isIndex();
+  if (isNumber)
+    scalars.map(op.getResult(0), builder.clone(op, scalars)->getResult(0));
+  if (auto rank = dyn_cast<dist::RankOp>(op))
+    scalars.map(rank.getIndex(),
+                builder.create<planir::RankOp>(
+                    rank.getLoc(), builder.getIndexType(), rank.getAxes()));
+  if (emitCommunication(op))
+    return;
+  emitState(op);
+  if (auto kept = dyn_cast<nn::KeepOp>(op)) {
+    Value port = bufferOf(storage.portOf(kept));
+    if (loopIndex)
+      port = slice(kept.getLoc(), port, loopIndex,
+                   cast<RankedTensorType>(kept.getValue().getType()));
+    copy(kept.getLoc(), port, valueFor(kept.getValue()));
+  }
+  if (auto terminator = dyn_cast<nn::ReturnOp>(op);
+      terminator && terminator->getParentOp() == function)
+    emitReturn(terminator);
 }
 
 /// Emits a copy for a read or write of a state, or for a slice, if the analysis
@@ -311,25 +341,35 @@ void SequenceEmitter::emitCall(nn::CallOp call) {
       operands.push_back(valueFor(result));
   if (call.getWhen())
     emitPasses(call);
-  builder.create<planir::CallOp>(call.getLoc(), call.getCallee(), operands,
-                                 /*frameOffset=*/0, call.getPath(),
-                                 call.getWhenAttr());
+  auto called =
+      builder.create<planir::CallOp>(call.getLoc(), call.getCallee(), operands,
+                                     /*frameOffset=*/0, call.getPath());
+  planir::setGuard(called, {call.getWhenAttr()});
 }
 
 /// Emits copies that give a call's results their values if the call is skipped.
 /// A result in the memory of the operand that it then equals needs no copy. The
 /// copies come before the call, because the call may write its results over
-/// other operands.
+/// other operands. Results that are then zero are filled with zeros, unless
+/// only operations with the same condition use them.
 void SequenceEmitter::emitPasses(nn::CallOp call) {
+  const planir::Guard skipped = {call.getWhenAttr(), /*value=*/false};
   for (auto [result, passed] :
        llvm::zip(call.getResults(), *call.getPasses())) {
-    if (passed < 0 ||
-        storage.indexOf(result) == storage.indexOf(call.getOperand(passed)))
-      continue;
-    auto copied = builder.create<planir::CopyOp>(
-        call.getLoc(), valueFor(result), valueFor(call.getOperand(passed)));
-    copied.setUnlessAttr(call.getWhenAttr());
-    ++numCopies;
+    Operation *given = nullptr;
+    if (passed >= 0 &&
+        storage.indexOf(result) != storage.indexOf(call.getOperand(passed))) {
+      given = builder.create<planir::CopyOp>(call.getLoc(), valueFor(result),
+                                             valueFor(call.getOperand(passed)));
+      ++numCopies;
+    }
+    bool isUsed = llvm::any_of(result.getUses(), [&](OpOperand &use) {
+      return nn::conditionOf(use) != skipped.condition;
+    });
+    if (passed == nn::CallOp::passesZeros && isUsed)
+      given = builder.create<planir::FillOp>(call.getLoc(), valueFor(result));
+    if (given)
+      planir::setGuard(given, skipped);
   }
 }
 

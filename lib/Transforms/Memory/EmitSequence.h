@@ -65,6 +65,8 @@ private:
   void emitCarry(dist::CarryOp carry);
   void emitMove(dist::MoveOp move);
   void emitCommands(mlir::Block &block);
+  void emitOperation(mlir::Operation &op);
+  void guardNew(mlir::FlatSymbolRefAttr condition, mlir::Operation *before);
   void emitWait(dist::WaitOp wait);
   void emitSend(dist::SendOp send);
   void emitPack(nn::PackOp pack);

@@ -169,11 +169,14 @@ const Halves &BackwardSplitter::halvesOf(nn::FuncOp function,
 static void passAlike(OpResult result, const Half &half, OpResult made) {
   auto original = cast<nn::CallOp>(result.getOwner());
   auto call = cast<nn::CallOp>(made.getOwner());
-  auto operand = llvm::find(half.arguments,
-                            (*original.getPasses())[result.getResultNumber()]);
+  int64_t passed = (*original.getPasses())[result.getResultNumber()];
+  if (passed >= 0) {
+    const auto *operand = llvm::find(half.arguments, passed);
+    passed = operand == half.arguments.end() ? nn::CallOp::passesNothing
+                                             : operand - half.arguments.begin();
+  }
   SmallVector<int64_t> passes(*call.getPasses());
-  if (operand != half.arguments.end())
-    passes[made.getResultNumber()] = operand - half.arguments.begin();
+  passes[made.getResultNumber()] = passed;
   call.setPasses(passes);
 }
 
@@ -196,8 +199,8 @@ void BackwardSplitter::split(nn::CallOp call) {
                                               call.getPathAttr());
     if (call.getWhen()) {
       created.setWhenAttr(call.getWhenAttr());
-      created.setPasses(
-          SmallVector<int64_t>(created.getNumResults(), int64_t(-1)));
+      created.setPasses(SmallVector<int64_t>(created.getNumResults(),
+                                             nn::CallOp::passesNothing));
     }
     return created;
   };

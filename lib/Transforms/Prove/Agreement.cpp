@@ -195,8 +195,9 @@ private:
     // Ranks of one stage run the same commands, so a collective must use the
     // same buffers on all of them.
     bool sameStage = mine.stage == theirs.stage;
-    return x.what == y.what && x.targetBytes == y.targetBytes &&
-           x.sourceBytes == y.sourceBytes && x.reason == y.reason &&
+    return a.event->guard == b.event->guard && x.what == y.what &&
+           x.targetBytes == y.targetBytes && x.sourceBytes == y.sourceBytes &&
+           x.reason == y.reason &&
            mine.iterationOf(*a.event, *a.run) ==
                theirs.iterationOf(*b.event, *b.run) &&
            (!sameStage || (x.targetBuffer == y.targetBuffer &&
@@ -244,7 +245,9 @@ private:
             Fault::Kind::Collectives,
             number + peers.name(first) + " starts " + describe(first, mine[i]) +
                 ", " + peers.name(other) + " " + describe(other, theirs[i]) +
-                ", in another shape or for something else",
+                (mine[i].event->guard == theirs[i].event->guard
+                     ? ", in another shape or for something else"
+                     : ", in other steps"),
             {{first, mine[i].event->origin}, {other, theirs[i].event->origin}});
     }
     return true;
@@ -302,6 +305,14 @@ private:
                                                          *sent[i].run) ==
                   peers.traces[channel.to].iterationOf(*received[i].event,
                                                        *received[i].run);
+      if (!(sent[i].event->guard == received[i].event->guard))
+        return refuse(Fault::Kind::Messages,
+                      number + " is sent by " +
+                          describe(channel.from, sent[i]) +
+                          " in other steps than " +
+                          describe(channel.to, received[i]) + " receives it",
+                      {{channel.from, sent[i].event->origin},
+                       {channel.to, received[i].event->origin}});
       if (!same || in.bytes != out.bytes || in.type != out.type)
         return refuse(Fault::Kind::Messages,
                       number + " is " + std::to_string(in.bytes) +

@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/MathExtras.h"
+#include "llvm/Support/SaveAndRestore.h"
 #include <map>
 
 using namespace mlir;
@@ -166,6 +167,9 @@ private:
     if (++walked > most)
       return op.emitError("H0913: a step runs more than ")
              << most << " commands and definitions";
+    if (!scope.guard.isAlways() && !(guardOf(op, scope) == scope.guard))
+      return op.emitError("H0913: has another condition than the call that "
+                          "runs it");
     if (isa<planir::BufferOp, planir::StateRefOp, planir::SliceOp,
             planir::ViewOp>(op))
       return place(op, scope);
@@ -176,6 +180,7 @@ private:
     if (auto call = dyn_cast<planir::CallOp>(op))
       return enter(call, scope);
     if (auto loop = dyn_cast<planir::LoopOp>(op)) {
+      llvm::SaveAndRestore<plan::Guard> around(scope.guard, guardOf(op, scope));
       for (uint64_t i = 0; i < loop.getCount(); ++i) {
         Number iteration;
         iteration.constant = i;
@@ -222,9 +227,17 @@ private:
                  << "on, and begins with others";
   }
 
-  plan::Guard guardOf(StringRef condition, bool value) {
-    auto [entry, isNew] = conditions.try_emplace(condition, conditions.size());
-    return {entry->second, value};
+  /// In which steps a command is executed. A command in a call or loop with a
+  /// guard has that guard. Conditions are numbered by their order in the
+  /// program, which is the same in all pipeline stages.
+  plan::Guard guardOf(Operation &op, const Scope &scope) {
+    planir::Guard guard = planir::guardOf(&op);
+    if (!guard)
+      return scope.guard;
+    if (conditions.empty())
+      for (auto condition : program.getOps<planir::ConditionOp>())
+        conditions.try_emplace(condition.getSymName(), conditions.size());
+    return {conditions.lookup(guard.condition.getValue()), guard.value};
   }
 
   LogicalResult enter(planir::CallOp call, Scope &scope) {
@@ -233,7 +246,7 @@ private:
     inner.frame = scope.frame + call.getFrameOffset();
     inner.path = trace().paths.size();
     trace().paths.push_back(call.getPath().str());
-    inner.guard = call.getWhen() ? guardOf(*call.getWhen(), true) : scope.guard;
+    inner.guard = guardOf(*call, scope);
     for (auto [argument, operand] :
          llvm::zip(callee.getArguments(), call.getOperands())) {
       if (operand.getType().isIndex())
@@ -251,7 +264,7 @@ private:
     Event event;
     event.kind = kind;
     event.path = scope.path;
-    event.guard = scope.guard;
+    event.guard = guardOf(op, scope);
     auto [origin, isNew] = origins.try_emplace(&op, trace().names.size());
     if (isNew) {
       auto name = names.find(&op);
@@ -280,11 +293,8 @@ private:
       return launched(launch, scope);
     if (auto started = dyn_cast<planir::CollectiveOp>(op))
       return start(started, scope);
-    if (auto copy = dyn_cast<planir::CopyOp>(op)) {
-      Event &event = append(Event::Kind::Copy, op, scope);
-      if (copy.getUnless())
-        event.guard = guardOf(*copy.getUnless(), false);
-    }
+    if (isa<planir::CopyOp>(op))
+      append(Event::Kind::Copy, op, scope);
     if (auto rows = dyn_cast<planir::CopyRowsOp>(op)) {
       Event &event = append(Event::Kind::CopyRows, op, scope);
       if (rows.getFirst())

@@ -8,93 +8,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Transforms/Prove/Traces.h"
+#include "BytesInUse.h"
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <map>
 #include <set>
 
 using namespace heddle;
 using namespace heddle::prove;
 
 namespace {
-
-/// The bytes that one execution of an access touches.
-struct Use {
-  Range range;
-  bool writes = false;
-  int32_t rankTerm = 0;
-  int64_t spread = 0;
-
-  Use(const Access &access, const BodyRun &run)
-      : range(Trace::rangeOf(access, run)), writes(access.writes),
-        rankTerm(access.rankTerm), spread(access.spread) {}
-
-  /// All bytes that the access touches on any rank.
-  Range everywhere() const { return {range.begin, range.end + spread}; }
-
-  bool conflicts(const Use &other) const {
-    if (!writes && !other.writes)
-      return false;
-    return rankTerm == other.rankTerm
-               ? range.overlaps(other.range)
-               : everywhere().overlaps(other.everywhere());
-  }
-};
-
-/// The bytes that are used by operations which may still be running.
-class BytesInUse {
-public:
-  struct Entry {
-    Use use;
-    int64_t operation;
-  };
-  /// Sorted by their first byte.
-  using Entries = std::multimap<int64_t, Entry>;
-  using Handle = std::pair<Space, Entries::iterator>;
-
-  Handle insert(Space space, const Use &use, int64_t operation) {
-    Range range = use.everywhere();
-    int64_t &most = longest[int(space)];
-    most = std::max(most, range.end - range.begin);
-    return {space,
-            entries[int(space)].insert({range.begin, Entry{use, operation}})};
-  }
-  void erase(const Handle &handle) {
-    entries[int(handle.first)].erase(handle.second);
-  }
-  bool empty(Space space) const { return entries[int(space)].empty(); }
-
-  /// Returns a range that covers all bytes of `space` that are used by
-  /// operations which may still be running.
-  Range hull(Space space) const {
-    const Entries &list = entries[int(space)];
-    return {list.begin()->first, list.rbegin()->first + longest[int(space)]};
-  }
-
-  /// Returns an operation that may still be running and conflicts with `use`;
-  /// -1 if there is none. `isBefore` returns true for operations that are known
-  /// to be done.
-  template <typename IsBefore>
-  int64_t find(Space space, const Use &use, IsBefore isBefore) const {
-    const Entries &list = entries[int(space)];
-    Range range = use.everywhere();
-    for (auto entry = list.lower_bound(range.begin - longest[int(space)]);
-         entry != list.end() && entry->first < range.end; ++entry)
-      if (entry->second.use.conflicts(use) &&
-          !isBefore(entry->second.operation))
-        return entry->second.operation;
-    return -1;
-  }
-  int64_t find(Space space, const Use &use) const {
-    return find(space, use, [](int64_t) { return false; });
-  }
-
-private:
-  Entries entries[2];
-  int64_t longest[2] = {0, 0};
-};
 
 /// Adjacent commands of a body (of a loop, for example), and all bytes that
 /// they use. If these bytes conflict with no running operation, the commands
@@ -211,7 +134,7 @@ public:
     // Execute the step a second time, because its commands may conflict with
     // operations that the first execution left unfinished.
     if (!left.empty()) {
-      mostLeft = operations.size();
+      beginSecond();
       runOnce();
     }
     return fault;
@@ -243,6 +166,19 @@ private:
     return !fault;
   }
 
+  /// Forgets the waits with guards of the first execution, because the second
+  /// may have other outcomes of the conditions. Operations with guards were
+  /// waited for, so they are done.
+  void beginSecond() {
+    mostLeft = operations.size();
+    for (Operation &operation : operations)
+      if (!operation.event->guard.isAlways())
+        release(operation);
+    knownIf.clear();
+    for (auto &[token, point] : points)
+      point.clocksIf.clear();
+  }
+
   /// Whether the operation is one of this step and may be unfinished at the end
   /// of the step, because the next step waits for it. An operation that the
   /// previous step left must be done by then.
@@ -252,7 +188,7 @@ private:
            std::any_of(left.begin(), left.end(), [&](int32_t token) {
              auto point = points.find(token);
              return point != points.end() &&
-                    open.number < point->second[open.stream];
+                    open.number < point->second.clock[open.stream];
            });
   }
 
@@ -275,6 +211,10 @@ private:
   static constexpr int compute = 0, copy = 1, store = 2, host = 3,
                        numStreams = 4;
   using Clock = std::array<int64_t, numStreams>;
+  using GuardKey = std::pair<int64_t, bool>;
+  static GuardKey keyOf(const plan::Guard &guard) {
+    return {guard.condition, guard.value};
+  }
   static int streamOf(const Event &event) {
     return event.stream == plan::Stream::Copy    ? copy
            : event.stream == plan::Stream::Store ? store
@@ -322,7 +262,9 @@ private:
         continue;
       Use use(access, run);
       int64_t found = inUse.find(access.space, use, [&](int64_t operation) {
-        return isBefore(operations[operation], streamOf(event));
+        const Operation &other = operations[operation];
+        return excludes(other.event->guard, event.guard) ||
+               isBefore(other, streamOf(event), event.guard);
       });
       if (found < 0)
         continue;
@@ -342,11 +284,27 @@ private:
   }
 
   /// Whether the operation is done before any later command of the stream
-  /// begins.
-  bool isBefore(const Operation &operation, int stream) const {
-    return operation.stream == stream ||
-           (operation.stream >= 0 &&
-            operation.number < known[stream][operation.stream]);
+  /// begins, in all steps that execute the operation and a command with the
+  /// guard.
+  bool isBefore(const Operation &operation, int stream,
+                const plan::Guard &guard = {}) const {
+    if (operation.stream == stream)
+      return true;
+    if (operation.stream < 0)
+      return false;
+    if (operation.number < known[stream][operation.stream])
+      return true;
+    auto isKnownIf = [&](const plan::Guard &other) {
+      auto clocks = knownIf.find(keyOf(other));
+      return clocks != knownIf.end() &&
+             operation.number < clocks->second[stream][operation.stream];
+    };
+    return isKnownIf(operation.event->guard) || isKnownIf(guard);
+  }
+
+  /// Whether no step executes commands with both guards.
+  static bool excludes(const plan::Guard &one, const plan::Guard &other) {
+    return one.condition == other.condition && one.value != other.value;
   }
 
   bool communicate(const Event &event, const BodyRun &run) {
@@ -358,7 +316,7 @@ private:
     if (event.kind == Event::Kind::Settle)
       return points.count(event.token) == 0 || join(event, run);
     if (event.kind == Event::Kind::Record) {
-      points[event.token] = clockOf(streamOf(event));
+      points[event.token] = pointOf(event);
       if (event.carries)
         left.insert(event.token);
     }
@@ -410,6 +368,23 @@ private:
     return clock;
   }
 
+  /// The point that a Record event records. `clock` counts what is done in all
+  /// steps that record the point; `clocksIf` has, for each guard, what is also
+  /// done in steps that execute commands with this guard.
+  struct Point {
+    plan::Guard guard; ///< The guard of the Record event.
+    Clock clock;
+    std::map<GuardKey, Clock> clocksIf;
+  };
+
+  Point pointOf(const Event &event) const {
+    const int stream = streamOf(event);
+    Point point = {event.guard, clockOf(stream), {}};
+    for (const auto &[guard, clocks] : knownIf)
+      point.clocksIf[guard] = clocks[stream];
+    return point;
+  }
+
   /// From now on, a command that waits for the stream also waits for the
   /// operation.
   void follow(int64_t operation, int stream) {
@@ -424,9 +399,13 @@ private:
       fault = notBefore(event, run);
       return false;
     }
-    Clock &clock = known[streamOf(event)];
+    if (!point->second.guard.isAlways() &&
+        !(point->second.guard == event.guard)) {
+      fault = otherSteps(event, run);
+      return false;
+    }
+    wait(point->second, event);
     for (int other : streams) {
-      clock[other] = std::max(clock[other], point->second[other]);
       // Remove operations that all streams know to be done, because they can
       // conflict with nothing.
       auto isKnown = [&](int64_t operation) {
@@ -441,6 +420,28 @@ private:
     return true;
   }
 
+  /// Lets the stream of the event wait for the point. A wait with a guard gives
+  /// an order only in the steps that execute it, and a clock in `clocksIf` is
+  /// then dropped: the order would need two conditions.
+  void wait(const Point &point, const Event &event) {
+    const int stream = streamOf(event);
+    auto advance = [&](Clock &clock, const Clock &to) {
+      for (int other : streams)
+        clock[other] = std::max(clock[other], to[other]);
+    };
+    if (!event.guard.isAlways()) {
+      Clock &clock = knownIf[keyOf(event.guard)][stream];
+      advance(clock, point.clock);
+      auto same = point.clocksIf.find(keyOf(event.guard));
+      if (same != point.clocksIf.end())
+        advance(clock, same->second);
+      return;
+    }
+    advance(known[stream], point.clock);
+    for (const auto &[guard, clock] : point.clocksIf)
+      advance(knownIf[guard][stream], clock);
+  }
+
   /// Marks a collective or message as done, because the stream `compute` has
   /// waited for it. For any other stream it is done only after that stream has
   /// waited for `compute`.
@@ -451,10 +452,11 @@ private:
       release(operation);
   }
 
-  void release(int64_t operation) {
-    for (const BytesInUse::Handle &use : operations[operation].uses)
+  void release(int64_t operation) { release(operations[operation]); }
+  void release(Operation &operation) {
+    for (const BytesInUse::Handle &use : operation.uses)
       inUse.erase(use);
-    operations[operation].uses.clear();
+    operation.uses.clear();
   }
 
   bool wait(const Event &event, const BodyRun &run) {
@@ -463,10 +465,21 @@ private:
       fault = notBefore(event, run);
       return false;
     }
+    if (*token != done && !(operations[*token].event->guard == event.guard)) {
+      fault = otherSteps(event, run);
+      return false;
+    }
     if (*token != done)
       finish(*token);
     *token = done;
     return true;
+  }
+
+  Fault otherSteps(const Event &event, const BodyRun &run) const {
+    return {Fault::Kind::Waits,
+            trace.describe(event, run) +
+                " has another condition than what it waits for",
+            {{0, event.origin}}};
   }
 
   Fault notBefore(const Event &event, const BodyRun &run) const {
@@ -501,11 +514,13 @@ private:
   Clock issued = {};
   /// For each stream, the commands that it knows to be done.
   std::array<Clock, numStreams> known = {};
+  /// For each guard, the same in steps that execute commands with this guard,
+  /// where waits with the guard tell more.
+  std::map<GuardKey, std::array<Clock, numStreams>> knownIf;
   /// For each stream, its operations that may still be running.
   std::deque<int64_t> ofStream[numStreams];
-  /// For each token of a Record event: the point that the event has recorded,
-  /// as a vector clock.
-  std::map<int32_t, Clock> points;
+  /// For each token of a Record event: the point that the event has recorded.
+  std::map<int32_t, Point> points;
   std::set<int32_t> left; ///< Tokens of points that the next step waits for.
   /// The check executes the step a second time if the step leaves operations
   /// unfinished. Operations with an index below `mostLeft` are those of the

@@ -180,7 +180,7 @@ private:
       if (call.getWhen()) {
         longer.setWhenAttr(call.getWhenAttr());
         SmallVector<int64_t> passes(*call.getPasses());
-        passes.push_back(-1);
+        passes.push_back(nn::CallOp::passesNothing);
         longer.setPasses(passes);
       }
       call->replaceAllUsesWith(longer.getResults().drop_back());

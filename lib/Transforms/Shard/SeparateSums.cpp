@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ZeroStorage.h"
+#include "heddle/Settings/LayerDrop.h"
 #include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Shard/Passes.h"
 #include "heddle/Transforms/Shard/Shardings.h"
@@ -53,6 +54,22 @@ private:
 
 } // namespace
 
+/// Changes what the results of a skipped call are, before the operands
+/// `numbers` are erased. A result that was one of them is then zero: a skipped
+/// layer adds nothing to the gradient.
+static void passZeros(nn::CallOp call, ArrayRef<unsigned> numbers) {
+  SmallVector<int64_t> passes(*call.getPasses());
+  for (int64_t &operand : passes) {
+    if (operand < 0)
+      continue;
+    const auto *next = llvm::lower_bound(numbers, unsigned(operand));
+    bool isErased = next != numbers.end() && *next == unsigned(operand);
+    operand =
+        isErased ? nn::CallOp::passesZeros : operand - (next - numbers.begin());
+  }
+  call.setPasses(passes);
+}
+
 LogicalResult Separator::separate(ArrayRef<Value> starts) {
   llvm::MapVector<Operation *, SmallVector<unsigned>> calls;
   for (Value start : starts)
@@ -70,6 +87,8 @@ LogicalResult Separator::separate(ArrayRef<Value> starts) {
     if (failed(function))
       return failure();
     call.setCallee(function->getSymName());
+    if (call.getWhen())
+      passZeros(call, numbers);
     for (unsigned number : llvm::reverse(numbers))
       call->eraseOperand(number);
   }
@@ -138,7 +157,10 @@ struct SeparateSums : heddle::impl::ShardSeparateSumsBase<SeparateSums> {
     FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
     if (failed(mesh))
       return signalPassFailure();
-    if (model.getStrategy().getValue().accumulate == 1 ||
+    // Without accumulation there are no earlier sums, unless layers may be
+    // dropped: gradients are then sums that begin with zeros.
+    const dist::Strategy &strategy = model.getStrategy().getValue();
+    if ((strategy.accumulate == 1 && !config::dropsLayers(strategy)) ||
         !shard::ZeroStorage(model, *mesh).splits(nn::StateRole::Gradient))
       return;
     for (auto step : model.getOps<nn::StepOp>())

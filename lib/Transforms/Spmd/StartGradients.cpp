@@ -10,6 +10,7 @@
 
 #include "FetchRanges.h"
 #include "MicroBatches.h"
+#include "heddle/Settings/LayerDrop.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -89,6 +90,10 @@ private:
 
 struct StartGradients : heddle::impl::SpmdStartGradientsBase<StartGradients> {
   void runOnOperation() override {
+    // The first micro-batch of a dropped layer adds nothing, so it would not
+    // store the zeros that it begins with.
+    if (config::dropsLayers(getOperation().getStrategy().getValue()))
+      return;
     SymbolTable symbols(getOperation());
     BucketOffsets offsets =
         bucketOffsetsOf(getOperation(), symbols, /*gradients=*/true);

@@ -6,7 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LayerConditions.h"
 #include "dialects/Dist/Parts.h"
+#include "dialects/NN/Conditions.h"
 #include "dialects/NN/ProgramPorts.h"
 #include "heddle/Transforms/Common/HostValues.h"
 #include "heddle/Transforms/Common/States.h"
@@ -156,8 +158,35 @@ struct Verify : VerifyPass<heddle::impl::SpmdVerifyBase, Verify> {
                      failed(verifySize(op, strategy)));
     };
     return failure(failed(verifyEach<Operation *>(model, verifyOne)) ||
+                   failed(verifyConditions(model)) ||
                    failed(verifyStates(model, "H0906")) ||
                    failed(verifyParts(model, strategy)));
+  }
+
+  /// Checks that an operation is skipped with a layer if and only if the
+  /// operation serves nothing else.
+  LogicalResult verifyConditions(nn::ModelOp model) {
+    if (model.getOps<nn::ConditionOp>().empty())
+      return success();
+    auto verifyStep = [](nn::StepOp step) -> LogicalResult {
+      FailureOr<spmd::LayerConditions> expected = spmd::layerConditionsOf(step);
+      if (failed(expected))
+        return failure();
+      auto verifyOne = [&](Operation *op) -> LogicalResult {
+        FlatSymbolRefAttr condition = expected->lookup(op);
+        if (isa<nn::CallOp>(op) || nn::conditionOf(op) == condition)
+          return success();
+        if (condition)
+          return op->emitError("H0906: serves only calls with the condition ")
+                 << condition << ", and is not skipped with them";
+        return op->emitError("H0906: is skipped if ")
+               << nn::conditionOf(op)
+               << " is false, and does not only serve calls with this "
+                  "condition";
+      };
+      return verifyEach<Operation *>(step, verifyOne);
+    };
+    return verifyEach<nn::StepOp>(model, verifyStep);
   }
 
   LogicalResult verifyOperation(Operation *op, const SymbolTable &symbols) {

@@ -65,7 +65,7 @@ void Reverse::rewriteCalls(Block &block) {
     if (call.getWhen()) {
       saving.setWhenAttr(call.getWhenAttr());
       SmallVector<int64_t> passes(*call.getPasses());
-      passes.resize(saving.getNumResults(), -1);
+      passes.resize(saving.getNumResults(), nn::CallOp::passesNothing);
       saving.setPasses(passes);
     }
     for (auto [old, result] :
@@ -190,8 +190,9 @@ static SmallVector<int64_t> passedGradients(nn::CallOp call,
     auto found = llvm::find_if(pair.arguments, [&](const auto &argument) {
       return isPassed(argument, operand);
     });
-    passes.push_back(
-        found == pair.arguments.end() ? -1 : found - pair.arguments.begin());
+    passes.push_back(found == pair.arguments.end()
+                         ? nn::CallOp::passesNothing
+                         : found - pair.arguments.begin());
   }
   return passes;
 }

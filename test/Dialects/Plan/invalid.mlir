@@ -517,7 +517,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.sequence @s(%x: memref<8xf32>, %y: memref<8xf32>) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.call' op has the unknown condition @c}}
-    plan.call @t(%x) frame 0 path "t" when @c : memref<8xf32>
+    plan.call @t(%x) frame 0 path "t" {plan.when = @c} : memref<8xf32>
     plan.end
   }
 }
@@ -530,7 +530,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<8xf32>, %y: memref<8xf32>) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.copy' op has the unknown condition @c}}
-    plan.copy %x, %y unless @c : memref<8xf32>, memref<8xf32>
+    plan.copy %x, %y {plan.unless = @c} : memref<8xf32>, memref<8xf32>
     plan.end
   }
 }

@@ -81,10 +81,10 @@ plan.program @bytes family "gpt2" phase "memory" attributes {
       plan.call @layer(%x, %i, %y) frame 192 path "h.0" : memref<8xf32>, index, memref<8xf32>
       // CHECK: plan.copy %{{.*}}, %{{.*}} : memref<8xf32>, memref<8xf32>
       plan.copy %w, %y : memref<8xf32>, memref<8xf32>
-      // CHECK: plan.copy %{{.*}}, %{{.*}} unless @kept : memref<8xf32>, memref<8xf32>
-      plan.copy %y, %w unless @kept : memref<8xf32>, memref<8xf32>
-      // CHECK: plan.call @layer({{.*}}) frame 192 path "h.0" when @kept : memref<8xf32>, index, memref<8xf32>
-      plan.call @layer(%x, %i, %y) frame 192 path "h.0" when @kept : memref<8xf32>, index, memref<8xf32>
+      // CHECK: plan.copy %{{.*}}, %{{.*}} {plan.unless = @kept} : memref<8xf32>, memref<8xf32>
+      plan.copy %y, %w {plan.unless = @kept} : memref<8xf32>, memref<8xf32>
+      // CHECK: plan.call @layer({{.*}}) frame 192 path "h.0" {plan.when = @kept} : memref<8xf32>, index, memref<8xf32>
+      plan.call @layer(%x, %i, %y) frame 192 path "h.0" {plan.when = @kept} : memref<8xf32>, index, memref<8xf32>
     }
     plan.end
   }

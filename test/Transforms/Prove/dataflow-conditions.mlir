@@ -27,9 +27,9 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %y = plan.buffer at 64 live [0, 3] owner "activations" : memref<16xf32>
     %s = plan.buffer at 128 live [1, 2] owner "activations" : memref<16xf32>
     %z = plan.buffer at 192 live [3, 3] owner "activations" : memref<16xf32>
-    plan.copy %y, %x unless @h.0.kept : memref<16xf32>, memref<16xf32>
-    plan.call @fwd(%x, %y, %s) frame 256 path "h.0" when @h.0.kept : memref<16xf32>, memref<16xf32>, memref<16xf32>
-    plan.call @bwd(%s, %y) frame 256 path "h.0" when @h.0.kept : memref<16xf32>, memref<16xf32>
+    plan.copy %y, %x {plan.unless = @h.0.kept} : memref<16xf32>, memref<16xf32>
+    plan.call @fwd(%x, %y, %s) frame 256 path "h.0" {plan.when = @h.0.kept} : memref<16xf32>, memref<16xf32>, memref<16xf32>
+    plan.call @bwd(%s, %y) frame 256 path "h.0" {plan.when = @h.0.kept} : memref<16xf32>, memref<16xf32>
     plan.launch @relu(%y, %z) : (memref<16xf32>, memref<16xf32>) -> ()
     plan.end
   }
@@ -56,7 +56,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %x = plan.buffer at 0 live [0, 1] owner "activations" {input = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 1] owner "activations" : memref<16xf32>
     %z = plan.buffer at 192 live [1, 1] owner "activations" : memref<16xf32>
-    plan.call @fwd(%x, %y) frame 256 path "h.0" when @h.0.kept : memref<16xf32>, memref<16xf32>
+    plan.call @fwd(%x, %y) frame 256 path "h.0" {plan.when = @h.0.kept} : memref<16xf32>, memref<16xf32>
     // expected-error @+1 {{H0914: operand 0 is read, but its bytes [64, 128) were not written, or were overwritten by another buffer}}
     plan.launch @relu(%y, %z) : (memref<16xf32>, memref<16xf32>) -> ()
     plan.end
@@ -86,8 +86,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %x = plan.buffer at 0 live [0, 1] owner "activations" {input = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 1] owner "activations" : memref<16xf32>
     %z = plan.buffer at 192 live [1, 1] owner "activations" : memref<16xf32>
-    plan.call @fwd(%x, %y) frame 256 path "h.0" when @h.0.kept : memref<16xf32>, memref<16xf32>
-    plan.call @fwd(%y, %z) frame 256 path "h.1" when @h.1.kept : memref<16xf32>, memref<16xf32>
+    plan.call @fwd(%x, %y) frame 256 path "h.0" {plan.when = @h.0.kept} : memref<16xf32>, memref<16xf32>
+    plan.call @fwd(%y, %z) frame 256 path "h.1" {plan.when = @h.1.kept} : memref<16xf32>, memref<16xf32>
     plan.end
   }
 }
@@ -115,8 +115,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %x = plan.buffer at 0 live [0, 1] owner "activations" {input = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
     %z = plan.buffer at 192 live [2, 2] owner "activations" : memref<16xf32>
-    plan.copy %y, %x unless @h.1.kept : memref<16xf32>, memref<16xf32>
-    plan.call @fwd(%x, %y) frame 256 path "h.0" when @h.0.kept : memref<16xf32>, memref<16xf32>
+    plan.copy %y, %x {plan.unless = @h.1.kept} : memref<16xf32>, memref<16xf32>
+    plan.call @fwd(%x, %y) frame 256 path "h.0" {plan.when = @h.0.kept} : memref<16xf32>, memref<16xf32>
     // expected-error @+1 {{H0914: operand 0 is read, but its bytes [64, 128) were not written, or were overwritten by another buffer}}
     plan.launch @relu(%y, %z) : (memref<16xf32>, memref<16xf32>) -> ()
     plan.end

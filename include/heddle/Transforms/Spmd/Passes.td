@@ -437,13 +437,39 @@ def SpmdStreamActivations : Pass<"spmd-stream-activations", "::mlir::ModuleOp"> 
   ];
 }
 
+def SpmdConditionTransfers : Pass<"spmd-condition-transfers", "::heddle::nn::ModelOp"> {
+  let summary = "Lets steps skip the transfers of layers that they drop.";
+  let description = [{
+    Gives the condition of a call to all operations that serve only calls with this
+    condition, such as the all-gather of the layer's parameters and the wait for it, and
+    to the operations that use values which the skipped call does not compute. The sum
+    of a state and a gradient that is then zero is skipped too, with the reduce-scatter
+    of the gradient. An operation that was moved across another layer keeps its
+    condition: if that layer is skipped, the transfer overlaps with nothing.
+
+    ```mlir
+    %0 = nn.get @parameters.h.3 : tensor<64xf32>
+    %1 = dist.all_gather %0 axes ["data"] dim 0 for "h.3" : tensor<64xf32> -> tensor<128xf32>
+    %2 = nn.call @block(%x, %1) path "h.3" when @h.3.kept passes [0] : ...
+    // becomes
+    %0 = nn.get @parameters.h.3 {nn.when = @h.3.kept} : tensor<64xf32>
+    %1 = dist.all_gather %0 axes ["data"] dim 0 for "h.3" {nn.when = @h.3.kept} : tensor<64xf32> -> tensor<128xf32>
+    %2 = nn.call @block(%x, %1) path "h.3" when @h.3.kept passes [0] : ...
+    ```
+  }];
+  let statistics = [
+    Statistic<"numConditions", "conditions", "Operations that steps may skip">
+  ];
+}
+
 def SpmdVerify : Pass<"spmd-verify", "::heddle::nn::ModelOp"> {
   let summary = "Checks what the spmd phase promises.";
   let description = [{
     No sharding attribute and no `dist.reshard` is left. Collectives, states and ports
     have the sizes of a rank's shards. Offloaded states are accessed with `dist.fetch`
     and `dist.store` only. States are read and written in the order that the train
-    phase promises: for example, a gradient is cleared before it is added to.
+    phase promises: for example, a gradient is cleared before it is added to. An
+    operation that serves only a layer that steps may skip has the layer's condition.
   }];
 }
 

@@ -1,0 +1,32 @@
+//===- Conditions.h - Operations that steps may skip ------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The conditions of operations: `when` of nn.call, and the attribute `nn.when`
+// of other operations.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECTS_NN_CONDITIONS_H
+#define HEDDLE_DIALECTS_NN_CONDITIONS_H
+
+#include "dialects/NN/NNDialect.h"
+
+namespace heddle::nn {
+
+/// The condition of an operation: `when` of an nn.call, `nn.when` of another
+/// operation. The operation is skipped in steps in which the condition is
+/// false. Null if the operation is never skipped.
+mlir::FlatSymbolRefAttr conditionOf(mlir::Operation *op);
+/// The condition of a use of a value: null if the value is also used in steps
+/// that skip the operation, because it is then a result of an nn.call.
+mlir::FlatSymbolRefAttr conditionOf(mlir::OpOperand &use);
+/// Sets or, if `condition` is null, removes the condition of an operation that
+/// is no nn.call.
+void setCondition(mlir::Operation *op, mlir::FlatSymbolRefAttr condition);
+
+} // namespace heddle::nn
+
+#endif // HEDDLE_DIALECTS_NN_CONDITIONS_H
