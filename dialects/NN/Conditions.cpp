@@ -12,7 +12,7 @@
 #include "dialects/NN/Conditions.h"
 #include "dialects/NN/ModelVerifier.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -26,12 +26,23 @@ FlatSymbolRefAttr nn::conditionOf(Operation *op) {
   return op->getAttrOfType<FlatSymbolRefAttr>(whenName);
 }
 
-FlatSymbolRefAttr nn::conditionOf(OpOperand &use) {
+FlatSymbolRefAttr
+nn::conditionOf(OpOperand &use,
+                function_ref<FlatSymbolRefAttr(Operation *)> ofOperation) {
+  FlatSymbolRefAttr condition = ofOperation(use.getOwner());
   auto call = dyn_cast<CallOp>(use.getOwner());
-  bool isPassed =
-      call && call.getPasses() &&
-      llvm::is_contained(*call.getPasses(), int64_t(use.getOperandNumber()));
-  return isPassed ? FlatSymbolRefAttr() : conditionOf(use.getOwner());
+  if (!condition || !call)
+    return condition;
+  for (auto [result, passed] : llvm::zip(call.getResults(), *call.getPasses()))
+    if (passed == int64_t(use.getOperandNumber()))
+      for (OpOperand &next : result.getUses())
+        if (conditionOf(next, ofOperation) != condition)
+          return {};
+  return condition;
+}
+
+FlatSymbolRefAttr nn::conditionOf(OpOperand &use) {
+  return conditionOf(use, [](Operation *op) { return conditionOf(op); });
 }
 
 void nn::setCondition(Operation *op, FlatSymbolRefAttr condition) {
@@ -81,11 +92,21 @@ LogicalResult CallOp::verifyCondition(SymbolTableCollection &tables) {
   return success();
 }
 
-/// Checks that all calls of a step with one module path have one condition: a
-/// layer's forward and backward pass are computed in the same steps.
-static LogicalResult verifyLayers(StepOp step) {
+/// Checks that all calls of a step with one module path have one condition,
+/// which is that of this layer: a layer's forward and backward pass are
+/// computed in the same steps.
+static LogicalResult verifyLayers(StepOp step,
+                                  const llvm::StringMap<ConditionOp> &known) {
   DenseMap<Attribute, CallOp> layers;
   WalkResult walk = step.walk([&](CallOp call) {
+    ConditionOp condition =
+        call.getWhen() ? known.lookup(*call.getWhen()) : ConditionOp();
+    if (condition &&
+        !call.getPath().starts_with(condition.getHolds().getPath())) {
+      call.emitOpError("has the condition of another layer, ")
+          << condition.getHolds().getPath().getValue();
+      return WalkResult::interrupt();
+    }
     CallOp first = layers.try_emplace(call.getPathAttr(), call).first->second;
     if (first.getWhenAttr() == call.getWhenAttr())
       return WalkResult::advance();
@@ -97,9 +118,9 @@ static LogicalResult verifyLayers(StepOp step) {
 }
 
 LogicalResult nn::verifyConditions(ModelOp model) {
-  llvm::StringSet<> conditions;
+  llvm::StringMap<ConditionOp> conditions;
   for (auto condition : model.getOps<ConditionOp>())
-    conditions.insert(condition.getSymName());
+    conditions[condition.getSymName()] = condition;
   WalkResult walk = model.walk([&](Operation *op) {
     FlatSymbolRefAttr when = conditionOf(op);
     if (!when || isa<CallOp>(op))
@@ -120,7 +141,7 @@ LogicalResult nn::verifyConditions(ModelOp model) {
   if (walk.wasInterrupted())
     return failure();
   for (auto step : model.getOps<StepOp>())
-    if (failed(verifyLayers(step)))
+    if (failed(verifyLayers(step, conditions)))
       return failure();
   return success();
 }

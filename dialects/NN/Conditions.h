@@ -20,9 +20,15 @@ namespace heddle::nn {
 /// operation. The operation is skipped in steps in which the condition is
 /// false. Null if the operation is never skipped.
 mlir::FlatSymbolRefAttr conditionOf(mlir::Operation *op);
-/// The condition of a use of a value: null if the value is also used in steps
-/// that skip the operation, because it is then a result of an nn.call.
+/// The condition of a use of a value: that of the operation, or null if the
+/// operation is an nn.call that passes the value on when it is skipped, and
+/// some use of the result has another condition.
 mlir::FlatSymbolRefAttr conditionOf(mlir::OpOperand &use);
+/// The same with conditions that operations do not have yet: `ofOperation`
+/// returns the condition of an operation.
+mlir::FlatSymbolRefAttr conditionOf(
+    mlir::OpOperand &use,
+    llvm::function_ref<mlir::FlatSymbolRefAttr(mlir::Operation *)> ofOperation);
 /// Sets or, if `condition` is null, removes the condition of an operation that
 /// is no nn.call.
 void setCondition(mlir::Operation *op, mlir::FlatSymbolRefAttr condition);

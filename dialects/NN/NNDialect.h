@@ -45,14 +45,6 @@ inline mlir::RankedTensorType tensorOf(mlir::Value value) {
 /// The size in bytes of a value that is a ranked tensor; 0 for other types.
 double bytesOf(mlir::Value value);
 
-/// The condition of an operation: `when` of an nn.call, `nn.when` of another
-/// operation. The operation is skipped in steps in which the condition is
-/// false. Null if the operation is never skipped.
-mlir::FlatSymbolRefAttr conditionOf(mlir::Operation *op);
-/// Sets or, if `condition` is null, removes the condition of an operation that
-/// is no nn.call.
-void setCondition(mlir::Operation *op, mlir::FlatSymbolRefAttr condition);
-
 /// Pads a number of elements as buckets do (NN_BucketOp). If `parts` is 1,
 /// returns the number of elements that a tensor of `elements` elements takes in
 /// a bucket. Otherwise returns the size of a bucket whose tensors take

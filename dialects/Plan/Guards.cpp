@@ -9,7 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Plan/PlanDialect.h"
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -48,14 +48,23 @@ LogicalResult PlanDialect::verifyOperationAttribute(Operation *op,
 }
 
 LogicalResult ProgramOp::verifyRegions() {
-  llvm::StringSet<> conditions;
+  llvm::StringMap<ConditionOp> conditions;
   for (auto condition : getOps<ConditionOp>())
-    conditions.insert(condition.getSymName());
+    conditions[condition.getSymName()] = condition;
   WalkResult walk = getBody().walk([&](CommandOpInterface command) {
     Guard guard = guardOf(command);
-    if (!guard || conditions.contains(guard.condition.getValue()))
+    if (!guard)
       return WalkResult::advance();
-    command->emitOpError("has the unknown condition ") << guard.condition;
+    ConditionOp condition = conditions.lookup(guard.condition.getValue());
+    auto call = dyn_cast<CallOp>(*command);
+    if (!condition)
+      command->emitOpError("has the unknown condition ") << guard.condition;
+    else if (call &&
+             !call.getPath().starts_with(condition.getHolds().getPath()))
+      call.emitOpError("has the condition of another layer, ")
+          << condition.getHolds().getPath().getValue();
+    else
+      return WalkResult::advance();
     return WalkResult::interrupt();
   });
   return failure(walk.wasInterrupted());

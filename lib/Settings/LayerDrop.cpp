@@ -42,6 +42,10 @@ bool config::dropsLayers(const Settings &settings) {
          (settings.layerDropTheta < 1 || !settings.layerDropSchedule.empty());
 }
 
+bool config::sumsGradients(const Settings &settings) {
+  return settings.accumulate > 1 || dropsLayers(settings);
+}
+
 std::string config::layerDropRefusal(const Settings &settings) {
   if (!dropsLayers(settings))
     return "";

@@ -32,6 +32,11 @@ struct LayerDrop {
 /// Whether the settings let training steps drop layers.
 bool dropsLayers(const Settings &settings);
 
+/// Whether a training step adds gradients to states that it has filled with
+/// zeros. It does so if it has several micro-batches, and if it may drop
+/// layers, because a dropped layer leaves its gradients as they are.
+bool sumsGradients(const Settings &settings);
+
 /// The drop rates that `--layer-drop-schedule` accepts.
 io::ValueRange dropRatesRange();
 

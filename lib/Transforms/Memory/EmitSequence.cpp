@@ -350,24 +350,26 @@ void SequenceEmitter::emitCall(nn::CallOp call) {
 /// Emits copies that give a call's results their values if the call is skipped.
 /// A result in the memory of the operand that it then equals needs no copy. The
 /// copies come before the call, because the call may write its results over
-/// other operands. Results that are then zero are filled with zeros, unless
-/// only operations with the same condition use them.
+/// other operands. A result that only operations with the same condition use
+/// needs no value.
 void SequenceEmitter::emitPasses(nn::CallOp call) {
   const planir::Guard skipped = {call.getWhenAttr(), /*value=*/false};
   for (auto [result, passed] :
        llvm::zip(call.getResults(), *call.getPasses())) {
+    bool isUsed = llvm::any_of(result.getUses(), [&](OpOperand &use) {
+      return nn::conditionOf(use) != skipped.condition;
+    });
+    if (!isUsed)
+      continue;
     Operation *given = nullptr;
-    if (passed >= 0 &&
-        storage.indexOf(result) != storage.indexOf(call.getOperand(passed))) {
+    if (passed == nn::CallOp::passesZeros) {
+      given = builder.create<planir::FillOp>(call.getLoc(), valueFor(result));
+    } else if (passed >= 0 && storage.indexOf(result) !=
+                                  storage.indexOf(call.getOperand(passed))) {
       given = builder.create<planir::CopyOp>(call.getLoc(), valueFor(result),
                                              valueFor(call.getOperand(passed)));
       ++numCopies;
     }
-    bool isUsed = llvm::any_of(result.getUses(), [&](OpOperand &use) {
-      return nn::conditionOf(use) != skipped.condition;
-    });
-    if (passed == nn::CallOp::passesZeros && isUsed)
-      given = builder.create<planir::FillOp>(call.getLoc(), valueFor(result));
     if (given)
       planir::setGuard(given, skipped);
   }

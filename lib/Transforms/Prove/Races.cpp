@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "BytesInUse.h"
+#include "GuardedClocks.h"
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -174,9 +175,10 @@ private:
     for (Operation &operation : operations)
       if (!operation.event->guard.isAlways())
         release(operation);
-    knownIf.clear();
+    for (GuardedClocks &clocks : known)
+      clocks.forgetGuards();
     for (auto &[token, point] : points)
-      point.clocksIf.clear();
+      point.clocks.forgetGuards();
   }
 
   /// Whether the operation is one of this step and may be unfinished at the end
@@ -188,7 +190,7 @@ private:
            std::any_of(left.begin(), left.end(), [&](int32_t token) {
              auto point = points.find(token);
              return point != points.end() &&
-                    open.number < point->second.clock[open.stream];
+                    open.number < point->second.clocks.always[open.stream];
            });
   }
 
@@ -208,13 +210,7 @@ private:
 
   /// The streams that execute commands other than communication. A Clock says
   /// how many commands of each of these streams are done (a vector clock).
-  static constexpr int compute = 0, copy = 1, store = 2, host = 3,
-                       numStreams = 4;
-  using Clock = std::array<int64_t, numStreams>;
-  using GuardKey = std::pair<int64_t, bool>;
-  static GuardKey keyOf(const plan::Guard &guard) {
-    return {guard.condition, guard.value};
-  }
+  static constexpr int compute = 0, copy = 1, store = 2, host = 3;
   static int streamOf(const Event &event) {
     return event.stream == plan::Stream::Copy    ? copy
            : event.stream == plan::Stream::Store ? store
@@ -292,14 +288,8 @@ private:
       return true;
     if (operation.stream < 0)
       return false;
-    if (operation.number < known[stream][operation.stream])
-      return true;
-    auto isKnownIf = [&](const plan::Guard &other) {
-      auto clocks = knownIf.find(keyOf(other));
-      return clocks != knownIf.end() &&
-             operation.number < clocks->second[stream][operation.stream];
-    };
-    return isKnownIf(operation.event->guard) || isKnownIf(guard);
+    return known[stream].knows(operation.stream, operation.number,
+                               operation.event->guard, guard);
   }
 
   /// Whether no step executes commands with both guards.
@@ -358,30 +348,23 @@ private:
     return number;
   }
 
-  /// Returns a vector clock: for each stream, how many of its commands are
-  /// known to be done before the next command of `stream` begins. These are the
-  /// commands that `stream` has waited for, and all earlier commands of
-  /// `stream`.
-  Clock clockOf(int stream) const {
-    Clock clock = known[stream];
-    clock[stream] = issued[stream];
-    return clock;
-  }
-
-  /// The point that a Record event records. `clock` counts what is done in all
-  /// steps that record the point; `clocksIf` has, for each guard, what is also
-  /// done in steps that execute commands with this guard.
+  /// The point that a Record event records.
   struct Point {
     plan::Guard guard; ///< The guard of the Record event.
-    Clock clock;
-    std::map<GuardKey, Clock> clocksIf;
+    GuardedClocks clocks;
   };
 
-  Point pointOf(const Event &event) const {
+  /// Returns the point of a Record event: what its stream has waited for, and
+  /// all earlier commands of the stream.
+  Point pointOf(const Event &event) {
     const int stream = streamOf(event);
-    Point point = {event.guard, clockOf(stream), {}};
-    for (const auto &[guard, clocks] : knownIf)
-      point.clocksIf[guard] = clocks[stream];
+    Clock oldest = issued;
+    for (int other : streams)
+      if (!ofStream[other].empty())
+        oldest[other] = operations[ofStream[other].front()].number;
+    known[stream].prune(oldest);
+    Point point = {event.guard, known[stream]};
+    point.clocks.always[stream] = issued[stream];
     return point;
   }
 
@@ -404,7 +387,7 @@ private:
       fault = otherSteps(event, run);
       return false;
     }
-    wait(point->second, event);
+    known[streamOf(event)].advance(point->second.clocks, event.guard);
     for (int other : streams) {
       // Remove operations that all streams know to be done, because they can
       // conflict with nothing.
@@ -418,28 +401,6 @@ private:
         release(list.front());
     }
     return true;
-  }
-
-  /// Lets the stream of the event wait for the point. A wait with a guard gives
-  /// an order only in the steps that execute it, and a clock in `clocksIf` is
-  /// then dropped: the order would need two conditions.
-  void wait(const Point &point, const Event &event) {
-    const int stream = streamOf(event);
-    auto advance = [&](Clock &clock, const Clock &to) {
-      for (int other : streams)
-        clock[other] = std::max(clock[other], to[other]);
-    };
-    if (!event.guard.isAlways()) {
-      Clock &clock = knownIf[keyOf(event.guard)][stream];
-      advance(clock, point.clock);
-      auto same = point.clocksIf.find(keyOf(event.guard));
-      if (same != point.clocksIf.end())
-        advance(clock, same->second);
-      return;
-    }
-    advance(known[stream], point.clock);
-    for (const auto &[guard, clock] : point.clocksIf)
-      advance(knownIf[guard][stream], clock);
   }
 
   /// Marks a collective or message as done, because the stream `compute` has
@@ -512,11 +473,8 @@ private:
   BytesInUse inUse;
   std::vector<int> streams; ///< The streams in use.
   Clock issued = {};
-  /// For each stream, the commands that it knows to be done.
-  std::array<Clock, numStreams> known = {};
-  /// For each guard, the same in steps that execute commands with this guard,
-  /// where waits with the guard tell more.
-  std::map<GuardKey, std::array<Clock, numStreams>> knownIf;
+  /// For each stream, the commands that it has waited for.
+  std::array<GuardedClocks, numStreams> known = {};
   /// For each stream, its operations that may still be running.
   std::deque<int64_t> ofStream[numStreams];
   /// For each token of a Record event: the point that the event has recorded.

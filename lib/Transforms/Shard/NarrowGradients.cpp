@@ -8,6 +8,7 @@
 
 #include "ZeroStorage.h"
 #include "dialects/Dist/Wire.h"
+#include "heddle/Settings/LayerDrop.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Shard/Passes.h"
 #include "heddle/Transforms/Shard/Shardings.h"
@@ -195,7 +196,7 @@ struct NarrowGradients
     if (failed(mesh))
       return signalPassFailure();
     FloatType sent = dist::wireType(strategy, Builder(&getContext()));
-    bool once = strategy.accumulate == 1 &&
+    bool once = !config::sumsGradients(strategy) &&
                 mesh->getSize(dist::AxisRole::Pipeline) == 1;
     if (!sent.isBF16() || !once || shard::ReplicaAxes(*mesh).ranks == 1)
       return;

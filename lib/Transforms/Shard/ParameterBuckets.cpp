@@ -8,6 +8,7 @@
 
 #include "ParameterBuckets.h"
 #include "dialects/Dist/Wire.h"
+#include "heddle/Settings/LayerDrop.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Shard/Shardings.h"
 #include "mlir/IR/IRMapping.h"
@@ -437,7 +438,7 @@ void ParameterBuckets::scatterBucket(ParameterBucket &bucket,
   Value part =
       reshard(builder, flat, zero.partialSum(zero.flat(bucket.tensor, false)),
               split, bucket.name);
-  if (strategy.accumulate > 1)
+  if (config::sumsGradients(strategy))
     part = builder.create<nn::AddOp>(last->getLoc(), part.getType(),
                                      read(builder, bucket.gradients), part,
                                      ArrayAttr());

@@ -157,10 +157,7 @@ struct SeparateSums : heddle::impl::ShardSeparateSumsBase<SeparateSums> {
     FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
     if (failed(mesh))
       return signalPassFailure();
-    // Without accumulation there are no earlier sums, unless layers may be
-    // dropped: gradients are then sums that begin with zeros.
-    const dist::Strategy &strategy = model.getStrategy().getValue();
-    if ((strategy.accumulate == 1 && !config::dropsLayers(strategy)) ||
+    if (!config::sumsGradients(model.getStrategy().getValue()) ||
         !shard::ZeroStorage(model, *mesh).splits(nn::StateRole::Gradient))
       return;
     for (auto step : model.getOps<nn::StepOp>())

@@ -24,13 +24,15 @@ using LayerConditions =
     llvm::MapVector<mlir::Operation *, mlir::FlatSymbolRefAttr>;
 
 /// Finds the operations of the step, without calls, that are skipped if a
-/// condition is false. There are three kinds:
+/// condition is false. There are four kinds:
 /// - An operation that uses a value which a skipped call does not compute, such
 ///   as the store of a saved activation.
-/// - An operation that writes to a state the sum of the state and a gradient
-///   that is zero if a call is skipped. The state then keeps its value.
+/// - An operation that writes to a state what the state already has if a call
+///   is skipped, such as the sum of a gradient and zeros.
 /// - An operation all of whose results are used by operations with the
 ///   condition only, such as the all-gather of a layer's parameters.
+/// - An operation that saves an activation which only operations with the
+///   condition read.
 /// Emits an error and fails if an operation uses values that calls with
 /// different conditions do not compute.
 mlir::FailureOr<LayerConditions> layerConditionsOf(nn::StepOp step);

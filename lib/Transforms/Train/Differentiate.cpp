@@ -152,11 +152,8 @@ private:
                                        nn::gradientType(state.getType()),
                                        gradientName(state));
     };
-    // A layer that a step drops leaves its gradients as they are, so they have
-    // to be zeros before.
     Reverse reverse(builder, pairs, keyOf, readGradient,
-                    /*sums=*/strategy.accumulate > 1 ||
-                        config::dropsLayers(strategy));
+                    /*sums=*/config::sumsGradients(strategy));
     SmallVector<Value> seeds;
     for (auto get : body.getOps<nn::GetOp>())
       if (keyOf(get.getValue()))

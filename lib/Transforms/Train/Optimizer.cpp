@@ -496,7 +496,7 @@ private:
     SmallVector<Value> gradients;
     for (Group &group : groups) {
       addBuckets(step, group);
-      if (strategy.accumulate > 1 || config::dropsLayers(strategy))
+      if (config::sumsGradients(strategy))
         clearGradients(step, group);
       gradients.push_back(get(builder, group.gradients));
     }

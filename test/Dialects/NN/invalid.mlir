@@ -864,3 +864,103 @@ nn.state @words role parameter : tensor<1x8x32x1xf32> {packed = #nn.packed<words
 
 // expected-error@+1 {{names a parameter, which states of its role do not have}}
 nn.state @words role derived : tensor<1x8x32x1xf32> {packed = #nn.packed<words of "w" as tensor<8x8xf32>, bits = 32, group = 0, even = true, transposed = false>, parameter = "w"}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.condition @c <"h.0", 0.5>
+  nn.func @g(%x: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  nn.step @train(%x: tensor<4xf32>) -> tensor<4xf32> attributes {
+      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
+    // expected-error @+1 {{'nn.call' op has the condition of another layer, h.0}}
+    %0 = nn.call @g(%x) path "h.1" when @c passes [0] : (tensor<4xf32>) -> tensor<4xf32>
+    nn.return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.condition @c <"h.0", 0.5>
+  nn.func @g(%x: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  nn.step @train(%x: tensor<4xf32>) -> tensor<4xf32> attributes {
+      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
+    // expected-error @+1 {{'nn.add' op has the unknown condition @d}}
+    %0 = nn.add %x, %x {nn.when = @d} : tensor<4xf32>
+    nn.return %x : tensor<4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.condition @c <"h.0", 0.5>
+  nn.func @g(%x: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  nn.step @train(%x: tensor<4xf32>) -> tensor<4xf32> attributes {
+      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
+    // expected-error @+1 {{'nn.add' op needs the name of a condition as "nn.when"}}
+    %0 = nn.add %x, %x {nn.when = 1 : i64} : tensor<4xf32>
+    nn.return %x : tensor<4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.condition @c <"h.0", 0.5>
+  nn.func @g(%x: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  nn.step @train(%x: tensor<4xf32>) -> tensor<4xf32> attributes {
+      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
+    // expected-note @+1 {{the value is computed here}}
+    %0 = nn.add %x, %x {nn.when = @c} : tensor<4xf32>
+    // expected-error @+1 {{'nn.add' op has not the condition @c of a value that it uses}}
+    %1 = nn.add %0, %x : tensor<4xf32>
+    nn.return %1 : tensor<4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.condition @c <"h.0", 0.5>
+  nn.func @g(%x: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  nn.step @train(%x: tensor<4xf32>) -> tensor<4xf32> attributes {
+      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
+    // expected-note @+1 {{the value is computed here}}
+    %0 = nn.add %x, %x {nn.when = @c} : tensor<4xf32>
+    // The skipped call passes the value on.
+    // expected-error @+1 {{'nn.call' op has not the condition @c of a value that it uses}}
+    %1 = nn.call @g(%0) path "h.0" when @c passes [0] : (tensor<4xf32>) -> tensor<4xf32>
+    nn.return %1 : tensor<4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.condition @c <"h.0", 0.5>
+  nn.func @g(%x: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  nn.step @train(%x: tensor<4xf32>) -> tensor<4xf32> attributes {
+      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
+    // expected-error @+1 {{'nn.return' op cannot have "nn.when"}}
+    nn.return {nn.when = @c} %x : tensor<4xf32>
+  }
+}

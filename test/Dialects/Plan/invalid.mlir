@@ -528,6 +528,71 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.condition @c <"h.1", 0.5>
+  plan.sequence @t(%x: memref<8xf32>) attributes {frame_bytes = 0 : i64} {
+    plan.end
+  }
+  plan.sequence @s(%x: memref<8xf32>, %y: memref<8xf32>) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.call' op has the condition of another layer, h.1}}
+    plan.call @t(%x) frame 0 path "h.0" {plan.when = @c} : memref<8xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @t(%x: memref<8xf32>) attributes {frame_bytes = 0 : i64} {
+    plan.end
+  }
+  plan.sequence @s(%x: memref<8xf32>, %y: memref<8xf32>) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.call' op has both plan.when and plan.unless}}
+    plan.call @t(%x) frame 0 path "t" {plan.unless = @c, plan.when = @c} : memref<8xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @t(%x: memref<8xf32>) attributes {frame_bytes = 0 : i64} {
+    plan.end
+  }
+  plan.sequence @s(%x: memref<8xf32>, %y: memref<8xf32>) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.rank' op is no command, so it cannot have "plan.when"}}
+    %r = plan.rank ["data"] {plan.when = @c} : index
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @t(%x: memref<8xf32>) attributes {frame_bytes = 0 : i64} {
+    plan.end
+  }
+  plan.sequence @s(%x: memref<8xf32>, %y: memref<8xf32>) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.call' op has the unknown attribute "plan.whenever"}}
+    plan.call @t(%x) frame 0 path "t" {plan.whenever = @c} : memref<8xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<8xf32>, %y: memref<8xf32>) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.copy' op has the unknown condition @c}}
     plan.copy %x, %y {plan.unless = @c} : memref<8xf32>, memref<8xf32>

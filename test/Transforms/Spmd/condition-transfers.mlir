@@ -10,9 +10,9 @@ nn.model @m family "gpt2" phase "spmd" attributes {config = "{}", weights = {}, 
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.condition @h.0.kept <"h.0", 0.5>
   nn.condition @h.1.kept <"h.1", 0.5>
-  nn.state @parameters.h.0 role parameter : tensor<64xf32>
+  nn.state @parameters.h.0 role parameter : tensor<64xf32> {trainable}
   nn.state @parameters.h.1 role parameter : tensor<64xf32>
-  nn.state @gradients.h.0 role gradient : tensor<64xf32>
+  nn.state @parameters.h.0.grad role gradient : tensor<64xf32> {parameter = "parameters.h.0"}
   nn.state @tied role parameter : tensor<128xf32>
 
   // CHECK-LABEL: nn.step @train
@@ -48,15 +48,15 @@ nn.model @m family "gpt2" phase "spmd" attributes {config = "{}", weights = {}, 
     %dx, %dw = nn.call @bwd(%y1, %saved) path "h.0" when @h.0.kept passes [0, -2] : (tensor<128xf32>, tensor<128xf32>) -> (tensor<128xf32>, tensor<128xf32>)
     // A gradient that is zero is neither reduced nor added.
     // CHECK: %[[REDUCED:.*]] = dist.reduce_scatter %[[BACK]]#1 {{.*}} {nn.when = @h.0.kept}
-    // CHECK: %[[BEFORE:.*]] = nn.get @gradients.h.0 {nn.when = @h.0.kept}
+    // CHECK: %[[BEFORE:.*]] = nn.get @parameters.h.0.grad {nn.when = @h.0.kept}
     // CHECK: %[[SUM:.*]] = nn.add %[[BEFORE]], %[[REDUCED]] {nn.when = @h.0.kept}
-    // CHECK: nn.set @gradients.h.0, %[[SUM]] {nn.when = @h.0.kept}
+    // CHECK: nn.set @parameters.h.0.grad, %[[SUM]] {nn.when = @h.0.kept}
     %zeros = nn.fill 0.0 : () -> tensor<64xf32>
-    nn.set @gradients.h.0, %zeros : tensor<64xf32>
+    nn.set @parameters.h.0.grad, %zeros : tensor<64xf32>
     %reduced = dist.reduce_scatter %dw axes ["data"] dim 0 for "h.0" : tensor<128xf32> -> tensor<64xf32>
-    %before = nn.get @gradients.h.0 : tensor<64xf32>
+    %before = nn.get @parameters.h.0.grad : tensor<64xf32>
     %sum = nn.add %before, %reduced : tensor<64xf32>
-    nn.set @gradients.h.0, %sum : tensor<64xf32>
+    nn.set @parameters.h.0.grad, %sum : tensor<64xf32>
     // CHECK: nn.return %[[BACK]]#0
     nn.return %dx : tensor<128xf32>
   }
