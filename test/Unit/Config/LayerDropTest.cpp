@@ -182,10 +182,6 @@ TEST_F(LayerDropTest, BothForms) {
 
 TEST_F(LayerDropTest, UnsupportedCombinations) {
   const std::vector<std::pair<const char *, const char *>> conflicts = {
-      {"--zero", "2"},
-      {"--place", "gradients=host"},
-      {"--place", "activations=host"},
-      {"--delayed-update", "true"},
       {"--tile", "h.*=2"}};
   for (const auto &[flag, value] : conflicts) {
     EXPECT_EQ(errorWith({{flag, value}}).code, "") << flag << value;
