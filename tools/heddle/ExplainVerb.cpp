@@ -13,6 +13,7 @@
 #include "ExplainCluster.h"
 #include "ExplainKernels.h"
 #include "ExplainLaunches.h"
+#include "ExplainLayerDrop.h"
 #include "ExplainProgram.h"
 #include "ExplainSchedule.h"
 #include "ExplainText.h"
@@ -519,10 +520,12 @@ static int explain(const ExplainFlags &flags) {
   StepBound bound;
   if (program)
     bound = StepBound(plan, *program, rank, known);
+  LayerDropCost drops(plan, rank, known);
   if (flags.json) {
     json all = explainJson(plan, rank, schedule, bound, known);
     if (program)
       addStepLaunches(all, plan, *program);
+    drops.addTo(all);
     if (cluster)
       all["cluster"] = clusterJson(plan, *cluster);
     std::cout << all.dump(2) << "\n";
@@ -539,6 +542,7 @@ static int explain(const ExplainFlags &flags) {
   printCommunication(plan, rank, known);
   schedule.print();
   bound.print();
+  drops.print();
   printPrograms(plan);
   return 0;
 }
