@@ -117,20 +117,39 @@ static std::string describeTexts(const plan::Plan &plan) {
   return "each token computes " + std::to_string(plan.seq) + " tokens: " + why;
 }
 
+/// Describes layer dropping: theta and gamma, or the drop rates of the layers.
+/// Returns an empty object if no layer can be dropped.
+static ordered_json describeLayerDrop(const plan::Plan &plan) {
+  ordered_json drops = ordered_json::object();
+  for (const plan::Condition &condition : plan.conditions)
+    if (condition.progress) {
+      drops["theta"] = condition.progress->theta;
+      drops["gamma"] = condition.progress->gamma;
+    } else {
+      drops["rates"].push_back(condition.rate);
+    }
+  return drops;
+}
+
 /// Describes the settings that depend on what a binary is for: those of
 /// training (such as batch and accumulation), or those of serving (such as the
 /// key-value cache).
 static ordered_json describePurpose(const plan::Plan &plan) {
-  if (!isForServing(plan))
-    return {{"batch", plan.batch},
-            {"micro_batch", plan.microBatch},
-            {"accumulate", plan.accumulate},
-            {"seq", plan.seq},
-            {"texts", describeTexts(plan)},
-            {"recompute", plan.recompute},
-            {"optimizer", plan.optimizer.type},
-            {"schedule", plan::nameOf(plan.scheduler.type)},
-            {"hyperparameters", Hyperparameters(plan).toJson()}};
+  if (!isForServing(plan)) {
+    ordered_json training = {
+        {"batch", plan.batch},
+        {"micro_batch", plan.microBatch},
+        {"accumulate", plan.accumulate},
+        {"seq", plan.seq},
+        {"texts", describeTexts(plan)},
+        {"recompute", plan.recompute},
+        {"optimizer", plan.optimizer.type},
+        {"schedule", plan::nameOf(plan.scheduler.type)},
+        {"hyperparameters", Hyperparameters(plan).toJson()}};
+    if (!plan.conditions.empty())
+      training["layer_drop"] = describeLayerDrop(plan);
+    return training;
+  }
   ServedMemory memory(plan);
   const int64_t groups = plan::groupsOf(plan);
   return {{"max_batch", groups * plan.serving.maxBatch},
@@ -260,6 +279,21 @@ static std::string decimal(double value) {
   return text;
 }
 
+/// Describes layer dropping in words. Returns an empty string if no layer can
+/// be dropped.
+static std::string layerDropLine(const plan::Plan &plan) {
+  const ordered_json drops = describeLayerDrop(plan);
+  if (drops.contains("theta"))
+    return "layers progressively, theta " +
+           decimal(drops["theta"].get<double>()) + ", gamma " +
+           decimal(drops["gamma"].get<double>());
+  std::string rates;
+  for (const plan::Condition &condition : plan.conditions)
+    rates += (rates.empty() ? "layers with the probabilities " : ", ") +
+             decimal(condition.rate);
+  return rates;
+}
+
 static void printTraining(const plan::Plan &plan) {
   line("batch", number(plan.batch) + " rows x " + number(plan.seq) +
                     " tokens (micro-batch " + number(plan.microBatch) +
@@ -273,6 +307,8 @@ static void printTraining(const plan::Plan &plan) {
            (optimizer.decoupled ? "" : ", weight decay in the gradient"));
   if (!plan.scheduler.parameters.empty())
     line("", describeParameters(plan.scheduler).dump());
+  if (std::string drops = layerDropLine(plan); !drops.empty())
+    line("drops", drops);
   if (std::string texts = describeTexts(plan); !texts.empty())
     line("texts", texts);
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/KeptLayers.h"
+#include "heddle/runtime/io/Diagnostic.h"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -25,4 +26,12 @@ void KeptLayers::print(int64_t step) const {
     text += " " + std::to_string(layer);
   puts(text.c_str());
   fflush(stdout);
+}
+
+void heddle::rt::requireLayerDrop(const plan::Plan &plan, int64_t steps) {
+  if (steps > 0 && plan.conditions.empty())
+    fail("H0179",
+         "--print-kept-layers " + std::to_string(steps) +
+             ": this binary drops no layers",
+         "leave it out, or compile with --layer-drop or --layer-drop-schedule");
 }

@@ -94,8 +94,7 @@ private:
   JobRate rate;
   bool isPeakLow = false; ///< A step exceeded the measured peak FLOP rate.
   int64_t signal = 0;     ///< Signal that some rank received.
-  /// The number of submitted steps, including pending steps and the steps
-  /// before a resume.
+  /// Submitted steps, including pending steps and the steps before a resume.
   int64_t done = 0;
   int64_t savedStep = -1;
   bool isSound = true;   ///< The states are those after `done` steps.
@@ -115,6 +114,7 @@ Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
   // anything is written.
   ranks.together([&] {
     requireOwnFiles();
+    requireLayerDrop(job.plan(), options.printKeptLayers);
     if (!options.val.empty())
       validation = std::make_unique<Evaluation>(job, options.val,
                                                 options.valSteps, options.mask);

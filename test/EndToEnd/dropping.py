@@ -39,6 +39,13 @@ torch.set_num_threads(1)  # More threads take longer for models of this size.
 class Gpt2(oracle.Gpt2):
     """Norms before the branches."""
 
+    def freeze(self, prefix):
+        for name, weight in self.weights.items():
+            weight.requires_grad_(not name.startswith(prefix))
+
+    def parameters(self):
+        return [weight for weight in super().parameters() if weight.requires_grad]
+
     def logits(self, ids):
         ids = torch.as_tensor(ids)
         x = self.weights["wte.weight"][ids]

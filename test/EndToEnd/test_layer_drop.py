@@ -91,7 +91,8 @@ class AgainstPyTorch(LayerDropTest):
                     self.check_form(oracle_of(), model, batches, data, prefix, optimizer,
                                     is_progressive)
 
-    def check_form(self, oracle, model, batches, data, prefix, optimizer, is_progressive):
+    def check_form(self, oracle, model, batches, data, prefix, optimizer, is_progressive,
+                   *groups):
         import dropping
         import test_optimizers
 
@@ -99,7 +100,7 @@ class AgainstPyTorch(LayerDropTest):
         if not is_progressive:
             flags, more = [*MICRO_BATCHES, "--layer-drop-schedule",
                            ",".join(map(str, RATES))], {}
-        binary = self.build(*flags, model=model, optimizer=optimizer, **more)
+        binary = self.build(*flags, *groups, model=model, optimizer=optimizer, **more)
         kept, steps = self.kept(binary, STEPS, "--save", self.path("out"), "--overwrite",
                                 data=data)
         self.assertGreater(sum(len(layers) < LAYERS for layers in kept.values()), 5)
@@ -125,6 +126,20 @@ class AgainstPyTorch(LayerDropTest):
         batches = [h.batch(self.tokens, step, ROWS, SEQ) for step in range(STEPS)]
         self.check(lambda: dropping.Gpt2(self.config, self.weights), self.model, batches,
                    self.data, prefix="transformer.")
+
+    def test_frozen_layers(self):
+        """Layers that are not trained are dropped as others."""
+        import dropping
+        batches = [h.batch(self.tokens, step, ROWS, SEQ) for step in range(STEPS)]
+        # No gradient is needed of the first layers, or of one between others.
+        for frozen in (("wte", "wpe", "h.0.", "h.1."), ("h.3.",)):
+            model = dropping.Gpt2(self.config, self.weights)
+            model.freeze(frozen)
+            groups = [word for name in frozen
+                      for word in ("--group", name.replace(".", r"\.") + ":frozen")]
+            with self.subTest(frozen):
+                self.check_form(model, self.model, batches, self.data, "transformer.",
+                                "AdamW", False, *groups)
 
     def test_bert(self):
         """Masked tokens, rows of unequal lengths, and segments."""
@@ -219,6 +234,77 @@ class LayerDrop(LayerDropTest):
         each = [(b - a) / (d - c) for a, b, c, d in
                 zip(work, work[1:], counts, counts[1:])]
         np.testing.assert_allclose(each, each[0], rtol=1e-3)
+
+    def test_evaluations_use_all_layers(self):
+        dropping = self.build(*MICRO_BATCHES, "--layer-drop-schedule", "0.9")
+        plain = self.build(*MICRO_BATCHES, output="plain")
+        for command in (["eval", "--data", self.data, "--json"],
+                        ["generate", "--prompt-ids", "1,2,3", "--max-new-tokens", 9]):
+            said = [h.run([binary, *command]).stdout for binary in (dropping, plain)]
+            self.assertEqual(*said)
+
+    def test_a_binary_that_drops_nothing_prints_no_layers(self):
+        binary = self.build()
+        said = h.run([binary, "train", "--data", self.data, "--steps", 1,
+                      "--print-kept-layers", 1], status=2).stderr
+        self.assertIn("error[H0179]: --print-kept-layers 1: this binary drops no layers",
+                      said)
+        self.assertNotIn("layer_drop", self.explain(binary))
+
+    def test_info(self):
+        for flags, text, data in (
+                (["--layer-drop", "theta=0.5,gamma=0.25"],
+                 "drops        layers progressively, theta 0.5, gamma 0.25\n",
+                 {"theta": 0.5, "gamma": 0.25}),
+                (["--layer-drop-schedule", ",".join(map(str, RATES))],
+                 "drops        layers with the probabilities 0, 0.3, 0.5, 0.7, 0.9\n",
+                 {"rates": RATES})):
+            binary = self.build(*flags)
+            self.assertIn(text, h.run([binary, "info"]).stdout)
+            said = json.loads(h.run([binary, "info", "--json"]).stdout)
+            self.assertEqual(said["layer_drop"], data)
+
+    def check_explained(self, kept, *flags):
+        """`heddle explain` gives a step that keeps so many layers on average the cost on
+        the line between those of steps that drop all layers and that drop none. Every
+        layer costs the same."""
+        binary = self.build(*flags)
+        plan = self.explain(binary)
+        drop = plan["layer_drop"]
+        self.assertEqual(drop["all_kept"]["flops"], plan["flops_per_step"])
+        self.assertEqual(drop["all_kept"]["bytes_sent"],
+                         sum(each["bytes_sent"] for each in plan["communication"]))
+        self.assertEqual(drop["all_kept"]["bytes_moved"],
+                         sum(each["bytes"] for each in plan["moves"]))
+        for name, layers in dict(kept, all_kept=LAYERS, all_dropped=0).items():
+            self.assertAlmostEqual(drop[name]["layers"], layers, places=6)
+            for key in ("flops", "bytes_sent", "bytes_moved"):
+                whole, rest = drop["all_kept"][key], drop["all_dropped"][key]
+                np.testing.assert_allclose(
+                    drop[name][key], rest + (whole - rest) * layers / LAYERS, rtol=1e-6)
+        return binary, drop
+
+    def test_explain(self):
+        limit = sum(1 - layer / LAYERS * (1 - 0.4) for layer in range(1, LAYERS + 1))
+        constant = sum(1 - rate for rate in RATES)
+        cluster = os.path.join(h.ROOT, "examples/clusters/cpu-2x.json")
+        binary, drop = self.check_explained(
+            {"expected_first": LAYERS, "expected_limit": limit},
+            "--layer-drop", "theta=0.4,gamma=0.1", "--mesh", "tensor=2")
+        self.assertGreater(drop["all_kept"]["bytes_sent"], drop["all_dropped"]["bytes_sent"])
+        self.assertNotIn("seconds", drop["all_kept"])
+        timed = self.explain(binary, "--cluster", cluster)["layer_drop"]
+        seconds = {name: step["seconds"] for name, step in timed.items()}
+        self.assertEqual(seconds["expected_first"], seconds["all_kept"])
+        span = seconds["all_kept"] - seconds["all_dropped"]
+        self.assertGreater(span, 0)
+        # The mean of draws is near the expectation.
+        self.assertAlmostEqual((seconds["expected_limit"] - seconds["all_dropped"]) / span,
+                               limit / LAYERS, delta=0.1)
+        self.check_explained(
+            {"expected_first": constant, "expected_limit": constant},
+            "--layer-drop-schedule", ",".join(map(str, RATES)), "--mesh", "data=2,pipe=2",
+            "--accumulate", 2, "--pipeline-layout", "2,3")
 
     def test_every_layer_may_be_dropped(self):
         """A step that drops all layers trains the embedding and the last norm."""

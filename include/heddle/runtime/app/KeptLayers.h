@@ -11,6 +11,7 @@
 #ifndef HEDDLE_RUNTIME_APP_KEPTLAYERS_H
 #define HEDDLE_RUNTIME_APP_KEPTLAYERS_H
 
+#include "heddle/PlanFormat/Plan.h"
 #include "heddle/runtime/app/RunLog.h"
 
 #include <cstdint>
@@ -33,6 +34,10 @@ struct KeptLayers {
   /// as `step 1: 0 2 4`.
   void print(int64_t step) const;
 };
+
+/// Throws H0179 if --print-kept-layers asks for the layers of `steps` steps,
+/// and `plan` drops no layers.
+void requireLayerDrop(const plan::Plan &plan, int64_t steps);
 
 } // namespace heddle::rt
 
