@@ -5,6 +5,7 @@
 """A step that drops layers computes and transfers nothing for them: the kernels, the
 collectives and the copies of a trace are those of the kept layers, and of the updates."""
 
+import collections
 import json
 import unittest
 
@@ -24,19 +25,61 @@ class LayerDropTransfersTest(h.HeddleTest):
 
     def run_with(self, rates, ranks, *flags):
         """The events of rank 0's trace, and the last line of the log."""
-        name = f"{len(rates)}-{'-'.join(map(str, flags)).replace('/', '')}"[:80]
+        name = f"{len(rates)}-{ranks}"
         binary = self.compile(self.model, "--batch", ROWS, "--seq", SEQ, "--threads", 1,
                               "--layer-drop-schedule", rates, *flags, output=name)
         trace, log = self.path(f"{name}.trace"), self.path(f"{name}.jsonl")
         h.run_ranks(ranks, [binary, "train", *h.batches_of(self.data), "--steps", STEPS,
                             "--trace", trace, "--log", log, "--progress", "none"])
-        steps = h.read_log(log)
-        for step in steps:
-            expected = [0, 2] if rates == HALF else list(range(LAYERS))
-            self.assertEqual(step["kept_layers"], expected)
-        files = h.trace_files(trace, ranks)
-        with open(files[0]) as file:
+        for step in h.read_log(log):
+            self.assertEqual(step["kept_layers"],
+                             [0, 2] if rates == HALF else list(range(LAYERS)))
+        with open(trace) as file:
             events = json.load(file)["traceEvents"]
-        with open(log) as file:
-            end = [json.loads(line) for line in file][-1]
-        return [event for event in events if event["ph"] == "X"], end
+        return [event["args"] for event in events if event["ph"] == "X"], \
+            h.read_log(log, "end")[0]
+
+    def count(self, events, *commands):
+        """How often modules run commands. Layers have one name in launches."""
+        return collections.Counter(event["path"] for event in events
+                                   if event["command"] in commands)
+
+    def check(self, ranks, *flags):
+        """Compares what is computed and sent with and without half of the layers.
+        Returns the ends of both logs."""
+        (whole, before), (half, after) = (self.run_with(rates, ranks, *flags)
+                                          for rates in (NONE, HALF))
+        for commands in [("launch",), ("collective",), ("wait",)]:
+            expected = self.count(whole, *commands)
+            for path in expected:
+                if path in DROPPED:
+                    expected[path] = 0
+                elif path.startswith("h.*"):
+                    expected[path] //= 2
+            self.assertEqual(self.count(half, *commands), +expected, commands)
+        return before, after
+
+    def test_zero_3(self):
+        whole, _ = self.run_with(NONE, 2, "--mesh", "data=2", "--zero", 3)
+        gathers = self.count(whole, "collective")
+        # Two all-gathers and one reduce-scatter a step.
+        self.assertEqual([gathers[f"h.{layer}"] for layer in range(LAYERS)],
+                         [3 * STEPS] * LAYERS)
+        self.check(2, "--mesh", "data=2", "--zero", 3)
+
+    def test_stages(self):
+        self.check(4, "--mesh", "data=2,pipe=2", "--zero", 2, "--accumulate", 2)
+
+    def test_files(self):
+        before, after = self.check(1, "--place", "optimizer=file,parameters=file")
+        # A layer's parameters are read for its forward and its backward pass, in pages.
+        parameters = 4 * (12 * 64 * 64 + 13 * 64)
+        saved = before["file_bytes_read"] - after["file_bytes_read"]
+        reads = 2 * len(DROPPED) * STEPS
+        self.assertGreaterEqual(saved, reads * parameters)
+        self.assertLess(saved, reads * (parameters + 2 * 4096))
+        self.assertEqual(before["file_bytes_written"], after["file_bytes_written"])
+
+
+if __name__ == "__main__":
+    unittest.main()
