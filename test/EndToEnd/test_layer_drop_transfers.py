@@ -18,7 +18,7 @@ NONE, HALF = "0", "0,0.999999,0,0.999999"
 DROPPED = {"h.1", "h.3"}
 
 
-class LayerDropTransfersTest(h.HeddleTest):
+class LayerDropTransfers(h.HeddleTest):
     def setUp(self):
         self.model, _, _ = self.make_model(**MODEL)
         self.data, _ = self.make_tokens(STEPS * ROWS * SEQ + 1, VOCAB)
@@ -39,24 +39,24 @@ class LayerDropTransfersTest(h.HeddleTest):
         return [event["args"] for event in events if event["ph"] == "X"], \
             h.read_log(log, "end")[0]
 
-    def count(self, events, *commands):
-        """How often modules run commands. Layers have one name in launches."""
+    def count(self, events, command):
+        """How often modules run a command. Layers have one name in launches."""
         return collections.Counter(event["path"] for event in events
-                                   if event["command"] in commands)
+                                   if event["command"] == command and event["path"])
 
     def check(self, ranks, *flags):
         """Compares what is computed and sent with and without half of the layers.
         Returns the ends of both logs."""
         (whole, before), (half, after) = (self.run_with(rates, ranks, *flags)
                                           for rates in (NONE, HALF))
-        for commands in [("launch",), ("collective",), ("wait",)]:
-            expected = self.count(whole, *commands)
+        for command in ["launch", "collective", "wait"]:
+            expected = self.count(whole, command)
             for path in expected:
                 if path in DROPPED:
                     expected[path] = 0
                 elif path.startswith("h.*"):
                     expected[path] //= 2
-            self.assertEqual(self.count(half, *commands), +expected, commands)
+            self.assertEqual(self.count(half, command), +expected, command)
         return before, after
 
     def test_zero_3(self):
@@ -73,9 +73,10 @@ class LayerDropTransfersTest(h.HeddleTest):
     def test_files(self):
         before, after = self.check(1, "--place", "optimizer=file,parameters=file")
         # A layer's parameters are read for its forward and its backward pass, in pages.
+        # The last layer's passes follow each other, so they read them once.
         parameters = 4 * (12 * 64 * 64 + 13 * 64)
         saved = before["file_bytes_read"] - after["file_bytes_read"]
-        reads = 2 * len(DROPPED) * STEPS
+        reads = (2 * len(DROPPED) - 1) * STEPS
         self.assertGreaterEqual(saved, reads * parameters)
         self.assertLess(saved, reads * (parameters + 2 * 4096))
         self.assertEqual(before["file_bytes_written"], after["file_bytes_written"])
