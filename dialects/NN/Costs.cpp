@@ -118,3 +118,5 @@ double GlobalNormOp::getFlops() {
   return flops;
 }
 double AdvancePowerOp::getFlops() { return 2; }
+double CountUpdateOp::getFlops() { return 1; }
+double TakeRateOp::getFlops() { return 1; }

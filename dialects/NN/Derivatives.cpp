@@ -69,6 +69,8 @@ HEDDLE_NOT_DIFFERENTIABLE(SquareSumsOp, isOptimizer)
 HEDDLE_NOT_DIFFERENTIABLE(GlobalNormOp, isOptimizer)
 HEDDLE_NOT_DIFFERENTIABLE(UpdateOp, isOptimizer)
 HEDDLE_NOT_DIFFERENTIABLE(AdvancePowerOp, isOptimizer)
+HEDDLE_NOT_DIFFERENTIABLE(CountUpdateOp, isOptimizer)
+HEDDLE_NOT_DIFFERENTIABLE(TakeRateOp, isOptimizer)
 #undef HEDDLE_NOT_DIFFERENTIABLE
 
 /// The operation has no operands, so there is nothing to differentiate.

@@ -112,7 +112,9 @@ def NN_PortRole : NN_Enum<"PortRole", "the meaning of a port", [
     I32EnumAttrCase<"Hidden", 17, "hidden">,
     // An input that the runtime computes: for each layer that may be dropped,
     // the factor of its branches.
-    I32EnumAttrCase<"LayerScales", 18, "layer_scales">]>;
+    I32EnumAttrCase<"LayerScales", 18, "layer_scales">,
+    // An output: the learning rate of this step, one of the input's rates.
+    I32EnumAttrCase<"TakenRate", 19, "taken_lr">]>;
 
 // `Rows` compiles element-wise operations and reductions over the last
 // dimension, `Gemm` matrix products. The others are named by what they compute.

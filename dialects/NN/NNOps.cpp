@@ -569,6 +569,25 @@ LogicalResult AdvancePowerOp::verify() {
   return success();
 }
 
+LogicalResult CountUpdateOp::verify() {
+  std::pair<Value, StringRef> scalars[] = {{getCount(), "count"},
+                                           {getCondition(), "condition"},
+                                           {getNext(), "next"}};
+  for (auto [value, what] : scalars)
+    if (value && failed(verifyShape(*this, value, {}, what)))
+      return failure();
+  return success();
+}
+
+LogicalResult TakeRateOp::verify() {
+  auto rates = tensorOf(getRates());
+  if (rates.getRank() != 1 || rates.getNumElements() == 0)
+    return emitOpError("needs a list of rates, got ") << rates;
+  if (failed(verifyShape(*this, getCount(), {}, "count")))
+    return failure();
+  return verifyShape(*this, getRate(), {}, "rate");
+}
+
 LogicalResult SquareSumsOp::verify() {
   int64_t size = tensorOf(getInput()).getNumElements();
   return verifyShape(*this, getOutput(), {(size + blockSize - 1) / blockSize},

@@ -477,4 +477,50 @@ def NN_AdvancePowerOp : NN_NonDifferentiableOp<"advance_power",
       NN_StaysF32<>.declaration, NN_Ties.declaration);
 }
 
+def NN_CountUpdateOp : NN_NonDifferentiableOp<"count_update",
+    (ins NN_F64:$count, Optional<NN_F32>:$condition), [NN_Updates]> {
+  let summary = "next = count + 1";
+  let description = [{
+    All values have rank 0. A training step counts with it how often it has
+    updated the parameters.
+
+    ```mlir
+    %next = nn.count_update %count if %c : (tensor<f64>, tensor<f32>) -> tensor<f64>
+    ```
+
+    If `condition` is 0, next = count.
+  }];
+  let results = (outs NN_F64:$next);
+  let assemblyFormat = [{
+    $count (`if` $condition^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = !strconcat(
+      NN_StaysF32<>.declaration, NN_Ties.declaration);
+}
+
+def NN_TakeRateOp : NN_NonDifferentiableOp<"take_rate",
+    (ins NN_F32:$rates, NN_F64:$count)> {
+  let summary = "rate = rates[count mod K]";
+  let description = [{
+    `rates` is [K]; `count`, the number of updates before this step, and the
+    result have rank 0.
+
+    ```mlir
+    %lr = nn.take_rate %rates[%count] : (tensor<2xf32>, tensor<f64>) -> tensor<f32>
+    ```
+
+    The host submits a step while K - 1 steps before it may still run, and does
+    not know whether those steps will be skipped. It gives the learning rates of
+    all K updates that may be next: the rate of the update after `u` updates is
+    at index u mod K.
+  }];
+  let results = (outs NN_F32:$rate);
+  let assemblyFormat = [{
+    $rates `[` $count `]` attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = NN_StaysF32<>.declaration;
+}
+
 #endif // HEDDLE_DIALECTS_NN_OPS

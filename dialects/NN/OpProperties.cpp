@@ -49,3 +49,5 @@ SmallVector<Tie> UpdateOp::getTies() {
 }
 
 SmallVector<Tie> AdvancePowerOp::getTies() { return {{getNext(), getPower()}}; }
+
+SmallVector<Tie> CountUpdateOp::getTies() { return {{getNext(), getCount()}}; }

@@ -71,6 +71,7 @@ inline bool isRead(PortAttr port) {
   case PortRole::Loss:
   case PortRole::LossWeight:
   case PortRole::GradNorm:
+  case PortRole::TakenRate:
   case PortRole::Logits:
   case PortRole::Hidden:
     return true;
@@ -99,6 +100,8 @@ inline bool isTypeOf(PortAttr port, mlir::ShapedType type) {
   case PortRole::Pages:
     return isI32;
   case PortRole::LearningRate:
+    return isF32 && type.getRank() <= 1;
+  case PortRole::TakenRate:
   case PortRole::Loss:
   case PortRole::LossWeight:
   case PortRole::GradNorm:

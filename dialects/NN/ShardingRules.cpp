@@ -303,3 +303,9 @@ ShardingRule GlobalNormOp::getShardingRule() {
 ShardingRule AdvancePowerOp::getShardingRule() {
   return buildRule(*this, {"", ""}, {"", ""});
 }
+ShardingRule CountUpdateOp::getShardingRule() {
+  return buildRule(*this, {"", ""}, {""});
+}
+ShardingRule TakeRateOp::getShardingRule() {
+  return buildRule(*this, {"k", ""}, {""}, "k");
+}

@@ -121,15 +121,31 @@ static void addConditions(const std::vector<plan::Condition> &conditions,
       Tensor(ElementKind::F64, {static_cast<int64_t>(scales.size())}, scales);
 }
 
-/// Adds the inputs that the user need not give, such as the learning rate and
-/// the state of the random generator. `step` counts all steps and `update`
-/// those that update parameters, both from 1 on.
-static void addDerivedInputs(const Interpreter &interpreter, uint64_t seed,
-                             int64_t step, int64_t update, TensorMap &inputs) {
+/// Adds the learning rates of the updates that the next step may make.
+static void addRates(const Interpreter &interpreter, TensorMap &inputs) {
   const dist::Strategy &strategy = interpreter.strategy();
   std::string wrong;
   rt::LearningRate rate(*config::readScheduler(strategy, wrong), strategy.lr);
-  inputs[keyOf(nn::PortRole::LearningRate)] = rank0(rate.at(update));
+  bool counts = llvm::any_of(interpreter.states(), [](const StateInfo &info) {
+    return info.name == plan::updatesState;
+  });
+  int64_t updates =
+      counts ? static_cast<int64_t>(
+                   interpreter.state(plan::updatesState).floats().front())
+             : 0;
+  std::vector<double> rates(plan::ratesPerStep);
+  for (int64_t i = 0; i < plan::ratesPerStep; ++i)
+    rates[(updates + i) % plan::ratesPerStep] = rate.at(updates + i + 1);
+  inputs[keyOf(nn::PortRole::LearningRate)] =
+      Tensor(ElementKind::F64, {plan::ratesPerStep}, rates);
+}
+
+/// Adds the inputs that the user need not give, such as learning rates and the
+/// state of the random generator. `step` counts steps from 1 on.
+static void addDerivedInputs(const Interpreter &interpreter, uint64_t seed,
+                             int64_t step, TensorMap &inputs) {
+  const dist::Strategy &strategy = interpreter.strategy();
+  addRates(interpreter, inputs);
   inputs[plan::weightDecayPort] = rank0(strategy.weightDecay);
   inputs[plan::maxNormPort] = rank0(strategy.gradientClipping);
   inputs[keyOf(nn::PortRole::Rng)] = Tensor(
@@ -249,20 +265,13 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
       !checkRanges(module, interpreter, given, error) ||
       !interpreter.initialize(options.weights, options.seed, error))
     return report(error);
-  int64_t updates = 0;
   for (int64_t step = 1; step <= options.steps; ++step) {
     TensorMap inputs;
-    addDerivedInputs(interpreter, options.seed.value_or(0), step, updates + 1,
-                     inputs);
+    addDerivedInputs(interpreter, options.seed.value_or(0), step, inputs);
     addGivenInputs(given, step, inputs);
     size_t number = std::min<size_t>(step, programs.size()) - 1;
     if (failed(interpreter.run(programs[number], inputs, outputs)))
       return cannotBeExecuted;
-    // If no label counts, the loss weight is 0 and the step updates no
-    // parameters.
-    auto weight = outputs.find(keyOf(nn::PortRole::LossWeight));
-    if (weight == outputs.end() || weight->second.floats().front() != 0)
-      ++updates;
     llvm::outs() << "step " << step << "\n";
     for (const auto &[name, value] : outputs) {
       printTensor(name, value);

@@ -79,6 +79,24 @@ LogicalResult evalAdvancePower(nn::AdvancePowerOp op, const Inputs &in,
   return success();
 }
 
+LogicalResult evalCountUpdate(nn::CountUpdateOp op, const Inputs &in,
+                              Outputs &out) {
+  const double *condition = in.findFloats(op.getCondition());
+  bool updates = !condition || *condition != 0;
+  *out.floats(op.getNext()) = in.number(op.getCount()) + (updates ? 1 : 0);
+  return success();
+}
+
+LogicalResult evalTakeRate(nn::TakeRateOp op, const Inputs &in, Outputs &out) {
+  double count = in.number(op.getCount());
+  if (!(count >= 0))
+    return op.emitError("count ") << count << " is negative";
+  int64_t rates = in[op.getRates()].numElements();
+  *out.floats(op.getRate()) =
+      in.floats(op.getRates())[static_cast<int64_t>(count) % rates];
+  return success();
+}
+
 /// The operand of `op` is a range of a flat tensor that is divided into
 /// segments, one for each tensor of a bucket. Calls `body` for each element of
 /// the operand that is in a segment, with the index of the element and the
@@ -125,6 +143,8 @@ void attachOptimizerEvaluations(MLIRContext &context) {
   attachEvaluation<nn::GlobalNormOp, evalGlobalNorm>(context);
   attachEvaluation<nn::UpdateOp, evalUpdate>(context);
   attachEvaluation<nn::AdvancePowerOp, evalAdvancePower>(context);
+  attachEvaluation<nn::CountUpdateOp, evalCountUpdate>(context);
+  attachEvaluation<nn::TakeRateOp, evalTakeRate>(context);
   attachEvaluation<nn::SegmentSumsOp, evalSegmentSums>(context);
   attachEvaluation<nn::ScaleSegmentsOp, evalScaleSegments>(context);
 }

@@ -44,7 +44,7 @@ public:
   /// flight.
   void run(LaunchTime *times) {
     begins.push_back(now());
-    steps.submit(next++, /*hasLabels=*/true, times);
+    steps.submit(next++, times);
     // Launch times are only complete after the step.
     finish(times ? 0 : steps.maxPending());
   }

@@ -54,8 +54,9 @@ static std::string describe(const StepReport &report) {
                report.lr, report.gradNorm, report.tokensPerSecond());
   if (report.skipped)
     used += snprintf(text.data() + used, text.size() - used,
-                     report.isFinite ? "  skipped: no label counts"
-                                     : "  skipped: not finite");
+                     !report.isFinite    ? "  skipped: not finite"
+                     : !report.hasLabels ? "  skipped: no label counts"
+                                         : "  skipped");
   if (report.mfu >= 0)
     snprintf(text.data() + used, text.size() - used, "  mfu %.1f%%",
              100 * report.mfu);

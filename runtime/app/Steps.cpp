@@ -168,15 +168,6 @@ void BatchInputs::store() const {
       session.store(*port.value);
 }
 
-/// Returns the outputs with a step's loss and gradient norm.
-static std::vector<const Value *> resultsOf(const LoadedProgram &program) {
-  std::vector<const Value *> results;
-  for (plan::PortRole role : {plan::PortRole::Loss, plan::PortRole::GradNorm})
-    if (const Value *value = program.output(role))
-      results.push_back(value);
-  return results;
-}
-
 /// Returns the norm to which gradients are clipped; the largest float if they
 /// are not clipped.
 static float limitOf(const plan::Optimizer &optimizer) {
@@ -192,11 +183,28 @@ TrainSteps::TrainSteps(Job &job, const Options &options)
       maxNorm(limitOf(options.hyper.optimizer)), seed(options.seed),
       lossPort(requireOutput(source, plan::PortRole::Loss)),
       normPort(source.output(plan::PortRole::GradNorm)),
+      labelsPort(source.output(plan::PortRole::LossWeight)),
+      ratePort(source.output(plan::PortRole::TakenRate)),
       nonfinite(job.session().state(plan::nonfiniteState)),
-      layerFlops(sumLayerFlops()),
-      staging(job.session(), source, resultsOf(source)),
-      inputs(job.session(), source, &staging), skipped(options.skipped),
-      skipsNonfinite(options.skipsNonfinite), ahead(job.device().runsAhead()) {}
+      updates(job.session().state(plan::updatesState)),
+      layerFlops(sumLayerFlops()), staging(job.session(), source, results()),
+      inputs(job.session(), source, &staging), known(options.updates),
+      skipsNonfinite(options.skipsNonfinite), following(options.steps),
+      ahead(job.device().runsAhead()) {
+  if (!updates)
+    return;
+  *job.session().at<double>(*updates) = double(known);
+  job.session().store(*updates);
+}
+
+/// Returns the values that the host reads after each step.
+std::vector<const Value *> TrainSteps::results() const {
+  std::vector<const Value *> values = {&lossPort};
+  for (const Value *value : {normPort, labelsPort, ratePort, updates})
+    if (value)
+      values.push_back(value);
+  return values;
+}
 
 void TrainSteps::give(const char *name, float number) {
   const std::vector<plan::Port> &inputs = source.program().inputs;
@@ -248,7 +256,22 @@ Outcomes TrainSteps::drawLayers(int64_t index) {
   return kept;
 }
 
-void TrainSteps::submit(int64_t index, bool hasLabels, LaunchTime *times) {
+/// Writes the learning rates of all updates that the next step may make: if
+/// pending steps are skipped, it is an earlier update. Returns the rates.
+std::vector<double> TrainSteps::giveRates() {
+  const Value *port = source.input(plan::PortRole::LearningRate);
+  int64_t count = port ? port->numElements() : 1;
+  std::vector<double> rates(count);
+  for (int64_t before = known; before < known + count; ++before)
+    rates[before % count] = learningRate.at(before + 1);
+  if (port) {
+    std::copy(rates.begin(), rates.end(), staging.at<float>(*port));
+    staging.store(*port);
+  }
+  return rates;
+}
+
+void TrainSteps::submit(int64_t index, LaunchTime *times) {
   if (const Value *rng = source.input(plan::PortRole::Rng)) {
     auto *words = staging.at<uint32_t>(*rng);
     words[0] = uint32_t(seed);
@@ -257,19 +280,13 @@ void TrainSteps::submit(int64_t index, bool hasLabels, LaunchTime *times) {
     words[3] = 0;
     staging.store(*rng);
   }
-  double rate = learningRate.at(index - skipped + 1);
-  if (const Value *port = source.input(plan::PortRole::LearningRate)) {
-    *staging.at<float>(*port) = static_cast<float>(rate);
-    staging.store(*port);
-  }
+  std::vector<double> rates = giveRates();
   give(plan::weightDecayPort, weightDecay);
   give(plan::maxNormPort, maxNorm);
   Outcomes kept = drawLayers(index);
   job.ranks().beginStep(index + 1);
-  bool isSkipped = !hasLabels && source.output(plan::PortRole::LossWeight);
-  skipped += isSkipped ? 1 : 0;
   int64_t run = staging.run(kept, times);
-  submitted.push_back({run, index, rate, isSkipped, std::move(kept)});
+  submitted.push_back({run, index, std::move(rates), std::move(kept)});
   following = index + 1;
 }
 
@@ -286,8 +303,7 @@ bool TrainSteps::maySkip() const {
 /// state `nonfinite` to 1. Resets `nonfinite` to 0, so that later steps update
 /// the states again.
 void TrainSteps::forgetPending() {
-  for (; !submitted.empty(); submitted.pop_front())
-    skipped -= submitted.front().isSkipped ? 1 : 0;
+  submitted.clear();
   if (!nonfinite)
     return;
   job.device().synchronize();
@@ -313,15 +329,22 @@ std::optional<KeptLayers> TrainSteps::describe(const Submitted &step) const {
 StepResult TrainSteps::finish() {
   Submitted step = std::move(submitted.front());
   submitted.pop_front();
-  auto read = [&](const Value *port) -> double {
-    return port ? *staging.result<float>(*port, step.run) : 0;
+  auto read = [&](const Value *port, float none) {
+    return port ? *staging.result<float>(*port, step.run) : none;
   };
   StepResult result;
   result.index = step.index;
-  result.loss = read(&lossPort);
-  result.gradNorm = read(normPort);
-  result.learningRate = step.rate;
-  result.isSkipped = step.isSkipped;
+  result.loss = read(&lossPort, 0);
+  result.gradNorm = read(normPort, 0);
+  result.hasLabels = read(labelsPort, 1) > 0;
+  // The device returns an f32. Report the rate as the schedule computes it.
+  double rate = step.rates[known % int64_t(step.rates.size())];
+  float taken = read(ratePort, float(rate));
+  result.learningRate = taken == float(rate) ? rate : taken;
+  int64_t before = known;
+  known = updates ? int64_t(*staging.result<double>(*updates, step.run))
+                  : before + 1;
+  result.isSkipped = known == before;
   result.kept = describe(step);
   result.isFinite =
       std::isfinite(result.loss) && std::isfinite(result.gradNorm);
@@ -331,8 +354,6 @@ StepResult TrainSteps::finish() {
   isSound = nonfinite != nullptr;
   forgetPending();
   following = maySkip() ? step.index + 1 : step.index;
-  skipped += (maySkip() ? 1 : 0) - (step.isSkipped ? 1 : 0);
-  result.isSkipped = true;
   return result;
 }
 

@@ -158,7 +158,8 @@ void Training::claimSaves() {
 
 void Training::openFiles() {
   steps = std::make_unique<TrainSteps>(
-      job, TrainSteps::Options{hyper, state.seed, state.skipped,
+      job, TrainSteps::Options{hyper, state.seed, state.step,
+                               state.step - state.skipped,
                                options.onNonfinite == "skip"});
   if (!options.save.empty())
     io::requireWritable(options.save);
@@ -301,13 +302,12 @@ void Training::throwFailure() {
 
 void Training::submit(int64_t index) {
   Clock::time_point start = Clock::now();
-  bool hasLabels = true;
   ranks.together([&] {
     throwFailure();
-    hasLabels = data.read(steps->tokens(), index);
+    data.read(steps->tokens(), index);
   });
   isSound = false; // Until the step is complete.
-  steps->submit(index, hasLabels, trace->beginStep());
+  steps->submit(index, trace->beginStep());
   isSound = true;
   trace->endStep(index + 1);
   starts.push_back(start);
@@ -354,6 +354,7 @@ void Training::finishSteps(int64_t pending) {
     report.lr = result.learningRate;
     report.skipped = result.isSkipped;
     report.isFinite = result.isFinite;
+    report.hasLabels = result.hasLabels;
     report.kept = result.kept;
     report.tokens = batch.rows * batch.seq;
     report.seconds = std::chrono::duration<double>(finished - start).count();

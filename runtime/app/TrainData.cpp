@@ -36,34 +36,12 @@ TrainData::TrainData(Job &job, const TrainOptions &options)
   });
 }
 
-bool TrainData::read(const BatchInputs &inputs, int64_t step) {
-  if (given) {
-    inputs.read(*given, step * batch.rows);
-    return given->hasLabels(step * batch.rows, batch.rows);
-  }
+void TrainData::read(const BatchInputs &inputs, int64_t step) {
+  if (given)
+    return inputs.read(*given, step * batch.rows);
   inputs.read(*source, (step - first) * batch.rows,
               masking ? &*masking : nullptr,
               {seed, 0, uint32_t(step), Masking::training});
-  return !masking || masksAny(step);
-}
-
-/// Whether any token of the step's batch is masked. Looks at tokens in order,
-/// so it usually stops at one of the first.
-bool TrainData::masksAny(int64_t step) {
-  std::array<int32_t, 64> tokens;
-  int64_t total = batch.rows * batch.seq, size = tokens.size();
-  MaskPosition place = {seed, 0, uint32_t(step), Masking::training};
-  for (int64_t begin = 0; begin < total; begin += size) {
-    int64_t count = std::min(size, total - begin);
-    source->read((step - first) * batch.rows, {{begin, 0, count}},
-                 DataFeed::What::Inputs, tokens.data());
-    for (int64_t i = 0; i < count; ++i) {
-      place.index = uint64_t(begin + i);
-      if (masking->chooses(place, tokens[i]))
-        return true;
-    }
-  }
-  return false;
 }
 
 io::DataState TrainData::stateAfter(int64_t steps) {

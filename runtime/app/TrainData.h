@@ -35,10 +35,8 @@ public:
   /// what the checkpoint's run read.
   void resume(const io::CheckpointState &state, uint64_t seed);
 
-  /// Fills this rank's inputs for step `step`, counted from 0. Returns whether
-  /// the loss counts any label in the whole batch, also on other ranks. Every
-  /// rank computes this on the host.
-  bool read(const BatchInputs &inputs, int64_t step);
+  /// Fills this rank's inputs for step `step`, counted from 0.
+  void read(const BatchInputs &inputs, int64_t step);
   /// Returns the position in the data after `steps` steps, including the steps
   /// before a resume.
   io::DataState stateAfter(int64_t steps);
@@ -46,7 +44,6 @@ public:
   const std::vector<std::string> &remarks() const { return lines; }
 
 private:
-  bool masksAny(int64_t step);
   void requireSame(const io::DataState &saved) const;
   void resumeOld(const io::CheckpointState &state);
 

@@ -249,14 +249,15 @@ enum class PortRole {
   Value,
   Pages,
   Hidden,
-  LayerScales
+  LayerScales,
+  TakenRate
 };
 template <>
 inline constexpr std::array enumNames<PortRole> = {
-    "ids",     "labels",   "label_weights", "positions",   "segments",
-    "lengths", "position", "rng",           "micro_batch", "lr",
-    "losses",  "loss",     "loss_weight",   "grad_norm",   "logits",
-    "value",   "pages",    "hidden",        "layer_scales"};
+    "ids",     "labels",   "label_weights", "positions",    "segments",
+    "lengths", "position", "rng",           "micro_batch",  "lr",
+    "losses",  "loss",     "loss_weight",   "grad_norm",    "logits",
+    "value",   "pages",    "hidden",        "layer_scales", "taken_lr"};
 /// Whether an input with this role is a part of the batch.
 bool isOfBatch(PortRole role);
 

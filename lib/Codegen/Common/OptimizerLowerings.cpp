@@ -68,6 +68,33 @@ static Values lowerAdvancePower(nn::AdvancePowerOp op,
       });
 }
 
+static Values lowerCountUpdate(nn::CountUpdateOp op,
+                               nn::CountUpdateOp::Adaptor in,
+                               LinalgBuilder &b) {
+  SmallVector<Input> inputs = {{in.getCount()}};
+  if (in.getCondition())
+    inputs.push_back({in.getCondition()});
+  return {b.map(op.getType(), inputs, [&](ScalarBuilder &s, Args x) -> Value {
+    Value one = s.create<arith::ConstantOp>(s.getF64FloatAttr(1));
+    Value next = s.create<arith::AddFOp>(x[0], one);
+    if (in.getCondition())
+      next = s.create<arith::SelectOp>(holds(s, x[1]), next, x[0]);
+    return next;
+  })};
+}
+
+static Values lowerTakeRate(nn::TakeRateOp op, nn::TakeRateOp::Adaptor in,
+                            LinalgBuilder &b) {
+  int64_t rates = tensorOf(op.getRates()).getNumElements();
+  return {b.map(
+      op.getType(), {{in.getCount()}}, [&](ScalarBuilder &s, Args x) -> Value {
+        Value count = s.create<arith::FPToSIOp>(s.getI64Type(), x[0]);
+        Value index = s.create<arith::RemUIOp>(count, s.i64(rates));
+        return s.extract(in.getRates(), Value(s.create<arith::IndexCastOp>(
+                                            s.getIndexType(), index)));
+      })};
+}
+
 /// The offsets in a bucket's flat tensor at which the segments of its tensors
 /// begin, followed by the end of the last segment.
 static SmallVector<int64_t> beginsOf(Operation *op) {
@@ -147,6 +174,8 @@ static Values lowerScaleSegments(nn::ScaleSegmentsOp op,
 void attachOptimizerLowerings(MLIRContext *context) {
   attachLinalg<nn::UpdateOp, lowerUpdate>(context);
   attachLinalg<nn::AdvancePowerOp, lowerAdvancePower>(context);
+  attachLinalg<nn::CountUpdateOp, lowerCountUpdate>(context);
+  attachLinalg<nn::TakeRateOp, lowerTakeRate>(context);
   attachLinalg<nn::SegmentSumsOp, lowerSegmentSums, Generator::Segments>(
       context);
   attachLinalg<nn::ScaleSegmentsOp, lowerScaleSegments, Generator::Segments>(

@@ -146,8 +146,11 @@ static std::optional<Range> rangeOf(OpOperand &use) {
       })
       .Case<nn::LayerNormGradInputOp, nn::LayerNormGradWeightOp,
             nn::RmsNormGradInputOp, nn::RmsNormGradWeightOp>(rstd)
-      .Case<nn::GlobalNormOp, nn::AdvancePowerOp>(
+      .Case<nn::GlobalNormOp, nn::AdvancePowerOp, nn::CountUpdateOp>(
           [&](auto) -> Answer { return positive; })
+      .Case<nn::TakeRateOp>([&](auto op) -> Answer {
+        return value == op.getCount() ? Answer(Range{0, 100}) : std::nullopt;
+      })
       .Case<nn::MapOp, nn::UpdateOp>([&](auto op) -> Answer {
         Block &body = op->getRegion(0).front();
         bool isOfBody = use.getOperandNumber() < body.getNumArguments();

@@ -410,7 +410,8 @@ private:
     for (const Port &port : trace.ports) {
       if (port.role != plan::PortRole::Loss &&
           port.role != plan::PortRole::LossWeight &&
-          port.role != plan::PortRole::GradNorm)
+          port.role != plan::PortRole::GradNorm &&
+          port.role != plan::PortRole::TakenRate)
         continue;
       Known known =
           memories[who][int(Space::Arena)].get(trace.buffers[port.buffer]);
@@ -418,7 +419,9 @@ private:
         return refuse("the " + port.name + " may differ between ranks along [" +
                           textOf(more) + "]",
                       who, port.origin);
-      if (mesh.stages() == 1)
+      // The check compares values of different stages only if a collective made
+      // them equal. Each stage takes the rate from its own inputs and count.
+      if (mesh.stages() == 1 || port.role == plan::PortRole::TakenRate)
         continue;
       auto [first, isNew] = sameOfPort.try_emplace(port.name, known.same);
       if (known.same == 0 || known.same != first->second)

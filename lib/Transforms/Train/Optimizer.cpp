@@ -448,17 +448,45 @@ private:
     return condition.getOutputs()[0];
   }
 
-  /// Adds an input to the step: a scalar that the runtime writes before the
-  /// step.
-  Value addInput(nn::StepOp step, nn::PortAttr port) {
-    Type number = Float32Type::get(&getContext());
-    return heddle::addInput(step, port, RankedTensorType::get({}, number));
+  /// Adds a state that counts updates, and reads it.
+  nn::GetOp readCount(OpBuilder &builder, nn::StepOp step) {
+    Location loc = step.getLoc();
+    auto type = RankedTensorType::get({}, builder.getF64Type());
+    OpBuilder(step).create<nn::StateOp>(loc, plan::updatesState,
+                                        nn::StateRole::Optimizer, type);
+    return builder.create<nn::GetOp>(loc, type, plan::updatesState);
   }
 
+  /// Counts this step's update. The count does not wait for the gradients of a
+  /// delayed update to be applied: the learning rate of a step depends on how
+  /// many steps before it had gradients to apply.
+  void countUpdate(OpBuilder &builder, nn::GetOp count, Value condition) {
+    Value next = builder.create<nn::CountUpdateOp>(
+        count.getLoc(), count.getType(), count, condition, nullptr);
+    builder.create<nn::SetOp>(count.getLoc(), count.getState(), next);
+  }
+
+  /// Returns the step's learning rate, and adds the output with which the
+  /// runtime reads it. The step selects the rate, because the host does not
+  /// know how many updates there were until the step before this one is done.
+  Value takeRate(OpBuilder &builder, nn::StepOp step, Value count) {
+    Type f32 = builder.getF32Type();
+    Value rates = heddle::addInput(
+        step, nn::PortAttr::get(&getContext(), nn::PortRole::LearningRate),
+        RankedTensorType::get({plan::ratesPerStep}, f32));
+    Value rate = builder.create<nn::TakeRateOp>(
+        step.getLoc(), RankedTensorType::get({}, f32), rates, count, nullptr);
+    addOutput(step, nn::PortRole::TakenRate, rate);
+    return rate;
+  }
+
+  /// Adds an input to the step: a scalar that the runtime writes before the
+  /// step.
   Value addInput(nn::StepOp step, StringRef name) {
-    return addInput(step,
-                    nn::PortAttr::get(&getContext(), nn::PortRole::Value,
-                                      StringAttr::get(&getContext(), name)));
+    auto port = nn::PortAttr::get(&getContext(), nn::PortRole::Value,
+                                  StringAttr::get(&getContext(), name));
+    Type number = Float32Type::get(&getContext());
+    return heddle::addInput(step, port, RankedTensorType::get({}, number));
   }
 
   /// The factor by which clipping multiplies gradients: min(1, limit / (norm +
@@ -479,13 +507,12 @@ private:
     return map.getOutputs()[0];
   }
 
-  /// Adds the output `grad_norm` to the step.
-  void addNorm(nn::StepOp step, Value norm) {
+  void addOutput(nn::StepOp step, nn::PortRole role, Value value) {
     SmallVector<Attribute> outputs(step.getOutputs().getValue());
-    outputs.push_back(nn::PortAttr::get(&getContext(), nn::PortRole::GradNorm));
+    outputs.push_back(nn::PortAttr::get(&getContext(), role));
     auto terminator =
         cast<nn::ReturnOp>(step.getBody().front().getTerminator());
-    terminator.getOperandsMutable().append(norm);
+    terminator.getOperandsMutable().append(value);
     step.setOutputsAttr(Builder(&getContext()).getArrayAttr(outputs));
     updateFunctionType(step);
   }
@@ -503,16 +530,17 @@ private:
     auto scalar = RankedTensorType::get({}, builder.getF32Type());
     Value norm = builder.create<nn::GlobalNormOp>(
         step.getLoc(), scalar, gradients, /*summed=*/false, nullptr);
-    addNorm(step, norm);
+    addOutput(step, nn::PortRole::GradNorm, norm);
     StepScalars scalars;
-    scalars.lr = addInput(
-        step, nn::PortAttr::get(&getContext(), nn::PortRole::LearningRate));
+    auto count = readCount(builder, step);
+    scalars.lr = takeRate(builder, step, count);
     if (llvm::any_of(groups, [](const Group &g) { return g.takesDecay(); }))
       scalars.weightDecay = addInput(step, plan::weightDecayPort);
     if (strategy.gradientClipping > 0)
       scalars.clip =
           clipCoefficient(builder, norm, addInput(step, plan::maxNormPort));
     scalars.condition = conditionOf(builder, step, norm);
+    countUpdate(builder, count, scalars.condition);
     if (strategy.delayedUpdate) {
       scalars.condition =
           delay(builder, step, scalars.condition, "delayed_labels");

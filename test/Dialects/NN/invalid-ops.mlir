@@ -720,6 +720,30 @@ nn.func @f(%p: tensor<2xf64>) {
 
 // -----
 
+nn.func @f(%c: tensor<2xf64>) {
+  // expected-error @+1 {{'nn.count_update' op count has shape [2], expected []}}
+  %0 = nn.count_update %c : (tensor<2xf64>) -> tensor<f64>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%r: tensor<f32>, %c: tensor<f64>) {
+  // expected-error @+1 {{'nn.take_rate' op needs a list of rates, got 'tensor<f32>'}}
+  %0 = nn.take_rate %r[%c] : (tensor<f32>, tensor<f64>) -> tensor<f32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%r: tensor<2xf32>, %c: tensor<1xf64>) {
+  // expected-error @+1 {{'nn.take_rate' op count has shape [1], expected []}}
+  %0 = nn.take_rate %r[%c] : (tensor<2xf32>, tensor<1xf64>) -> tensor<f32>
+  nn.return
+}
+
+// -----
+
 nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index, %m: index, %part: index) {
   // expected-error @+1 {{'nn.dropout' op needs all of part, parts and inner or none}}
   %0 = nn.dropout %x rng %r layer %l micro_batch %m part %part {p = 0.5, site = 1 : i32, parts = array<i64: 2>} : (tensor<2x4xf32>, tensor<4xi32>, index, index, index) -> tensor<2x4xf32>

@@ -240,6 +240,12 @@ nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>
   %6 = nn.scale_segments %p by %5 first %i {segments = array<i64: 64, 192>} : (tensor<128xf32>, tensor<2xf32>, index) -> tensor<128xf32>
   // CHECK: nn.advance_power %{{[^ ]*}} by 9.000000e-01 if %{{[^ ]*}} : (tensor<f64>, tensor<f32>) -> (tensor<f64>, tensor<f32>)
   %4:2 = nn.advance_power %power by 0.9 if %lr : (tensor<f64>, tensor<f32>) -> (tensor<f64>, tensor<f32>)
+  // CHECK: nn.count_update %{{[^ ]*}} if %{{[^ ]*}} : (tensor<f64>, tensor<f32>) -> tensor<f64>
+  %7 = nn.count_update %power if %lr : (tensor<f64>, tensor<f32>) -> tensor<f64>
+  // CHECK: %[[COUNT:.*]] = nn.count_update %{{[^ ]*}} : (tensor<f64>) -> tensor<f64>
+  %8 = nn.count_update %7 : (tensor<f64>) -> tensor<f64>
+  // CHECK: nn.take_rate %{{[^ ]*}}[%[[COUNT]]] : (tensor<2xf32>, tensor<f64>) -> tensor<f32>
+  %9 = nn.take_rate %5[%8] : (tensor<2xf32>, tensor<f64>) -> tensor<f32>
   nn.return
 }
 

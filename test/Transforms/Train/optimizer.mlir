@@ -15,6 +15,9 @@
 // DELAYED: nn.state @delayed_labels role optimizer : tensor<f32> {checkpointed}
 // DELAYED: nn.state @delayed_clip role optimizer : tensor<f32> {checkpointed}
 // DELAYED: %[[NOW:.*]] = nn.map
+// The rate of a step does not wait for the update of the step before.
+// DELAYED: %[[CONDITION:.*]] = nn.map (%{{.*}} = %
+// DELAYED: nn.count_update %{{.*}} if %[[CONDITION]]
 // DELAYED: %[[LABELS:.*]] = nn.get @delayed_labels
 // DELAYED: %[[CLIP:.*]] = nn.get @delayed_clip
 // DELAYED: nn.advance_power {{.*}} if %[[LABELS]]
@@ -103,10 +106,11 @@ nn.model @m family "gpt2" phase "model" attributes {
   // BF16: nn.bucket @copies.decay [@a.bf16, @c.bf16] : tensor<128xbf16>
   // BF16: nn.bucket @copies.no_decay [@b.bf16] : tensor<64xbf16>
 
+  // CHECK: nn.state @updates role optimizer : tensor<f64>{{$}}
   // CHECK: nn.state @nonfinite role optimizer : tensor<f32>{{$}}
   // CHECK: nn.state @beta1_power role optimizer : tensor<f64> {checkpointed, init = #nn.init<power, 8.000000e-01 : f64, 0.000000e+00 : f64>}
   // CHECK: nn.state @beta2_power role optimizer : tensor<f64> {checkpointed, init = #nn.init<power, 9.000000e-01 : f64, 0.000000e+00 : f64>}
-  // CHECK: nn.step @train(%[[IDS:.*]]: tensor<1xi32>, %[[LR:.*]]: tensor<f32>, %[[WD:.*]]: tensor<f32>, %[[MAX:.*]]: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {inputs = [#nn.port<ids>, #nn.port<lr>, #nn.port<value, "weight_decay">, #nn.port<value, "max_norm">], kind = #nn.program<train>, outputs = [#nn.port<loss>, #nn.port<grad_norm>]} {
+  // CHECK: nn.step @train(%[[IDS:.*]]: tensor<1xi32>, %[[RATES:.*]]: tensor<2xf32>, %[[WD:.*]]: tensor<f32>, %[[MAX:.*]]: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>) attributes {inputs = [#nn.port<ids>, #nn.port<lr>, #nn.port<value, "weight_decay">, #nn.port<value, "max_norm">], kind = #nn.program<train>, outputs = [#nn.port<loss>, #nn.port<grad_norm>, #nn.port<taken_lr>]} {
   // CHECK-NOT: nn.fill
   nn.step @train(%ids: tensor<1xi32>) -> tensor<f32> attributes {
       kind = #nn.program<train>, inputs = [#nn.port<ids>], outputs = [#nn.port<loss>]} {
@@ -118,6 +122,9 @@ nn.model @m family "gpt2" phase "model" attributes {
     %loss = nn.get @loss : tensor<f32>
     // One norm over all gradients; one clip; one update for each bucket.
     // CHECK: %[[NORM:.*]] = nn.global_norm %{{.*}}, %{{.*}} : (tensor<128xf32>, tensor<64xf32>) -> tensor<f32>
+    // The rate is that of the update that is next.
+    // CHECK: %[[COUNT:.*]] = nn.get @updates : tensor<f64>
+    // CHECK: %[[LR:.*]] = nn.take_rate %[[RATES]][%[[COUNT]]] : (tensor<2xf32>, tensor<f64>) -> tensor<f32>
     // CHECK: %[[CLIP:.*]] = nn.map (%[[X:.*]] = %[[NORM]], %[[MOST:.*]] = %[[MAX]])
     // CHECK: %[[EPS:.*]] = arith.constant 9.9999999999999995E-7 : f64
     // CHECK: %[[SUM:.*]] = arith.addf %[[X]], %[[EPS]] : f64
@@ -134,6 +141,8 @@ nn.model @m family "gpt2" phase "model" attributes {
     // CHECK: arith.select %{{.*}}, %[[OF]], %{{.*}} : f64
     // CHECK: nn.set @nonfinite, %[[NOTED]]
     // CHECK: %[[CONDITION:.*]] = nn.map (%{{.*}} = %[[NOTED]])
+    // CHECK: %[[COUNTED:.*]] = nn.count_update %[[COUNT]] if %[[CONDITION]] : (tensor<f64>, tensor<f32>) -> tensor<f64>
+    // CHECK: nn.set @updates, %[[COUNTED]]
     // The powers of the betas are states.
     // CHECK: %[[POWER:.*]] = nn.get @beta1_power : tensor<f64>
     // CHECK: %[[NEXT:.*]], %[[C1:.*]] = nn.advance_power %[[POWER]] by 8.000000e-01 if %[[CONDITION]] : (tensor<f64>, tensor<f32>) -> (tensor<f64>, tensor<f32>)
@@ -153,7 +162,7 @@ nn.model @m family "gpt2" phase "model" attributes {
     // BF16: nn.set @copies.decay, %[[NEW]]#3
     // Without weight decay there is no arithmetic for it.
     // CHECK: nn.update "adamw" {{.*}} with(%[[LR]], %[[C1]], %[[C2]], %[[CLIP]]) if %[[CONDITION]] : (tensor<64xf32>,
-    // CHECK: nn.return %[[LOSS]], %[[NORM]]
+    // CHECK: nn.return %[[LOSS]], %[[NORM]], %[[LR]]
     nn.return %loss : tensor<f32>
   }
 }

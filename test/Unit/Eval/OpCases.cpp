@@ -378,6 +378,10 @@ static std::vector<OpCase> makeLossCases() {
       {"nn.advance_power", "%p: tensor<f64>, %if: tensor<f32>",
        "nn.advance_power %p by 0.9 if %if : (tensor<f64>, tensor<f32>) -> "
        "(tensor<f64>, tensor<f32>)"},
+      {"nn.count_update", "%c: tensor<f64>, %if: tensor<f32>",
+       "nn.count_update %c if %if : (tensor<f64>, tensor<f32>) -> tensor<f64>"},
+      {"nn.take_rate", "%r: tensor<2xf32>, %c: tensor<f64>",
+       "nn.take_rate %r[%c] : (tensor<2xf32>, tensor<f64>) -> tensor<f32>"},
   };
 }
 

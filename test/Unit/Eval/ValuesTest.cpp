@@ -344,6 +344,29 @@ TEST(Values, AdvancePower) {
   }
 }
 
+TEST(Values, CountUpdate) {
+  std::string with = "nn.count_update %c if %if : (tensor<f64>, tensor<f32>) "
+                     "-> tensor<f64>";
+  std::string without = "nn.count_update %c : (tensor<f64>) -> tensor<f64>";
+  std::string arguments = "%c: tensor<f64>, %if: tensor<f32>";
+  for (double condition : {1.0, 0.0}) {
+    TensorMap inputs = {{"c", floats({}, {7})},
+                        {"if", floats({}, {condition})}};
+    expectNear(evaluate(arguments, with, inputs), {7 + condition});
+    expectNear(evaluate(arguments, without, inputs), {8});
+  }
+}
+
+TEST(Values, TakeRate) {
+  for (auto [count, rate] : {std::pair(0.0, 0.1), {4.0, 0.2}, {8.0, 0.3}})
+    expectNear(evaluate("%r: tensor<3xf32>, %c: tensor<f64>",
+                        "nn.take_rate %r[%c] : (tensor<3xf32>, tensor<f64>) -> "
+                        "tensor<f32>",
+                        {{"r", floats({3}, {0.1, 0.2, 0.3})},
+                         {"c", floats({}, {count})}}),
+               {rate});
+}
+
 // Of segments of 64, 128 and 64 elements a run that ends in the second one: an
 // index argument is 0 here.
 TEST(Values, Segments) {

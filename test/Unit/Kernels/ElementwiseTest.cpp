@@ -469,6 +469,39 @@ TEST(Elementwise, AdvancePower) {
       .run();
 }
 
+TEST(Elementwise, CountUpdate) {
+  KernelCheck{R"(
+    plan.kernel @k(%c: tensor<f64>, %if: tensor<f32>)
+        -> (tensor<f64>, tensor<f64>, tensor<f64>)
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1, -1>} {
+      %no = nn.fill 0.0 : () -> tensor<f32>
+      %0 = nn.count_update %c : (tensor<f64>) -> tensor<f64>
+      %1 = nn.count_update %c if %if : (tensor<f64>, tensor<f32>) -> tensor<f64>
+      %2 = nn.count_update %c if %no : (tensor<f64>, tensor<f32>) -> tensor<f64>
+      plan.yield %0, %1, %2 : tensor<f64>, tensor<f64>, tensor<f64>
+    })"}
+      .run();
+}
+
+// Every index of the rates.
+TEST(Elementwise, TakeRate) {
+  KernelCheck{R"(
+    plan.kernel @k(%r: tensor<3xf32>, %p: tensor<f64>)
+        -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1, -1, -1>} {
+      %zero, %c = nn.advance_power %p by 0.0 : (tensor<f64>) -> (tensor<f64>, tensor<f32>)
+      %one = nn.count_update %zero : (tensor<f64>) -> tensor<f64>
+      %two = nn.count_update %one : (tensor<f64>) -> tensor<f64>
+      %three = nn.count_update %two : (tensor<f64>) -> tensor<f64>
+      %0 = nn.take_rate %r[%zero] : (tensor<3xf32>, tensor<f64>) -> tensor<f32>
+      %1 = nn.take_rate %r[%one] : (tensor<3xf32>, tensor<f64>) -> tensor<f32>
+      %2 = nn.take_rate %r[%two] : (tensor<3xf32>, tensor<f64>) -> tensor<f32>
+      %3 = nn.take_rate %r[%three] : (tensor<3xf32>, tensor<f64>) -> tensor<f32>
+      plan.yield %0, %1, %2, %3 : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
+    })"}
+      .run();
+}
+
 // Segments of which the run has none, parts and all; and what is behind them.
 TEST(Elementwise, Segments) {
   const char *sums = R"(

@@ -154,9 +154,10 @@ def TrainOptimizer : Pass<"train-optimizer", "::heddle::nn::ModelOp"> {
     Parameters that are updated alike share a bucket: those with weight decay, those
     without, and those of each parameter group of the strategy. Their gradients,
     optimizer states and copies have buckets, too. One `nn.update` for each bucket
-    applies the optimizer's rule (lib/Transforms/Train/Optimizers). The learning
-    rate, the weight decay and the norm to clip to are inputs of the step. The step
-    also returns `grad_norm`, the norm before clipping.
+    applies the optimizer's rule (lib/Transforms/Train/Optimizers). Learning rates,
+    the weight decay and the norm to clip to are inputs of the step. The step counts
+    updates in the state `updates`, which says which of the rates it takes. The step
+    also returns this rate as `taken_lr`, and `grad_norm`, the norm before clipping.
 
     A step updates nothing if no label counts, or if the loss or the norm is not
     finite. In the second case it sets the state `nonfinite` to 1, which prevents

@@ -29,10 +29,9 @@ struct StepReport {
   double lr = 0;
   int64_t tokens = 0;
   double seconds = 0;
-  bool isFinite = true; ///< Loss and gradient norm are finite.
-  /// The step made no update, because the batch had no label that the loss
-  /// counts, or because the loss or the gradient norm is not finite.
-  bool skipped = false;
+  bool isFinite = true;  ///< Loss and gradient norm are finite.
+  bool hasLabels = true; ///< The loss counts a label of the batch.
+  bool skipped = false;  ///< The step made no update.
   double mfu = -1; ///< Model FLOPs utilization; negative: unknown.
   std::optional<KeptLayers> kept; ///< nullopt: the plan drops no layers.
 

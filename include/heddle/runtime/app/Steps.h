@@ -113,8 +113,9 @@ struct StepResult {
   /// The layers that the step has computed; nullopt: the plan drops no layers.
   std::optional<KeptLayers> kept;
   bool isFinite = true; ///< Loss and gradient norm are finite.
-  /// The step made no update, because the batch had no label that the loss
-  /// counts, or because the loss or the gradient norm is not finite.
+  bool hasLabels = true; ///< The loss counts at least one label of the batch.
+  /// The step made no update: the device skipped it, for example because the
+  /// batch had no label, or because the loss or gradient norm is not finite.
   bool isSkipped = false;
 };
 
@@ -124,7 +125,8 @@ public:
   struct Options {
     Hyperparameters hyper;
     uint64_t seed = 0;
-    int64_t skipped = 0; ///< Number of earlier steps that updated nothing.
+    int64_t steps = 0;   ///< Number of earlier steps.
+    int64_t updates = 0; ///< Number of earlier steps that made an update.
     /// If true, steps whose loss or gradient norm is not finite are skipped,
     /// unless too many of them follow each other. If false, the first such step
     /// ends the run.
@@ -137,10 +139,8 @@ public:
   /// The inputs from which the next submitted step reads its batch.
   const BatchInputs &tokens() const { return inputs; }
 
-  /// Submits step `index`, counted from 0, with the current inputs. `hasLabels`
-  /// is false if the loss counts no label of the batch; the step then makes no
-  /// update.
-  void submit(int64_t index, bool hasLabels, LaunchTime *times = nullptr);
+  /// Submits step `index`, counted from 0, with the current inputs.
+  void submit(int64_t index, LaunchTime *times = nullptr);
   /// Number of steps that were submitted and not finished.
   int64_t pending() const { return int64_t(submitted.size()); }
   /// How many submitted steps may be unfinished while the host prepares the
@@ -163,9 +163,9 @@ public:
   /// Throws H0410 on all ranks if the loss or gradient norm of `result` is not
   /// finite and such a step may not be skipped.
   void requireFinite(const StepResult &result) const;
-  /// Number of submitted steps that updated nothing. Step counters and the
-  /// learning-rate schedule ignore them.
-  int64_t skippedSteps() const { return skipped; }
+  /// Number of finished steps that updated nothing, also before a resume. The
+  /// learning-rate schedule ignores them.
+  int64_t skippedSteps() const { return following - known; }
 
 private:
   /// Sets the scalar input `name` of the next step. Does nothing if the program
@@ -177,10 +177,11 @@ private:
   struct Submitted {
     int64_t run; ///< Index in `staging` of the buffers with the run's inputs.
     int64_t index;
-    double rate;
-    bool isSkipped;
+    std::vector<double> rates; ///< The rates among which the step selects.
     Outcomes kept;
   };
+  std::vector<double> giveRates();
+  std::vector<const Value *> results() const;
   std::optional<KeptLayers> describe(const Submitted &step) const;
   void forgetPending();
   bool maySkip() const;
@@ -192,20 +193,26 @@ private:
   float weightDecay, maxNorm;
   uint64_t seed;
   const Value &lossPort;
-  const Value *normPort;
+  /// Other outputs that are read after a step. Null if the step lacks them.
+  const Value *normPort, *labelsPort, *ratePort;
   /// The state `nonfinite`, which the device sets to 1 after a step whose loss
   /// or gradient norm is not finite; then no step updates anything. Null if the
   /// plan has no such state.
   const Value *nonfinite;
+  /// The state in which the device counts updates. Null if the plan has none;
+  /// then every step makes an update.
+  const Value *updates;
   /// For each layer that may be dropped, its model FLOPs in a step, over all
   /// ranks.
   std::vector<double> layerFlops;
   Staging staging;
   BatchInputs inputs;
-  int64_t skipped;
+  /// The number of updates when the last finished step had ended. The steps
+  /// that are pending may make further updates.
+  int64_t known;
   bool skipsNonfinite;
   int64_t nonfiniteInRow = 0;
-  int64_t following = 0;
+  int64_t following;
   bool isSound = true;
   int64_t ahead;
   std::deque<Submitted> submitted;
