@@ -46,6 +46,17 @@ def NN_MemoryAttr : EnumAttr<NN_Dialect, NN_MemoryKind, "memory"> {
   }];
 }
 
+def NN_HoldingAttr : EnumAttr<NN_Dialect, NN_Holding, "held"> {
+  let summary = "Which part of a state each replica of the parameters holds.";
+  let description = [{
+    `parameter`: the replica holds of the state what it may hold of the
+    parameter, and ZeRO splits the state over replicas. `whole`: every replica
+    holds all elements, and all have the same values. `replica`: every replica
+    holds summands of its own, which are reduced before an update reads them.
+  }];
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def NN_InitAttr : AttrDef<NN_Dialect, "Init"> {
   let mnemonic = "init";
   let summary = "How a state is initialized if no weights are loaded.";

@@ -71,6 +71,14 @@ def NN_StateRole : NN_Enum<"StateRole", "the role of a state in its model", [
     I32EnumAttrCase<"Saved", 6, "saved">,
     I32EnumAttrCase<"Cache", 7, "cache">]>;
 
+def NN_Holding : NN_Enum<"Holding", "which part of a state each replica of the parameters holds", [
+    // What the replica holds of the parameter: ZeRO may split the state.
+    I32EnumAttrCase<"Parameter", 0, "parameter">,
+    // All elements, equal on all replicas.
+    I32EnumAttrCase<"Whole", 1, "whole">,
+    // Summands of the replica's own, which are added up before an update.
+    I32EnumAttrCase<"Replica", 2, "replica">]>;
+
 // The names of the cases are those that the plan format uses.
 def NN_PackedPart : NN_Enum<"PackedPart", "which tensor of a quantized or packed weight a state is", [
     I32EnumAttrCase<"Words", 0, "words">,

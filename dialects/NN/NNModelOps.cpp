@@ -64,11 +64,27 @@ LogicalResult StateOp::verify() {
     return emitOpError("is kept for all parameters, but is no number: it has "
                        "type ")
            << type;
+  if (getHeld() && (getRole() != StateRole::Optimizer || !getParameter() ||
+                    *getHeld() == Holding::Replica))
+    return emitOpError("is held as \"")
+           << stringifyHolding(*getHeld())
+           << "\", which only a state of the optimizer for a parameter may be, "
+              "as \"parameter\" or \"whole\"";
   if (getRole() != StateRole::Optimizer && own == getParameter().has_value())
     return emitOpError(
         own ? "names a parameter, which states of its role do not have"
             : "does not name the parameter it belongs to");
   return success();
+}
+
+Holding StateOp::getHolding() {
+  if (getHeld())
+    return *getHeld();
+  if (getRole() == StateRole::Gradient)
+    return Holding::Replica;
+  return getRole() == StateRole::Parameter || getParameter()
+             ? Holding::Parameter
+             : Holding::Whole;
 }
 
 StringRef StateOp::getQuantity() {

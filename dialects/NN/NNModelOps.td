@@ -97,6 +97,7 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     | `storage` | the sharding of the state; a gradient may be a partial sum over some axes |
     | `segments` | parts of the last dimension that are split separately, as q, k and v of a packed weight |
     | `whole` | the type of the whole tensor; from the spmd phase on `type` is that of the rank's shard |
+    | `held` | for a state that the optimizer has for a parameter, which part of it a replica holds; without the attribute, the part that it holds of the parameter |
     | `memory` | the kind of memory; a state that is offloaded is read with dist.fetch and written with dist.store |
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, NN_StateRoleAttr:$role, TypeAttr:$type,
@@ -109,6 +110,7 @@ def NN_StateOp : NN_Op<"state", [Symbol,
                        OptionalAttr<DenseI64ArrayAttr>:$segments,
                        OptionalAttr<TypeAttr>:$whole,
                        OptionalAttr<NN_PackedAttr>:$packed,
+                       OptionalAttr<NN_HoldingAttr>:$held,
                        DefaultValuedAttr<NN_MemoryAttr, "::heddle::nn::MemoryKind::Device">:$memory);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
                                  "::heddle::nn::StateRole":$role,
@@ -128,6 +130,9 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     }
     /// Whether the state is derived by a cast of its parameter.
     bool isCopy() { return getRole() == StateRole::Derived && !getPacked(); }
+    /// Which part of the state each replica of the parameters holds. Gradients
+    /// are summands of the replica, a state for no parameter is whole.
+    ::heddle::nn::Holding getHolding();
     /// What the state is to the optimizer, such as `exp_avg`: the state's
     /// symbol without the parameter's name before it.
     ::llvm::StringRef getQuantity();

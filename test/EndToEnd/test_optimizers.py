@@ -325,5 +325,46 @@ class Groups(Base):
                 self.assertIn("help:", text)
 
 
+class HeldStates(Base):
+    """An optimizer says which part of a state a replica holds. Here a dump is edited:
+    every replica holds one of Adam's moments whole."""
+
+    CASES = [(["--zero", 1], True), (["--zero", 3, "--precision", "bf16"], True),
+             (["--zero", 2, "--place", "optimizer=file", "--sub-group-size", 1024], True),
+             (["--zero", 0], False),
+             (["--zero", 2, "--optimizer", "Lion", "--accumulate", 2], False)]
+
+    def test_whole_states_change_no_bit(self):
+        self.prepare()
+        for flags, is_short in self.CASES:
+            if not h.MPIRUN or not (is_short or h.LONG):
+                continue
+            with self.subTest(flags=flags):
+                dumps, runs = self.path("dumps"), []
+                self.build("AdamW", "--mesh", "data=2", *flags, "--dump-phases", dumps,
+                           output="split")
+                with open(os.path.join(dumps, "train.mlir")) as file:
+                    text, count = re.subn(r"(exp_avg|momentum)( role optimizer .*?)\{",
+                                          r"\1\2{held = #nn.held<whole>, ", file.read())
+                self.assertGreater(count, 0)
+                with open(self.path("whole.mlir"), "w") as file:
+                    file.write(text)
+                self.compile(self.path("whole.mlir"), "--start-from", "train",
+                             output="whole")
+                for name in ("split", "whole"):
+                    saved = self.path(name + "-saved")
+                    steps = self.train(self.path(name), self.data, 3, "--save", saved,
+                                       ranks=2)
+                    runs.append(([(step["loss"], step["grad_norm"]) for step in steps],
+                                 h.bytes_saved(saved)))
+                    shutil.rmtree(saved)
+                self.assertEqual(runs[0], runs[1])
+                owners = [self.explain(self.path(name))["memory"]["owners"]
+                          for name in ("split", "whole")]
+                self.assertEqual(owners[0]["optimizer"] < owners[1]["optimizer"],
+                                 "--zero" in flags and 0 not in flags)
+                shutil.rmtree(dumps)
+
+
 if __name__ == "__main__":
     unittest.main()

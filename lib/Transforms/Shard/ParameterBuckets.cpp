@@ -149,12 +149,12 @@ nn::BucketOp ParameterBuckets::addBucket(ParameterBucket &bucket,
   return op;
 }
 
-/// The optimizer's name for the kind of state that `value` is read from, such
-/// as "exp_avg".
-StringRef ParameterBuckets::quantityOf(Value value) {
+/// The first of the states that `value` is read from. The others have the same
+/// quantity, such as "exp_avg", for other parameters.
+nn::StateOp ParameterBuckets::stateOf(Value value) {
   auto get = value.getDefiningOp<nn::GetOp>();
   StringRef state = statesOf(symbols, get.getState()).front();
-  return symbols.lookup<nn::StateOp>(state).getQuantity();
+  return symbols.lookup<nn::StateOp>(state);
 }
 
 void ParameterBuckets::addBuckets(ParameterBucket &bucket) {
@@ -169,15 +169,15 @@ void ParameterBuckets::addBuckets(ParameterBucket &bucket) {
   bucket.values =
       addBucket(bucket, "parameters", "", f32,
                 storage(copies ? zero.splits(StateRole::Optimizer) : splits));
-  bucket.gradients = addBucket(
-      bucket, "gradients", ".grad",
-      getElementTypeOrSelf(bucket.update.getGradient()),
-      zero.splits(StateRole::Gradient) ? storage(true)
-                                       : zero.partialSum(storage(false)));
+  auto addFor = [&](StringRef what, Value value) {
+    nn::StateOp state = stateOf(value);
+    return addBucket(bucket, what, ("." + state.getQuantity()).str(),
+                     getElementTypeOrSelf(value),
+                     zero.flatOf(state, bucket.tensor));
+  };
+  bucket.gradients = addFor("gradients", bucket.update.getGradient());
   for (Value state : bucket.update.getStates())
-    bucket.states.push_back(
-        addBucket(bucket, quantityOf(state), ("." + quantityOf(state)).str(),
-                  f32, storage(zero.splits(StateRole::Optimizer))));
+    bucket.states.push_back(addFor(stateOf(state).getQuantity(), state));
   if (copies)
     bucket.copies = addBucket(bucket, "copies",
                               std::string(".") + wordOf(strategy.precision),

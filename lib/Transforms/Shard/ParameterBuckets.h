@@ -74,7 +74,7 @@ private:
   nn::BucketOp addBucket(ParameterBucket &bucket, llvm::StringRef what,
                          llvm::StringRef suffix, mlir::Type element,
                          dist::TensorShardingAttr storage);
-  llvm::StringRef quantityOf(mlir::Value value);
+  nn::StateOp stateOf(mlir::Value value);
   void addBuckets(ParameterBucket &bucket);
   mlir::Value read(mlir::OpBuilder &builder, nn::BucketOp bucket);
   mlir::Value reshard(mlir::OpBuilder &builder, mlir::Value value,

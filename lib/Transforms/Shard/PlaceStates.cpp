@@ -73,8 +73,10 @@ private:
     llvm::StringSet<> kept = readWhole(model);
     llvm::DenseSet<StringAttr> copied = copiedIn(model);
     for (auto state : model.getOps<nn::StateOp>()) {
-      bool isMoment =
-          state.getRole() == StateRole::Optimizer && state.getParameter();
+      // A number, and a state that every replica holds whole, stays in the
+      // device's memory.
+      bool isMoment = state.getRole() == StateRole::Optimizer &&
+                      state.getHolding() == nn::Holding::Parameter;
       bool isMaster = state.getRole() == StateRole::Parameter &&
                       state.getTrainable() &&
                       copied.contains(state.getSymNameAttr()) &&

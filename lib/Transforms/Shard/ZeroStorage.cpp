@@ -45,6 +45,14 @@ TensorShardingAttr ReplicaAxes::flat(bool tensor, bool split) const {
 ZeroStorage::ZeroStorage(nn::ModelOp model, dist::MeshOp mesh)
     : ReplicaAxes(mesh), stage(model.getStrategy().getValue().zero) {}
 
+TensorShardingAttr ZeroStorage::flatOf(nn::StateOp state, bool tensor) const {
+  bool mayBeSplit = state.getHolding() != nn::Holding::Whole;
+  bool isSplit = mayBeSplit && splits(state.getRole());
+  TensorShardingAttr storage = flat(tensor, isSplit);
+  bool isSum = state.getHolding() == nn::Holding::Replica && !isSplit;
+  return isSum ? partialSum(storage) : storage;
+}
+
 bool ZeroStorage::splits(nn::StateRole role) const {
   int64_t from = role == nn::StateRole::Optimizer  ? 1
                  : role == nn::StateRole::Gradient ? 2

@@ -45,6 +45,9 @@ struct ZeroStorage : ReplicaAxes {
   /// from ZeRO 1 on, gradients from ZeRO 2 on, parameters with ZeRO 3. A mesh
   /// without replicas splits nothing.
   bool splits(nn::StateRole role) const;
+  /// The storage of a flat tensor with states of which the replicas hold what
+  /// `state` says. `tensor` says whether the mesh axis `tensor` splits it.
+  dist::TensorShardingAttr flatOf(nn::StateOp state, bool tensor) const;
 
   int64_t stage; ///< The stage of ZeRO that the user gave, for messages.
 };

@@ -130,12 +130,14 @@ private:
     return sorted;
   }
 
-  /// Adds a state that the optimizer has for a parameter. `quantity` is the
-  /// optimizer's name for the state.
-  void addState(OpBuilder &builder, nn::StateOp parameter, StringRef quantity) {
+  /// Adds a state that the optimizer has for a parameter.
+  void addState(OpBuilder &builder, nn::StateOp parameter,
+                const train::ParameterState &own) {
     auto state = builder.create<nn::StateOp>(
-        parameter.getLoc(), (parameter.getSymName() + "." + quantity).str(),
+        parameter.getLoc(), (parameter.getSymName() + "." + own.quantity).str(),
         nn::StateRole::Optimizer, parameter.getType(), parameter.getSymName());
+    if (own.held != state.getHolding())
+      state.setHeld(own.held);
     state.setCheckpointed(true);
     state.setDecays(parameter.getDecays());
   }
@@ -159,8 +161,8 @@ private:
   void addBuckets(nn::StepOp step, Group &group) {
     OpBuilder builder(step);
     for (nn::StateOp parameter : group.parameters)
-      for (StringRef quantity : optimizer.states)
-        addState(builder, parameter, quantity);
+      for (const train::ParameterState &own : optimizer.states)
+        addState(builder, parameter, own);
     Type f32 = builder.getF32Type();
     auto model = step->getParentOfType<nn::ModelOp>();
     auto gradient = model.lookupSymbol<nn::StateOp>(
@@ -168,9 +170,9 @@ private:
     group.values = addBucket(builder, group, "parameters", "", f32);
     group.gradients = addBucket(builder, group, "gradients", ".grad",
                                 gradient.getTensorType().getElementType());
-    for (StringRef quantity : optimizer.states)
-      group.states.push_back(
-          addBucket(builder, group, quantity, ("." + quantity).str(), f32));
+    for (const train::ParameterState &own : optimizer.states)
+      group.states.push_back(addBucket(builder, group, own.quantity,
+                                       ("." + own.quantity).str(), f32));
     if (strategy.precision != config::Precision::FP32)
       group.copies = addBucket(builder, group, "copies",
                                std::string(".") + wordOf(strategy.precision),

@@ -260,6 +260,8 @@ nn.model @model family "gpt2" phase "train" attributes {
       storage = #dist.sharding<[["data"]], unreduced []>}
   // CHECK: nn.state @w.grad role gradient : tensor<64xf32> {parameter = "w"}
   nn.state @w.grad role gradient : tensor<64xf32> {parameter = "w"}
+  // CHECK: nn.state @w.m role optimizer : tensor<64xf32> {held = #nn.held<whole>, parameter = "w"}
+  nn.state @w.m role optimizer : tensor<64xf32> {held = #nn.held<whole>, parameter = "w"}
   // CHECK: nn.state @loss role accumulator : tensor<f32>
   nn.state @loss role accumulator : tensor<f32>
   // CHECK: nn.bucket @all [@w, @w.grad] : tensor<128xf32>

@@ -4,7 +4,8 @@
 // RUN: sed 's/PLACE/place = {optimizer = disk}/' %s | not heddle-opt --shard-place-states 2>&1 | FileCheck %s --check-prefix=WRONG
 
 // Moments are placed, and the parameters that only the optimizer reads; not
-// those that computation reads, frozen ones, copies, gradients and powers.
+// those that computation reads, frozen ones, copies, gradients, powers and
+// states that every replica holds whole.
 // NONE-NOT: <memory
 // WRONG: optimizer
 // CHECK-LABEL: nn.model @m
@@ -27,6 +28,8 @@ nn.model @m family "gpt2" phase "shard" attributes {
   // CHECK: nn.state @frozen role parameter : tensor<3xf32>{{$}}
   nn.state @frozen role parameter : tensor<3xf32>
   nn.state @frozen.bf16 role derived : tensor<3xbf16> {parameter = "frozen"}
+  // CHECK: nn.state @v.whole role optimizer : tensor<3xf32> {held = #nn.held<whole>, parameter = "v"}
+  nn.state @v.whole role optimizer : tensor<3xf32> {held = #nn.held<whole>, parameter = "v"}
   // CHECK: nn.state @beta1_power role optimizer : tensor<f64>{{$}}
   nn.state @beta1_power role optimizer : tensor<f64>
   // What something sums over whole stays.

@@ -15,6 +15,7 @@
 #define HEDDLE_LIB_TRANSFORMS_TRAIN_OPTIMIZERS_OPTIMIZERS_H
 
 #include "dialects/Dist/Strategy.h"
+#include "dialects/NN/NNDialect.h"
 #include "dialects/NN/Scalars.h"
 
 namespace heddle::train {
@@ -43,11 +44,29 @@ struct Power {
   double factor = 0;
 };
 
+/// A state that the optimizer has for each parameter. It has the parameter's
+/// shape, is f32, and starts with zeros.
+struct ParameterState {
+  /// The name of the state, such as "exp_avg".
+  llvm::StringRef quantity;
+  /// Which part of the state each replica of the parameter holds: what it may
+  /// hold of the parameter, or the whole state.
+  nn::Holding held;
+
+  ParameterState(llvm::StringRef quantity,
+                 nn::Holding held = nn::Holding::Parameter)
+      : quantity(quantity), held(held) {}
+  ParameterState(const char *quantity)
+      : ParameterState(llvm::StringRef(quantity)) {}
+};
+
+/// What an optimizer has, and how it updates an element. Ranks exchange one
+/// tensor before the update, the gradient: each replica holds summands of it
+/// (nn::Holding::Replica), which are reduced to the elements that the rank
+/// updates. Powers and other numbers are whole on every rank.
 struct Optimizer {
   llvm::StringRef rule; ///< The optimizer's name in nn.update.
-  /// The names of the states that the optimizer has for each parameter. A state
-  /// has the parameter's shape, is f32, and starts with zeros.
-  llvm::SmallVector<llvm::StringRef> states;
+  llvm::SmallVector<ParameterState> states;
   llvm::SmallVector<Power> powers;
   /// Builds the operations that compute the new values of the parameter and of
   /// the states. Returns the new values in this order.
