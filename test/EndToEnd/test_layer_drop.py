@@ -305,6 +305,12 @@ class LayerDrop(LayerDropTest):
             {"expected_first": constant, "expected_limit": constant},
             "--layer-drop-schedule", ",".join(map(str, RATES)), "--mesh", "data=2,pipe=2",
             "--accumulate", 2, "--pipeline-layout", "2,3")
+        _, drop = self.check_explained(
+            {"expected_first": LAYERS / 2, "expected_limit": LAYERS / 2},
+            "--layer-drop-schedule", 0.5, "--mesh", "data=2", "--zero", 3, "--place",
+            "parameters=host,gradients=host")
+        for key in ("bytes_sent", "bytes_moved"):
+            self.assertLess(drop["all_dropped"][key], drop["all_kept"][key], key)
 
     def test_every_layer_may_be_dropped(self):
         """A step that drops all layers trains the embedding and the last norm."""
