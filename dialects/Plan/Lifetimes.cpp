@@ -71,11 +71,11 @@ LogicalResult Lifetimes::walk(Block &block) {
     if (auto command = dyn_cast<CommandOpInterface>(op))
       if (failed(walk(command, work)))
         return failure();
-  for (auto [stream, queue] : llvm::zip(asyncStreams, work)) {
+  for (auto [stream, queue] : llvm::zip(asyncStreams, work.queues)) {
     if (queue.open.size() == queue.numCarried)
       continue;
     auto diagnostic =
-        queue.open[queue.numCarried]->emitError("H0924: is on the stream ")
+        queue.open[queue.numCarried].op->emitError("H0924: is on the stream ")
         << stringifyStream(stream)
         << ", and compute does not wait for it before its block "
            "ends";
@@ -92,19 +92,52 @@ void Lifetimes::endAt(Operation *op, Operation *end, int64_t here) {
   spans[op].end = end;
 }
 
-Lifetimes::Clock Lifetimes::clockOf(Stream stream, const Work &work,
-                                    int64_t here) const {
-  if (std::optional<size_t> index = indexOf(stream)) {
-    Clock clock = work[*index].clock;
-    clock.done[*index] = work[*index].issued;
-    if (stream == Stream::Copy)
-      clock.settled = settledForCopy.size();
-    return clock;
-  }
-  Clock clock{here, {}, settledAt.size()};
-  for (auto [done, queue] : llvm::zip(clock.done, work))
-    done = queue.issued - queue.open.size();
+void Lifetimes::Clock::add(const Clock &other) {
+  begin = std::max(begin, other.begin);
+  for (auto [mine, theirs] : llvm::zip(done, other.done))
+    mine = std::max(mine, theirs);
+}
+
+Lifetimes::Clock Lifetimes::Knowledge::under(const Guard &guard) const {
+  Clock clock = always;
+  for (const auto &[other, known] : guarded)
+    if (other == guard)
+      clock.add(known);
   return clock;
+}
+
+void Lifetimes::Knowledge::add(const Clock &clock, const Guard &guard) {
+  if (!guard)
+    return always.add(clock);
+  for (auto &[other, known] : guarded)
+    if (other == guard)
+      return known.add(clock);
+  guarded.push_back({guard, clock});
+}
+
+void Lifetimes::Knowledge::add(const Knowledge &other, const Guard &guard) {
+  add(other.under(guard), guard);
+  if (!guard)
+    for (const auto &[also, known] : other.guarded)
+      add(known, also);
+}
+
+Lifetimes::Knowledge Lifetimes::pointOf(RecordOp record, const Work &work,
+                                        int64_t here) const {
+  Clock own;
+  Knowledge point;
+  if (std::optional<size_t> index = indexOf(record.getStream())) {
+    point = work.queues[*index].known;
+    own.done[*index] = work.queues[*index].issued;
+    if (record.getStream() == Stream::Copy)
+      point.settled = settledForCopy.size();
+  } else {
+    point = work.compute;
+    own.begin = here;
+    point.settled = settledAt.size();
+  }
+  point.add(own, guardOf(record));
+  return point;
 }
 
 /// Checks that `op`, which refers to the previous or the next run of the
@@ -131,7 +164,7 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
   spans[op] = {op, here, here, here, op};
   Stream stream = command.getOwnStream();
   if (auto record = dyn_cast<RecordOp>(op)) {
-    points[command.getSignal()] = clockOf(stream, work, here);
+    points[command.getSignal()] = pointOf(record, work, here);
     if (record.getCarried())
       return carry(record, work);
   } else if (auto settling = dyn_cast<SettleOp>(op)) {
@@ -147,8 +180,9 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
   } else if (auto waiting = dyn_cast<WaitOp>(op)) {
     return wait(waiting, here, work);
   } else if (std::optional<size_t> index = indexOf(stream)) {
-    AsyncQueue &queue = work[*index];
-    if (queue.clock.begin < 0) {
+    AsyncQueue &queue = work.queues[*index];
+    const Clock clock = queue.known.under(guardOf(op));
+    if (clock.begin < 0) {
       auto diagnostic = op->emitError("H0924: is on the stream ")
                         << stringifyStream(stream)
                         << ", which waits for nothing of this block before it";
@@ -157,9 +191,8 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
                               << stringifyStream(stream) << " before it";
       return diagnostic;
     }
-    spans[op].first = queue.clock.begin;
-    ++queue.issued;
-    queue.open.push_back(op);
+    spans[op].first = clock.begin;
+    queue.open.push_back({queue.issued++, op});
   }
   if (StringRef channel = command.getSendingChannel(); !channel.empty())
     sent[channel].push_back(op);
@@ -182,9 +215,10 @@ LogicalResult Lifetimes::carry(RecordOp op, Work &work) {
   if (*op.getCarried() != carried.size())
     return op.emitError("H0924: has the number ")
            << *op.getCarried() << ", where " << carried.size() << " is next";
-  AsyncQueue &queue = work[*indexOf(op.getStream())];
-  carried.emplace_back(queue.open.begin() + queue.numCarried, queue.open.end());
-  queue.numCarried = queue.open.size();
+  AsyncQueue &queue = work.queues[*indexOf(op.getStream())];
+  auto &left = carried.emplace_back();
+  for (; queue.numCarried < queue.open.size(); ++queue.numCarried)
+    left.push_back(queue.open[queue.numCarried].op);
   return requireOneRun(op, /*again=*/false);
 }
 
@@ -198,24 +232,47 @@ LogicalResult Lifetimes::wait(WaitOp op, int64_t here, Work &work) {
   }
   if (start->getBlock() != op->getBlock())
     return op.emitError("H0924: waits for a point of another block");
-  const Clock &point = found->second;
+  // A step that does not record the point does not wait for it either.
+  const Guard recorded = guardOf(start);
+  const Guard guard = guardOf(op) ? guardOf(op) : recorded;
+  if (recorded && !(guard == recorded))
+    return success();
+  const Knowledge &point = found->second;
+  const bool isAlways = !guard;
   if (std::optional<size_t> index = indexOf(op.getStream())) {
-    Clock &clock = work[*index].clock;
-    clock.begin = std::max(clock.begin, point.begin);
-    for (auto [done, known] : llvm::zip(clock.done, point.done))
-      done = std::max(done, known);
-    if (op.getStream() == Stream::Copy)
+    work.queues[*index].known.add(point, guard);
+    if (isAlways && op.getStream() == Stream::Copy)
       settle(settledForCopy, point.settled, here);
     return success();
   }
-  settle(settledAt, point.settled, here);
-  for (auto [queue, done] : llvm::zip(work, point.done))
-    while (!queue.open.empty() && queue.issued - queue.open.size() < done) {
-      endAt(queue.open.front(), op, here);
-      queue.open.pop_front();
-      queue.numCarried -= queue.numCarried > 0;
-    }
+  work.compute.add(point, guard);
+  if (isAlways)
+    settle(settledAt, point.settled, here);
+  for (auto [stream, queue] : llvm::enumerate(work.queues))
+    endDone(queue, stream, work.compute, op, here);
   return success();
+}
+
+/// Ends the commands of a queue, the one of `asyncStreams[stream]`, that are
+/// done by what is known when `compute` reaches the command `end` with index
+/// `here`.
+void Lifetimes::endDone(AsyncQueue &queue, size_t stream,
+                        const Knowledge &known, Operation *end, int64_t here) {
+  auto isDone = [&](const Issued &issued) {
+    return issued.number < known.under(guardOf(issued.op)).done[stream];
+  };
+  for (size_t place = 0; place < queue.open.size();) {
+    const Issued issued = queue.open[place];
+    if (isDone(issued)) {
+      endAt(issued.op, end, here);
+      queue.open.erase(queue.open.begin() + place);
+      queue.numCarried -= place < queue.numCarried;
+    } else if (known.guarded.empty()) {
+      return; // Commands of a stream are done in order.
+    } else {
+      ++place;
+    }
+  }
 }
 
 /// The innermost block that contains all of the operations, directly or in

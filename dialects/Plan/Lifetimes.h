@@ -50,7 +50,9 @@ mlir::Value rootOf(mlir::Value buffer);
 ///   plan.flush of its channel.
 /// - A command on the stream `copy`, `store` or `host` begins after the last
 ///   command on `compute` that its stream has waited for, either directly or by
-///   waiting for another stream. It ends where `compute` waits for it.
+///   waiting for another stream. It ends where `compute` waits for it. A wait
+///   with a guard counts only for commands with the same guard, because steps
+///   may skip it.
 /// - `compute` need not wait for a command in the same run if a later
 ///   plan.record of the command's stream has the attribute `carried`. The
 ///   command then ends in the next run of the program, where `compute` waits
@@ -101,30 +103,58 @@ private:
     /// For each stream of `asyncStreams`: how many of its commands in the block
     /// are done when the clock's point is reached.
     std::array<size_t, numAsyncStreams> done = {};
+
+    void add(const Clock &other);
+  };
+  /// What is known in all steps when a stream reaches a certain point, and what
+  /// is known only in steps in which a condition has a certain value. A wait
+  /// that a step skips orders nothing, so a wait with a guard adds to the
+  /// latter.
+  struct Knowledge {
+    Clock always;
+    llvm::SmallVector<std::pair<Guard, Clock>, 0> guarded;
     /// How many plan.records of the previous run with the attribute `carried`
-    /// have been waited for. Commands before such a record may run in this run.
+    /// have been waited for in all steps. Commands before such a record may run
+    /// in this run.
     size_t settled = 0;
+
+    /// What is known in steps that execute the commands with this guard.
+    Clock under(const Guard &guard) const;
+    void add(const Clock &clock, const Guard &guard);
+    /// Adds what is known at another point, if a step reaches that point before
+    /// this one only when `guard` holds.
+    void add(const Knowledge &other, const Guard &guard);
+  };
+  /// A command on one of `asyncStreams`.
+  struct Issued {
+    size_t number = 0; ///< How many commands of the stream were issued before.
+    mlir::Operation *op = nullptr;
   };
   /// The commands in a block that run on one of `asyncStreams`.
   struct AsyncQueue {
-    Clock clock; ///< The commands for which the stream has waited.
+    Knowledge known; ///< The commands for which the stream has waited.
     size_t issued = 0;
     /// The stream's commands that `compute` has not waited for so far.
-    std::deque<mlir::Operation *> open;
+    std::deque<Issued> open;
     /// How many commands at the front of `open` may still run in the next run
     /// of the program.
     size_t numCarried = 0;
   };
-  using Work = std::array<AsyncQueue, numAsyncStreams>;
+  struct Work {
+    std::array<AsyncQueue, numAsyncStreams> queues;
+    Knowledge compute; ///< The commands for which `compute` has waited.
+  };
   /// The index of a stream in `asyncStreams`; nullopt if it is not one of them.
   static std::optional<size_t> indexOf(planir::Stream stream);
-  /// The commands that are known to be done when `stream` reaches the
-  /// plan.record with index `here`.
-  Clock clockOf(planir::Stream stream, const Work &work, int64_t here) const;
+  /// What is known when a stream reaches the plan.record with index `here`.
+  Knowledge pointOf(planir::RecordOp record, const Work &work,
+                    int64_t here) const;
 
   mlir::LogicalResult walk(mlir::Block &block);
   mlir::LogicalResult walk(planir::CommandOpInterface command, Work &work);
   mlir::LogicalResult wait(planir::WaitOp op, int64_t here, Work &work);
+  void endDone(AsyncQueue &queue, size_t stream, const Knowledge &known,
+               mlir::Operation *end, int64_t here);
   mlir::LogicalResult carry(planir::RecordOp op, Work &work);
   mlir::LogicalResult endCarried();
   /// Called when the command with index `here` makes a stream wait for the
@@ -144,9 +174,9 @@ private:
   /// For each command with regions, the index of the last command in its
   /// regions.
   llvm::DenseMap<mlir::Operation *, int64_t> ends;
-  /// For the token that a plan.record makes, the commands that are known to be
-  /// done when the record's stream reaches the record.
-  llvm::DenseMap<mlir::Value, Clock> points;
+  /// For the token that a plan.record makes, what is known when the record's
+  /// stream reaches the record.
+  llvm::DenseMap<mlir::Value, Knowledge> points;
   /// For each channel, the sends for whose completion no plan.flush has waited
   /// yet, oldest first.
   llvm::StringMap<std::deque<mlir::Operation *>> sent;
