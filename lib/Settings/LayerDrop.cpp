@@ -46,23 +46,6 @@ bool config::sumsGradients(const Settings &settings) {
   return settings.accumulate > 1 || dropsLayers(settings);
 }
 
-std::string config::layerDropRefusal(const Settings &settings) {
-  if (!dropsLayers(settings))
-    return "";
-  struct Conflict {
-    bool isGiven;
-    const char *what, *change;
-  };
-  const Conflict conflicts[] = {
-      {!settings.tile.empty(), "--tile", "leave out --tile"}};
-  for (const Conflict &conflict : conflicts)
-    if (conflict.isGiven)
-      return std::string("H0169: layer dropping is not supported with ") +
-             conflict.what + " yet; " + conflict.change +
-             ", or do not drop layers";
-  return "";
-}
-
 /// Sets `drops` to the constant drop rates of the setting `layerDropSchedule`.
 /// Returns an error or "", as `layerDrops` does.
 static std::string constantDrops(const Settings &settings, int64_t layers,
@@ -97,8 +80,6 @@ std::string config::layerDrops(const Settings &settings, int64_t layers,
            "\"progressive_layer_drop\" of ds_config.json) and at constant "
            "rates (--layer-drop-schedule), and a plan has one of the two; "
            "leave out one of them";
-  if (std::string refusal = layerDropRefusal(settings); !refusal.empty())
-    return refusal;
   if (!isProgressive)
     return constantDrops(settings, layers, drops);
   for (int64_t layer = 1; layer <= layers; ++layer) {

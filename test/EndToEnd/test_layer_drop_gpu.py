@@ -74,24 +74,34 @@ class LayerDropGpu(test_gpu.GpuTest):
                              [step[key] for step in first + rest], key)
         self.assertEqual(h.bytes_saved(self.path("whole")), h.bytes_saved(self.path("rest")))
 
-    def launched(self, kept, *flags):
-        """What a step launches that keeps these layers: kernels and graphs of the
-        emulated GPU, launches of the trace. And what explain says of all steps."""
-        rates = ",".join("0" if layer in kept else str(NEVER) for layer in range(4))
-        binary = self.gpu("--layer-drop-schedule", rates, *flags)
-        path, found = self.path("written.json"), []
+    def counted(self, binary, kept, ranks=1):
+        """What the emulated GPU of a step that keeps these layers counts."""
+        path, found = self.path("counts.json"), []
         for steps in (1, 2):
-            log = self.train_on(emulated(binary), steps, **h.LIGHT,
+            log = self.train_on(emulated(binary), steps, ranks=ranks, **h.LIGHT,
                                 HEDDLE_EMULATE_COUNTS=path)
             self.assertEqual([step["kept_layers"] for step in log], [list(kept)] * steps)
             with open(path) as file:
-                counted = json.load(file)
-            found.append((counted["kernels"], counted["calls"]["cuGraphLaunch"]))
-        kernels, graphs = (two - one for one, two in zip(*found))
-        self.train_on(emulated(binary), 1, "--trace", path, **h.LIGHT)
-        with open(path) as file:
+                found.append(json.load(file))
+        one, two = found
+        return {"kernels": two["kernels"] - one["kernels"],
+                "graphs": two["calls"]["cuGraphLaunch"] - one["calls"]["cuGraphLaunch"],
+                "sent": two["sent_bytes"] - one["sent_bytes"]}
+
+    def keeping(self, kept, *flags):
+        rates = ",".join("0" if layer in kept else str(NEVER) for layer in range(4))
+        return self.gpu("--layer-drop-schedule", rates, *flags)
+
+    def launched(self, kept, *flags):
+        """What a step launches that keeps these layers: kernels and graphs of the
+        emulated GPU, launches of the trace. And what explain says of all steps."""
+        binary, trace = self.keeping(kept, *flags), self.path("trace.json")
+        counted = self.counted(binary, kept)
+        self.train_on(emulated(binary), 1, "--trace", trace, **h.LIGHT)
+        with open(trace) as file:
             commands = [event["args"]["command"] for event in json.load(file)["traceEvents"]]
-        return (kernels, graphs, commands.count("launch")), self.explain(binary)["launches"]
+        return ((counted["kernels"], counted["graphs"], commands.count("launch")),
+                self.explain(binary)["launches"])
 
     def test_launches_only_what_is_kept(self):
         for flags in [[], ["--accumulate", 2, "--recompute", "full"]][:1 + h.LONG]:
@@ -106,6 +116,17 @@ class LayerDropGpu(test_gpu.GpuTest):
                     self.assertEqual(of_half - of_none, (of_all - of_none) / 2)
                 # The copies that pass an input on are no kernels.
                 self.assertLess(none[0], every[0] / 2)
+
+    @h.needs_mpi
+    def test_transfers_only_what_is_kept(self):
+        """With ZeRO 3 no parameter of a dropped layer is gathered, and no gradient is
+        scattered."""
+        flags = ["--mesh", "data=2", "--zero", 3]
+        every, none, second = (self.counted(self.keeping(kept, *flags), kept, ranks=2)
+                               for kept in (range(4), [], [0, 2]))
+        for key in ("kernels", "sent"):
+            self.assertLess(none[key], every[key] / 2)
+            self.assertEqual(second[key] - none[key], (every[key] - none[key]) / 2)
 
 
 if __name__ == "__main__":

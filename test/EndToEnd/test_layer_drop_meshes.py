@@ -8,7 +8,6 @@ parameters and optimizers: losses, gradient norms, kept layers and final weights
 rank's. A plan that the compiler refuses is counted and drawn again.
 HEDDLE_TEST_LONG=1 draws many, HEDDLE_TEST_SEED=N or N-M those alone."""
 
-import contextlib
 import os
 import random
 import unittest
@@ -58,24 +57,9 @@ def draws(seed):
         yield options, plan, "fp32", divided, shared, own
 
 
-@contextlib.contextmanager
-def unsupported():
-    """Raises Refused where layer dropping is not supported."""
-    try:
-        yield
-    except h.Failed as failure:
-        if "error[H0169]" not in str(failure):
-            raise
-        raise test_shapes.Refused("H0169") from failure
-
-
 @h.needs_mpi
 class Meshes(test_shapes.ShapesTest):
     draws = staticmethod(draws)
-
-    def check(self, *drawn):
-        with unsupported():
-            super().check(*drawn)
 
     def figures_of(self, binary, data, ranks):
         figures = super().figures_of(binary, data, ranks)

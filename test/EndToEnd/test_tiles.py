@@ -92,8 +92,11 @@ class Tiles(h.HeddleTest):
             json.dump(config, file)
         return self.path(f"{family}-{seed}.json")
 
-    def check(self, seed):
+    def check(self, seed, *of_both):
+        """Compares a binary with tiles to one without, both with the flags `of_both`.
+        The steps of the one with tiles."""
         family, width, ranks, flags, tile, is_exact = draw(seed)
+        flags += of_both
         data, _ = self.make_tokens(3000, 97)
         more = {"intermediate_size": 256} if width == 128 else {}
         model = self.model_of(family, seed, width, **more)
@@ -112,7 +115,7 @@ class Tiles(h.HeddleTest):
             self.assertEqual([(step["loss"], step["grad_norm"]) for step in runs[0]],
                              [(step["loss"], step["grad_norm"]) for step in runs[1]])
             self.assertTrue(saved[0] == saved[1], "weights or moments differ")
-            return
+            return runs[1]
         for whole, tiled in zip(*runs):
             self.assert_close(tiled["loss"], whole["loss"], 2e-6, "loss")
             self.assert_close(tiled["grad_norm"], whole["grad_norm"], 5e-6, "norm")
@@ -120,6 +123,7 @@ class Tiles(h.HeddleTest):
         # a bias is added by a kernel of its own, to the same sum.
         if family != "gpt2":
             self.assertEqual(runs[0][0]["loss"], runs[1][0]["loss"])
+        return runs[1]
 
     def test_trains_alike(self):
         seeds = LONG if h.LONG else SHORT
@@ -128,6 +132,13 @@ class Tiles(h.HeddleTest):
         for seed in seeds:
             with self.subTest(seed=seed, drawn=draw(seed)):
                 self.check(seed)
+
+    def test_layers_that_steps_drop(self):
+        """A step skips all tiles of a layer with it."""
+        for seed in LONG if h.LONG else (1, 12):
+            with self.subTest(seed=seed, drawn=draw(seed)):
+                steps = self.check(seed, "--layer-drop-schedule", "0,0.6,0.6")
+                self.assertLess(min(len(step["kept_layers"]) for step in steps), 3)
 
     def test_tiles_of_the_head(self):
         """Three of one length, which one function computes behind the last layer."""

@@ -41,11 +41,14 @@ void driver::printStepLaunches(const plan::Plan &plan,
   const json &launches = all["launches"];
   std::vector<TableRow> rows = {
       {"launches of", "all layers kept", "all dropped", "range"}};
-  for (const auto &[what, count] : launches["all_kept"].items())
-    rows.push_back({what == "graphs" ? "CUDA graphs" : what, count.dump(),
-                    launches["all_dropped"][what].dump(),
-                    launches["fewest"][what].dump() + " to " +
-                        launches["most"][what].dump()});
+  auto add = [&](const std::string &name, const char *key) {
+    auto of = [&](const char *which) { return launches[which][key].dump(); };
+    rows.push_back({name, of("all_kept"), of("all_dropped"),
+                    of("fewest") + " to " + of("most")});
+  };
+  add("kernels", "kernels");
+  if (plan.device == plan::DeviceKind::Cuda)
+    add("CUDA graphs", "graphs");
   std::cout << "\nlaunches per training step, by the layers that it keeps\n";
   printTable(rows);
 }

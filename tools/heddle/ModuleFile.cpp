@@ -16,7 +16,6 @@
 #include "heddle/Import/Parallel.h"
 #include "heddle/Import/ReadModule.h"
 #include "heddle/Pipelines/PhaseOrder.h"
-#include "heddle/Settings/LayerDrop.h"
 
 using namespace heddle;
 using namespace heddle::driver;
@@ -63,26 +62,6 @@ static mlir::LogicalResult checkPhase(mlir::Operation *root, Phase done,
   return error;
 }
 
-/// Emits an error if the dump drops layers and the settings do not allow it for
-/// one of the targets. The pass `train-drop-layers` makes the same check, but
-/// has run before most dumps were written.
-static mlir::LogicalResult checkLayerDrop(mlir::Operation *root,
-                                          dist::Strategy strategy,
-                                          const CompileJob &job) {
-  std::string refusal = config::layerDropRefusal(strategy);
-  for (config::Target target : job.settings.targets) {
-    strategy.target = target;
-    if (refusal.empty())
-      refusal = config::layerDropRefusal(strategy);
-  }
-  if (refusal.empty())
-    return mlir::success();
-  auto [message, change] = llvm::StringRef(refusal).rsplit("; ");
-  mlir::InFlightDiagnostic error = root->emitError(message);
-  error.attachNote() << "help: " << change;
-  return error;
-}
-
 /// Sets those fields of the strategy attribute (the settings of the
 /// compilation) that the user gives by flags or in files.
 static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
@@ -122,8 +101,6 @@ static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
   config::settleActivations(merged);
   if (std::string problem = dist::verifyStrategy(merged); !problem.empty())
     return root->emitError("H0113: ") << problem;
-  if (failed(checkLayerDrop(root, merged, job)))
-    return mlir::failure();
   root->setAttr("strategy",
                 dist::StrategyAttr::get(root->getContext(), merged, written));
   return mlir::success();

@@ -23,9 +23,8 @@ namespace heddle::config {
 /// schedule.
 void settleParallel(ResolvedSettings &settings, const ModelSpec &spec);
 
-/// Throws an error if layers are dropped and the settings do not allow it for
-/// one of the targets: H0156, H0157 or H0169 (`layerDrops`). `layers` is the
-/// model's number of layers; 0 if it is not known.
+/// Throws the error of `layerDrops` for the settings, if there is one. `layers`
+/// is the model's number of layers; 0 if it is not known.
 void checkLayerDrop(const ResolvedSettings &settings, int64_t layers);
 
 /// Throws H0145 if a pattern of `--keep-16bit` matches no parameter. A pattern

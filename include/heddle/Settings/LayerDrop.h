@@ -40,16 +40,11 @@ bool sumsGradients(const Settings &settings);
 /// The drop rates that `--layer-drop-schedule` accepts.
 io::ValueRange dropRatesRange();
 
-/// Returns an error (H0169) if layers are dropped and another setting is one
-/// that layer dropping does not support yet.
-std::string layerDropRefusal(const Settings &settings);
-
 /// Sets `drops` to how each of the model's `layers` layers is dropped. `drops`
 /// is empty if no layer is dropped. If the number of layers is not known yet,
 /// `layers` is 0, and the number of drop rates is not checked. Returns an error
 /// for settings that contradict each other (H0156), for a wrong number of drop
-/// rates (H0157), for rates out of range (H0110), and those of
-/// `layerDropRefusal`.
+/// rates (H0157), and for rates out of range (H0110).
 std::string layerDrops(const Settings &settings, int64_t layers,
                        std::vector<LayerDrop> &drops);
 

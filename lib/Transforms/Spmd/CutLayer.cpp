@@ -32,19 +32,31 @@ static void collectUsed(Operation *op, llvm::SetVector<Value> &used) {
   });
 }
 
+/// For each value that the layer returns: what it is if the layer is skipped.
+/// Values that only skipped calls use are left out.
+static DenseMap<Value, int64_t> passedResults(nn::FuncOp layer,
+                                              ArrayRef<int64_t> passes) {
+  DenseMap<Value, int64_t> results;
+  Operation *end = layer.getBody().front().getTerminator();
+  for (auto [number, passed] : llvm::enumerate(passes))
+    if (passed != nn::CallOp::passesNothing)
+      results[end->getOperand(number)] = passed;
+  return results;
+}
+
 namespace {
 
 /// Makes a function from adjacent operations of a layer.
 class PieceWriter {
 public:
-  PieceWriter(nn::FuncOp layer, ArrayRef<Operation *> ops)
-      : layer(layer), ops(ops), mine(ops.begin(), ops.end()) {}
+  PieceWriter(nn::FuncOp layer, ArrayRef<Operation *> ops,
+              const DenseMap<Value, int64_t> &passed)
+      : layer(layer), ops(ops), passed(passed), mine(ops.begin(), ops.end()) {}
 
   LayerStep write(StringRef name, SymbolTable &symbols) {
     LayerStep step;
     for (Operation *op : ops)
       takeInputs(op);
-    step.inputs = inputs.takeVector();
     for (Operation *op : ops)
       for (Value result : op->getResults())
         if (llvm::any_of(result.getUsers(), [&](Operation *user) {
@@ -52,6 +64,9 @@ public:
                   layer.getBody().front().findAncestorOpInBlock(*user));
             }))
           step.outputs.push_back(result);
+    for (Value output : step.outputs)
+      step.passes.push_back(passedBy(output));
+    step.inputs = inputs.takeVector();
     OpBuilder builder(layer);
     step.piece = builder.create<nn::FuncOp>(
         layer.getLoc(), name,
@@ -86,6 +101,19 @@ private:
     }
   }
 
+  /// What an output of the function is if a call of the function is skipped. If
+  /// that is an argument of the layer, the function takes it, too.
+  int64_t passedBy(Value output) {
+    auto found = passed.find(output);
+    if (found == passed.end())
+      return nn::CallOp::passesNothing;
+    if (found->second < 0)
+      return found->second;
+    Value argument = layer.getArgument(found->second);
+    inputs.insert(argument);
+    return llvm::find(inputs, argument) - inputs.begin();
+  }
+
   void makeScalars(Operation *op, OpBuilder &builder) {
     llvm::SetVector<Value> used;
     collectUsed(op, used);
@@ -99,6 +127,7 @@ private:
 
   nn::FuncOp layer;
   ArrayRef<Operation *> ops;
+  const DenseMap<Value, int64_t> &passed;
   llvm::SmallPtrSet<Operation *, 16> mine;
   llvm::SetVector<Value> inputs;
   IRMapping mapping;
@@ -108,13 +137,15 @@ private:
 
 SmallVector<LayerStep> heddle::spmd::cutLayer(nn::FuncOp layer,
                                               ArrayRef<Operation *> products,
+                                              ArrayRef<int64_t> passes,
                                               SymbolTable &symbols) {
+  DenseMap<Value, int64_t> passed = passedResults(layer, passes);
   SmallVector<LayerStep> steps;
   SmallVector<Operation *> ops;
   auto finish = [&] {
     if (!ops.empty())
       steps.push_back(
-          PieceWriter(layer, ops)
+          PieceWriter(layer, ops, passed)
               .write((layer.getSymName() + "." + Twine(steps.size())).str(),
                      symbols));
     ops.clear();

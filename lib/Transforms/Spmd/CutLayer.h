@@ -28,14 +28,22 @@ struct LayerStep {
   /// The values of the layer that the function `piece` takes as arguments, and
   /// the values that it returns.
   llvm::SmallVector<mlir::Value> inputs, outputs;
+  /// What the results of a call of `piece` are if the call is skipped, as in
+  /// CallOp::getPasses.
+  llvm::SmallVector<int64_t> passes;
 };
 
 /// Splits a layer at some of its matrix products. The operations before,
 /// between and after them are copied into new functions, which are added to
 /// `symbols`. The layer itself does not change. Returns all steps in order.
+///
+/// `passes` says what the layer's results are if its call is skipped, as in
+/// CallOp::getPasses; it is empty if the call is never skipped. A function that
+/// computes a result also takes the argument of the layer that the result then
+/// equals.
 llvm::SmallVector<LayerStep>
 cutLayer(nn::FuncOp layer, llvm::ArrayRef<mlir::Operation *> products,
-         mlir::SymbolTable &symbols);
+         llvm::ArrayRef<int64_t> passes, mlir::SymbolTable &symbols);
 
 } // namespace heddle::spmd
 

@@ -199,6 +199,18 @@ static bool isWeightOfLinear(OpOperand &use) {
   return linear && use.get() == linear.getWeight();
 }
 
+/// Whether the layer returns the result of an operation as a result that has a
+/// value if `call`, a call of the layer, is skipped. Tiles are computed by
+/// several calls, none of which can give the result that value.
+static bool isPassed(Operation *product, nn::CallOp call) {
+  ArrayRef<int64_t> passes = call.getPasses().value_or(ArrayRef<int64_t>());
+  return !passes.empty() &&
+         llvm::any_of(product->getUses(), [&](OpOperand &use) {
+           return isa<nn::ReturnOp>(use.getOwner()) &&
+                  passes[use.getOperandNumber()] >= 0;
+         });
+}
+
 FailureOr<TilePlan> TilePlanner::planOf(nn::CallOp call) {
   auto layer = symbols.lookup<nn::FuncOp>(call.getCallee());
   Block &body = layer.getBody().front();
@@ -207,6 +219,8 @@ FailureOr<TilePlan> TilePlanner::planOf(nn::CallOp call) {
        llvm::zip(body.getArguments(), call.getOperands()))
     if (!argument.use_empty() &&
         llvm::all_of(argument.getUses(), isWeightOfLinear) &&
+        llvm::none_of(argument.getUsers(),
+                      [&](Operation *user) { return isPassed(user, call); }) &&
         failed(addWeight(operand, llvm::to_vector(argument.getUsers()), call,
                          plan)))
       return failure();

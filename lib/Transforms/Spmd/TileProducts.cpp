@@ -217,9 +217,11 @@ private:
 
   /// Inserts before `use` a call of a function that computes a tile. `body`
   /// builds the function's body from the function's arguments. Tiles of the
-  /// same product with the same number of rows share one function.
+  /// same product with the same number of rows share one function. `passed`
+  /// says what the tile is if it is skipped, as in CallOp::getPasses.
   Value call(Operation *use, Operation *product, const RowTile &tile,
-             ValueRange operands, llvm::function_ref<Value(ValueRange)> body) {
+             ValueRange operands, llvm::function_ref<Value(ValueRange)> body,
+             int64_t passed = nn::CallOp::passesNothing) {
     nn::FuncOp &function = functions[{product, tile.rows, operands.size()}];
     Location loc = product->getLoc();
     if (!function) {
@@ -239,8 +241,21 @@ private:
           builder.getFunctionType(operands.getTypes(), result.getType()));
     }
     builder.setInsertionPoint(use);
-    return builder.create<nn::CallOp>(loc, function, operands, nextPath(use))
-        .getResult(0);
+    auto made =
+        builder.create<nn::CallOp>(loc, function, operands, nextPath(use));
+    skipWith(use, made, passed);
+    return made.getResult(0);
+  }
+
+  /// If steps may skip `use`, they skip `part`, a call that computes a part of
+  /// it, with it. `passes` says what the results of `part` then are.
+  static void skipWith(Operation *use, nn::CallOp part,
+                       ArrayRef<int64_t> passes) {
+    auto layer = dyn_cast<nn::CallOp>(use);
+    if (!layer || !layer.getWhen())
+      return;
+    part.setWhenAttr(layer.getWhenAttr());
+    part.setPasses(passes);
   }
 
   Value castTo(Value value, Type element) {
@@ -343,13 +358,15 @@ private:
       SmallVector<Value> operands = {values.lookupOrDefault(product.getInput()),
                                      values.lookupOrDefault(product.getGrad()),
                                      indexOf(loc, tile.first)};
-      Value rows = call(use, product, tile, operands, [&](ValueRange in) {
+      auto computeRows = [&](ValueRange in) {
         Value part = rowsOf(in[ofInput ? 0 : 1], gradient, tile, in[2]);
         return builder.create<nn::LinearGradWeightOp>(
             loc, gradient.whole(tile), ofInput ? part : in[0],
             ofInput ? in[1] : part, Value(), product.getTransposedAttr(),
             ArrayAttr());
-      });
+      };
+      Value rows = call(use, product, tile, operands, computeRows,
+                        nn::CallOp::passesZeros);
       if (sums.last)
         sums.parts.push_back(waitFor(use, sums.last.getOutput()));
       dist::ReduceScatterOp like = gradient.scatter;
@@ -377,7 +394,8 @@ private:
   // Layers
   //===--------------------------------------------------------------------===//
 
-  ArrayRef<LayerStep> stepsOf(nn::FuncOp layer, const TilePlan &plan) {
+  ArrayRef<LayerStep> stepsOf(nn::FuncOp layer, const TilePlan &plan,
+                              ArrayRef<int64_t> passes) {
     SmallVector<Operation *> ops;
     for (auto &[product, weight] : plan.weights)
       ops.push_back(product);
@@ -386,9 +404,10 @@ private:
     llvm::sort(
         ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     auto [entry, isNew] = steps.try_emplace(
-        {layer, std::vector<Operation *>(ops.begin(), ops.end())});
+        {layer, std::vector<Operation *>(ops.begin(), ops.end()),
+         passes.vec()});
     if (isNew)
-      entry->second = cutLayer(layer, ops, symbols);
+      entry->second = cutLayer(layer, ops, passes, symbols);
     return entry->second;
   }
 
@@ -445,7 +464,8 @@ private:
     IRMapping values;
     values.map(body.getArguments(), layer.getOperands());
     SmallVector<Sums> sums;
-    for (const LayerStep &step : stepsOf(function, plan)) {
+    ArrayRef<int64_t> passes = layer.getPasses().value_or(ArrayRef<int64_t>());
+    for (const LayerStep &step : stepsOf(function, plan, passes)) {
       if (step.piece) {
         builder.setInsertionPoint(layer);
         auto inputs = llvm::map_to_vector(
@@ -454,6 +474,7 @@ private:
         auto piece = builder.create<nn::CallOp>(layer.getLoc(), callee, inputs,
                                                 nextPath(layer),
                                                 layer.getRecomputeAttr());
+        skipWith(layer, piece, step.passes);
         values.map(step.outputs, piece.getResults());
       } else if (auto linear = dyn_cast<nn::LinearOp>(step.product)) {
         const Weight &weight = plan.weights.find(linear)->second;
@@ -506,8 +527,11 @@ private:
   int64_t number = 0;
   std::string outside; ///< The path of the current product outside of layers.
   SmallVector<Operation *> replaced;
-  std::map<std::pair<Operation *, std::vector<Operation *>>,
-           SmallVector<LayerStep>>
+  /// The steps of each layer that was cut. The key is the layer's function, the
+  /// products at which it was cut, and what its results are if it is skipped.
+  std::map<
+      std::tuple<Operation *, std::vector<Operation *>, std::vector<int64_t>>,
+      SmallVector<LayerStep>>
       steps;
   /// The functions that compute tiles. The key is the product, the number of
   /// rows of the tile, and the number of operands.

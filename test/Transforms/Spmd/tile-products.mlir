@@ -1,5 +1,5 @@
 // RUN: heddle-opt %s --split-input-file --spmd-tile-products --verify-roundtrip | FileCheck %s
-// RUN: heddle-opt %s --split-input-file --spmd-tile-products --spmd-overlap --spmd-fetch-parameters --spmd-verify -o /dev/null
+// RUN: heddle-opt %s --split-input-file --spmd-tile-products --spmd-overlap --spmd-fetch-parameters --spmd-condition-transfers --spmd-verify -o /dev/null
 
 // A layer of two products. Its first weight is stored [in, out]: its rows are
 // features of the input, and a tile's sums begin with those of the one before,
@@ -186,5 +186,46 @@ nn.model @narrow family "gpt2" phase "spmd" attributes {
     %h = nn.linear %x, %w : (tensor<3x50xbf16>, tensor<50x64xbf16>) -> tensor<3x64xbf16>
     %y = nn.linear %h, %w2 {transposed} : (tensor<3x64xbf16>, tensor<50x64xbf16>) -> tensor<3x50xbf16>
     nn.return %y : tensor<3x50xbf16>
+  }
+}
+
+// -----
+
+// A step that drops the layer skips all calls that replace it. The last one takes
+// the layer's input, too, which its result then equals. Weights whose product is
+// such a result have no tiles.
+
+// CHECK-LABEL: nn.model @dropped
+// CHECK: nn.func @block.{{.*}}(%[[Y:.*]]: tensor<3x5x40xf32>, %{{.*}}: tensor<3x5x40xf32>) -> tensor<3x5x40xf32>
+// CHECK-NEXT: nn.map relu(%[[Y]])
+// CHECK: nn.step @train(%[[X:.*]]: tensor<3x5x40xf32>
+// CHECK: %[[T0:.*]] = nn.call @block.tile(%[[X]], %{{.*}}) path "h.0" when @h.0.kept passes [-1]
+// CHECK: %[[T1:.*]] = nn.call @{{.*}}(%[[X]], %{{.*}}) path "h.0.1" when @h.0.kept passes [-1]
+// CHECK: %[[Y:.*]] = nn.concat %[[T0]], %[[T1]] dim 2
+// CHECK: %[[OUT:.*]] = nn.call @{{.*}}(%[[Y]], %[[X]]) path "h.0.2" when @h.0.kept passes [1]
+// CHECK: nn.call @other(%[[OUT]], %{{.*}}) path "h.1" when @h.1.kept passes [0]
+
+nn.model @dropped family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{tile = ["h.*.w=2"]}>, config = "{}", weights = {}} {
+  nn.condition @h.0.kept #nn.layer_drop<"h.0", 0.5>
+  nn.condition @h.1.kept #nn.layer_drop<"h.1", 0.5>
+  nn.state @h.0.w role parameter : tensor<40x40xf32> {memory = #nn<memory file>}
+  nn.state @h.1.w role parameter : tensor<40x40xf32> {memory = #nn<memory file>}
+  nn.bucket @parameters [@h.0.w, @h.1.w] : tensor<3200xf32>
+  nn.func @block(%x: tensor<3x5x40xf32>, %w: tensor<40x40xf32>) -> tensor<3x5x40xf32> {
+    %0 = nn.linear %x, %w {transposed} : (tensor<3x5x40xf32>, tensor<40x40xf32>) -> tensor<3x5x40xf32>
+    %1 = nn.map relu(%0) : tensor<3x5x40xf32>
+    nn.return %1 : tensor<3x5x40xf32>
+  }
+  nn.func @other(%x: tensor<3x5x40xf32>, %w: tensor<40x40xf32>) -> tensor<3x5x40xf32> {
+    %0 = nn.linear %x, %w {transposed} : (tensor<3x5x40xf32>, tensor<40x40xf32>) -> tensor<3x5x40xf32>
+    nn.return %0 : tensor<3x5x40xf32>
+  }
+  nn.step @train(%x: tensor<3x5x40xf32>) -> tensor<3x5x40xf32> attributes {kind = #nn.program<eval>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
+    %w0 = nn.get @h.0.w : tensor<40x40xf32>
+    %0 = nn.call @block(%x, %w0) path "h.0" when @h.0.kept passes [0] : (tensor<3x5x40xf32>, tensor<40x40xf32>) -> tensor<3x5x40xf32>
+    %w1 = nn.get @h.1.w : tensor<40x40xf32>
+    %1 = nn.call @other(%0, %w1) path "h.1" when @h.1.kept passes [0] : (tensor<3x5x40xf32>, tensor<40x40xf32>) -> tensor<3x5x40xf32>
+    nn.return %1 : tensor<3x5x40xf32>
   }
 }

@@ -47,7 +47,6 @@ TEST_F(LayerDropTest, NothingIsDroppedByDefault) {
   Settings settings = resolve("{}").values;
   EXPECT_FALSE(dropsLayers(settings));
   EXPECT_TRUE(ratesOf(settings, 4).empty());
-  EXPECT_EQ(layerDropRefusal(settings), "");
 }
 
 TEST_F(LayerDropTest, ThetaAndGammaByFlag) {
@@ -178,22 +177,6 @@ TEST_F(LayerDropTest, BothForms) {
   // A theta of 1 drops no layer.
   flags["--layer-drop"] = "theta=1";
   EXPECT_EQ(errorWith(flags).code, "");
-}
-
-TEST_F(LayerDropTest, UnsupportedCombinations) {
-  const std::vector<std::pair<const char *, const char *>> conflicts = {
-      {"--tile", "h.*=2"}};
-  for (const auto &[flag, value] : conflicts) {
-    EXPECT_EQ(errorWith({{flag, value}}).code, "") << flag << value;
-    for (const auto &[form, text] :
-         std::vector<std::pair<const char *, const char *>>{
-             {"--layer-drop", "theta=0.5"}, {"--layer-drop-schedule", "0.5"}}) {
-      Diagnostic error = errorWith({{flag, value}, {form, text}});
-      EXPECT_EQ(error.code, "H0169") << flag << value;
-      EXPECT_NE(error.message.find("is not supported with"), std::string::npos);
-      EXPECT_NE(error.help.find("or do not drop layers"), std::string::npos);
-    }
-  }
 }
 
 TEST_F(LayerDropTest, WhatDoesNotTrainDropsNothing) {
