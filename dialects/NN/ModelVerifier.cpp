@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/ModelVerifier.h"
+#include "dialects/NN/Phases.h"
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -254,6 +255,23 @@ static LogicalResult verifyPadding(Operation *op) {
          << padding << " in a table of " << rows << " rows";
 }
 
+/// The train programs and other programs of a model. A forward function with a
+/// phase counts as a train program, because one will be derived from it.
+static SmallVector<ProgramPhase> phasesOf(ModelOp model) {
+  SmallVector<ProgramPhase> programs;
+  for (auto function : model.getOps<FuncOp>())
+    if (function.getProgram() || function.getPhase())
+      programs.push_back({function,
+                          function.getProgram()
+                              ? function.getProgram() == ProgramKind::Train
+                              : function.getInputs().has_value(),
+                          function.getPhaseAttr()});
+  for (auto step : model.getOps<StepOp>())
+    programs.push_back(
+        {step, step.getKind() == ProgramKind::Train, step.getPhaseAttr()});
+  return programs;
+}
+
 LogicalResult ModelOp::verifyRegions() {
   if (failed(verifyWeights(*this)))
     return failure();
@@ -284,7 +302,7 @@ LogicalResult ModelOp::verifyRegions() {
   });
   if (walk.wasInterrupted() || failed(verifyCalls(*this)))
     return failure();
-  if (failed(verifyConditions(*this)))
+  if (failed(verifyConditions(*this)) || failed(verifyPhases(phasesOf(*this))))
     return failure();
   for (auto function : getOps<FuncOp>())
     if (failed(verifyTables(function, getWeights())))

@@ -98,6 +98,21 @@ LayerDropAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr,
   return success();
 }
 
+LogicalResult PhaseAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                StringAttr name, int64_t fromStep) {
+  // The name is a part of the names of the program and of its states.
+  auto isAllowed = [](char c) {
+    return llvm::isAlnum(c) || c == '_' || c == '-';
+  };
+  if (name.empty() || !llvm::all_of(name.getValue(), isAllowed))
+    return emitError() << "has the name " << name
+                       << "; a name has letters, digits, \"_\" and \"-\"";
+  if (fromStep < 1)
+    return emitError() << "begins at step " << fromStep
+                       << "; steps are counted from 1";
+  return success();
+}
+
 plan::Condition LayerDropAttr::toPlan(StringRef name) const {
   plan::Condition condition;
   condition.name = name.str();

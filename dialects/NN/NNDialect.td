@@ -294,6 +294,26 @@ def NN_LayerDropAttr : AttrDef<NN_Dialect, "LayerDrop"> {
   }];
 }
 
+def NN_PhaseAttr : AttrDef<NN_Dialect, "Phase"> {
+  let mnemonic = "phase";
+  let summary = "In which steps a program trains, if a model has several that do.";
+  let description = [{
+    ```mlir
+    #nn.phase<"warmup", from_step = 1>
+    #nn.phase<"late", from_step = 5>
+    ```
+
+    A model may have several programs of the kind `train`, which work on the
+    same states. Each has a phase: it runs in the steps from `from_step`,
+    counted from 1, to the step before the next phase begins. The number of the
+    step is known to the host before the step begins, and equal on all ranks.
+    Therefore all ranks choose the same program.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$fromStep);
+  let assemblyFormat = "`<` $name `,` `from_step` `=` $fromStep `>`";
+  let genVerifyDecl = 1;
+}
+
 class NN_Op<string mnemonic, list<Trait> traits = []>
     : Op<NN_Dialect, mnemonic, traits>;
 

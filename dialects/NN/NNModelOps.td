@@ -267,7 +267,8 @@ def NN_FuncOp : NN_FunctionLike<"func"> {
     micro-batch, have the type `index`.
 
     `program` marks the forward pass from which a step program is built;
-    `inputs` and `outputs` are then the ports of its arguments and results.
+    `inputs` and `outputs` are then the ports of its arguments and results, and
+    `phase` says in which steps it trains, if several programs do.
     `ties`, set by the fuse phase, gives for each result the number of the
     argument in whose memory it is computed, or -1.
   }];
@@ -278,6 +279,7 @@ def NN_FuncOp : NN_FunctionLike<"func"> {
                        OptionalAttr<NN_ProgramKindAttr>:$program,
                        OptionalAttr<NN_PortArrayAttr>:$inputs,
                        OptionalAttr<NN_PortArrayAttr>:$outputs,
+                       OptionalAttr<NN_PhaseAttr>:$phase,
                        OptionalAttr<DenseI64ArrayAttr>:$ties,
                        OptionalAttr<ArrayAttr>:$arg_shardings,
                        OptionalAttr<ArrayAttr>:$result_shardings);
@@ -307,13 +309,15 @@ def NN_StepOp : NN_FunctionLike<"step"> {
     `inputs` and `outputs` are the ports of the arguments and results; the
     runtime finds them by their roles. `ports`, set by the spmd phase, gives the
     whole type and the sharding of each port that is split over ranks, by its
-    key.
+    key. If a model has several steps of the kind `train`, `phase` says in which
+    steps of a run each of them runs.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, NN_ProgramKindAttr:$kind,
                        TypeAttrOf<FunctionType>:$function_type,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs,
                        NN_PortArrayAttr:$inputs, NN_PortArrayAttr:$outputs,
+                       OptionalAttr<NN_PhaseAttr>:$phase,
                        OptionalAttr<DictionaryAttr>:$ports,
                        OptionalAttr<ArrayAttr>:$arg_shardings,
                        OptionalAttr<ArrayAttr>:$result_shardings);

@@ -8,6 +8,7 @@
 
 #include "dialects/Plan/PlanDialect.h"
 #include "dialects/NN/FunctionSyntax.h"
+#include "dialects/NN/Phases.h"
 #include "dialects/NN/StateSources.h"
 #include "heddle/PlanFormat/Memory.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -250,8 +251,14 @@ LogicalResult ProgramOp::verify() {
       failed(verifyCount(*this, getStagingBytes(), "staging_bytes")) ||
       failed(verifyCount(*this, getScratchOffset(), "scratch_offset")))
     return failure();
-  return verifyCount(*this, getScratchBytesPerThread(),
-                     "scratch_bytes_per_thread");
+  if (failed(verifyCount(*this, getScratchBytesPerThread(),
+                         "scratch_bytes_per_thread")))
+    return failure();
+  SmallVector<nn::ProgramPhase> programs;
+  for (auto sequence : getOps<SequenceOp>())
+    programs.push_back({sequence, sequence.getKind() == nn::ProgramKind::Train,
+                        sequence.getPhaseAttr()});
+  return nn::verifyPhases(programs);
 }
 
 LogicalResult StateOp::verify() {

@@ -235,11 +235,14 @@ def Plan_SequenceOp : Plan_Op<"sequence", [IsolatedFromAbove, Symbol,
     For ports of a step program that are split over ranks, `ports` has the type
     of the whole tensor and the sharding, by the port's key:
     `{ids = {whole = tensor<1x8x64xi32>, sharding = #dist.sharding<...>}}`.
+    If a plan has several programs of the kind `train`, `phase` says in which
+    steps of a run each of them runs.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<FunctionType>:$function_type,
                        I64Attr:$frame_bytes,
                        OptionalAttr<NN_ProgramKindAttr>:$kind,
+                       OptionalAttr<NN_PhaseAttr>:$phase,
                        OptionalAttr<DictionaryAttr>:$ports,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs);

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SequenceReader.h"
+#include "dialects/NN/Phases.h"
 #include "dialects/NN/ProgramPorts.h"
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/Settings/Groups.h"
@@ -415,6 +416,7 @@ private:
       result.kind = planir::kindOf(*sequence.getKind());
       result.name = sequence.getSymName().str();
       std::replace(result.name.begin(), result.name.end(), '.', '/');
+      result.phase = nn::toPlan(sequence.getPhaseAttr());
       result.sequence = sequences.indexOf(sequence.getSymName());
       for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
         nn::PortAttr declared = buffer.getPort();

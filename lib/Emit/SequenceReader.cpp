@@ -308,12 +308,13 @@ void SequenceReader::count(int64_t sequence, double times,
 }
 
 void SequenceReader::countCalls() {
-  const plan::Program *train = plan.findProgram(plan::ProgramKind::Train);
-  if (!train)
-    return;
-  std::vector<double> launches(plan.kernels.size());
-  count(train->sequence, 1, launches);
-  plan.kernelCalls.assign(launches.begin(), launches.end());
+  for (const plan::Program *train : plan.trainPrograms()) {
+    std::vector<double> launches(plan.kernels.size());
+    count(train->sequence, 1, launches);
+    plan.kernelCalls.resize(launches.size());
+    for (auto [most, times] : llvm::zip(plan.kernelCalls, launches))
+      most = std::max(most, static_cast<int64_t>(times));
+  }
 }
 
 double SequenceReader::modelFlops(const plan::Program &of,

@@ -270,7 +270,8 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
     addDerivedInputs(interpreter, options.seed.value_or(0), step, inputs);
     addGivenInputs(given, step, inputs);
     size_t number = std::min<size_t>(step, programs.size()) - 1;
-    if (failed(interpreter.run(programs[number], inputs, outputs)))
+    ProgramName program = interpreter.programAt(programs[number], step);
+    if (failed(interpreter.run(program, inputs, outputs)))
       return cannotBeExecuted;
     llvm::outs() << "step " << step << "\n";
     for (const auto &[name, value] : outputs) {

@@ -170,6 +170,16 @@ Interpreter::inputsOf(const ProgramName &name) const {
   return keys;
 }
 
+ProgramName Interpreter::programAt(const ProgramName &name,
+                                   int64_t step) const {
+  std::vector<plan::Phase> phases = ranks.front()->phases();
+  std::string train = stringifyProgramKind(nn::ProgramKind::Train).str();
+  if (phases.empty() || name.str() != train)
+    return name;
+  const plan::Phase &phase = phases[plan::phaseAt(phases, step)];
+  return *ProgramName::parse(train + "/" + phase.name);
+}
+
 std::vector<plan::Condition> Interpreter::conditions() const {
   std::vector<plan::Condition> all;
   for (const auto &rank : ranks)

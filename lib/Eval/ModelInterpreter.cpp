@@ -370,11 +370,12 @@ LogicalResult ModelInterpreter::runCompiled(planir::KernelOp kernel,
 std::optional<ModelInterpreter::Program>
 ModelInterpreter::findProgram(const ProgramName &name) {
   for (auto step : model.getOps<nn::StepOp>())
-    if (name.isOf(step.getKind(), step.getSymName()))
+    if (name.isOf(step.getKind(), step.getSymName(), step.getPhaseAttr()))
       return Program{step, step.getInputs(), step.getOutputs(),
                      step.getPortsAttr()};
   for (auto function : model.getOps<nn::FuncOp>())
-    if (name.isOf(function.getProgram(), function.getSymName()))
+    if (name.isOf(function.getProgram(), function.getSymName(),
+                  function.getPhaseAttr()))
       return Program{function, *function.getInputs(), *function.getOutputs(),
                      nullptr};
   return std::nullopt;

@@ -452,7 +452,8 @@ LogicalResult PlanInterpreter::runSequence(planir::SequenceOp sequence,
 
 planir::SequenceOp PlanInterpreter::findProgram(const ProgramName &name) {
   for (auto sequence : program.getOps<planir::SequenceOp>())
-    if (name.isOf(sequence.getKind(), sequence.getSymName()))
+    if (name.isOf(sequence.getKind(), sequence.getSymName(),
+                  sequence.getPhaseAttr()))
       return sequence;
   return nullptr;
 }

@@ -11,6 +11,7 @@
 
 #include "heddle/Eval/RankInterpreter.h"
 
+#include "dialects/NN/Phases.h"
 #include "dialects/Pipe/Schedule.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -31,13 +32,15 @@ std::optional<ProgramName> ProgramName::parse(StringRef text) {
   return name;
 }
 
-bool ProgramName::isOf(std::optional<nn::ProgramKind> kind,
-                       StringRef symbol) const {
+bool ProgramName::isOf(std::optional<nn::ProgramKind> kind, StringRef symbol,
+                       nn::PhaseAttr phase) const {
   if (!StringRef(text).contains('/'))
     return kind && stringifyProgramKind(*kind) == text;
-  std::string known = symbol.str();
+  if (!kind)
+    return false;
+  std::string known = phase ? nn::programName(*kind, phase) : symbol.str();
   std::replace(known.begin(), known.end(), '.', '/');
-  return kind && known == text;
+  return known == text;
 }
 
 std::vector<plan::Condition> RankInterpreter::conditions() {
@@ -48,6 +51,14 @@ std::vector<plan::Condition> RankInterpreter::conditions() {
   for (Operation &op : source()->getRegion(0).getOps())
     llvm::TypeSwitch<Operation *>(&op)
         .Case<nn::ConditionOp, planir::ConditionOp>(add);
+  return all;
+}
+
+std::vector<plan::Phase> RankInterpreter::phases() {
+  std::vector<plan::Phase> all;
+  for (Operation &op : source()->getRegion(0).getOps())
+    if (auto phase = op.getAttrOfType<nn::PhaseAttr>("phase"))
+      all.push_back(nn::toPlan(phase));
   return all;
 }
 

@@ -83,7 +83,8 @@ nn::FuncOp ForwardBuilder::beginFunction(llvm::StringRef name,
       place, name, builder.getFunctionType(arguments, {}),
       /*arg_attrs=*/ArrayAttr(), /*res_attrs=*/ArrayAttr(),
       /*program=*/nn::ProgramKindAttr(), /*inputs=*/ArrayAttr(),
-      /*outputs=*/ArrayAttr(), /*ties=*/DenseI64ArrayAttr(),
+      /*outputs=*/ArrayAttr(), /*phase=*/nn::PhaseAttr(),
+      /*ties=*/DenseI64ArrayAttr(),
       /*arg_shardings=*/ArrayAttr(), /*result_shardings=*/ArrayAttr());
   Block &body = function.getBody().emplaceBlock();
   for (Type type : arguments)

@@ -27,7 +27,7 @@ using namespace heddle::rt;
 /// Fills the batch with token ids that every vocabulary has.
 static void fillTokens(const TrainSteps &steps, int64_t step) {
   uint64_t vocab = steps.batch().vocab;
-  steps.tokens().fill([&](int64_t index, DataFeed::What what) {
+  steps.tokens(step).fill([&](int64_t index, DataFeed::What what) {
     PhiloxWords words = philox(0, uint64_t(index), uint32_t(step), 0);
     return int32_t(words[what == DataFeed::What::Labels] % vocab);
   });
@@ -91,13 +91,15 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   std::unique_ptr<TrainSteps> steps;
   ranks.together([&] {
     steps = std::make_unique<TrainSteps>(
-        job, TrainSteps::Options{Hyperparameters(plan), plan.weights.seed});
+        job, TrainSteps::Options{Hyperparameters(plan), plan.weights.seed,
+                                 /*skipped=*/0, /*skipsNonfinite=*/false,
+                                 /*onlyLastPhase=*/true});
   });
   loadWeights(job, options.job);
-  const CommandList &commands = steps->program().commands();
+  const CommandList &commands = steps->program(0).commands();
   std::vector<LaunchTime> times(options.kernels ? commands.size() : 0);
   KernelTimes kernels(plan);
-  JobRate rate = measureJobRate(job, steps->program());
+  JobRate rate = measureJobRate(job, steps->program(0));
   StepClock clock(*steps, options.warmup);
   int64_t sentBefore = 0;
   io::OffloadTraffic trafficBefore;
@@ -122,7 +124,7 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
       (swapped.writtenBytes - trafficBefore.writtenBytes) / options.steps;
   // Measure the peak FLOP rate again: other programs may have used the cores
   // during the first measurement.
-  rate.keepBest(measureJobRate(job, steps->program()));
+  rate.keepBest(measureJobRate(job, steps->program(0)));
   if (!job.isFirst())
     return 0;
   std::vector<double> &seconds = clock.seconds;

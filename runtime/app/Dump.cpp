@@ -80,7 +80,7 @@ void DumpWriter::addOutput(const plan::Port &port, const Value *value) {
 void DumpWriter::addStage(const plan::Stage &stage, bool isHere) {
   for (const plan::Program &each : stage.programs)
     for (size_t i = 0; i < each.outputs.size(); ++i)
-      if (each.kind == program.program().kind)
+      if (each.name == program.program().name)
         addOutput(each.outputs[i], isHere ? &program.output(i) : nullptr);
   for (size_t i = 0; i < stage.states.size(); ++i) {
     const plan::State &state = stage.states[i];

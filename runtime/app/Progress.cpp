@@ -31,6 +31,25 @@ std::string heddle::rt::formatDuration(double seconds) {
   return text.data();
 }
 
+JsonLine heddle::rt::logLine(const StepReport &report) {
+  JsonLine line("step");
+  line.add("step", report.step)
+      .add("loss", report.loss)
+      .add("grad_norm", report.gradNorm)
+      .add("lr", report.lr)
+      .add("tokens", report.tokens)
+      .add("time_s", report.seconds)
+      .add("tokens_per_s", report.tokensPerSecond())
+      .add("mfu", report.mfu >= 0 ? report.mfu : NAN);
+  if (report.skipped)
+    line.addRaw("skipped", "true");
+  if (!report.phase.empty())
+    line.add("phase", report.phase);
+  if (report.kept)
+    report.kept->addTo(line);
+  return line;
+}
+
 Progress::Progress(const std::string &name, int64_t begin, int64_t end)
     : mode(Mode::Plain), begin(begin), end(end) {
   if (name == "none")

@@ -168,6 +168,16 @@ void BatchInputs::store() const {
       session.store(*port.value);
 }
 
+/// Returns the values that are not null: those that the host reads after each
+/// step.
+static std::vector<const Value *>
+existing(std::initializer_list<const Value *> values) {
+  std::vector<const Value *> found;
+  std::copy_if(values.begin(), values.end(), std::back_inserter(found),
+               [](const Value *value) { return value != nullptr; });
+  return found;
+}
+
 /// Returns the norm to which gradients are clipped; the largest float if they
 /// are not clipped.
 static float limitOf(const plan::Optimizer &optimizer) {
@@ -175,43 +185,49 @@ static float limitOf(const plan::Optimizer &optimizer) {
                                         : std::numeric_limits<float>::max();
 }
 
+TrainProgram::TrainProgram(Job &job, const LoadedProgram &source)
+    : source(source), loss(requireOutput(source, plan::PortRole::Loss)),
+      norm(source.output(plan::PortRole::GradNorm)),
+      labels(source.output(plan::PortRole::LossWeight)),
+      rate(source.output(plan::PortRole::TakenRate)),
+      staging(job.session(), source,
+              existing({&loss, norm, labels, rate,
+                        job.session().state(plan::updatesState)})),
+      inputs(job.session(), source, &staging) {}
+
 TrainSteps::TrainSteps(Job &job, const Options &options)
-    : job(job), source(job.program(plan::ProgramKind::Train)),
-      shape(batchOf(job.plan(), plan::ProgramKind::Train)),
+    : job(job), shape(batchOf(job.plan(), plan::ProgramKind::Train)),
       learningRate(options.hyper.scheduler, options.hyper.optimizer.lr),
       weightDecay(float(options.hyper.optimizer.weightDecay)),
       maxNorm(limitOf(options.hyper.optimizer)), seed(options.seed),
-      lossPort(requireOutput(source, plan::PortRole::Loss)),
-      normPort(source.output(plan::PortRole::GradNorm)),
-      labelsPort(source.output(plan::PortRole::LossWeight)),
-      ratePort(source.output(plan::PortRole::TakenRate)),
       nonfinite(job.session().state(plan::nonfiniteState)),
       updates(job.session().state(plan::updatesState)),
-      layerFlops(sumLayerFlops()), staging(job.session(), source, results()),
-      inputs(job.session(), source, &staging), known(options.updates),
-      skipsNonfinite(options.skipsNonfinite), following(options.steps),
-      ahead(job.device().runsAhead()) {
+      layerFlops(sumLayerFlops()), onlyLastPhase(options.onlyLastPhase),
+      known(options.updates), skipsNonfinite(options.skipsNonfinite),
+      following(options.steps), ahead(job.device().runsAhead()) {
+  for (const plan::Program *program : job.plan().trainPrograms()) {
+    programs.emplace_back(job, job.session().loaded(*program));
+    phases.push_back(program->phase);
+  }
   if (!updates)
     return;
   *job.session().at<double>(*updates) = double(known);
   job.session().store(*updates);
 }
 
-/// Returns the values that the host reads after each step.
-std::vector<const Value *> TrainSteps::results() const {
-  std::vector<const Value *> values = {&lossPort};
-  for (const Value *value : {normPort, labelsPort, ratePort, updates})
-    if (value)
-      values.push_back(value);
-  return values;
+std::vector<const LoadedProgram *> TrainSteps::allPrograms() const {
+  std::vector<const LoadedProgram *> all;
+  for (const TrainProgram &program : programs)
+    all.push_back(&program.source);
+  return all;
 }
 
-void TrainSteps::give(const char *name, float number) {
-  const std::vector<plan::Port> &inputs = source.program().inputs;
+void TrainSteps::give(TrainProgram &program, const char *name, float number) {
+  const std::vector<plan::Port> &inputs = program.source.program().inputs;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].role == plan::PortRole::Value && inputs[i].name == name) {
-      *staging.at<float>(source.input(i)) = number;
-      staging.store(source.input(i));
+      *program.staging.at<float>(program.source.input(i)) = number;
+      program.staging.store(program.source.input(i));
     }
 }
 
@@ -238,11 +254,11 @@ std::vector<double> TrainSteps::sumLayerFlops() const {
 
 /// Draws which layers step `index` keeps, and writes the factors of their
 /// branches: 1 / p for a layer that is kept with probability p.
-Outcomes TrainSteps::drawLayers(int64_t index) {
+Outcomes TrainSteps::drawLayers(TrainProgram &program, int64_t index) {
   const std::vector<plan::Condition> &conditions = job.plan().conditions;
-  const Value *scales = source.input(plan::PortRole::LayerScales);
+  const Value *scales = program.source.input(plan::PortRole::LayerScales);
   Outcomes kept;
-  float *factors = scales ? staging.at<float>(*scales) : nullptr;
+  float *factors = scales ? program.staging.at<float>(*scales) : nullptr;
   int64_t stride =
       scales ? scales->numElements() / int64_t(conditions.size()) : 0;
   for (const plan::Condition &condition : conditions) {
@@ -252,26 +268,30 @@ Outcomes TrainSteps::drawLayers(int64_t index) {
           float(1 / condition.keepProbability(index));
   }
   if (scales)
-    staging.store(*scales);
+    program.staging.store(*scales);
   return kept;
 }
 
 /// Writes the learning rates of all updates that the next step may make: if
 /// pending steps are skipped, it is an earlier update. Returns the rates.
-std::vector<double> TrainSteps::giveRates() {
-  const Value *port = source.input(plan::PortRole::LearningRate);
+std::vector<double> TrainSteps::giveRates(TrainProgram &program) {
+  const Value *port = program.source.input(plan::PortRole::LearningRate);
   int64_t count = port ? port->numElements() : 1;
   std::vector<double> rates(count);
   for (int64_t before = known; before < known + count; ++before)
     rates[before % count] = learningRate.at(before + 1);
   if (port) {
-    std::copy(rates.begin(), rates.end(), staging.at<float>(*port));
-    staging.store(*port);
+    std::copy(rates.begin(), rates.end(), program.staging.at<float>(*port));
+    program.staging.store(*port);
   }
   return rates;
 }
 
 void TrainSteps::submit(int64_t index, LaunchTime *times) {
+  size_t phase = phaseAt(index);
+  TrainProgram &program = programs[phase];
+  const LoadedProgram &source = program.source;
+  Staging &staging = program.staging;
   if (const Value *rng = source.input(plan::PortRole::Rng)) {
     auto *words = staging.at<uint32_t>(*rng);
     words[0] = uint32_t(seed);
@@ -280,13 +300,13 @@ void TrainSteps::submit(int64_t index, LaunchTime *times) {
     words[3] = 0;
     staging.store(*rng);
   }
-  std::vector<double> rates = giveRates();
-  give(plan::weightDecayPort, weightDecay);
-  give(plan::maxNormPort, maxNorm);
-  Outcomes kept = drawLayers(index);
+  std::vector<double> rates = giveRates(program);
+  give(program, plan::weightDecayPort, weightDecay);
+  give(program, plan::maxNormPort, maxNorm);
+  Outcomes kept = drawLayers(program, index);
   job.ranks().beginStep(index + 1);
   int64_t run = staging.run(kept, times);
-  submitted.push_back({run, index, std::move(rates), std::move(kept)});
+  submitted.push_back({phase, run, index, std::move(rates), std::move(kept)});
   following = index + 1;
 }
 
@@ -329,20 +349,22 @@ std::optional<KeptLayers> TrainSteps::describe(const Submitted &step) const {
 StepResult TrainSteps::finish() {
   Submitted step = std::move(submitted.front());
   submitted.pop_front();
+  TrainProgram &program = programs[step.phase];
   auto read = [&](const Value *port, float none) {
-    return port ? *staging.result<float>(*port, step.run) : none;
+    return port ? *program.staging.result<float>(*port, step.run) : none;
   };
   StepResult result;
   result.index = step.index;
-  result.loss = read(&lossPort, 0);
-  result.gradNorm = read(normPort, 0);
-  result.hasLabels = read(labelsPort, 1) > 0;
+  result.phase = phases[step.phase].name;
+  result.loss = read(&program.loss, 0);
+  result.gradNorm = read(program.norm, 0);
+  result.hasLabels = read(program.labels, 1) > 0;
   // The device returns an f32. Report the rate as the schedule computes it.
   double rate = step.rates[known % int64_t(step.rates.size())];
-  float taken = read(ratePort, float(rate));
+  float taken = read(program.rate, float(rate));
   result.learningRate = taken == float(rate) ? rate : taken;
   int64_t before = known;
-  known = updates ? int64_t(*staging.result<double>(*updates, step.run))
+  known = updates ? int64_t(*program.staging.result<double>(*updates, step.run))
                   : before + 1;
   result.isSkipped = known == before;
   result.kept = describe(step);

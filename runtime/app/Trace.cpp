@@ -94,50 +94,54 @@ static int64_t lineOf(const plan::Command &command) {
   return copy && copy->target.memory == plan::MemoryKind::File ? 2 : 1;
 }
 
-Trace::Trace(const std::string &name, const LoadedProgram &program,
-             int64_t rank)
-    : path(io::fileOfRank(name, rank)), program(program), rank(rank) {
+Trace::Trace(const std::string &name,
+             const std::vector<const LoadedProgram *> &programs, int64_t rank)
+    : path(io::fileOfRank(name, rank)), rank(rank) {
   if (path.empty())
     return;
   // Check now that the file can be written. The trace replaces an existing file
   // only at the end, when it is complete.
   io::requireWritableOutput(path);
   steps.reserve(maxSteps);
-  times.resize(maxSteps * program.commands().size());
+  for (const LoadedProgram *program : programs)
+    stride = std::max(stride, program->commands().size());
+  times.resize(maxSteps * stride);
 }
 
-LaunchTime *Trace::beginStep() {
+LaunchTime *Trace::beginStep(const LoadedProgram &program) {
+  current = &program;
   if (path.empty() || steps.size() == maxSteps)
     return nullptr;
-  return times.data() + steps.size() * program.commands().size();
+  return times.data() + steps.size() * stride;
 }
 
 void Trace::endStep(int64_t step) {
   if (!path.empty() && steps.size() < maxSteps)
-    steps.push_back(step);
+    steps.push_back({step, current});
 }
 
 std::string Trace::write(const plan::Plan &plan) {
   using nlohmann::json;
   if (path.empty())
     return path;
-  const CommandList &commands = program.commands();
   json events = json::array();
   int64_t stage = plan.mesh.stageOf(rank);
   auto first = std::find_if(times.begin(), times.end(),
                             [](const auto &time) { return !time.isSkipped(); });
   int64_t origin = first == times.end() ? 0 : first->begin;
   for (size_t s = 0; s < steps.size(); ++s) {
-    const LaunchTime *of = times.data() + s * commands.size();
+    const plan::Program &program = steps[s].program->program();
+    const CommandList &commands = steps[s].program->commands();
+    const LaunchTime *of = times.data() + s * stride;
     for (size_t i = 0; i < commands.size(); ++i) {
       if (of[i].isSkipped())
         continue;
       json arguments = argumentsOf(plan, commands.info(i));
-      arguments["step"] = steps[s];
+      arguments["step"] = steps[s].number;
       arguments["rank"] = rank;
       arguments["stage"] = stage;
       events.push_back({{"name", launchName(plan, commands.info(i))},
-                        {"cat", plan::nameOf(program.program().kind)},
+                        {"cat", plan::nameOf(program.kind)},
                         {"ph", "X"},
                         {"pid", rank},
                         {"tid", lineOf(*commands.info(i).command)},

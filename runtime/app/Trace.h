@@ -25,12 +25,13 @@ public:
   /// An empty name disables the trace. Rank 0 writes the file `name`, rank N
   /// the same with `.rankN` before the extension. Throws H0402 when the file
   /// cannot be written.
-  Trace(const std::string &name, const LoadedProgram &program,
-        int64_t rank = 0);
+  /// `programs` are those that steps may run.
+  Trace(const std::string &name,
+        const std::vector<const LoadedProgram *> &programs, int64_t rank = 0);
 
-  /// Begins a step. Returns the array into which the step's launches write
-  /// their times; null if the step is not traced.
-  LaunchTime *beginStep();
+  /// Begins a step that runs `program`. Returns the array into which the step's
+  /// launches write their times; null if the step is not traced.
+  LaunchTime *beginStep(const LoadedProgram &program);
   /// Ends the step that `beginStep` began. `step` is the step number that the
   /// trace shows.
   void endStep(int64_t step);
@@ -41,11 +42,17 @@ public:
   std::string write(const plan::Plan &plan);
 
 private:
+  struct Step {
+    int64_t number;
+    const LoadedProgram *program;
+  };
   std::string path;
-  const LoadedProgram &program;
   int64_t rank;
-  std::vector<int64_t> steps;
-  std::vector<LaunchTime> times; ///< Times of all launches, step by step.
+  const LoadedProgram *current = nullptr; ///< The program of the step.
+  std::vector<Step> steps;
+  size_t stride = 0; ///< The most launches of a step.
+  /// Times of all launches, step by step: `stride` elements for each.
+  std::vector<LaunchTime> times;
 };
 
 /// Returns the name of a launch in traces and tables: a kernel's name, `copy`,

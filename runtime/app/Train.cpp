@@ -127,7 +127,7 @@ Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
   resumeOrLoad();
   done = state.step;
   ranks.together([&] { openFiles(); });
-  rate = measureJobRate(job, steps->program());
+  rate = measureJobRate(job, steps->program(done));
   progress = std::make_unique<Progress>(
       job.isFirst() ? options.progress : "none", state.step, options.steps);
 }
@@ -165,8 +165,8 @@ void Training::openFiles() {
     io::requireWritable(options.save);
   if (!options.save.empty() && job.isFirst() && !saves)
     claimSaves();
-  trace =
-      std::make_unique<Trace>(options.trace, steps->program(), ranks.rank());
+  trace = std::make_unique<Trace>(options.trace, steps->allPrograms(),
+                                  ranks.rank());
   if (!job.isFirst())
     return;
   if (!options.dump.empty())
@@ -304,30 +304,13 @@ void Training::submit(int64_t index) {
   Clock::time_point start = Clock::now();
   ranks.together([&] {
     throwFailure();
-    data.read(steps->tokens(), index);
+    data.read(steps->tokens(index), index);
   });
   isSound = false; // Until the step is complete.
-  steps->submit(index, trace->beginStep());
+  steps->submit(index, trace->beginStep(steps->program(index)));
   isSound = true;
   trace->endStep(index + 1);
   starts.push_back(start);
-}
-
-static JsonLine stepLine(const StepReport &report) {
-  JsonLine line("step");
-  line.add("step", report.step)
-      .add("loss", report.loss)
-      .add("grad_norm", report.gradNorm)
-      .add("lr", report.lr)
-      .add("tokens", report.tokens)
-      .add("time_s", report.seconds)
-      .add("tokens_per_s", report.tokensPerSecond())
-      .add("mfu", report.mfu >= 0 ? report.mfu : NAN);
-  if (report.skipped)
-    line.addRaw("skipped", "true");
-  if (report.kept)
-    report.kept->addTo(line);
-  return line;
 }
 
 /// Reports finished steps until at most `pending` are still in flight.
@@ -356,6 +339,7 @@ void Training::finishSteps(int64_t pending) {
     report.isFinite = result.isFinite;
     report.hasLabels = result.hasLabels;
     report.kept = result.kept;
+    report.phase = result.phase;
     report.tokens = batch.rows * batch.seq;
     report.seconds = std::chrono::duration<double>(finished - start).count();
     double dropped = result.kept ? result.kept->droppedFlops : 0;
@@ -365,7 +349,7 @@ void Training::finishSteps(int64_t pending) {
       isPeakLow = true;
     else if (rate.peakFlopsPerSecond > 0)
       report.mfu = flops / rate.peakFlopsPerSecond;
-    record(stepLine(report));
+    record(logLine(report));
     progress->step(report);
     if (report.kept && job.isFirst() && result.index < options.printKeptLayers)
       report.kept->print(report.step);
@@ -455,7 +439,7 @@ void Training::saveBeforeEnd() {
 /// measurement.
 void Training::measureAgain() {
   isPeakLow = false;
-  rate.keepBest(measureJobRate(job, steps->program()));
+  rate.keepBest(measureJobRate(job, steps->program(done)));
   progress->line("a step was faster than the measured peak: " +
                  describePeak(rate) + " from now on");
 }
@@ -480,7 +464,7 @@ void Training::afterStep() {
                 state.best->worse + 1 >= patience;
   // Dump before the validation, which overwrites the values of the step.
   if ((last || mayEnd) && !options.dump.empty())
-    writeDump(options.dump, job.session(), steps->program(), ranks);
+    writeDump(options.dump, job.session(), steps->program(done - 1), ranks);
   if (validation && signal == 0 && (validates || last))
     validate();
   isEnough = patience > 0 && state.best && state.best->worse >= patience;
@@ -492,6 +476,12 @@ void Training::afterStep() {
 void Training::trainSteps() {
   signal = ranks.maximum(stopSignal());
   while (done < options.steps && signal == 0 && !isEnough) {
+    if (steps->changesProgram(done)) {
+      // Steps that are finished here may turn out to have no finite loss. Then
+      // `done` is smaller afterwards.
+      finishSteps(0);
+      continue;
+    }
     submit(done);
     ++done;
     finishSteps(steps->maxPending());

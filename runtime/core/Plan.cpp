@@ -64,6 +64,17 @@ const Program *Plan::findProgram(ProgramKind kind) const {
   return nullptr;
 }
 
+std::vector<const Program *> Plan::trainPrograms() const {
+  std::vector<const Program *> found;
+  for (const Program &program : programs)
+    if (program.kind == ProgramKind::Train)
+      found.push_back(&program);
+  std::sort(found.begin(), found.end(), [](const Program *a, const Program *b) {
+    return a->phase.fromStep < b->phase.fromStep;
+  });
+  return found;
+}
+
 void Plan::selectStage(int64_t index) {
   static_cast<Stage &>(*this) = stages.at(index);
 }
@@ -113,7 +124,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(State, name, role, parameter, type, shape,
                                    checkpointed, decays, sources, init, packed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, role, name, type, shape, placement,
                                    ref)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, name, sequence, inputs,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Phase, name, fromStep)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, name, phase, sequence, inputs,
                                    outputs, flops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Serving, maxBatch, maxContext, pages, window)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Scheduler, type, parameters)

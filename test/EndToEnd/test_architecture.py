@@ -29,10 +29,14 @@ class Oracle(h.Parameters):
     def norm(self, x, weight):
         return x * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
 
+    def unseen(self, tokens):
+        """Which tokens each token does not see: those after it."""
+        return self.torch.ones(tokens, tokens, dtype=self.torch.bool).triu(1)
+
     def loss(self, ids, labels):
         torch, w = self.torch, self.weights
         x = w["embed.weight"][torch.as_tensor(ids)]
-        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        later = self.unseen(x.shape[1])
         for layer in range(2):
             path = f"blocks.{layer}."
             n = self.norm(x, w[path + "norms"][0])

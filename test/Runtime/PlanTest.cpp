@@ -231,3 +231,22 @@ TEST(Plan, FindsPrograms) {
   plan.programs.pop_back();
   EXPECT_EQ(plan.findProgram(ProgramKind::Generate), nullptr);
 }
+
+TEST(Plan, ChoosesTrainProgramsByStep) {
+  Plan plan = test::makeBigramPlan();
+  EXPECT_EQ(plan.trainPrograms(),
+            std::vector<const Program *>{&plan.programs[0]});
+  Program late = plan.programs[0];
+  late.phase = {"late", 5};
+  plan.programs[0].phase = {"early", 1};
+  plan.programs.insert(plan.programs.begin(), late);
+  EXPECT_EQ(plan.trainPrograms(),
+            (std::vector<const Program *>{&plan.programs[1],
+                                          &plan.programs[0]}));
+  EXPECT_EQ(json(plan).get<Plan>().trainPrograms()[1]->phase.name, "late");
+  std::vector<Phase> phases = {{"late", 5}, {"early", 1}, {"last", 9}};
+  for (auto [step, wanted] :
+       {std::pair(1, 1), {4, 1}, {5, 0}, {8, 0}, {9, 2}, {100, 2}})
+    EXPECT_EQ(phaseAt(phases, step), size_t(wanted));
+  EXPECT_EQ(phaseAt({Phase()}, 7), 0u);
+}

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Implements `heddle explain --program NAME`.
+// Implements `heddle explain --program NAME`, and the list of all programs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,6 +12,7 @@
 #include "ExplainText.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/runtime/core/ProgramNeeds.h"
+#include "heddle/runtime/core/Traffic.h"
 #include "heddle/runtime/devices/cpu/PeakRate.h"
 #include "heddle/runtime/devices/cpu/ReadRate.h"
 #include "heddle/runtime/io/Diagnostic.h"
@@ -129,6 +130,51 @@ json driver::describeProgram(const plan::Plan &plan, const std::string &name) {
     all["seconds"] = seconds;
   }
   return all;
+}
+
+json driver::listPrograms(const plan::Plan &plan, int64_t rank) {
+  json all = json::array();
+  for (const plan::Program &program : plan.programs) {
+    json sent = json::array();
+    for (const rt::TrafficLine &line :
+         rt::sumByKind(rt::countTraffic(plan, program, rank)))
+      sent.push_back({{"axis", line.axes},
+                      {"kind", line.kind},
+                      {"calls", line.calls},
+                      {"bytes_sent", line.bytesSent}});
+    json &one = all.emplace_back(
+        json{{"name", program.name},
+             {"kind", plan::nameOf(program.kind)},
+             {"memory", plan.sequences.at(program.sequence).frameBytes},
+             {"communication", sent}});
+    if (program.kind != plan::ProgramKind::Train)
+      continue;
+    one["from_step"] = program.phase.fromStep;
+    if (!program.phase.name.empty())
+      one["phase"] = program.phase.name;
+  }
+  return all;
+}
+
+void driver::printPhases(const plan::Plan &plan, int64_t rank) {
+  std::vector<const plan::Program *> programs = plan.trainPrograms();
+  if (programs.size() < 2)
+    return;
+  std::cout << "\nphases of training (memory, and bytes that rank " << rank
+            << " sends in a step)\n";
+  std::vector<TableRow> rows = {
+      {"phase", "from step", "program", "memory", "sent"}};
+  for (const plan::Program *program : programs) {
+    int64_t sent = 0;
+    for (const rt::TrafficLine &line : rt::countTraffic(plan, *program, rank))
+      sent += line.bytesSent;
+    rows.push_back({program->phase.name,
+                    std::to_string(program->phase.fromStep), program->name,
+                    plan::formatBytes(
+                        plan.sequences.at(program->sequence).frameBytes),
+                    plan::formatBytes(sent)});
+  }
+  printTable(rows);
 }
 
 void driver::printProgram(const plan::Plan &plan, const std::string &name) {

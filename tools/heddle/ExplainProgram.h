@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Implements `heddle explain --program NAME`, which describes one run of a
-// program.
+// program, and the list of all programs in `heddle explain`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,15 @@ namespace heddle::driver {
 /// selected stage has no program `name`.
 nlohmann::json describeProgram(const plan::Plan &plan, const std::string &name);
 
-/// Prints the same.
+/// Lists the programs of the plan's selected stage as JSON: name, kind, phase,
+/// memory and what rank `rank` sends in a run.
+nlohmann::json listPrograms(const plan::Plan &plan, int64_t rank);
+
+/// If the plan has several train programs, prints a table of them: in which
+/// steps they run, their memory, and what rank `rank` sends in a step.
+void printPhases(const plan::Plan &plan, int64_t rank);
+
+/// Prints what `describeProgram` returns.
 void printProgram(const plan::Plan &plan, const std::string &name);
 
 } // namespace heddle::driver

@@ -162,6 +162,7 @@ static json explainJson(const plan::Plan &plan, int64_t rank,
               {"rank", rank},
               {"stage", plan.mesh.stageOf(rank)},
               {"phases", phases},
+              {"programs", listPrograms(plan, rank)},
               {"kernels", kernels},
               {"memory",
                {{"arena", plan.memory.arenaBytes.inMemory()},
@@ -543,6 +544,7 @@ static int explain(const ExplainFlags &flags) {
   schedule.print();
   bound.print();
   drops.print();
+  printPhases(plan, rank);
   printPrograms(plan);
   return 0;
 }

@@ -55,8 +55,9 @@ static config::ModelSpec describe(nn::ModelOp model, const std::string &path) {
   for (auto function : model.getOps<nn::FuncOp>()) {
     if (!function.getInputs() || function.getProgram())
       continue;
+    int64_t layers = 0;
     for (auto call : function.getOps<nn::CallOp>()) {
-      ++spec.layers;
+      spec.layers = std::max(spec.layers, ++layers);
       if (auto type = llvm::dyn_cast<mlir::RankedTensorType>(
               call->getResultTypes().front()))
         spec.width = type.getShape().back();

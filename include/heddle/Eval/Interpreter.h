@@ -67,6 +67,11 @@ public:
   bool initialize(const std::string &weightsDirectory,
                   std::optional<uint64_t> seed, Diagnostic &error);
   const dist::Strategy &strategy() const { return chosen; }
+  /// The program of the kind or name `name` that runs in step `step`, counted
+  /// from 1. If several programs train, the name "train" means the one whose
+  /// phase the step belongs to.
+  ProgramName programAt(const ProgramName &name, int64_t step) const;
+
   /// The conditions of all ranks' programs. An input of `run` with the name of
   /// a condition says whether it holds: 0 means that it does not.
   std::vector<plan::Condition> conditions() const;

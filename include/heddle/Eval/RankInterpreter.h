@@ -17,6 +17,7 @@
 #include "heddle/Eval/Tensor.h"
 #include "heddle/Eval/World.h"
 #include "heddle/PlanFormat/Condition.h"
+#include "heddle/PlanFormat/Phase.h"
 #include "llvm/ADT/StringSet.h"
 #include <map>
 #include <string>
@@ -86,8 +87,10 @@ public:
   static std::optional<ProgramName> parse(llvm::StringRef text);
 
   const std::string &str() const { return text; }
-  /// Whether this is the name of the program with that kind and symbol.
-  bool isOf(std::optional<nn::ProgramKind> kind, llvm::StringRef symbol) const;
+  /// Whether this is the name of the program with that kind, symbol and phase,
+  /// which may be null.
+  bool isOf(std::optional<nn::ProgramKind> kind, llvm::StringRef symbol,
+            nn::PhaseAttr phase) const;
 
 private:
   std::string text;
@@ -110,6 +113,8 @@ public:
   virtual mlir::Operation *source() = 0;
   /// The conditions of the model or plan, in their order.
   std::vector<plan::Condition> conditions();
+  /// The phases of the train programs; empty if a single program trains.
+  std::vector<plan::Phase> phases();
   /// The number of runs into which the batch of `inputs` must be split, because
   /// a run of the program takes only a part of it. 1 if the program has no
   /// inputs of the batch.

@@ -20,6 +20,7 @@
 #include "heddle/PlanFormat/LearningRate.h"
 #include "heddle/PlanFormat/Mesh.h"
 #include "heddle/PlanFormat/PackedWeight.h"
+#include "heddle/PlanFormat/Phase.h"
 #include "heddle/PlanFormat/WeightSlice.h"
 
 #include <algorithm>
@@ -39,7 +40,7 @@ std::string kernelSectionName(size_t target = 0);
 /// The version of the plan's JSON, which is raised with every change of the
 /// JSON. A runtime reads plans of its own version only. This suffices, because
 /// each binary contains a runtime that fits its plan.
-inline constexpr int64_t formatVersion = 19;
+inline constexpr int64_t formatVersion = 20;
 
 /// A launch of a GPU function over a grid of thread blocks.
 struct GridLaunch {
@@ -286,11 +287,13 @@ struct Port {
 /// A step program: what `train`, `eval` or `generate` runs.
 struct Program {
   ProgramKind kind = ProgramKind::Train;
-  std::string name; ///< Such as `train`, or with its size `decode/8`.
+  /// Such as `train`, or with its size or phase: `decode/8`, `train/late`.
+  std::string name;
   int64_t sequence = 0;
   std::vector<Port> inputs;
   std::vector<Port> outputs;
   double flops = 0; ///< Model FLOPs of one run, without recomputation.
+  Phase phase{};    ///< Of a train program.
 };
 
 /// The number of positions in a page of the key-value cache.
@@ -390,7 +393,8 @@ struct Stage {
   std::vector<Program> programs;
   Memory memory;
   /// How often a training step launches each kernel. A kernel in a loop counts
-  /// once for each iteration.
+  /// once for each iteration. If there are several train programs, this is the
+  /// number of the program that launches the kernel most often.
   std::vector<int64_t> kernelCalls;
 };
 
@@ -453,6 +457,9 @@ struct Plan : Stage {
 
   /// The first program of this kind, or null.
   const Program *findProgram(ProgramKind kind) const;
+  /// The selected stage's train programs, in the order of their phases. The
+  /// list is empty if the plan does not train.
+  std::vector<const Program *> trainPrograms() const;
   /// The number of blocks of scratch memory: on a CPU one for each thread, on a
   /// GPU a single one for the running launch.
   int64_t scratchUsers() const {

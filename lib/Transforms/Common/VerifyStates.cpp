@@ -50,8 +50,9 @@ public:
       if (failed(verifyBlock(step.getBody().front())))
         return failure();
       // A step without updates, such as evaluation, is not checked. Any other
-      // step must update each trainable parameter.
-      if (!updated.empty() && failed(verifyUpdates()))
+      // step must update each trainable parameter. One of several train
+      // programs need not, if it does not compute the gradient.
+      if (!updated.empty() && failed(verifyUpdates(step.getPhase().has_value())))
         return failure();
     }
     return success();
@@ -548,12 +549,14 @@ private:
     return success();
   }
 
-  LogicalResult verifyUpdates() {
+  LogicalResult verifyUpdates(bool hasPhase) {
     for (auto state : model.getOps<nn::StateOp>()) {
       if (state.getRole() != nn::StateRole::Parameter)
         continue;
       int times = updated.lookup(state.getSymName());
-      if (times != int(state.getTrainable()))
+      bool mayRest = hasPhase && times == 0 &&
+                     !written.contains((state.getSymName() + ".grad").str());
+      if (times != int(state.getTrainable()) && !mayRest)
         return state.emitError(code)
                << "updated " << times << " times in a step; "
                << (state.getTrainable() ? "once is right"

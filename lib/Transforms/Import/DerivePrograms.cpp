@@ -16,6 +16,7 @@
 #include "ForwardFunction.h"
 #include "KeptPaths.h"
 #include "Programs.h"
+#include "dialects/NN/Phases.h"
 #include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Import/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -58,18 +59,34 @@ struct Instance {
   SmallVector<unsigned> arguments;
 };
 
+/// A forward function and what is known about it.
+struct Source {
+  explicit Source(nn::FuncOp forward)
+      : forward(forward), kept(forward), head(findHead(forward)) {}
+
+  nn::FuncOp forward;
+  KeptPaths kept;
+  Head head;
+};
+
 /// Derives all programs of the binary, such as training or generation, from the
 /// forward function.
 class Deriver {
 public:
-  Deriver(nn::ModelOp model, nn::FuncOp forward, int64_t guesses)
-      : model(model), forward(forward), guesses(guesses),
+  /// `forwards` are the forward functions in the order of their phases; a model
+  /// without phases has one.
+  Deriver(nn::ModelOp model, ArrayRef<nn::FuncOp> forwards, int64_t guesses)
+      : model(model), sources(forwards.begin(), forwards.end()),
+        forward(forwards.back()), guesses(guesses),
         strategy(model.getStrategy().getValue()), builder(model.getContext()),
         kept(forward) {}
 
   LogicalResult run();
 
 private:
+  /// Derives the next programs from this forward function.
+  void use(const Source &source);
+  void buildAll(bool drops, bool generates, bool isHeadless);
   void build(const DerivedProgram &program);
   nn::FuncOp begin(const DerivedProgram &program, IRMapping &values,
                    Value &labels, Value &position);
@@ -91,7 +108,8 @@ private:
   void takeRow(Value value, IRMapping &values, IRMapping &rows, Value position);
 
   nn::ModelOp model;
-  nn::FuncOp forward;
+  SmallVector<Source> sources;
+  nn::FuncOp forward; ///< The forward function that is being used.
   const int64_t guesses;
   const dist::Strategy strategy;
   OpBuilder builder;
@@ -177,7 +195,8 @@ nn::FuncOp Deriver::beginFunction(nn::FuncOp like, StringRef name,
       like.getLoc(), unique, builder.getFunctionType(arguments, {}),
       /*arg_attrs=*/ArrayAttr(), /*res_attrs=*/ArrayAttr(),
       /*program=*/nn::ProgramKindAttr(), /*inputs=*/ArrayAttr(),
-      /*outputs=*/ArrayAttr(), /*ties=*/DenseI64ArrayAttr(),
+      /*outputs=*/ArrayAttr(), /*phase=*/nn::PhaseAttr(),
+      /*ties=*/DenseI64ArrayAttr(),
       /*arg_shardings=*/ArrayAttr(), /*result_shardings=*/ArrayAttr());
   Block &body = function.getBody().emplaceBlock();
   body.addArguments(arguments, locations);
@@ -343,6 +362,8 @@ nn::FuncOp Deriver::begin(const DerivedProgram &program, IRMapping &values,
   SmallVector<Location> locations(types.size(), forward.getLoc());
   nn::FuncOp function = beginFunction(forward, program.name, types, locations);
   function.setProgram(program.kind);
+  if (program.kind == nn::ProgramKind::Train)
+    function.setPhaseAttr(forward.getPhaseAttr());
   function.setInputsAttr(builder.getArrayAttr(ports));
   for (auto [value, argument, port] :
        llvm::zip(given, function.getArguments(), ports)) {
@@ -441,9 +462,38 @@ void Deriver::build(const DerivedProgram &program) {
   updateFunctionType(function);
 }
 
+void Deriver::use(const Source &source) {
+  forward = source.forward;
+  kept = source.kept;
+  head = source.head;
+}
+
+/// Builds the programs: a train program from each forward function, and all
+/// others from the last one, because its phase has no end.
+void Deriver::buildAll(bool drops, bool generates, bool isHeadless) {
+  for (const DerivedProgram &program :
+       programsOf(strategy, drops, generates, guesses)) {
+    if (isHeadless && program.logits)
+      continue;
+    if (program.kind != nn::ProgramKind::Train) {
+      build(program);
+      continue;
+    }
+    for (const Source &source : sources) {
+      use(source);
+      DerivedProgram own = program;
+      if (nn::PhaseAttr phase = forward.getPhaseAttr())
+        own.name = nn::programName(program.kind, phase);
+      build(own);
+    }
+  }
+}
+
 LogicalResult Deriver::run() {
-  if (failed(kept.choose(strategy.keep)))
-    return failure();
+  for (Source &source : sources)
+    if (failed(source.kept.choose(strategy.keep)))
+      return failure();
+  use(sources.back());
   bool canGenerate = generates(forward);
   if (strategy.mode == config::Mode::Serve && !canGenerate) {
     InFlightDiagnostic error =
@@ -475,7 +525,6 @@ LogicalResult Deriver::run() {
   if (strategy.objective == config::Objective::Causal && seesWhatFollows(model))
     model.emitWarning("--objective causal: attention sees what follows a "
                       "token, its label too, so the loss says little");
-  head = findHead(forward);
   bool drops = model
                    .walk([](Operation *op) {
                      return dropsOut(op) ? WalkResult::interrupt()
@@ -486,10 +535,7 @@ LogicalResult Deriver::run() {
     layers[function.getSymName()] = function;
     function->remove();
   }
-  for (const DerivedProgram &program :
-       programsOf(strategy, drops, canGenerate, guesses))
-    if (!isHeadless || !program.logits)
-      build(program);
+  buildAll(drops, canGenerate, isHeadless);
   if (strategy.mode != config::Mode::Train)
     for (auto state : model.getOps<nn::StateOp>())
       state.setTrainable(false);
@@ -514,27 +560,36 @@ struct DerivePrograms : heddle::impl::ImportDeriveProgramsBase<DerivePrograms> {
 
 private:
   /// The forward function is the only function that has ports (inputs and
-  /// outputs with names) and is not yet a program.
+  /// outputs with names) and is not yet a program. A model that trains in
+  /// several phases has one for each phase.
   LogicalResult derive(nn::ModelOp model) {
-    nn::FuncOp forward, program;
+    SmallVector<nn::FuncOp> forwards;
+    nn::FuncOp program;
     for (auto function : model.getOps<nn::FuncOp>()) {
       if (function.getProgram())
         program = function;
       if (!function.getInputs() || function.getProgram())
         continue;
-      if (forward)
+      if (!forwards.empty() &&
+          (!forwards.back().getPhase() || !function.getPhase()))
         return function.emitError(
-            "H0358: a second forward function; give one of them no ports");
-      forward = function;
+            "H0358: a second forward function; give one of them no ports, or "
+            "each a phase, such as #nn.phase<\"late\", from_step = 5>");
+      forwards.push_back(function);
     }
-    if (!forward)
+    if (forwards.empty())
       return success();
     if (program)
       return program.emitError("H0358: programs are derived from the forward "
                                "function; leave this one out");
-    if (failed(verifyForward(forward)))
-      return failure();
-    return Deriver(model, forward, guesses).run();
+    for (nn::FuncOp forward : forwards)
+      if (failed(verifyForward(forward)))
+        return failure();
+    llvm::stable_sort(forwards, [](nn::FuncOp a, nn::FuncOp b) {
+      return nn::toPlan(a.getPhaseAttr()).fromStep <
+             nn::toPlan(b.getPhaseAttr()).fromStep;
+    });
+    return Deriver(model, forwards, guesses).run();
   }
 };
 

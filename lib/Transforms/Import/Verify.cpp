@@ -228,7 +228,7 @@ struct Verify : VerifyPass<heddle::impl::ImportVerifyBase, Verify> {
       if (failed(verifyProgram(function, strategy)))
         return failure();
       bool isFirst = programs.insert(*function.getProgram()).second;
-      if (!isFirst && hasLoss(*function.getProgram()))
+      if (!isFirst && hasLoss(*function.getProgram()) && !function.getPhase())
         return function.emitError(code)
                << "a second program \""
                << stringifyProgramKind(*function.getProgram()) << "\"";

@@ -44,6 +44,7 @@ planir::SequenceOp SequenceEmitter::emit() {
       builder.getFunctionType(inputs, {}), /*frameBytes=*/0);
   if (step) {
     sequence.setKindAttr(step.getKindAttr());
+    sequence.setPhaseAttr(step.getPhaseAttr());
     sequence.setPortsAttr(step.getPortsAttr());
   }
   Block *body = builder.createBlock(

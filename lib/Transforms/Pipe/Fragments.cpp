@@ -8,6 +8,7 @@
 
 #include "Fragments.h"
 #include "dialects/Pipe/Schedule.h"
+#include "heddle/Transforms/Shard/Shardings.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -284,8 +285,19 @@ LogicalResult Fragments::findPassedSums() {
 // Routes
 //===----------------------------------------------------------------------===//
 
-Routes::Routes(const Fragments &fragments, bool slots)
-    : fragments(fragments), slots(slots) {
+std::string SavedStates::take(int64_t keeper, Type type,
+                              dist::TensorShardingAttr sharding) {
+  Key key = {keeper, type.getAsOpaquePointer(), sharding.getAsOpaquePointer()};
+  std::vector<std::string> &known = names[key];
+  size_t index = used[key]++;
+  if (index == known.size())
+    known.push_back("saved." + std::to_string(keeper) + "." +
+                    std::to_string(counts[keeper]++));
+  return known[index];
+}
+
+Routes::Routes(const Fragments &fragments, SavedStates *saved)
+    : fragments(fragments), saved(saved) {
   for (Operation &op : fragments.body.without_terminator())
     if (int64_t here = fragments.of(&op); here >= 0)
       for (OpOperand &operand : op.getOpOperands())
@@ -308,11 +320,10 @@ void Routes::require(Value value, int64_t fragment) {
                              : fragment - 1;
   require(value, arrival.from);
   Departure &departure = departures[{value, arrival.from}];
-  if (slots && departure.state.empty()) {
-    int64_t keeper = numbering.stageOf(arrival.from);
-    departure.state = "saved." + std::to_string(keeper) + "." +
-                      std::to_string(states[keeper]++);
-  }
+  if (saved && departure.state.empty())
+    departure.state =
+        saved->take(numbering.stageOf(arrival.from), value.getType(),
+                    shard::shardingOf(value, fragments.getSymbols()));
   if (!inSlot) {
     unsigned number = channels[fragment]++;
     arrival.channel = (numbering.isForward(fragment) ? "F" : "B") +

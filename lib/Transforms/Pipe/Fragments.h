@@ -17,6 +17,8 @@
 #include "dialects/NN/NNDialect.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
+#include <map>
+#include <tuple>
 
 namespace heddle::pipe {
 
@@ -122,6 +124,7 @@ public:
 
   mlir::Block &body;
   const FragmentNumbering &numbering;
+  const mlir::SymbolTable &getSymbols() const { return symbols; }
 
 private:
   mlir::LogicalResult assignCalls();
@@ -168,6 +171,24 @@ struct Departure {
   int64_t delta = 0;
 };
 
+/// Names the states in which virtual stages save values for later fragments.
+/// Several train programs use the same states for values of the same type,
+/// because only one of them runs in a step.
+class SavedStates {
+public:
+  /// The next train program begins: it may use all states again.
+  void beginProgram() { used.clear(); }
+  /// The name of a state for a value of the virtual stage `keeper`.
+  std::string take(int64_t keeper, mlir::Type type,
+                   dist::TensorShardingAttr sharding);
+
+private:
+  using Key = std::tuple<int64_t, const void *, const void *>;
+  std::map<Key, std::vector<std::string>> names;
+  std::map<Key, size_t> used; ///< How many the current program has taken.
+  llvm::DenseMap<int64_t, unsigned> counts; ///< For each virtual stage.
+};
+
 /// Plans how values get from the fragment (forward or backward pass of a stage)
 /// that computes them to the fragments that use them. From one forward pass to
 /// the next, and from one backward pass to the next, values are sent from stage
@@ -175,9 +196,9 @@ struct Departure {
 /// in states.
 class Routes {
 public:
-  /// `slots` says whether several micro-batches are in flight at the same time.
-  /// A saved value then needs a slot for each of them.
-  Routes(const Fragments &fragments, bool slots);
+  /// `saved` is null if a single micro-batch is in flight at a time. Otherwise
+  /// a saved value needs a slot for each, in a state that `saved` names.
+  Routes(const Fragments &fragments, SavedStates *saved);
 
   using Key = std::pair<mlir::Value, int64_t>;
   llvm::MapVector<Key, Arrival> arrivals;
@@ -187,10 +208,10 @@ private:
   void require(mlir::Value value, int64_t fragment);
 
   const Fragments &fragments;
-  bool slots;
-  /// `channels` counts the channels to each fragment, and `states` the states
-  /// of each virtual stage. A new channel or state has this count in its name.
-  llvm::DenseMap<int64_t, unsigned> channels, states;
+  SavedStates *saved;
+  /// Counts the channels to each fragment. A new channel has this count in its
+  /// name.
+  llvm::DenseMap<int64_t, unsigned> channels;
 };
 
 } // namespace heddle::pipe

@@ -29,11 +29,16 @@ struct Layers {
 
 struct SchedulePass : heddle::impl::PipeScheduleBase<SchedulePass> {
   void runOnOperation() override {
+    // Several train programs have one schedule, because they have the same
+    // parameters on each stage. The costs of the first program's layers decide.
     nn::ModelOp model = getOperation();
-    for (auto step : model.getOps<nn::StepOp>())
-      if (step.getKind() == nn::ProgramKind::Train &&
-          failed(schedule(model, step)))
-        return signalPassFailure();
+    for (auto step : model.getOps<nn::StepOp>()) {
+      if (step.getKind() != nn::ProgramKind::Train)
+        continue;
+      if (failed(schedule(model, step)))
+        signalPassFailure();
+      return;
+    }
   }
 
 private:

@@ -73,8 +73,22 @@ private:
         *body, plan.numbering, plan.symbols, plan.stages, cut.trains);
     if (failed(cut.fragments->assign()))
       return failure();
-    cut.routes = std::make_unique<Routes>(*cut.fragments, cut.trains);
+    plan.saved.beginProgram();
+    cut.routes = std::make_unique<Routes>(*cut.fragments,
+                                          cut.trains ? &plan.saved : nullptr);
     return success();
+  }
+
+  /// Whether the same stages make a parameter's gradient in all train programs.
+  static bool isSharedInAll(const ModelPlan &plan, StringAttr parameter,
+                            const SharedSum &sum) {
+    return llvm::all_of(plan.steps, [&](const StepPlan &step) {
+      if (!step.trains)
+        return true;
+      const auto &own = step.fragments->sharedSums();
+      auto found = own.find(parameter);
+      return found != own.end() && found->second.ranks == sum.ranks;
+    });
   }
 
   /// Checks a trainable parameter that several stages read: all of them must
@@ -95,6 +109,10 @@ private:
         return state.emitError("H0202: stages ")
                << users[0] << " and " << users.back()
                << " read this parameter, but do not all make its gradient";
+      if (sum && !isSharedInAll(plan, state.getSymNameAttr(), *sum))
+        return state.emitError("H0202: several stages read this parameter, and "
+                               "the train programs do not all make its "
+                               "gradient on the same stages");
     }
     return success();
   }

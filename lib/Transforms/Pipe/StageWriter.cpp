@@ -21,8 +21,8 @@ const SharedSum *ModelPlan::sharedSum(StringAttr parameter) const {
   for (const StepPlan &step : steps)
     if (step.trains) {
       auto found = step.fragments->sharedSums().find(parameter);
-      return found == step.fragments->sharedSums().end() ? nullptr
-                                                         : &found->second;
+      if (found != step.fragments->sharedSums().end())
+        return &found->second;
     }
   return nullptr;
 }
@@ -57,6 +57,8 @@ void StageWriter::addSlots(const StepPlan &step) {
     auto &[value, fragment] = key;
     if (departure.state.empty() || plan.numbering.rankOf(fragment) != rank)
       continue;
+    if (stage.lookupSymbol(departure.state))
+      continue; // An earlier train program has it.
     auto type = cast<RankedTensorType>(value.getType());
     SmallVector<int64_t> shape = {slots[plan.numbering.chunkOf(fragment)]};
     llvm::append_range(shape, type.getShape());

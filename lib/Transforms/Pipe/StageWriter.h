@@ -46,6 +46,7 @@ struct ModelPlan {
   int64_t replicas = 1;
   /// The virtual stage of each layer. The key is the layer's path.
   llvm::DenseMap<mlir::Attribute, int64_t> stages;
+  SavedStates saved;
   std::deque<StepPlan> steps;
 
   /// The stages that compute summands of a parameter's gradient. Null if at

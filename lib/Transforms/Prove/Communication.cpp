@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/NN/Phases.h"
 #include "heddle/Settings/Groups.h"
 #include "heddle/Transforms/Prove/Passes.h"
 #include "heddle/Transforms/Prove/ProgramTraces.h"
@@ -83,7 +84,7 @@ struct Communication : heddle::impl::ProveCommunicationBase<Communication> {
         if (sequence.getKind())
           steps.insert({sequence.getSymNameAttr(), sequence.getKindAttr()});
     for (Step step : steps)
-      if (failed(prove(programs, step)))
+      if (failed(checkPhase(programs, step)) || failed(prove(programs, step)))
         return signalPassFailure();
     markAllAnalysesPreserved();
   }
@@ -102,6 +103,27 @@ private:
       if (conditionsOf(program) != conditionsOf(programs.front()))
         return program.emitError("H0916: has other conditions than stage 0, so "
                                  "ranks would skip different layers");
+    return success();
+  }
+
+  /// Checks that a train program has the same phase on all stages. Otherwise
+  /// ranks would run different programs in a step.
+  LogicalResult checkPhase(MutableArrayRef<planir::ProgramOp> programs,
+                           Step step) {
+    planir::SequenceOp first = stepOf(programs.front(), step);
+    for (planir::ProgramOp program : programs) {
+      planir::SequenceOp own = stepOf(program, step);
+      if (!own || !first || own.getPhaseAttr() == first.getPhaseAttr())
+        continue;
+      auto describe = [](planir::SequenceOp sequence) {
+        plan::Phase phase = nn::toPlan(sequence.getPhaseAttr());
+        return (phase.name.empty() ? "no phase" : "the phase " + phase.name) +
+               " from step " + std::to_string(phase.fromStep);
+      };
+      return own.emitError("H0916: has ")
+             << describe(own) << ", and on stage 0 " << describe(first)
+             << ", so ranks would run different programs in a step";
+    }
     return success();
   }
 

@@ -13,7 +13,6 @@
 #include "heddle/Transforms/Shard/Shardings.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -27,10 +26,10 @@ using nn::StateRole;
 
 ParameterBuckets::ParameterBuckets(nn::ModelOp model, nn::StepOp step,
                                    const ZeroStorage &zero,
-                                   const TiledWeights &tiled)
+                                   const TiledWeights &tiled, Made &made)
     : model(model), step(step), strategy(model.getStrategy().getValue()),
-      zero(zero), tiled(tiled), symbols(model) {
-  step.walk([&](nn::CallOp call) {
+      zero(zero), tiled(tiled), made(made), symbols(model) {
+  auto addPath = [&](nn::CallOp call) {
     for (Value operand : call.getOperands())
       if (auto get = operand.getDefiningOp<nn::GetOp>()) {
         auto state = symbols.lookup<nn::StateOp>(get.getState());
@@ -41,7 +40,11 @@ ParameterBuckets::ParameterBuckets(nn::ModelOp model, nn::StepOp step,
         if (!isNew && path->second != call.getPath())
           path->second = parameter.str(); // Read by several calls.
       }
-  });
+  };
+  // All train programs must find the same buckets, so the calls of all count.
+  for (auto other : model.getOps<nn::StepOp>())
+    if (other.getKind() == nn::ProgramKind::Train)
+      other.walk(addPath);
   if (zero.splits(StateRole::Parameter))
     choosePersistent();
   SmallVector<nn::UpdateOp> updates(step.getBody().getOps<nn::UpdateOp>());
@@ -137,13 +140,16 @@ nn::BucketOp ParameterBuckets::addBucket(ParameterBucket &bucket,
                                          Type element,
                                          TensorShardingAttr storage) {
   OpBuilder builder(step);
+  std::string name = (what + "." + bucket.name).str();
+  nn::BucketOp &op = made[name];
+  if (op)
+    return op;
   SmallVector<Attribute> members;
   for (nn::StateOp parameter : bucket.parameters)
     members.push_back(FlatSymbolRefAttr::get(
         builder.getStringAttr(parameter.getSymName() + suffix)));
-  auto op = builder.create<nn::BucketOp>(
-      bucket.update.getLoc(), (what + "." + bucket.name).str(),
-      builder.getArrayAttr(members),
+  op = builder.create<nn::BucketOp>(
+      bucket.update.getLoc(), name, builder.getArrayAttr(members),
       RankedTensorType::get({bucket.elements}, element));
   op.setStorageAttr(storage);
   return op;
@@ -336,10 +342,9 @@ void ParameterBuckets::replaceUpdate(ParameterBucket &bucket) {
     builder.create<nn::SetOp>(update.getLoc(), state.getSymName(), value);
 }
 
-void ParameterBuckets::replaceUpdates() {
-  // All old buckets and their users are collected first, because a new bucket
-  // may get the name of an old one.
-  SmallVector<nn::BucketOp> old(model.getOps<nn::BucketOp>());
+void ParameterBuckets::replaceUpdates(ArrayRef<nn::BucketOp> old) {
+  // All users of old buckets are collected first, because a new bucket may get
+  // the name of an old one.
   llvm::StringSet<> gone;
   for (nn::BucketOp bucket : old)
     gone.insert(bucket.getSymName());
@@ -372,8 +377,6 @@ void ParameterBuckets::replaceUpdates() {
     op->dropAllUses();
     op->erase();
   }
-  for (nn::BucketOp bucket : old)
-    bucket.erase();
   if (clears)
     clearGradients(*step.getBody().getOps<nn::MicroBatchesOp>().begin());
 }
@@ -501,10 +504,11 @@ bool ParameterBuckets::staysGathered(Operation *from, Operation *to,
 }
 
 // ZeRO 3: all-gathers the parameters of each layer before the layer runs.
-void ParameterBuckets::gatherParameters(nn::StepOp reader) {
+void ParameterBuckets::gatherParameters(nn::StepOp reader,
+                                        const llvm::StringSet<> &gathered) {
   llvm::StringMap<ParameterBucket *> bucketsByState;
   for (ParameterBucket &bucket : buckets)
-    if (!bucket.persists)
+    if (!bucket.persists && !gathered.contains(bucket.name))
       for (auto member : (bucket.copies ? bucket.copies : bucket.values)
                              .getMembers()
                              .getAsRange<FlatSymbolRefAttr>())

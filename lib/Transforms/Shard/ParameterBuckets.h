@@ -16,6 +16,7 @@
 #include "ZeroStorage.h"
 #include "heddle/Transforms/Common/TiledWeights.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
 #include <deque>
 
 namespace heddle::shard {
@@ -49,12 +50,20 @@ struct ParameterBucket {
 /// the whole model, to the buckets that ZeRO needs.
 class ParameterBuckets {
 public:
+  /// The new buckets of all train programs, by name. Programs that train the
+  /// same parameters share them.
+  using Made = llvm::StringMap<nn::BucketOp>;
+
+  /// `step` is one of the model's train programs, whose new buckets are added
+  /// to `made`.
   ParameterBuckets(nn::ModelOp model, nn::StepOp step, const ZeroStorage &zero,
-                   const TiledWeights &tiled);
+                   const TiledWeights &tiled, Made &made);
 
   /// Replaces the optimizer states and updates of the step, which span the
-  /// whole model, by one set of states and one update for each bucket.
-  void replaceUpdates();
+  /// whole model, by one set of states and one update for each bucket. `old`
+  /// are the buckets that span the whole model. They are not erased, because
+  /// another train program may use them, too.
+  void replaceUpdates(llvm::ArrayRef<nn::BucketOp> old);
   /// Changes the storage of gradients, so that they are partial sums over
   /// replicas until all micro-batches are done (ZeRO 0 and 1).
   void keepGradientsApart();
@@ -62,8 +71,10 @@ public:
   /// computed all of them (ZeRO 2 and 3).
   void scatterGradients();
   /// All-gathers parameters before each layer of `reader` that reads them (ZeRO
-  /// 3). The gathered values are not used after that layer.
-  void gatherParameters(nn::StepOp reader);
+  /// 3). The gathered values are not used after that layer. Parameters of the
+  /// buckets `gathered` are left out.
+  void gatherParameters(nn::StepOp reader,
+                        const llvm::StringSet<> &gathered = {});
 
   std::deque<ParameterBucket> &all() { return buckets; }
 
@@ -101,6 +112,7 @@ private:
   const dist::Strategy &strategy;
   const ZeroStorage &zero;
   const TiledWeights &tiled;
+  Made &made;
   mlir::SymbolTable symbols;
   /// For each parameter, the module path of the call that reads the parameter.
   /// If several calls read it, the parameter's own name is stored instead, so

@@ -55,23 +55,38 @@ private:
     for (auto state : model.getOps<nn::StateOp>())
       if (state.getRole() == nn::StateRole::Accumulator)
         state.setStorageAttr(zero.partialSum(state.getTensorType()));
-    for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
+    ParameterBuckets::Made made;
+    std::deque<ParameterBuckets> programs; // One for each train program.
+    for (auto step : model.getOps<nn::StepOp>())
       if (step.getKind() == nn::ProgramKind::Train)
-        partition(model, step, zero, tiled);
+        programs.emplace_back(model, step, zero, tiled, made);
+    if (programs.empty())
+      return;
+    SmallVector<nn::BucketOp> old(model.getOps<nn::BucketOp>());
+    for (ParameterBuckets &buckets : programs)
+      buckets.replaceUpdates(old);
+    for (nn::BucketOp bucket : old)
+      bucket.erase();
+    llvm::StringSet<> names;
+    for (ParameterBuckets &buckets : programs) {
+      partition(model, buckets, zero, names);
+      for (ParameterBucket &bucket : buckets.all())
+        names.insert(bucket.name);
+    }
+    numBuckets += names.size();
   }
 
-  void partition(nn::ModelOp model, nn::StepOp step, const ZeroStorage &zero,
-                 const TiledWeights &tiled) {
-    ParameterBuckets buckets(model, step, zero, tiled);
-    buckets.replaceUpdates();
+  /// Inserts the communication of a train program's buckets. Those with the
+  /// names `gathered` have been gathered for an earlier one.
+  void partition(nn::ModelOp model, ParameterBuckets &buckets,
+                 const ZeroStorage &zero, const llvm::StringSet<> &gathered) {
     if (zero.splits(nn::StateRole::Gradient))
       buckets.scatterGradients();
     else
       buckets.keepGradientsApart();
     if (zero.splits(nn::StateRole::Parameter))
       for (auto reader : model.getOps<nn::StepOp>())
-        buckets.gatherParameters(reader);
-    numBuckets += buckets.all().size();
+        buckets.gatherParameters(reader, gathered);
   }
 
   /// Reports how each bucket is split and why. Then reports the same for each

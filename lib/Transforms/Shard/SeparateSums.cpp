@@ -160,14 +160,14 @@ struct SeparateSums : heddle::impl::ShardSeparateSumsBase<SeparateSums> {
     if (!config::sumsGradients(model.getStrategy().getValue()) ||
         !shard::ZeroStorage(model, *mesh).splits(nn::StateRole::Gradient))
       return;
-    for (auto step : model.getOps<nn::StepOp>())
-      if (step.getKind() == nn::ProgramKind::Train &&
-          failed(separate(model, step)))
-        return signalPassFailure();
+    if (failed(separate(model)))
+      return signalPassFailure();
   }
 
 private:
-  LogicalResult separate(nn::ModelOp model, nn::StepOp step) {
+  /// Separates the sums of all train programs together, because they may call
+  /// the same functions.
+  LogicalResult separate(nn::ModelOp model) {
     SymbolTable symbols(model);
     SmallVector<nn::GetOp> gets;
     SmallVector<nn::SetOp> sets;
@@ -175,14 +175,17 @@ private:
       auto state = symbols.lookup<nn::StateOp>(name);
       return state && state.getRole() == nn::StateRole::Gradient;
     };
-    for (auto loop : step.getBody().getOps<nn::MicroBatchesOp>()) {
+    model.walk([&](nn::MicroBatchesOp loop) {
+      if (loop->getParentOfType<nn::StepOp>().getKind() !=
+          nn::ProgramKind::Train)
+        return;
       for (auto get : loop.getBody().getOps<nn::GetOp>())
         if (isGradient(get.getState()))
           gets.push_back(get);
       for (auto set : loop.getBody().getOps<nn::SetOp>())
         if (isGradient(set.getState()))
           sets.push_back(set);
-    }
+    });
     SmallVector<Value> starts(gets.begin(), gets.end());
     Separator separator(model);
     if (failed(separator.separate(starts)))

@@ -87,10 +87,14 @@ nn::BucketOp UpdateCutter::bucketOfMembers(nn::BucketOp whole, size_t first,
   if (first + count == members.size())
     elements = type.getNumElements() - before;
   OpBuilder builder(step);
-  auto run = builder.create<nn::BucketOp>(
-      whole.getLoc(), (whole.getSymName() + "." + Twine(number)).str(),
-      builder.getArrayAttr(members.slice(first, count)),
-      type.clone({elements}));
+  std::string name = (whole.getSymName() + "." + Twine(number)).str();
+  ArrayAttr own = builder.getArrayAttr(members.slice(first, count));
+  // An earlier train program may have cut the bucket in the same way.
+  if (auto known = symbols.lookup<nn::BucketOp>(name);
+      known && known.getMembers() == own)
+    return known;
+  auto run = builder.create<nn::BucketOp>(whole.getLoc(), name, own,
+                                          type.clone({elements}));
   if (auto storage = whole.getStorageAttr())
     run.setStorageAttr(storage);
   symbols.insert(run);

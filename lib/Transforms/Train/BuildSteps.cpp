@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/NN/Phases.h"
 #include "heddle/Transforms/Train/Passes.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -192,11 +193,12 @@ private:
       ports.push_back(port);
     }
     auto step = builder.create<nn::StepOp>(
-        loc, stringifyProgramKind(kind), kind,
+        loc, nn::programName(kind, function.getPhaseAttr()), kind,
         builder.getFunctionType(inputs, {number(), number()}),
         builder.getArrayAttr(ports),
         builder.getArrayAttr(
             {port(nn::PortRole::Loss), port(nn::PortRole::LossWeight)}));
+    step.setPhaseAttr(function.getPhaseAttr());
     StringAttr loss = addNumber(model, step.getSymName() + ".loss",
                                 nn::StateRole::Accumulator);
     auto outputs = function.getOutputsAttr().getAsRange<nn::PortAttr>();

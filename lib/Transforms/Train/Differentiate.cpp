@@ -32,10 +32,23 @@ namespace {
 struct Differentiate : heddle::impl::TrainDifferentiateBase<Differentiate> {
   void runOnOperation() override {
     nn::ModelOp model = getOperation();
-    for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
-      if (step.getKind() == nn::ProgramKind::Train &&
-          failed(differentiate(model, step)))
-        return signalPassFailure();
+    auto isTrain = [](nn::StepOp step) {
+      return step.getKind() == nn::ProgramKind::Train;
+    };
+    SmallVector<nn::StepOp> steps(
+        llvm::make_filter_range(model.getOps<nn::StepOp>(), isTrain));
+    if (!steps.empty()) {
+      addGradientStates(model);
+      // Steps that call the same layers share the functions of their forward
+      // and backward passes.
+      FunctionPairs pairs(model);
+      DenseSet<const void *> trained; // The parameters that have a gradient.
+      for (nn::StepOp step : steps)
+        if (failed(differentiate(model, step, pairs, trained)))
+          return signalPassFailure();
+      numSaved += pairs.numSaved;
+      freezeOthers(model, trained);
+    }
     // Erase functions that only the original forward pass called. The
     // differentiated program calls other functions in their place.
     eraseUncalled(model);
@@ -73,26 +86,20 @@ private:
     }
   }
 
-  /// Freezes the parameters on which the loss does not depend. They have no
-  /// gradient, and then need no optimizer states. Fails if no trainable
-  /// parameter is left.
-  LogicalResult freezeOthers(nn::ModelOp model, nn::StepOp step,
-                             const Reverse::Sums &sums) {
+  /// Freezes the parameters on which no loss depends, those that are not in
+  /// `trained`. They have no gradient, and then need no optimizer states.
+  void freezeOthers(nn::ModelOp model, const DenseSet<const void *> &trained) {
     SymbolTable symbols(model);
     SmallVector<nn::StateOp> states(model.getOps<nn::StateOp>());
     for (nn::StateOp state : states) {
       if (state.getRole() != nn::StateRole::Parameter ||
-          !state.getTrainable() || sums.contains(state.getOperation()))
+          !state.getTrainable() || trained.contains(state.getOperation()))
         continue;
       state.emitWarning("the loss does not depend on @")
           << state.getSymName() << ": it is not trained";
       state.setTrainable(false);
       symbols.lookup(gradientName(state))->erase();
     }
-    if (sums.empty())
-      return step.emitError(
-          "H0355: the loss depends on no parameter that is trainable");
-    return success();
   }
 
   /// Moves the sums that compute the step's loss to the end of the micro-batch,
@@ -131,7 +138,11 @@ private:
     return sums;
   }
 
-  LogicalResult differentiate(nn::ModelOp model, nn::StepOp step) {
+  /// Adds the backward pass to a step. Adds the parameters that get a gradient
+  /// to `trained`.
+  LogicalResult differentiate(nn::ModelOp model, nn::StepOp step,
+                              FunctionPairs &pairs,
+                              DenseSet<const void *> &trained) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
     auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
     Block &body = loop.getBody().front();
@@ -139,8 +150,6 @@ private:
     if (losses.empty())
       return step.emitError("H0909: adds no losses to its loss");
     OpBuilder builder(losses.front().getInit().getDefiningOp());
-    FunctionPairs pairs(model);
-    addGradientStates(model);
     SymbolTable symbols(model);
     auto keyOf = [&](Value value) -> Reverse::Key {
       nn::StateOp state = parameterOf(symbols, value);
@@ -174,9 +183,12 @@ private:
           const_cast<Operation *>(static_cast<const Operation *>(key)));
       builder.setInsertionPointAfterValue(sum);
       builder.create<nn::SetOp>(sum.getLoc(), gradientName(state), sum);
+      trained.insert(key);
     }
-    numSaved += pairs.numSaved;
-    return freezeOthers(model, step, reverse.allSums());
+    if (reverse.allSums().empty())
+      return step.emitError(
+          "H0355: the loss depends on no parameter that is trainable");
+    return success();
   }
 };
 

@@ -80,10 +80,15 @@ struct DropLayers : heddle::impl::TrainDropLayersBase<DropLayers> {
     const dist::Strategy &strategy = model.getStrategy().getValue();
     if (!config::dropsLayers(strategy))
       return;
+    lastCondition = {};
+    conditions.clear();
+    known.clear();
+    scaled.clear();
     for (auto step : model.getOps<nn::StepOp>())
       if (step.getKind() == nn::ProgramKind::Train &&
           failed(drop(model, step, strategy)))
         return signalPassFailure();
+    numDropped += conditions.size();
     eraseUncalled(model);
   }
 
@@ -123,20 +128,26 @@ private:
     if (layers.empty())
       return step.emitError("H0355: calls no layer that adds a branch to its "
                             "input, so no layer can be dropped");
+    // Train programs of several phases drop the same layers.
+    SmallVector<Attribute> paths;
+    for (Layer layer : layers)
+      paths.push_back(layer.call.getPathAttr());
+    if (!conditions.empty() && paths != known)
+      return step.emitError("H0355: calls other layers than the first train "
+                            "program; programs that drop layers have the same");
+    known = paths;
     std::vector<config::LayerDrop> drops;
     if (std::string wrong =
             config::layerDrops(strategy, int64_t(layers.size()), drops);
         !wrong.empty())
       return step.emitError(wrong);
     SmallVector<Value> scales = addScales(step, body, layers.size());
-    DenseMap<std::pair<Attribute, unsigned>, nn::FuncOp> scaled;
     for (auto [layer, drop, scale] : llvm::zip(layers, drops, scales)) {
       nn::FuncOp &callee = scaled[{layer.call.getCalleeAttr(), layer.input}];
       if (!callee)
         callee = scaleBranches(model, layer);
       replace(model, layer, callee, drop, scale);
     }
-    numDropped += layers.size();
     return success();
   }
 
@@ -194,11 +205,12 @@ private:
     return function;
   }
 
-  /// Replaces a layer's call by a call of `callee` that is skipped in steps
-  /// that drop the layer. Adds the condition to the model.
-  void replace(nn::ModelOp model, Layer layer, nn::FuncOp callee,
-               const config::LayerDrop &drop, Value scale) {
-    nn::CallOp call = layer.call;
+  /// The condition of a layer: one for all train programs.
+  nn::ConditionOp conditionOf(nn::ModelOp model, nn::CallOp call,
+                              const config::LayerDrop &drop) {
+    nn::ConditionOp &condition = conditions[call.getPathAttr()];
+    if (condition)
+      return condition;
     OpBuilder builder(model.getContext());
     if (lastCondition)
       builder.setInsertionPointAfter(lastCondition);
@@ -207,13 +219,22 @@ private:
     auto optional = [&](double value) {
       return drop.isProgressive ? builder.getF64FloatAttr(value) : FloatAttr();
     };
-    auto condition = builder.create<nn::ConditionOp>(
+    condition = builder.create<nn::ConditionOp>(
         call.getLoc(), (call.getPath() + ".kept").str(),
         nn::LayerDropAttr::get(&getContext(), call.getPathAttr(),
                                builder.getF64FloatAttr(drop.rate),
                                optional(drop.theta), optional(drop.gamma)));
     lastCondition = condition;
-    builder.setInsertionPoint(call);
+    return condition;
+  }
+
+  /// Replaces a layer's call by a call of `callee` that is skipped in steps
+  /// that drop the layer.
+  void replace(nn::ModelOp model, Layer layer, nn::FuncOp callee,
+               const config::LayerDrop &drop, Value scale) {
+    nn::CallOp call = layer.call;
+    nn::ConditionOp condition = conditionOf(model, call, drop);
+    OpBuilder builder(call);
     SmallVector<Value> operands(call.getOperands());
     operands.push_back(scale);
     auto kept =
@@ -228,6 +249,11 @@ private:
   /// The condition of the layer before, after which that of the next layer is
   /// inserted: the runtime writes the factors of layers in this order.
   nn::ConditionOp lastCondition;
+  DenseMap<Attribute, nn::ConditionOp> conditions; ///< By the layer's path.
+  SmallVector<Attribute> known; ///< The paths of the dropped layers, in order.
+  /// The copies of layers with a factor for each branch. The key is the layer's
+  /// name and the number of the argument that has the hidden states.
+  DenseMap<std::pair<Attribute, unsigned>, nn::FuncOp> scaled;
 };
 
 } // namespace

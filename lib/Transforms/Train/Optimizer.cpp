@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "GradientPhases.h"
 #include "Optimizers/Optimizers.h"
 #include "ParameterGroups.h"
 #include "dialects/NN/ProgramPorts.h"
@@ -108,15 +109,19 @@ private:
     return group;
   }
 
-  /// Divides the trainable parameters into groups: parameters with weight
-  /// decay, parameters without it, and one group for each option `--group` of
-  /// the compilation.
-  SmallVector<Group> groupParameters(nn::ModelOp model) {
+  /// Divides the parameters that a step trains into groups: parameters with
+  /// weight decay, parameters without it, and one group for each option
+  /// `--group` of the compilation. Parameters that only some of several train
+  /// programs train have groups of their own.
+  SmallVector<Group> groupParameters(nn::ModelOp model, nn::StepOp step) {
     train::ParameterGroups known(model);
     std::map<std::string, Group> groups;
+    train::GradientPhases phases(model);
     for (auto state : model.getOps<nn::StateOp>())
-      if (state.getRole() == nn::StateRole::Parameter && state.getTrainable()) {
+      if (state.getRole() == nn::StateRole::Parameter && state.getTrainable() &&
+          phases.trains(step, state)) {
         Group group = groupOf(known, state);
+        group.name += phases.suffix(state);
         groups.try_emplace(group.name, group)
             .first->second.parameters.push_back(state);
       }
@@ -144,6 +149,10 @@ private:
 
   nn::BucketOp addBucket(OpBuilder &builder, Group &group, StringRef what,
                          StringRef suffix, Type element) {
+    std::string name = (what + "." + group.name).str();
+    auto model = group.parameters.front()->getParentOfType<nn::ModelOp>();
+    if (auto known = model.lookupSymbol<nn::BucketOp>(name))
+      return known; // An earlier train program has added it.
     SmallVector<Attribute> members;
     int64_t elements = 0;
     for (nn::StateOp parameter : group.parameters) {
@@ -153,18 +162,19 @@ private:
           nn::paddedElements(parameter.getTensorType().getNumElements());
     }
     return builder.create<nn::BucketOp>(
-        group.parameters.front().getLoc(), (what + "." + group.name).str(),
-        builder.getArrayAttr(members),
+        group.parameters.front().getLoc(), name, builder.getArrayAttr(members),
         RankedTensorType::get({elements}, element));
   }
 
   void addBuckets(nn::StepOp step, Group &group) {
     OpBuilder builder(step);
-    for (nn::StateOp parameter : group.parameters)
-      for (const train::ParameterState &own : optimizer.states)
-        addState(builder, parameter, own);
-    Type f32 = builder.getF32Type();
     auto model = step->getParentOfType<nn::ModelOp>();
+    // An earlier train program may have added the states.
+    if (!model.lookupSymbol("parameters." + group.name))
+      for (nn::StateOp parameter : group.parameters)
+        for (const train::ParameterState &own : optimizer.states)
+          addState(builder, parameter, own);
+    Type f32 = builder.getF32Type();
     auto gradient = model.lookupSymbol<nn::StateOp>(
         (group.parameters.front().getSymName() + ".grad").str());
     group.values = addBucket(builder, group, "parameters", "", f32);
@@ -196,19 +206,27 @@ private:
                               zero);
   }
 
+  /// Adds a state of the optimizer that belongs to no parameter, unless an
+  /// earlier train program has added it.
+  nn::StateOp addState(nn::StepOp step, StringRef name, Type type) {
+    auto model = step->getParentOfType<nn::ModelOp>();
+    if (auto known = model.lookupSymbol<nn::StateOp>(name))
+      return known;
+    return OpBuilder(step).create<nn::StateOp>(step.getLoc(), name,
+                                               nn::StateRole::Optimizer, type);
+  }
+
   /// Multiplies, for each beta of the optimizer, the state that holds beta^t by
   /// beta. Returns the bias corrections 1 - beta^t.
   SmallVector<Value> advancePowers(OpBuilder &builder, nn::StepOp step,
                                    Value condition) {
-    OpBuilder states(step);
     auto type = RankedTensorType::get({}, builder.getF64Type());
     auto f32 = RankedTensorType::get({}, builder.getF32Type());
     Location loc = step.getLoc();
     SmallVector<Value> corrections;
     for (const train::Power &power : optimizer.powers) {
       auto factor = builder.getF64FloatAttr(power.factor);
-      auto state = states.create<nn::StateOp>(loc, power.quantity,
-                                              nn::StateRole::Optimizer, type);
+      nn::StateOp state = addState(step, power.quantity, type);
       state.setCheckpointed(true);
       state.setInitAttr(nn::InitAttr::get(&getContext(), nn::InitKind::Power,
                                           factor, builder.getF64FloatAttr(0),
@@ -362,8 +380,7 @@ private:
   /// in the first step. The state `name` stores the scalar between steps.
   Value delay(OpBuilder &builder, nn::StepOp step, Value number,
               StringRef name) {
-    auto state = OpBuilder(step).create<nn::StateOp>(
-        step.getLoc(), name, nn::StateRole::Optimizer, number.getType());
+    nn::StateOp state = addState(step, name, number.getType());
     state.setCheckpointed(true);
     auto before =
         builder.create<nn::GetOp>(step.getLoc(), number.getType(), name);
@@ -399,8 +416,7 @@ private:
                       Value loss) {
     Location loc = step.getLoc();
     StringRef name = plan::nonfiniteState;
-    OpBuilder(step).create<nn::StateOp>(loc, name, nn::StateRole::Optimizer,
-                                        norm.getType());
+    addState(step, name, norm.getType());
     Value before = builder.create<nn::GetOp>(loc, norm.getType(), name);
     auto note = builder.create<nn::UpdateOp>(
         loc, TypeRange(norm.getType()), name, before, norm, ValueRange(),
@@ -454,8 +470,7 @@ private:
   nn::GetOp readCount(OpBuilder &builder, nn::StepOp step) {
     Location loc = step.getLoc();
     auto type = RankedTensorType::get({}, builder.getF64Type());
-    OpBuilder(step).create<nn::StateOp>(loc, plan::updatesState,
-                                        nn::StateRole::Optimizer, type);
+    addState(step, plan::updatesState, type);
     return builder.create<nn::GetOp>(loc, type, plan::updatesState);
   }
 
@@ -520,7 +535,7 @@ private:
   }
 
   void update(nn::ModelOp model, nn::StepOp step) {
-    SmallVector<Group> groups = groupParameters(model);
+    SmallVector<Group> groups = groupParameters(model, step);
     OpBuilder builder(step.getBody().front().getTerminator());
     SmallVector<Value> gradients;
     for (Group &group : groups) {

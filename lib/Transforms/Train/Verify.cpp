@@ -29,17 +29,16 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
       if (function.getProgram())
         return function.emitError(
             "H0909: a program is left that is no step yet");
-    for (auto step : model.getOps<nn::StepOp>())
-      if (step.getKind() == nn::ProgramKind::Train &&
-          failed(verifyGradients(model, step)))
-        return failure();
+    if (failed(verifyGradients(model)))
+      return failure();
     if (failed(verifyStates(model, "H0909")))
       return failure();
     strategy = model.getStrategy().getValue();
     symbols.emplace(model);
     llvm::SmallDenseSet<nn::ProgramKind> kinds;
     for (auto step : model.getOps<nn::StepOp>()) {
-      if (!kinds.insert(step.getKind()).second && hasLoop(step))
+      if (!kinds.insert(step.getKind()).second && hasLoop(step) &&
+          !step.getPhase())
         return step.emitError("H0909: is a second step of the kind \"")
                << stringifyProgramKind(step.getKind()) << "\"";
       if (failed(verifyPorts(step, "H0909")) || failed(verifyLoops(step)) ||
@@ -82,13 +81,20 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
         });
   }
 
-  /// Checks that each trainable parameter has a gradient.
-  LogicalResult verifyGradients(nn::ModelOp model, nn::StepOp step) {
+  /// Checks that each trainable parameter gets a gradient from a train program.
+  LogicalResult verifyGradients(nn::ModelOp model) {
     llvm::StringSet<> written;
-    step.walk([&](nn::SetOp set) {
-      if (!set.getValue().getDefiningOp<nn::FillOp>())
-        written.insert(set.getState());
-    });
+    bool trains = false;
+    for (auto step : model.getOps<nn::StepOp>())
+      if (step.getKind() == nn::ProgramKind::Train) {
+        trains = true;
+        step.walk([&](nn::SetOp set) {
+          if (!set.getValue().getDefiningOp<nn::FillOp>())
+            written.insert(set.getState());
+        });
+      }
+    if (!trains)
+      return success();
     for (auto state : model.getOps<nn::StateOp>())
       if (state.getRole() == nn::StateRole::Parameter && state.getTrainable() &&
           !written.contains((state.getSymName() + ".grad").str()))

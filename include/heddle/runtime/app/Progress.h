@@ -34,11 +34,15 @@ struct StepReport {
   bool skipped = false;  ///< The step made no update.
   double mfu = -1; ///< Model FLOPs utilization; negative: unknown.
   std::optional<KeptLayers> kept; ///< nullopt: the plan drops no layers.
+  std::string phase; ///< Empty if the plan has only one train program.
 
   double tokensPerSecond() const {
     return seconds > 0 ? double(tokens) / seconds : 0;
   }
 };
+
+/// The line of the log for a step.
+JsonLine logLine(const StepReport &report);
 
 /// Shows steps on stderr: a bar on a terminal, else one line for each.
 class Progress {

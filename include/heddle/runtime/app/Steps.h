@@ -106,13 +106,26 @@ private:
   std::vector<Port> ports;
 };
 
+/// A train program of the plan, with the buffers of its inputs and results.
+struct TrainProgram {
+  TrainProgram(Job &job, const LoadedProgram &source);
+
+  const LoadedProgram &source;
+  const Value &loss;
+  /// Other outputs that are read after a step. Null if the step lacks them.
+  const Value *norm, *labels, *rate;
+  Staging staging;
+  BatchInputs inputs;
+};
+
 /// The result of a training step.
 struct StepResult {
   int64_t index = 0; ///< Counted from 0.
   double loss = 0, gradNorm = 0, learningRate = 0;
+  std::string phase; ///< Empty if the plan has only one train program.
   /// The layers that the step has computed; nullopt: the plan drops no layers.
   std::optional<KeptLayers> kept;
-  bool isFinite = true; ///< Loss and gradient norm are finite.
+  bool isFinite = true;  ///< Loss and gradient norm are finite.
   bool hasLabels = true; ///< The loss counts at least one label of the batch.
   /// The step made no update: the device skipped it, for example because the
   /// batch had no label, or because the loss or gradient norm is not finite.
@@ -131,13 +144,29 @@ public:
     /// unless too many of them follow each other. If false, the first such step
     /// ends the run.
     bool skipsNonfinite = false;
+    /// If true, all steps run the program of the last phase, for measurements.
+    bool onlyLastPhase = false;
   };
   TrainSteps(Job &job, const Options &options);
 
-  const LoadedProgram &program() const { return source; }
+  /// The program that runs in step `index`, counted from 0.
+  const LoadedProgram &program(int64_t index) const {
+    return programs[phaseAt(index)].source;
+  }
+  /// All train programs, in the order of their phases.
+  std::vector<const LoadedProgram *> allPrograms() const;
   const BatchShape &batch() const { return shape; }
-  /// The inputs from which the next submitted step reads its batch.
-  const BatchInputs &tokens() const { return inputs; }
+  /// The inputs from which step `index`, if it is submitted next, reads its
+  /// batch.
+  const BatchInputs &tokens(int64_t index) const {
+    return programs[phaseAt(index)].inputs;
+  }
+  /// Whether step `index` runs another program than the pending steps before
+  /// it. They must be finished before its inputs are written, because the
+  /// programs use the same memory.
+  bool changesProgram(int64_t index) const {
+    return !submitted.empty() && phaseAt(index) != submitted.back().phase;
+  }
 
   /// Submits step `index`, counted from 0, with the current inputs.
   void submit(int64_t index, LaunchTime *times = nullptr);
@@ -170,31 +199,33 @@ public:
 private:
   /// Sets the scalar input `name` of the next step. Does nothing if the program
   /// has no such input.
-  void give(const char *name, float number);
-  Outcomes drawLayers(int64_t index);
+  void give(TrainProgram &program, const char *name, float number);
+  Outcomes drawLayers(TrainProgram &program, int64_t index);
+  /// The index in `programs` of the one that runs in step `index`.
+  size_t phaseAt(int64_t index) const {
+    return onlyLastPhase ? programs.size() - 1
+                         : plan::phaseAt(phases, index + 1);
+  }
   std::vector<double> sumLayerFlops() const;
 
   struct Submitted {
-    int64_t run; ///< Index in `staging` of the buffers with the run's inputs.
+    size_t phase; ///< The index of the program in `programs`.
+    /// The number of the run in the program's `staging`.
+    int64_t run;
     int64_t index;
     std::vector<double> rates; ///< The rates among which the step selects.
     Outcomes kept;
   };
-  std::vector<double> giveRates();
-  std::vector<const Value *> results() const;
+  std::vector<double> giveRates(TrainProgram &program);
   std::optional<KeptLayers> describe(const Submitted &step) const;
   void forgetPending();
   bool maySkip() const;
 
   Job &job;
-  const LoadedProgram &source;
   BatchShape shape;
   LearningRate learningRate;
   float weightDecay, maxNorm;
   uint64_t seed;
-  const Value &lossPort;
-  /// Other outputs that are read after a step. Null if the step lacks them.
-  const Value *normPort, *labelsPort, *ratePort;
   /// The state `nonfinite`, which the device sets to 1 after a step whose loss
   /// or gradient norm is not finite; then no step updates anything. Null if the
   /// plan has no such state.
@@ -205,8 +236,9 @@ private:
   /// For each layer that may be dropped, its model FLOPs in a step, over all
   /// ranks.
   std::vector<double> layerFlops;
-  Staging staging;
-  BatchInputs inputs;
+  std::deque<TrainProgram> programs; ///< In the order of their phases.
+  std::vector<plan::Phase> phases;   ///< Those of `programs`.
+  bool onlyLastPhase;
   /// The number of updates when the last finished step had ended. The steps
   /// that are pending may make further updates.
   int64_t known;

@@ -80,6 +80,10 @@ public:
   /// The first program of this kind, or null.
   const LoadedProgram *program(plan::ProgramKind kind) const;
   const std::deque<LoadedProgram> &allPrograms() const { return programs; }
+  /// The loaded form of `program`, which must be one of `plan().programs`.
+  const LoadedProgram &loaded(const plan::Program &program) const {
+    return programs[size_t(&program - source.programs.data())];
+  }
   /// The state of this name, or null.
   const Value *state(std::string_view name) const;
   /// The memory of `plan().states[index]`. If ZeRO splits the bucket that the

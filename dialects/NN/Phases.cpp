@@ -1,0 +1,60 @@
+//===- Phases.cpp - Checks the phases of train programs -------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/NN/Phases.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::nn;
+
+LogicalResult heddle::nn::verifyPhases(ArrayRef<ProgramPhase> programs) {
+  Operation *first = nullptr; // The first train program of the list.
+  bool isFirstPhase = false;  // Whether a phase begins at step 1.
+  DenseMap<Attribute, Operation *> names;
+  DenseMap<int64_t, PhaseAttr> begins;
+  for (const ProgramPhase &one : programs) {
+    if (!one.trains && one.phase)
+      return one.program->emitOpError("has the phase ")
+             << one.phase.getName() << ", but is no train program";
+    if (!one.trains)
+      continue;
+    if (first && (!one.phase || names.empty()))
+      return (one.phase ? first : one.program)
+                 ->emitOpError("has no phase, and is one of several train "
+                               "programs; add phase = #nn.phase<...>");
+    if (!first)
+      first = one.program;
+    if (!one.phase)
+      continue;
+    StringAttr name = one.phase.getName();
+    int64_t fromStep = one.phase.getFromStep();
+    isFirstPhase |= fromStep == 1;
+    if (!names.try_emplace(name, one.program).second)
+      return one.program->emitOpError("has the phase ")
+             << name << ", and an earlier program has one of this name";
+    auto [begun, isNew] = begins.try_emplace(fromStep, one.phase);
+    if (!isNew)
+      return one.program->emitOpError("has the phase ")
+             << name << " from step " << fromStep << ", and the phase "
+             << begun->second.getName() << " begins at this step, too";
+  }
+  if (!names.empty() && !isFirstPhase)
+    return first->emitOpError("is a train program, but no phase begins at "
+                              "step 1");
+  return success();
+}
+
+plan::Phase heddle::nn::toPlan(PhaseAttr phase) {
+  return phase ? plan::Phase{phase.getName().str(), phase.getFromStep()}
+               : plan::Phase();
+}
+
+std::string heddle::nn::programName(ProgramKind kind, PhaseAttr phase) {
+  std::string name = stringifyProgramKind(kind).str();
+  return phase ? name + "." + phase.getName().str() : name;
+}

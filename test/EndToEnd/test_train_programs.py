@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A module with two train programs that change places at step 5. The losses are those
+of PyTorch, of one rank on every mesh, and, bit for bit, of two binaries with one
+program each that run one after the other. Resumed runs go on bit for bit."""
+
+import os
+import re
+import sys
+import unittest
+
+import numpy as np
+
+import heddle_test as h
+from test_architecture import EXAMPLE, TEXT, Architecture, Oracle
+
+ROWS, SEQ, STEPS, BORDER, RATE, CLIP = 4, 16, 8, 5, 3e-3, 0.5
+
+MESHES = [(2, "--mesh data=2 --zero 1"),
+          (2, "--mesh tensor=2"),
+          (2, "--mesh pipe=2 --accumulate 2"),
+          (2, "--mesh data=2 --zero 3 --accumulate 2 --recompute selective")]
+MORE_MESHES = [(2, "--mesh data=2"), (2, "--mesh data=2 --zero 2 --accumulate 2"),
+               (2, "--mesh pipe=2 --accumulate 4 --schedule zb-h1"),
+               (2, "--mesh seq=2 --context ring"),
+               (2, "--mesh tensor=2 --sequence-parallel"),
+               (1, "--place optimizer=file,parameters=file"),
+               (1, "--place optimizer=host --delayed-update"),
+               (8, "--mesh data=2,tensor=2,pipe=2 --zero 1 --accumulate 2")]
+
+
+def function_of(text, name):
+    """The text of a function of the module."""
+    begin = text.index(f"  nn.func @{name}(")
+    return text[begin:text.index("\n  }\n", begin) + len("\n  }\n")]
+
+
+def forward_of(text, name, phase=None):
+    """The text of the forward function under another name, in a phase."""
+    forward = function_of(text, "forward").replace("@forward", "@" + name)
+    if phase:
+        forward = forward.replace("attributes {", f"attributes {{phase = #nn.phase<{phase}>, ")
+    return forward
+
+
+class Phases(Oracle):
+    """In the phase "near", a token sees itself and the two tokens before it."""
+
+    step = 0
+
+    def unseen(self, tokens):
+        self.step += 1
+        later = super().unseen(tokens)
+        ones = self.torch.ones_like(later)
+        return later | ones.tril(-3) if self.step < BORDER else later
+
+
+class TrainPrograms(h.HeddleTest):
+    def setUp(self):
+        self.weights = self.path("weights")
+        h.run([sys.executable, os.path.join(EXAMPLE, "make_weights.py"), self.weights])
+        with open(TEXT) as file:
+            self.text = file.read()
+        # The module without its forward function, and with a second kind of layer.
+        block = function_of(self.text, "block")
+        self.rest = self.text.replace(function_of(self.text, "forward"), "").replace(
+            block, block + block.replace("@block", "@near").replace(
+                "#nn.mask<causal>", "#nn.mask<causal, window = 3>"))
+        self.data, self.tokens = self.make_tokens(STEPS * ROWS * SEQ + 1, 256)
+
+    def module(self, name, *forwards):
+        """A file with these forward functions."""
+        path = self.path(name + ".mlir")
+        with open(path, "w") as file:
+            file.write(self.rest.rstrip().removesuffix("}") + "".join(forwards) + "}\n")
+        return path
+
+    def near(self, phase=None):
+        return forward_of(self.text, "near_forward", phase).replace("@block(", "@near(")
+
+    def both(self):
+        return self.module("both", self.near('"near", from_step = 1'),
+                           forward_of(self.text, "far_forward", '"far", from_step = 5'))
+
+    def build(self, module, *flags, output="job"):
+        return self.compile(module, "--weights", self.weights, "--batch", ROWS, "--seq",
+                            SEQ, "--threads", 1, *flags, output=output,
+                            config=h.ds_config(lr=RATE, clip=CLIP, eps=1e-5))
+
+    def check_equal(self, steps, others):
+        for key in ("loss", "grad_norm", "lr"):
+            self.assertEqual([step[key] for step in steps],
+                             [step[key] for step in others], key)
+
+    @h.needs_torch
+    def test_the_numbers_of_pytorch(self):
+        import oracle
+        steps = self.train(self.build(self.both()), self.data, STEPS)
+        model = Phases(h.read_safetensors(os.path.join(self.weights, "model.safetensors")))
+        batches = [h.batch(self.tokens, step, ROWS, SEQ) for step in range(STEPS)]
+        losses, norms = oracle.train(model, batches, [RATE] * STEPS, clip=CLIP, eps=1e-5)
+        for key, wanted in (("loss", losses), ("grad_norm", norms)):
+            np.testing.assert_allclose([step[key] for step in steps], wanted, rtol=1e-5)
+
+    def test_two_binaries_and_resumed_runs(self):
+        binary = self.build(self.both())
+        whole = self.train(binary, self.data, STEPS, "--save", self.path("whole"),
+                           "--save-every", 1)
+        self.assertEqual([step["phase"] for step in whole],
+                         ["near"] * (BORDER - 1) + ["far"] * (STEPS - BORDER + 1))
+        saved = h.bytes_saved(self.path("whole"))
+        for step in (4, 5, 6):
+            with self.subTest(resumed=step):
+                rest = self.train(binary, self.data, STEPS, "--resume",
+                                  self.path(f"whole/step-{step:06}"), "--save",
+                                  self.path(f"rest{step}"))
+                self.check_equal(whole[step:], rest)
+                self.assertEqual(saved, h.bytes_saved(self.path(f"rest{step}")))
+        # Each program alone, one after the other.
+        near = self.build(self.module("near", self.near()), output="near")
+        first = self.train(near, self.data, BORDER - 1, "--save", self.path("first"))
+        self.assertNotIn("phase", first[0])
+        far = self.build(TEXT, output="far")
+        last = self.train(far, self.data, STEPS, "--resume", self.path("first"), "--save",
+                          self.path("last"))
+        self.check_equal(whole, first + last)
+        self.assertEqual(saved, h.bytes_saved(self.path("last")))
+        # A checkpoint of one phase's binary loads in the binary of both, and back.
+        rest = self.train(binary, self.data, STEPS, "--resume", self.path("first"))
+        self.check_equal(whole[BORDER - 1:], rest)
+
+    @h.needs_mpi
+    def test_meshes_have_the_numbers_of_one_rank(self):
+        module = self.both()
+        one = self.train(self.build(module), self.data, STEPS)
+        for ranks, flags in MESHES + MORE_MESHES * h.LONG:
+            with self.subTest(flags):
+                steps = self.train(self.build(module, *flags.split()), self.data, STEPS,
+                                   ranks=ranks)
+                self.assertEqual([step["phase"] for step in steps],
+                                 [step["phase"] for step in one])
+                for key in ("loss", "grad_norm"):
+                    np.testing.assert_allclose([step[key] for step in steps],
+                                               [step[key] for step in one], rtol=1e-5)
+
+
+    def evaluate(self, dump, *flags, status=0):
+        """What the interpreter computes in the first steps of the border."""
+        h.write_inputs(self.path("inputs.safetensors"), self.tokens, BORDER + 1, ROWS, SEQ)
+        output = self.path("eval.safetensors")
+        h.run([h.HEDDLE, "eval", dump, "--ranks", "--inputs",
+               self.path("inputs.safetensors"), "--steps", BORDER + 1, "--output", output,
+               "--weights", self.weights, *flags], status)
+        return h.read_safetensors(output)
+
+    @h.needs_mpi
+    def test_the_interpreter(self):
+        """The interpreter changes the program as the binary does."""
+        binary = self.build(self.both(), "--mesh", "data=2", "--zero", 1, "--dump-phases",
+                            self.path("dumps"))
+        steps = self.train(binary, self.data, BORDER + 1, ranks=2)
+        for phase in ("train", "spmd", "memory"):
+            with self.subTest(phase):
+                found = self.evaluate(self.path(f"dumps/{phase}.mlir"))
+                for step in steps:
+                    for key in ("loss", "grad_norm"):
+                        self.assertLess(h.relative(found[f"{key}@{step['step']}"],
+                                                   step[key]), 1e-5)
+
+    def test_wrong_phases_in_a_dump(self):
+        self.build(self.both(), "--mesh", "pipe=2", "--accumulate", 2, "--dump-phases",
+                   self.path("dumps"))
+
+        def compiled(phase, before, after, count=-1):
+            """Edits the dump from its end: of the last stage first."""
+            with open(self.path(f"dumps/{phase}.mlir")) as file:
+                text = file.read()
+            self.assertIn(before, text)
+            edited = self.path("edited.mlir")
+            with open(edited, "w") as file:
+                file.write(after.join(text.rsplit(before, count)))
+            job = self.path("edited.bin")
+            result = h.subprocess.run([h.HEDDLE, "compile", edited, "--start-from", phase,
+                                       "-o", job], text=True, capture_output=True)
+            self.assertEqual(os.path.exists(job), result.returncode == 0)
+            return result.stderr
+        far = '#nn.phase<"far", from_step = 5>'
+        for phase, code, after, count in (
+                # One stage begins a phase at another step, or has another phase.
+                ("memory", "H0916", '#nn.phase<"far", from_step = 6>', 1),
+                ("memory", "H0916", '#nn.phase<"off", from_step = 5>', 1),
+                ("prove", "H0916", '#nn.phase<"far", from_step = 9>', 1),
+                # The phases of all stages are wrong.
+                ("train", "H0354", '#nn.phase<"far", from_step = 1>', -1),
+                ("train", "H0354", '#nn.phase<"near", from_step = 5>', -1),
+                ("memory", "H0354", '#nn.phase<"far", from_step = 0>', -1),
+                ("memory", "H0354", '#nn.phase<"", from_step = 5>', -1)):
+            with self.subTest(phase=phase, after=after):
+                self.assertIn(code, compiled(phase, far, after, count))
+        # Another border is another plan, which is right.
+        self.assertEqual("", compiled("memory", far, '#nn.phase<"far", from_step = 6>'))
+
+    @h.needs_mpi
+    def test_a_phase_without_a_layer(self):
+        """What only the second phase trains keeps its bytes in the first one."""
+        short = re.sub(r"    %x2 = nn.call .*\n.*\n", "", self.near('"short", from_step = 1'))
+        module = self.module("short", short.replace("%x2", "%x1"),
+                             forward_of(self.text, "whole", '"whole", from_step = 5'))
+        given = h.read_safetensors(os.path.join(self.weights, "model.safetensors"))
+        one = None
+        for ranks, flags in ((1, ""), (2, "--mesh data=2 --zero 3 --accumulate 2"),
+                             (2, "--mesh data=2 --zero 1 --precision bf16")):
+            with self.subTest(flags):
+                folder = self.path(f"saved{ranks}{len(flags)}")
+                steps = self.train(self.build(module, *flags.split()), self.data, STEPS,
+                                   "--save", folder, "--save-every", 4, ranks=ranks)
+                one = one or steps
+                if "bf16" not in flags:
+                    np.testing.assert_allclose([step["loss"] for step in steps],
+                                               [step["loss"] for step in one], rtol=1e-5)
+                for step, is_trained in ((4, False), (STEPS, True)):
+                    saved = h.read_safetensors(f"{folder}/step-{step:06}/model.safetensors")
+                    moments = h.read_safetensors(
+                        f"{folder}/step-{step:06}/heddle/optimizer.safetensors")
+                    for name, value in given.items():
+                        same = np.array_equal(saved[name], value)
+                        self.assertEqual(same, "blocks.1" in name and not is_trained, name)
+                        self.assertEqual(moments["exp_avg." + name].any(), not same, name)
+
+    def test_explain(self):
+        binary = self.build(self.both(), "--mesh", "data=2")
+        programs = [program for program in self.explain(binary)["programs"]
+                    if program["kind"] == "train"]
+        self.assertEqual([(program["name"], program["phase"], program["from_step"])
+                          for program in programs],
+                         [("train/near", "near", 1), ("train/far", "far", BORDER)])
+        for program in programs:
+            self.assertGreater(program["memory"], 0)
+            self.assertEqual([line["kind"] for line in program["communication"]],
+                             ["all_reduce"])
+        said = h.run([h.HEDDLE, "explain", binary]).stdout
+        self.assertRegex(said, r"\n  far +5 +train/far ")
+
+    def test_two_forward_functions_need_phases(self):
+        module = self.module("wrong", self.near('"near", from_step = 1'),
+                             forward_of(self.text, "far_forward"))
+        result = h.run([h.HEDDLE, "compile", module, "--weights", self.weights, "-o",
+                        self.path("job")], status=3)
+        self.assertIn("H0358: a second forward function", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
