@@ -29,16 +29,30 @@ struct Layers {
 
 struct SchedulePass : heddle::impl::PipeScheduleBase<SchedulePass> {
   void runOnOperation() override {
-    // Several train programs have one schedule, because they have the same
-    // parameters on each stage. The costs of the first program's layers decide.
+    // Several train programs have one schedule, because each stage has the same
+    // parameters in all of them. The one with the most layers decides.
     nn::ModelOp model = getOperation();
-    for (auto step : model.getOps<nn::StepOp>()) {
-      if (step.getKind() != nn::ProgramKind::Train)
-        continue;
-      if (failed(schedule(model, step)))
-        signalPassFailure();
+    SmallVector<std::pair<nn::StepOp, Layers>> programs;
+    for (auto step : model.getOps<nn::StepOp>())
+      if (step.getKind() == nn::ProgramKind::Train)
+        programs.push_back({step, measure(model, step)});
+    if (programs.empty())
       return;
-    }
+    auto &[longest, layers] =
+        *llvm::max_element(programs, [](auto &a, auto &b) {
+          return a.second.paths.size() < b.second.paths.size();
+        });
+    for (auto &[step, own] : programs)
+      for (StringAttr path : own.paths)
+        if (!layers.paths.contains(path)) {
+          step.emitError("H0119: calls the layer ")
+              << path << ", but @" << longest.getSymName()
+              << ", which has more layers, does not; the train programs of a "
+                 "model must agree on the layers of each pipeline stage";
+          return signalPassFailure();
+        }
+    if (failed(schedule(model, longest, layers)))
+      signalPassFailure();
   }
 
 private:
@@ -137,7 +151,8 @@ private:
     return error;
   }
 
-  LogicalResult schedule(nn::ModelOp model, nn::StepOp step) {
+  LogicalResult schedule(nn::ModelOp model, nn::StepOp step,
+                         const Layers &layers) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
     std::string why;
     auto made =
@@ -145,7 +160,6 @@ private:
                            strategy.accumulate, strategy.virtualStages, why);
     if (!made)
       return step.emitError("H0111: ") << why;
-    Layers layers = measure(model, step);
     FailureOr<pipe::Cut> counts = cut(step, strategy, layers.costs);
     if (failed(counts))
       return failure();
