@@ -92,7 +92,8 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   ranks.together([&] {
     steps = std::make_unique<TrainSteps>(
         job, TrainSteps::Options{Hyperparameters(plan), plan.weights.seed,
-                                 /*skipped=*/0, /*skipsNonfinite=*/false,
+                                 /*steps=*/0, /*updates=*/0,
+                                 /*skipsNonfinite=*/false,
                                  /*onlyLastPhase=*/true});
   });
   loadWeights(job, options.job);
