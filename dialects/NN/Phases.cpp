@@ -25,8 +25,8 @@ LogicalResult heddle::nn::verifyPhases(ArrayRef<ProgramPhase> programs) {
       continue;
     if (first && (!one.phase || names.empty()))
       return (one.phase ? first : one.program)
-                 ->emitOpError("has no phase, and is one of several train "
-                               "programs; add phase = #nn.phase<...>");
+          ->emitOpError("has no phase, and is one of several train "
+                        "programs; add phase = #nn.phase<...>");
     if (!first)
       first = one.program;
     if (!one.phase)

@@ -240,9 +240,8 @@ TEST(Plan, ChoosesTrainProgramsByStep) {
   late.phase = {"late", 5};
   plan.programs[0].phase = {"early", 1};
   plan.programs.insert(plan.programs.begin(), late);
-  EXPECT_EQ(plan.trainPrograms(),
-            (std::vector<const Program *>{&plan.programs[1],
-                                          &plan.programs[0]}));
+  EXPECT_EQ(plan.trainPrograms(), (std::vector<const Program *>{
+                                      &plan.programs[1], &plan.programs[0]}));
   EXPECT_EQ(json(plan).get<Plan>().trainPrograms()[1]->phase.name, "late");
   std::vector<Phase> phases = {{"late", 5}, {"early", 1}, {"last", 9}};
   for (auto [step, wanted] :

@@ -52,7 +52,8 @@ public:
       // A step without updates, such as evaluation, is not checked. Any other
       // step must update each trainable parameter. One of several train
       // programs need not, if it does not compute the gradient.
-      if (!updated.empty() && failed(verifyUpdates(step.getPhase().has_value())))
+      if (!updated.empty() &&
+          failed(verifyUpdates(step.getPhase().has_value())))
         return failure();
     }
     return success();

@@ -32,7 +32,7 @@ struct StepReport {
   bool isFinite = true;  ///< Loss and gradient norm are finite.
   bool hasLabels = true; ///< The loss counts a label of the batch.
   bool skipped = false;  ///< The step made no update.
-  double mfu = -1; ///< Model FLOPs utilization; negative: unknown.
+  double mfu = -1;       ///< Model FLOPs utilization; negative: unknown.
   std::optional<KeptLayers> kept; ///< nullopt: the plan drops no layers.
   std::string phase; ///< Empty if the plan has only one train program.
 
