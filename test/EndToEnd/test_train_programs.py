@@ -14,7 +14,7 @@ import unittest
 import numpy as np
 
 import heddle_test as h
-from test_architecture import EXAMPLE, TEXT, Architecture, Oracle
+from test_architecture import EXAMPLE, TEXT, Oracle
 
 ROWS, SEQ, STEPS, BORDER, RATE, CLIP = 4, 16, 8, 5, 3e-3, 0.5
 

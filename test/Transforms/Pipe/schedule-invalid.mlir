@@ -144,3 +144,25 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return
   }
 }
+
+// -----
+
+// Train programs share the stages, so one of them has all layers.
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}} {
+  nn.func @layer() {
+    nn.return
+  }
+  // expected-error @+1 {{H0119: calls the layer "h.9", but @train.far, which has more layers, does not; the train programs of a model must agree on the layers of each pipeline stage}}
+  nn.step @train.near() attributes {
+      kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"near", from_step = 1>} {
+    nn.call @layer() path "h.9" : () -> ()
+    nn.return
+  }
+  nn.step @train.far() attributes {
+      kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"far", from_step = 5>} {
+    nn.call @layer() path "h.0" : () -> ()
+    nn.call @layer() path "h.1" : () -> ()
+    nn.return
+  }
+}
