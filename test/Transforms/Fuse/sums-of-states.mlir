@@ -15,7 +15,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
   // CHECK-DAG: nn.set @w.grad, %[[L]]#1
   // CHECK: nn.keep %[[L]]#0 as "d"
   nn.step @wait(%g: tensor<4x8xf32>, %x: tensor<4x8xf32>, %m: tensor<4xf32>, %s: tensor<4xf32>) attributes {
-      kind = #nn.program<train>, inputs = [#nn.port<value, "g">, #nn.port<value, "x">, #nn.port<value, "m">, #nn.port<value, "s">], outputs = []} {
+      kind = #nn.program<train>, phase = #nn.phase<"wait", from_step = 1>, inputs = [#nn.port<value, "g">, #nn.port<value, "x">, #nn.port<value, "m">, #nn.port<value, "s">], outputs = []} {
     %dw, %db = nn.layer_norm_grad_weight %g, %x, %m, %s : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>)
     nn.set @b.grad, %db : tensor<8xf32>
     nn.set @w.grad, %dw : tensor<8xf32>
@@ -32,7 +32,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
   // CHECK: nn.get @grads
   // CHECK: plan.launch @layer_norm_grad_input(
   nn.step @read(%g: tensor<4x8xf32>, %x: tensor<4x8xf32>, %m: tensor<4xf32>, %s: tensor<4xf32>) attributes {
-      kind = #nn.program<train>, inputs = [#nn.port<value, "g">, #nn.port<value, "x">, #nn.port<value, "m">, #nn.port<value, "s">], outputs = []} {
+      kind = #nn.program<train>, phase = #nn.phase<"read", from_step = 2>, inputs = [#nn.port<value, "g">, #nn.port<value, "x">, #nn.port<value, "m">, #nn.port<value, "s">], outputs = []} {
     %dw, %db = nn.layer_norm_grad_weight %g, %x, %m, %s : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>)
     nn.set @b.grad, %db : tensor<8xf32>
     nn.set @w.grad, %dw : tensor<8xf32>
@@ -53,7 +53,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
   // CHECK: %[[N:.*]]:2 = plan.launch @layer_norm_grad_input_layer_norm_grad_weight_1(
   // CHECK: nn.set @w.grad, %[[N]]#1
   nn.step @product(%g: tensor<4x8xf32>, %x: tensor<4x8xf32>, %m: tensor<4xf32>, %s: tensor<4xf32>, %gamma: tensor<8xf32>) attributes {
-      kind = #nn.program<train>, inputs = [#nn.port<value, "g">, #nn.port<value, "x">, #nn.port<value, "m">, #nn.port<value, "s">, #nn.port<value, "gamma">], outputs = []} {
+      kind = #nn.program<train>, phase = #nn.phase<"product", from_step = 3>, inputs = [#nn.port<value, "g">, #nn.port<value, "x">, #nn.port<value, "m">, #nn.port<value, "s">, #nn.port<value, "gamma">], outputs = []} {
     %w = nn.linear_grad_weight %x, %g {transposed} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
     nn.set @product.grad, %w : tensor<8x8xf32>
     %b = nn.sum_rows %g : (tensor<4x8xf32>) -> tensor<8xf32>

@@ -30,7 +30,7 @@ nn.model @m family "gpt2" phase "kernels" attributes {
   // CHECK-NEXT: plan.launch @relu(%[[X]], %[[Y]])
   // CHECK-NEXT: plan.end
   nn.step @train(%x: tensor<64xf32>) -> tensor<64xf32> attributes {
-      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
+      kind = #nn.program<train>, phase = #nn.phase<"train", from_step = 1>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     %new = plan.launch @relu(%x) : (tensor<64xf32>) -> tensor<64xf32>
     nn.set @s, %new : tensor<64xf32>
     %y = plan.launch @relu(%x) : (tensor<64xf32>) -> tensor<64xf32>
@@ -46,7 +46,7 @@ nn.model @m family "gpt2" phase "kernels" attributes {
   // CHECK-NEXT: plan.launch @relu(%[[X]], %[[S]])
   // CHECK-NEXT: plan.launch @relu(%[[OLD]], %[[Y]])
   nn.step @after(%x: tensor<64xf32>) -> tensor<64xf32> attributes {
-      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
+      kind = #nn.program<train>, phase = #nn.phase<"after", from_step = 2>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     %old = nn.get @s : tensor<64xf32>
     %new = plan.launch @relu(%x) : (tensor<64xf32>) -> tensor<64xf32>
     nn.set @s, %new : tensor<64xf32>
@@ -61,7 +61,7 @@ nn.model @m family "gpt2" phase "kernels" attributes {
   // CHECK: plan.launch @relu(%[[S]], %[[NEW]])
   // CHECK-NEXT: plan.copy %[[S]], %[[NEW]]
   nn.step @self() attributes {
-      kind = #nn.program<train>, inputs = [], outputs = []} {
+      kind = #nn.program<train>, phase = #nn.phase<"self", from_step = 3>, inputs = [], outputs = []} {
     %old = nn.get @s : tensor<64xf32>
     %new = plan.launch @relu(%old) : (tensor<64xf32>) -> tensor<64xf32>
     nn.set @s, %new : tensor<64xf32>
@@ -74,7 +74,7 @@ nn.model @m family "gpt2" phase "kernels" attributes {
   // CHECK: plan.launch @relu(
   // CHECK: plan.launch @norm(%[[OLD]],
   nn.step @bucket(%x: tensor<64xf32>) -> tensor<f32> attributes {
-      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
+      kind = #nn.program<train>, phase = #nn.phase<"bucket", from_step = 4>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     %old = nn.get @both : tensor<128xf32>
     %new = plan.launch @relu(%x) : (tensor<64xf32>) -> tensor<64xf32>
     nn.set @t, %new : tensor<64xf32>
@@ -89,7 +89,7 @@ nn.model @m family "gpt2" phase "kernels" attributes {
   // CHECK-NEXT: plan.loop 2
   // CHECK: plan.launch @relu(%[[OLD]],
   nn.step @loop() attributes {
-      kind = #nn.program<train>, inputs = [], outputs = []} {
+      kind = #nn.program<train>, phase = #nn.phase<"loop", from_step = 5>, inputs = [], outputs = []} {
     %old = nn.get @s : tensor<64xf32>
     nn.micro_batches 2 {
     ^bb0(%i: index):
