@@ -12,7 +12,7 @@ plan = json.load(sys.stdin)
 keys = {"plan", "parameters", "target", "mesh", "ranks", "phases", "kernels", "memory",
         "communication", "schedule", "bubble", "flops_per_step", "rank",
         "stage", "schedule_lines", "idle", "fragment_times", "times_from", "moves",
-        "host_updates", "bound"}
+        "host_updates", "bound", "programs"}
 assert set(plan) == keys, set(plan) ^ keys
 assert plan["ranks"] == 1 and plan["communication"] == [] and not plan["moves"]
 assert set(plan["host_updates"].values()) == {0}, plan
@@ -21,6 +21,12 @@ for phase in plan["phases"]:
     assert set(phase) == {"name"}, phase
 for kernel in plan["kernels"]:
     assert set(kernel) == {"name", "ops", "flops", "bytes", "calls"}, kernel
+train, *others = plan["programs"]
+assert (train["name"], train["kind"], train["from_step"]) == ("train", "train", 1), train
+for program in [train, *others]:
+    assert (program["kind"] == "train") == ("from_step" in program), program
+    assert 0 < program["memory"] <= plan["memory"]["arena"] and "phase" not in program
+    assert program["communication"] == [], program
 memory = plan["memory"]
 assert set(memory) == {"arena", "persistent", "peak", "owners", "kinds", "files"}, memory
 assert set(memory["kinds"]) == {"device"}, memory
