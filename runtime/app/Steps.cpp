@@ -363,13 +363,13 @@ StepResult TrainSteps::finish() {
   double rate = step.rates[known % int64_t(step.rates.size())];
   float taken = read(program.rate, float(rate));
   result.learningRate = taken == float(rate) ? rate : taken;
-  int64_t before = known;
-  known = updates ? int64_t(*program.staging.result<double>(*updates, step.run))
-                  : before + 1;
-  result.isSkipped = known == before;
   result.kept = describe(step);
   result.isFinite =
       std::isfinite(result.loss) && std::isfinite(result.gradNorm);
+  int64_t before = known;
+  known = updates ? int64_t(*program.staging.result<double>(*updates, step.run))
+                  : before + (result.isFinite ? 1 : 0);
+  result.isSkipped = known == before;
   nonfiniteInRow = result.isFinite ? 0 : nonfiniteInRow + 1;
   if (result.isFinite)
     return result;

@@ -329,7 +329,7 @@ class HeldStates(Base):
     """An optimizer says which part of a state a replica holds. Here a dump is edited:
     every replica holds one of Adam's moments whole."""
 
-    CASES = [(["--zero", 1], True), (["--zero", 3, "--precision", "bf16"], True),
+    CASES = [(["--zero", 1], False), (["--zero", 3, "--precision", "bf16"], True),
              (["--zero", 2, "--place", "optimizer=file", "--sub-group-size", 1024], True),
              (["--zero", 0], False),
              (["--zero", 2, "--optimizer", "Lion", "--accumulate", 2], False)]

@@ -139,6 +139,24 @@ class UpdateFlags(h.HeddleTest):
         self.assertEqual(h.bytes_saved(saved), h.bytes_saved(other))
         return flagged, data, saved
 
+    def assert_interpreted(self, data, saved):
+        """The interpreter skips the same update of the edited dump."""
+        inputs = h.read_safetensors(data)
+        steps = {f"{name}@{step + 1}": value[step * ROWS:(step + 1) * ROWS]
+                 for name, value in inputs.items() for step in range(5)}
+        h.write_safetensors(self.path("steps"), steps)
+        h.run([h.HEDDLE, "eval", self.dump, "--program", "train", "--steps", 5,
+               "--inputs", self.path("steps"), "--output", self.path("states")])
+        states = h.read_safetensors(self.path("states"))
+        self.assertEqual(states["state.updates"], 4)
+        optimizer = h.read_safetensors(os.path.join(
+            h.latest_of(saved), "heddle", "optimizer.safetensors"))
+        self.assertAlmostEqual(states["state.beta2_power"],
+                               optimizer["beta2_power"], delta=1e-12)
+        for name, value in h.read_saved(saved).items():
+            self.assert_close(states[f"state.{name.removeprefix('transformer.')}"], value,
+                              1e-5, name)
+
     def test_skipped_updates_leave_no_trace(self):
         for flag, flags, ranks, is_short in CASES:
             if not (is_short or h.LONG) or (ranks > 1 and not h.MPIRUN):
@@ -157,21 +175,21 @@ class UpdateFlags(h.HeddleTest):
             self.run_train(flagged, data, steps, "--save", part)
             self.run_train(flagged, data, 5, "--resume", part, "--save", part)
             self.assertEqual(h.bytes_saved(part), h.bytes_saved(saved))
-        inputs = h.read_safetensors(data)
-        steps = {f"{name}@{step + 1}": value[step * ROWS:(step + 1) * ROWS]
-                 for name, value in inputs.items() for step in range(5)}
-        h.write_safetensors(self.path("steps"), steps)
-        h.run([h.HEDDLE, "eval", self.dump, "--program", "train", "--steps", 5,
-               "--inputs", self.path("steps"), "--output", self.path("states")])
-        states = h.read_safetensors(self.path("states"))
-        self.assertEqual(states["state.updates"], 4)
-        optimizer = h.read_safetensors(os.path.join(
-            h.latest_of(saved), "heddle", "optimizer.safetensors"))
-        self.assertAlmostEqual(states["state.beta2_power"],
-                               optimizer["beta2_power"], delta=1e-12)
-        for name, value in h.read_saved(saved).items():
-            self.assert_close(states[f"state.{name.removeprefix('transformer.')}"], value,
-                              1e-5, name)
+        self.assert_interpreted(data, saved)
+
+    @h.long_only
+    def test_delayed_updates(self):
+        """The update of a skipped step is skipped one step later; the rates are those
+        of steps that are not delayed."""
+        flagged = self.build_flagged("norm", "--delayed-update", "--place",
+                                     "optimizer=file")[1]
+        data, saved = self.batches("all", [0, 1, BAD, 2, 3]), self.path("saved")
+        found = self.run_train(flagged, data, 5, "--save", saved)
+        rates = [step["lr"] for step in found]
+        self.assertEqual(rates[2], rates[3])
+        self.assertLess(rates[1], rates[2])
+        self.assertLess(rates[3], rates[4])
+        self.assert_interpreted(data, saved)
 
     def test_the_host_does_not_wait(self):
         """On a GPU a skipped update costs no more waits of the host than another."""

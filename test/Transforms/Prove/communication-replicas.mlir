@@ -72,6 +72,43 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // -----
 
+// The learning rate that a step takes is the same on all ranks, as the loss is.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{mesh = {data = 2, tensor = 2}, batch = {global = 2}}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+    %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
+    plan.yield %0 : tensor<f32>
+  }
+  plan.kernel @floats(%x: tensor<1x16xi32>) -> tensor<16xf32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+    %0 = nn.fill 0.0 : () -> tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>,
+      ports = {ids = {whole = tensor<2x16xi32>, sharding = #dist.sharding<[["data"], []], unreduced []>}}} {
+    %ids = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<ids>} : memref<1x16xi32>
+    %loss = plan.buffer at 64 live [0, 99] owner "inputs" {output = #nn.port<loss>} : memref<f32>
+    // expected-error @+1 {{H0916: the taken_lr may differ between ranks along ["data"]}}
+    %lr = plan.buffer at 96 live [0, 99] owner "inputs" {output = #nn.port<taken_lr>} : memref<f32>
+    %a = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
+    %b = plan.buffer at 192 live [0, 99] owner "activations" : memref<f32>
+    %s = plan.buffer at 256 live [0, 99] owner "communication" : memref<128xi8>
+    plan.launch @floats(%ids, %a) : (memref<1x16xi32>, memref<16xf32>) -> ()
+    plan.launch @sum(%a, %b) : (memref<16xf32>, memref<f32>) -> ()
+    plan.copy %lr, %b : memref<f32>, memref<f32>
+    %t = plan.collective all_reduce axes ["data"] target %b source %b staging %s
+      outer 1 for "loss" : memref<f32>, memref<f32>, memref<128xi8>
+    plan.wait %t
+    plan.copy %loss, %b : memref<f32>, memref<f32>
+    plan.end
+  }
+}
+
+// -----
+
 // Each rank has its own part of a parameter, and gets those of the others.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {data = 2, tensor = 2}, batch = {global = 2}}>, config = "{}", weights = {},

@@ -231,7 +231,7 @@ private:
   /// plan has no such state.
   const Value *nonfinite;
   /// The state in which the device counts updates. Null if the plan has none;
-  /// then every step makes an update.
+  /// then every step with a finite loss and norm makes an update.
   const Value *updates;
   /// For each layer that may be dropped, its model FLOPs in a step, over all
   /// ranks.
