@@ -53,32 +53,18 @@ static plan::Plan withoutSkipped(plan::Plan plan,
   return plan;
 }
 
-/// Returns how many ranks compute a stage.
-static double ranksOfStage(const plan::Plan &plan) {
-  return double(plan.mesh.ranks() / plan.mesh.stages());
-}
-
-/// Returns the FLOPs of a step if no layer is dropped, summed over all ranks.
-static double flopsOfStep(const plan::Plan &plan) {
-  double flops = 0;
-  for (const plan::Stage &stage : plan.stages)
-    for (const plan::Program &program : stage.programs)
-      if (program.kind == plan::ProgramKind::Train)
-        flops += program.flops * ranksOfStage(plan);
-  return flops;
-}
-
 /// Returns the FLOPs of layer number `layer` in a step, summed over all ranks.
 static double flopsOfLayer(const plan::Plan &plan, size_t layer) {
   double flops = 0;
   for (const plan::Stage &stage : plan.stages)
-    flops += stage.conditions.at(layer).flops * ranksOfStage(plan);
+    flops += stage.conditions.at(layer).flops *
+             double(plan.mesh.ranks() / plan.mesh.stages());
   return flops;
 }
 
-LayerDropCost::LayerDropCost(const plan::Plan &plan, int64_t rank,
+LayerDropCost::LayerDropCost(const plan::Plan &plan, int64_t rank, double flops,
                              const cost::ClusterCost *known)
-    : plan(plan), rank(rank),
+    : plan(plan), rank(rank), flops(flops),
       cost(known && known->hasTimes() ? known : nullptr) {
   const size_t layers = plan.conditions.size();
   if (layers == 0)
@@ -93,7 +79,7 @@ LayerDropCost::LayerDropCost(const plan::Plan &plan, int64_t rank,
 
 LayerDropCost::StepCost LayerDropCost::costOf(const Kept &kept) const {
   StepCost step;
-  step.flops = flopsOfStep(plan);
+  step.flops = flops;
   for (size_t layer = 0; layer < kept.size(); ++layer)
     if (kept[layer])
       ++step.layers;

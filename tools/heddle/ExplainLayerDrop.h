@@ -21,10 +21,12 @@ namespace heddle::driver {
 /// layers, if it drops all of them, and on average.
 class LayerDropCost {
 public:
-  /// Computes nothing if no layer of the plan can be dropped. FLOPs are summed
-  /// over all ranks, bytes are those of `rank`, which must belong to the plan's
-  /// selected stage. Without `cost` (null) there are no seconds.
-  LayerDropCost(const plan::Plan &plan, int64_t rank,
+  /// Computes nothing if no layer of the plan can be dropped. `flops` are those
+  /// of a step that keeps all layers, summed over all ranks. Bytes are those of
+  /// `rank`, which must belong to the plan's selected stage. Without `cost`
+  /// (null) there are no seconds. If there are several train programs, the
+  /// first is described.
+  LayerDropCost(const plan::Plan &plan, int64_t rank, double flops,
                 const cost::ClusterCost *cost);
 
   /// Adds the field `layer_drop` to the JSON output of `heddle explain`, unless
@@ -51,6 +53,7 @@ private:
 
   const plan::Plan &plan;
   int64_t rank;
+  double flops;
   const cost::ClusterCost *cost; ///< Null: the times are not known.
   StepCost all, none, first, limit;
 };

@@ -104,7 +104,8 @@ static double flopsPerStep(const plan::Plan &plan) {
   double flops = 0;
   for (const plan::Stage &stage : plan.stages)
     for (const plan::Program &same : stage.programs)
-      if (same.kind == program->kind)
+      if (same.kind == program->kind &&
+          same.phase.name == program->phase.name)
         flops += same.flops * double(plan.mesh.ranks() / plan.mesh.stages());
   return flops;
 }
@@ -521,7 +522,7 @@ static int explain(const ExplainFlags &flags) {
   StepBound bound;
   if (program)
     bound = StepBound(plan, *program, rank, known);
-  LayerDropCost drops(plan, rank, known);
+  LayerDropCost drops(plan, rank, flopsPerStep(plan), known);
   if (flags.json) {
     json all = explainJson(plan, rank, schedule, bound, known);
     if (program)
