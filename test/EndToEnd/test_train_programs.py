@@ -231,6 +231,19 @@ class TrainPrograms(h.HeddleTest):
                         self.assertEqual(same, "blocks.1" in name and not is_trained, name)
                         self.assertEqual(moments["exp_avg." + name].any(), not same, name)
 
+    def test_emulated_gpu(self):
+        cpu = self.train(self.build(self.both()), self.data, BORDER + 1)
+        gpu = self.build(self.both(), "--target", "sm_80", output="gpu")
+        log = self.path("gpu.jsonl")
+        h.run([h.HEDDLE, "emulate", "--", gpu, "train", "--data", self.data, "--steps",
+               BORDER + 1, "--log", log, "--progress", "none"],
+              env=dict(os.environ, **h.LIGHT))
+        steps = h.read_log(log)
+        self.assertEqual([step["phase"] for step in steps], [step["phase"] for step in cpu])
+        for key in ("loss", "grad_norm"):
+            np.testing.assert_allclose([step[key] for step in steps],
+                                       [step[key] for step in cpu], rtol=1e-5)
+
     def test_explain(self):
         binary = self.build(self.both(), "--mesh", "data=2")
         programs = [program for program in self.explain(binary)["programs"]
