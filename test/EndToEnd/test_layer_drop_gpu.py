@@ -86,7 +86,8 @@ class LayerDropGpu(test_gpu.GpuTest):
         one, two = found
         return {"kernels": two["kernels"] - one["kernels"],
                 "graphs": two["calls"]["cuGraphLaunch"] - one["calls"]["cuGraphLaunch"],
-                "sent": two["sent_bytes"] - one["sent_bytes"]}
+                "sent": two["sent_bytes"] - one["sent_bytes"],
+                "fetched": two["copied_in_bytes"] - one["copied_in_bytes"]}
 
     def keeping(self, kept, *flags):
         rates = ",".join("0" if layer in kept else str(NEVER) for layer in range(4))
@@ -127,6 +128,16 @@ class LayerDropGpu(test_gpu.GpuTest):
         for key in ("kernels", "sent"):
             self.assertLess(none[key], every[key] / 2)
             self.assertEqual(second[key] - none[key], (every[key] - none[key]) / 2)
+
+    @h.long_only
+    def test_fetches_only_what_is_kept(self):
+        """All layers but the last are fetched twice, also for their gradients."""
+        every, none, even, odd = (
+            self.counted(self.keeping(kept, "--place", "parameters=host"), kept)
+            for kept in (range(4), [], [0, 2], [1, 3]))
+        for key in ("kernels", "fetched"):
+            self.assertLess(none[key], min(even[key], odd[key]))
+            self.assertEqual(even[key] + odd[key], every[key] + none[key])
 
 
 if __name__ == "__main__":
