@@ -5,6 +5,10 @@ find_package(LLD REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/lld)
 message(STATUS "MLIR in ${MLIR_DIR}, LLVM ${LLVM_PACKAGE_VERSION}")
 
 list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+# TableGen names the files in its depfiles relative to the top of the build.
+# With the new policy, CMake takes them as relative to the current directory, and
+# Ninja then runs TableGen in every build.
+cmake_policy(SET CMP0116 OLD)
 include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
