@@ -71,13 +71,16 @@ def run_class(number):
 
 
 def tests_by_class(names):
-    found = {}
+    """The tests of each class. A class that one file imports from another is found
+    twice, and its tests are run once."""
+    found, known = {}, set()
 
     def add(suite):
         for test in suite:
             if isinstance(test, unittest.TestSuite):
                 add(test)
-            else:
+            elif test.id() not in known:
+                known.add(test.id())
                 found.setdefault(type(test), []).append(test)
 
     add(unittest.defaultTestLoader.loadTestsFromNames(names))
