@@ -136,9 +136,9 @@ class Prediction:
         copy = part if z == 3 else whole
         states = {"parameters": 4 * master,
                   "gradients": gradient * (part if z >= 2 else whole),
-                  # And two powers in f64, and the number of bad steps in f32, each as a state
-                  # of 64 numbers.
-                  "optimizer": 8 * (part if z >= 1 else whole) + 2 * 64 * 8 + 64 * 4}
+                  # And two powers and the count of updates in f64, and the number of bad
+                  # steps in f32, each as a state of 64 numbers.
+                  "optimizer": 8 * (part if z >= 1 else whole) + 3 * 64 * 8 + 64 * 4}
         if copies:
             states["parameters in compute precision"] = 2 * copy
         return states
