@@ -55,6 +55,14 @@ Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
   return builder.create<planir::RecordOp>(loc, token, stream);
 }
 
+/// Lets the stream wait for the token. The wait is skipped whenever the command
+/// is that makes the token.
+void SequenceEmitter::waitFor(Location loc, Value token,
+                              planir::Stream stream) {
+  auto wait = builder.create<planir::WaitOp>(loc, token, stream);
+  planir::setGuard(wait, planir::guardOf(token.getDefiningOp()));
+}
+
 /// Orders a new copy on `stream` after copies on another stream. Fetches use
 /// the stream `Copy`, and stores the stream `Store`. `run` has the bytes of the
 /// new copy. A new fetch waits for the last store whose bytes may overlap with
@@ -69,10 +77,8 @@ void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
        llvm::reverse(stream == planir::Stream::Copy ? stores : fetches))
     if (other.token.getParentBlock() == builder.getInsertionBlock() &&
         (isAtOnce || overlap(other.run, run))) {
-      auto wait = builder.create<planir::WaitOp>(loc, other.token, stream);
-      planir::Guard guard = planir::guardOf(other.token.getDefiningOp());
-      planir::setGuard(wait, guard);
-      if (!guard)
+      waitFor(loc, other.token, stream);
+      if (!planir::guardOf(other.token.getDefiningOp()))
         return;
     }
 }
@@ -134,11 +140,8 @@ void SequenceEmitter::emitStore(dist::StoreOp store) {
 }
 
 void SequenceEmitter::emitFlush(dist::FlushOp flush) {
-  for (; stores.size() > flush.getLeft(); stores.pop_front()) {
-    Value token = stores.front().token;
-    auto wait = builder.create<planir::WaitOp>(flush.getLoc(), token);
-    planir::setGuard(wait, planir::guardOf(token.getDefiningOp()));
-  }
+  for (; stores.size() > flush.getLeft(); stores.pop_front())
+    waitFor(flush.getLoc(), stores.front().token);
 }
 
 /// Gives consecutive numbers to the last stores (copies from the device to
@@ -181,8 +184,7 @@ void SequenceEmitter::emitWait(dist::WaitOp wait) {
   llvm::erase_if(fetches,
                  [&](const UnderWay &fetch) { return fetch.token == token; });
   auto move = wait.getInput().getDefiningOp<dist::MoveOp>();
-  builder.create<planir::WaitOp>(wait.getLoc(), token,
-                                 move && move.getToHost()
-                                     ? planir::Stream::Host
-                                     : planir::Stream::Compute);
+  waitFor(wait.getLoc(), token,
+          move && move.getToHost() ? planir::Stream::Host
+                                   : planir::Stream::Compute);
 }

@@ -195,33 +195,24 @@ void SequenceEmitter::emitBlock(Block &block) {
 
 void SequenceEmitter::emitCommands(Block &block) {
   for (Operation &op : block) {
-    FlatSymbolRefAttr condition =
-        isa<nn::CallOp>(op) ? FlatSymbolRefAttr() : nn::conditionOf(&op);
     Block *target = builder.getInsertionBlock();
     auto at = builder.getInsertionPoint();
     Operation *before = at == target->begin() ? nullptr : &*std::prev(at);
     emitOperation(op);
-    if (condition)
+    if (FlatSymbolRefAttr condition = nn::conditionOf(&op))
       guardNew(condition, before);
   }
 }
 
 /// Lets the commands after `before`, up to the insertion point, be skipped if
-/// the condition is false. `before` is null if they begin the MLIR block. A
-/// wait is skipped whenever the command that it waits for is.
+/// the condition is false. Commands that have a guard keep it. `before` is null
+/// if the commands begin the MLIR block.
 void SequenceEmitter::guardNew(FlatSymbolRefAttr condition, Operation *before) {
   Block *block = builder.getInsertionBlock();
   auto first = before ? std::next(before->getIterator()) : block->begin();
-  for (Operation &op : llvm::make_range(first, builder.getInsertionPoint())) {
-    auto command = dyn_cast<planir::CommandOpInterface>(op);
-    if (!command)
-      continue;
-    Value token = command.getAwaited();
-    planir::Guard ofToken = token && token.getDefiningOp()
-                                ? planir::guardOf(token.getDefiningOp())
-                                : planir::Guard();
-    planir::setGuard(&op, ofToken ? ofToken : planir::Guard{condition});
-  }
+  for (Operation &op : llvm::make_range(first, builder.getInsertionPoint()))
+    if (isa<planir::CommandOpInterface>(op) && !planir::guardOf(&op))
+      planir::setGuard(&op, {condition});
 }
 
 void SequenceEmitter::emitOperation(Operation &op) {
@@ -342,10 +333,8 @@ void SequenceEmitter::emitCall(nn::CallOp call) {
       operands.push_back(valueFor(result));
   if (call.getWhen())
     emitPasses(call);
-  auto called =
-      builder.create<planir::CallOp>(call.getLoc(), call.getCallee(), operands,
-                                     /*frameOffset=*/0, call.getPath());
-  planir::setGuard(called, {call.getWhenAttr()});
+  builder.create<planir::CallOp>(call.getLoc(), call.getCallee(), operands,
+                                 /*frameOffset=*/0, call.getPath());
 }
 
 /// Emits copies that give a call's results their values if the call is skipped.

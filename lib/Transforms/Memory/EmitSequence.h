@@ -68,6 +68,8 @@ private:
   void emitOperation(mlir::Operation &op);
   void guardNew(mlir::FlatSymbolRefAttr condition, mlir::Operation *before);
   void emitWait(dist::WaitOp wait);
+  void waitFor(mlir::Location loc, mlir::Value token,
+               planir::Stream stream = planir::Stream::Compute);
   void emitSend(dist::SendOp send);
   void emitPack(nn::PackOp pack);
   mlir::Value numberOf(const Root &root);
