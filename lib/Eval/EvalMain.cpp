@@ -133,11 +133,9 @@ static void addRates(const Interpreter &interpreter, TensorMap &inputs) {
       counts ? static_cast<int64_t>(
                    interpreter.state(plan::updatesState).floats().front())
              : 0;
-  std::vector<double> rates(plan::ratesPerStep);
-  for (int64_t i = 0; i < plan::ratesPerStep; ++i)
-    rates[(updates + i) % plan::ratesPerStep] = rate.at(updates + i + 1);
   inputs[keyOf(nn::PortRole::LearningRate)] =
-      Tensor(ElementKind::F64, {plan::ratesPerStep}, rates);
+      Tensor(ElementKind::F64, {plan::ratesPerStep},
+             rate.next(updates, plan::ratesPerStep));
 }
 
 /// Adds the inputs that the user need not give, such as learning rates and the

@@ -276,10 +276,8 @@ Outcomes TrainSteps::drawLayers(TrainProgram &program, int64_t index) {
 /// pending steps are skipped, it is an earlier update. Returns the rates.
 std::vector<double> TrainSteps::giveRates(TrainProgram &program) {
   const Value *port = program.source.input(plan::PortRole::LearningRate);
-  int64_t count = port ? port->numElements() : 1;
-  std::vector<double> rates(count);
-  for (int64_t before = known; before < known + count; ++before)
-    rates[before % count] = learningRate.at(before + 1);
+  std::vector<double> rates =
+      learningRate.next(known, port ? port->numElements() : 1);
   if (port) {
     std::copy(rates.begin(), rates.end(), program.staging.at<float>(*port));
     program.staging.store(*port);

@@ -48,6 +48,13 @@ LearningRate::LearningRate(const plan::Scheduler &scheduler, double baseRate)
   staircase = get(P::LrRangeTestStaircase, 0) != 0;
 }
 
+std::vector<double> LearningRate::next(int64_t updates, int64_t count) const {
+  std::vector<double> rates(count);
+  for (int64_t before = updates; before < updates + count; ++before)
+    rates[before % count] = at(before + 1);
+  return rates;
+}
+
 double LearningRate::at(int64_t update) const {
   switch (schedule) {
   case RateSchedule::Constant:

@@ -15,6 +15,7 @@
 #include "heddle/PlanFormat/Plan.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace heddle::rt {
 
@@ -29,6 +30,10 @@ public:
 
   /// The rate of update `update`, counted from 1.
   double at(int64_t update) const;
+  /// The rates of the next `count` updates after `updates` updates. The rate of
+  /// the update after u updates is at index u modulo `count`; see
+  /// plan::ratesPerStep.
+  std::vector<double> next(int64_t updates, int64_t count) const;
 
 private:
   double warmup(int64_t update) const;
