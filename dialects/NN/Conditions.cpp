@@ -10,7 +10,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/Conditions.h"
-#include "dialects/NN/ModelVerifier.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 

@@ -33,6 +33,11 @@ mlir::FlatSymbolRefAttr conditionOf(
 /// is no nn.call.
 void setCondition(mlir::Operation *op, mlir::FlatSymbolRefAttr condition);
 
+/// Checks that the conditions of operations exist, that a value is used only by
+/// operations with the condition of the one that computes it, and that all
+/// calls of a layer in a step have one condition.
+mlir::LogicalResult verifyConditions(ModelOp model);
+
 } // namespace heddle::nn
 
 #endif // HEDDLE_DIALECTS_NN_CONDITIONS_H

@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/NN/ModelVerifier.h"
+#include "dialects/NN/Conditions.h"
 #include "dialects/NN/Phases.h"
 #include <functional>
 #include <nlohmann/json.hpp>
