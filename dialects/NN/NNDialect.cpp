@@ -99,7 +99,8 @@ LayerDropAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr,
 }
 
 LogicalResult PhaseAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                StringAttr name, int64_t fromStep) {
+                                StringAttr name, int64_t from,
+                                bool countsUpdates) {
   // The name is a part of the names of the program and of its states.
   auto isAllowed = [](char c) {
     return llvm::isAlnum(c) || c == '_' || c == '-';
@@ -107,10 +108,35 @@ LogicalResult PhaseAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (name.empty() || !llvm::all_of(name.getValue(), isAllowed))
     return emitError() << "has the name " << name
                        << "; a name has letters, digits, \"_\" and \"-\"";
-  if (fromStep < 1)
-    return emitError() << "begins at step " << fromStep
-                       << "; steps are counted from 1";
+  StringRef counted = countsUpdates ? "update" : "step";
+  if (from < 1)
+    return emitError() << "begins at " << counted << " " << from << "; "
+                       << counted << "s are counted from 1";
   return success();
+}
+
+Attribute PhaseAttr::parse(AsmParser &parser, Type) {
+  StringAttr name;
+  StringRef counted;
+  int64_t from = 0;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseAttribute(name) ||
+      parser.parseComma() || parser.parseKeyword(&counted))
+    return {};
+  if (counted != "from_step" && counted != "from_update") {
+    parser.emitError(loc, "expected from_step or from_update");
+    return {};
+  }
+  if (parser.parseEqual() || parser.parseInteger(from) || parser.parseGreater())
+    return {};
+  return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
+                    name, from, counted == "from_update");
+}
+
+void PhaseAttr::print(AsmPrinter &printer) const {
+  printer << "<" << getName() << ", "
+          << (getCountsUpdates() ? "from_update" : "from_step") << " = "
+          << getFrom() << ">";
 }
 
 plan::Condition LayerDropAttr::toPlan(StringRef name) const {

@@ -301,16 +301,25 @@ def NN_PhaseAttr : AttrDef<NN_Dialect, "Phase"> {
     ```mlir
     #nn.phase<"warmup", from_step = 1>
     #nn.phase<"late", from_step = 5>
+    #nn.phase<"compressed", from_update = 400>
     ```
 
     A model may have several programs of the kind `train`, which work on the
     same states. Each has a phase: it runs in the steps from `from_step`,
-    counted from 1, to the step before the next phase begins. The number of the
-    step is known to the host before the step begins, and equal on all ranks.
-    Therefore all ranks choose the same program.
+    counted from 1, to the step before the next phase begins. With
+    `from_update`, the phase begins with the step that makes this update, which
+    is a later step if earlier steps were skipped. All phases of a model count
+    alike: steps, or updates.
+
+    The host knows both numbers before the step begins, and they are equal on
+    all ranks. Therefore all ranks choose the same program. While the host
+    launches a step, the step before it may still run. The host expects this
+    step to make its update. If it is skipped instead, a phase with
+    `from_update` begins one update too early.
   }];
-  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$fromStep);
-  let assemblyFormat = "`<` $name `,` `from_step` `=` $fromStep `>`";
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$from,
+                        "bool":$countsUpdates);
+  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }
 

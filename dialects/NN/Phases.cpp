@@ -32,26 +32,36 @@ LogicalResult heddle::nn::verifyPhases(ArrayRef<ProgramPhase> programs) {
     if (!one.phase)
       continue;
     StringAttr name = one.phase.getName();
-    int64_t fromStep = one.phase.getFromStep();
-    isFirstPhase |= fromStep == 1;
+    isFirstPhase |= one.phase.getFrom() == 1;
     if (!names.try_emplace(name, one.program).second)
       return one.program->emitOpError("has the phase ")
              << name << ", and an earlier program has one of this name";
-    auto [begun, isNew] = begins.try_emplace(fromStep, one.phase);
+    auto [begun, isNew] = begins.try_emplace(one.phase.getFrom(), one.phase);
+    PhaseAttr other = begins.begin()->second;
+    if (one.phase.getCountsUpdates() != other.getCountsUpdates())
+      return one.program->emitOpError("has the phase ")
+             << name << " from " << beginOf(one.phase) << ", and the phase "
+             << other.getName() << " begins at " << beginOf(other)
+             << "; let all phases count steps, or all count updates";
     if (!isNew)
       return one.program->emitOpError("has the phase ")
-             << name << " from step " << fromStep << ", and the phase "
-             << begun->second.getName() << " begins at this step, too";
+             << name << " from " << beginOf(one.phase) << ", and the phase "
+             << begun->second.getName() << " begins there, too";
   }
   if (!names.empty() && !isFirstPhase)
-    return first->emitOpError("is a train program, but no phase begins at "
-                              "step 1");
+    return first->emitOpError("is a train program, but no phase begins at 1");
   return success();
 }
 
 plan::Phase heddle::nn::toPlan(PhaseAttr phase) {
-  return phase ? plan::Phase{phase.getName().str(), phase.getFromStep()}
+  return phase ? plan::Phase{phase.getName().str(), phase.getFrom(),
+                             phase.getCountsUpdates()}
                : plan::Phase();
+}
+
+std::string heddle::nn::beginOf(PhaseAttr phase) {
+  return (phase.getCountsUpdates() ? "update " : "step ") +
+         std::to_string(phase.getFrom());
 }
 
 std::string heddle::nn::programName(ProgramKind kind, PhaseAttr phase) {

@@ -25,8 +25,9 @@ struct ProgramPhase {
 };
 
 /// Checks that exactly one train program runs in each step: if there are
-/// several, each has a phase, names and first steps differ, and one phase
-/// begins at step 1. Other programs have no phase.
+/// several, each has a phase, names and first steps (or first updates) differ,
+/// one phase begins at 1, and all count steps or all count updates. Other
+/// programs have no phase.
 mlir::LogicalResult verifyPhases(llvm::ArrayRef<ProgramPhase> programs);
 
 /// The phase in the plan's form. `phase` may be null.
@@ -35,6 +36,9 @@ plan::Phase toPlan(PhaseAttr phase);
 /// The name of the program of kind `kind` with this phase, such as `train` or
 /// `train.late`. `phase` may be null.
 std::string programName(ProgramKind kind, PhaseAttr phase);
+
+/// When a phase begins, such as `step 5` or `update 400`.
+std::string beginOf(PhaseAttr phase);
 
 } // namespace heddle::nn
 

@@ -126,16 +126,9 @@ static void addRates(const Interpreter &interpreter, TensorMap &inputs) {
   const dist::Strategy &strategy = interpreter.strategy();
   std::string wrong;
   rt::LearningRate rate(*config::readScheduler(strategy, wrong), strategy.lr);
-  bool counts = llvm::any_of(interpreter.states(), [](const StateInfo &info) {
-    return info.name == plan::updatesState;
-  });
-  int64_t updates =
-      counts ? static_cast<int64_t>(
-                   interpreter.state(plan::updatesState).floats().front())
-             : 0;
   inputs[keyOf(nn::PortRole::LearningRate)] =
       Tensor(ElementKind::F64, {plan::ratesPerStep},
-             rate.next(updates, plan::ratesPerStep));
+             rate.next(interpreter.updates().value_or(0), plan::ratesPerStep));
 }
 
 /// Adds the inputs that the user need not give, such as learning rates and the
@@ -263,14 +256,16 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
       !checkRanges(module, interpreter, given, error) ||
       !interpreter.initialize(options.weights, options.seed, error))
     return report(error);
+  plan::UpdateCounts counts;
   for (int64_t step = 1; step <= options.steps; ++step) {
     TensorMap inputs;
     addDerivedInputs(interpreter, options.seed.value_or(0), step, inputs);
     addGivenInputs(given, step, inputs);
     size_t number = std::min<size_t>(step, programs.size()) - 1;
-    ProgramName program = interpreter.programAt(programs[number], step);
+    ProgramName program = interpreter.programAt(programs[number], step, counts);
     if (failed(interpreter.run(program, inputs, outputs)))
       return cannotBeExecuted;
+    counts.add(interpreter.updates().value_or(step));
     llvm::outs() << "step " << step << "\n";
     for (const auto &[name, value] : outputs) {
       printTensor(name, value);

@@ -12,6 +12,7 @@
 #include "PlanInterpreter.h"
 #include "PortBatch.h"
 #include "dialects/Plan/PlanFormat.h"
+#include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/runtime/core/PackWeights.h"
 #include "heddle/runtime/core/WeightSlices.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -170,14 +171,22 @@ Interpreter::inputsOf(const ProgramName &name) const {
   return keys;
 }
 
-ProgramName Interpreter::programAt(const ProgramName &name,
-                                   int64_t step) const {
+ProgramName Interpreter::programAt(const ProgramName &name, int64_t step,
+                                   const plan::UpdateCounts &counts) const {
   std::vector<plan::Phase> phases = ranks.front()->phases();
   std::string train = stringifyProgramKind(nn::ProgramKind::Train).str();
   if (phases.empty() || name.str() != train)
     return name;
-  const plan::Phase &phase = phases[plan::phaseAt(phases, step)];
+  const plan::Phase &phase =
+      phases[plan::phaseAt(phases, step, counts.expected(step))];
   return *ProgramName::parse(train + "/" + phase.name);
+}
+
+std::optional<int64_t> Interpreter::updates() const {
+  for (const StateInfo &info : stateInfos)
+    if (info.name == plan::updatesState)
+      return static_cast<int64_t>(state(info.name).floats().front());
+  return std::nullopt;
 }
 
 std::vector<plan::Condition> Interpreter::conditions() const {

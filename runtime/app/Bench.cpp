@@ -92,7 +92,7 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   ranks.together([&] {
     steps = std::make_unique<TrainSteps>(
         job, TrainSteps::Options{Hyperparameters(plan), plan.weights.seed,
-                                 /*steps=*/0, /*updates=*/0,
+                                 /*steps=*/0, plan::UpdateCounts(),
                                  /*skipsNonfinite=*/false,
                                  /*onlyLastPhase=*/true});
   });

@@ -211,7 +211,7 @@ TrainSteps::TrainSteps(Job &job, const Options &options)
   }
   if (!updates)
     return;
-  *job.session().at<double>(*updates) = double(known);
+  *job.session().at<double>(*updates) = double(known.updates());
   job.session().store(*updates);
 }
 
@@ -277,7 +277,7 @@ Outcomes TrainSteps::drawLayers(TrainProgram &program, int64_t index) {
 std::vector<double> TrainSteps::giveRates(TrainProgram &program) {
   const Value *port = program.source.input(plan::PortRole::LearningRate);
   std::vector<double> rates =
-      learningRate.next(known, port ? port->numElements() : 1);
+      learningRate.next(known.updates(), port ? port->numElements() : 1);
   if (port) {
     std::copy(rates.begin(), rates.end(), program.staging.at<float>(*port));
     program.staging.store(*port);
@@ -358,22 +358,25 @@ StepResult TrainSteps::finish() {
   result.gradNorm = read(program.norm, 0);
   result.hasLabels = read(program.labels, 1) > 0;
   // The device returns an f32. Report the rate as the schedule computes it.
-  double rate = step.rates[known % int64_t(step.rates.size())];
+  double rate = step.rates[known.updates() % int64_t(step.rates.size())];
   float taken = read(program.rate, float(rate));
   result.learningRate = taken == float(rate) ? rate : taken;
   result.kept = describe(step);
   result.isFinite =
       std::isfinite(result.loss) && std::isfinite(result.gradNorm);
-  int64_t before = known;
-  known = updates ? int64_t(*program.staging.result<double>(*updates, step.run))
-                  : before + (result.isFinite ? 1 : 0);
-  result.isSkipped = known == before;
+  int64_t before = known.updates();
+  int64_t now =
+      updates ? int64_t(*program.staging.result<double>(*updates, step.run))
+              : before + (result.isFinite ? 1 : 0);
+  result.isSkipped = now == before;
   nonfiniteInRow = result.isFinite ? 0 : nonfiniteInRow + 1;
-  if (result.isFinite)
-    return result;
-  isSound = nonfinite != nullptr;
-  forgetPending();
-  following = maySkip() ? step.index + 1 : step.index;
+  if (!result.isFinite) {
+    isSound = nonfinite != nullptr;
+    forgetPending();
+    following = maySkip() ? step.index + 1 : step.index;
+  }
+  if (following > step.index)
+    known.add(now);
   return result;
 }
 

@@ -158,8 +158,7 @@ void Training::claimSaves() {
 
 void Training::openFiles() {
   steps = std::make_unique<TrainSteps>(
-      job, TrainSteps::Options{hyper, state.seed, state.step,
-                               state.step - state.skipped,
+      job, TrainSteps::Options{hyper, state.seed, state.step, state.updates,
                                options.onNonfinite == "skip"});
   if (!options.save.empty())
     io::requireWritable(options.save);
@@ -390,7 +389,7 @@ void Training::save() {
   io::CheckpointState now = state;
   now.data = data.stateAfter(done);
   now.step = done;
-  now.skipped = steps->skippedSteps();
+  now.updates = steps->updateCounts();
   io::CheckpointContents contents =
       describeCheckpoint(job.session(), now, types);
   for (const char *name :

@@ -505,8 +505,7 @@ static void resumeState(Job &job, UploadRing &ring, size_t index,
   if (missing.empty())
     return readState(job, ring, index, checkpoint.optimizer, prefix);
   if (state.init.kind == Init::Kind::Power)
-    return raisePower(job, index,
-                      checkpoint.state.step - checkpoint.state.skipped);
+    return raisePower(job, index, checkpoint.state.updates.updates());
   fail("H0335",
        "the checkpoint " + checkpoint.path + " has no state '" + missing +
            "', which the optimizer " + plan.optimizer.type + " keeps",

@@ -70,7 +70,7 @@ std::vector<const Program *> Plan::trainPrograms() const {
     if (program.kind == ProgramKind::Train)
       found.push_back(&program);
   std::sort(found.begin(), found.end(), [](const Program *a, const Program *b) {
-    return a->phase.fromStep < b->phase.fromStep;
+    return a->phase.from < b->phase.from;
   });
   return found;
 }
@@ -124,7 +124,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(State, name, role, parameter, type, shape,
                                    checkpointed, decays, sources, init, packed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, role, name, type, shape, placement,
                                    ref)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Phase, name, fromStep)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Phase, name, from, countsUpdates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, name, phase, sequence, inputs,
                                    outputs, flops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Serving, maxBatch, maxContext, pages, window)

@@ -305,12 +305,30 @@ std::vector<SavedStep> checkpoint::savedBefore(const std::string &path) {
   return readSavedSteps(parseJsonFile(path + "/" + stateFile, modelJsonCodes));
 }
 
+/// Reads how many updates had been made at the end of the last steps. Older
+/// versions wrote only how many steps were skipped in all, or not even that.
+static plan::UpdateCounts readUpdates(const JsonValue &json, int64_t step) {
+  std::vector<int64_t> last;
+  if (const JsonValue *counts = json.find("updates"))
+    for (const JsonValue &count : counts->elements()) {
+      int64_t updates = count.asInteger();
+      bool isPossible =
+          last.empty() ? updates >= 0 && updates <= step
+                       : updates <= last.back() && updates >= last.back() - 1;
+      if (!isPossible)
+        count.failType("a possible number of updates");
+      last.push_back(updates);
+    }
+  else if (json.find("skipped"))
+    last.push_back(step - readCount(json, "skipped", step));
+  return plan::UpdateCounts(step, last);
+}
+
 static CheckpointState readState(const std::string &directory) {
   JsonValue json = parseJsonFile(directory + "/" + stateFile, modelJsonCodes);
   CheckpointState state;
   state.step = readCount(json, "step");
-  if (json.find("skipped"))
-    state.skipped = readCount(json, "skipped", state.step);
+  state.updates = readUpdates(json, state.step);
   state.seed = readSeed(json.at("seed"));
   state.planHash = json.at("plan").asString();
   if (const JsonValue *optimizer = json.find("optimizer"))

@@ -102,7 +102,8 @@ static nlohmann::ordered_json dataToJson(const DataState &data) {
 static nlohmann::ordered_json stateToJson(const CheckpointState &state) {
   nlohmann::ordered_json json;
   json["step"] = state.step;
-  json["skipped"] = state.skipped;
+  json["skipped"] = state.step - state.updates.updates();
+  json["updates"] = state.updates.last();
   // Write the seed as a string: readers that keep numbers as doubles would
   // round it.
   json["seed"] = std::to_string(state.seed);

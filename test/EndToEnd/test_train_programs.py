@@ -2,7 +2,7 @@
 # Part of the Heddle project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A module with two train programs that change places at step 5. The losses are those
+"""A module with two train programs that change places at step 5 or update 5. The losses are those
 of PyTorch, of one rank on every mesh, and, bit for bit, of two binaries with one
 program each that run one after the other. Resumed runs go on bit for bit."""
 
@@ -80,9 +80,22 @@ class TrainPrograms(h.HeddleTest):
     def near(self, phase=None):
         return forward_of(self.text, "near_forward", phase).replace("@block(", "@near(")
 
-    def both(self):
-        return self.module("both", self.near('"near", from_step = 1'),
-                           forward_of(self.text, "far_forward", '"far", from_step = 5'))
+    def both(self, border=f"from_step = {BORDER}"):
+        counted = border.split()[0]
+        return self.module("both", self.near(f'"near", {counted} = 1'),
+                           forward_of(self.text, "far_forward", f'"far", {border}'))
+
+    def skipping(self, *skipped):
+        """A file of batches; the updates of these steps are skipped, since none of
+        their labels counts."""
+        inputs = [[part.copy() for part in h.batch(self.tokens, step, ROWS, SEQ)]
+                  for step in range(STEPS)]
+        for step in skipped:
+            inputs[step - 1][1][:] = -100
+        path = self.path("skipping.safetensors")
+        h.write_safetensors(path, {name: np.concatenate(parts).astype(np.int32)
+                                   for name, parts in zip(("ids", "labels"), zip(*inputs))})
+        return path
 
     def build(self, module, *flags, output="job"):
         return self.compile(module, "--weights", self.weights, "--batch", ROWS, "--seq",
@@ -155,6 +168,77 @@ class TrainPrograms(h.HeddleTest):
                "--weights", self.weights, *flags], status)
         return h.read_safetensors(output)
 
+    def train_inputs(self, binary, data, *flags, steps=STEPS, ranks=1, gpu=False):
+        log = self.path("inputs.jsonl")
+        if os.path.exists(log):
+            os.remove(log)
+        first = [h.HEDDLE, "emulate", "--"] if gpu else []
+        h.run_ranks(ranks, [*first, binary, "train", "--inputs", data, "--steps", steps,
+                            "--log", log, "--progress", "none", *flags])
+        return h.read_log(log)
+
+    def test_a_border_that_counts_updates(self):
+        """Two skipped steps delay the second phase by two steps. Everything is as if
+        the border were that step, also in runs that are resumed."""
+        data = self.skipping(2, 3)
+        counted = self.build(self.both(f"from_update = {BORDER}"), "--dump-phases",
+                             self.path("dumps"), output="counted")
+        steps = self.build(self.both(f"from_step = {BORDER + 2}"), output="steps")
+        whole = self.train_inputs(counted, data, "--save", self.path("whole"),
+                                  "--save-every", 1)
+        self.assertEqual([step["phase"] for step in whole],
+                         ["near"] * (BORDER + 1) + ["far"] * (STEPS - BORDER - 1))
+        self.check_equal(whole, self.train_inputs(steps, data, "--save", self.path("same")))
+        saved = h.bytes_saved(self.path("whole"))
+        self.assertEqual(saved, h.bytes_saved(self.path("same")))
+        for step in range(1, STEPS):
+            rest = self.train_inputs(counted, data, "--resume",
+                                     self.path(f"whole/step-{step:06}"), "--save",
+                                     self.path(f"rest{step}"))
+            self.check_equal(whole[step:], rest)
+            self.assertEqual([step["phase"] for step in whole[step:]],
+                             [step["phase"] for step in rest])
+            self.assertEqual(saved, h.bytes_saved(self.path(f"rest{step}")))
+        # The interpreter changes the program in the same step.
+        inputs = h.read_safetensors(data)
+        h.write_safetensors(self.path("steps"), {
+            f"{name}@{step + 1}": value[step * ROWS:(step + 1) * ROWS]
+            for name, value in inputs.items() for step in range(STEPS)})
+        h.run([h.HEDDLE, "eval", self.path("dumps/train.mlir"), "--inputs",
+               self.path("steps"), "--steps", STEPS, "--output", self.path("found"),
+               "--weights", self.weights])
+        found = h.read_safetensors(self.path("found"))
+        for step in whole:
+            self.assertLess(h.relative(found[f"loss@{step['step']}"], step["loss"]), 1e-5)
+        program = self.explain(counted)["programs"]
+        self.assertEqual([one["from_update"] for one in program if one["kind"] == "train"],
+                         [1, BORDER])
+
+    def test_a_skip_just_before_the_border(self):
+        """The host launches a step while the step before it may still run, and expects
+        its update. So the phase does not depend on the device, on the mesh, or on where
+        a run is resumed."""
+        data = self.skipping(BORDER - 1)
+        module = self.both(f"from_update = {BORDER}")
+        wanted = ["near"] * (BORDER - 1) + ["far"] * (STEPS - BORDER + 1)
+        one = self.train_inputs(self.build(module), data, "--save", self.path("one"),
+                                "--save-every", 1)
+        self.assertEqual([step["phase"] for step in one], wanted)
+        rest = self.train_inputs(self.path("job"), data, "--resume",
+                                 self.path(f"one/step-{BORDER - 1:06}"))
+        self.check_equal(one[BORDER - 1:], rest)
+        cases = [(2, "--mesh data=2 --zero 1"), (2, "--mesh pipe=2 --accumulate 2")]
+        for ranks, flags in cases * bool(h.MPIRUN) + [(1, "--target sm_90")]:
+            with self.subTest(flags):
+                binary = self.build(module, *flags.split(), output="other")
+                steps = self.train_inputs(binary, data, steps=BORDER + 2, ranks=ranks,
+                                          gpu="sm_90" in flags)
+                self.assertEqual([step["phase"] for step in steps], wanted[:BORDER + 2])
+                for key in ("loss", "grad_norm"):
+                    np.testing.assert_allclose([step[key] for step in steps],
+                                               [step[key] for step in one[:BORDER + 2]],
+                                               rtol=1e-5)
+
     @h.needs_mpi
     def test_the_interpreter(self):
         """The interpreter changes the program as the binary does."""
@@ -192,9 +276,11 @@ class TrainPrograms(h.HeddleTest):
                 # One stage begins a phase at another step, or has another phase.
                 ("memory", other, '#nn.phase<"far", from_step = 6>', 1),
                 ("memory", other, '#nn.phase<"off", from_step = 5>', 1),
+                ("memory", "let all phases count steps, or all count updates",
+                 '#nn.phase<"far", from_update = 5>', 1),
                 ("prove", other, '#nn.phase<"far", from_step = 9>', 1),
                 # The phases of all stages are wrong.
-                ("train", "begins at this step, too", '#nn.phase<"far", from_step = 1>', -1),
+                ("train", "begins there, too", '#nn.phase<"far", from_step = 1>', -1),
                 ("train", "has one of this name", '#nn.phase<"near", from_step = 5>', -1),
                 ("memory", "steps are counted from 1", '#nn.phase<"far", from_step = 0>', -1),
                 ("memory", "a name has letters", '#nn.phase<"", from_step = 5>', -1)):

@@ -9,6 +9,7 @@
 #include "BigramPlan.h"
 #include "Commands.h"
 #include "heddle/PlanFormat/RunChoices.h"
+#include "heddle/PlanFormat/UpdateCounts.h"
 
 #include <gtest/gtest.h>
 
@@ -246,6 +247,32 @@ TEST(Plan, ChoosesTrainProgramsByStep) {
   std::vector<Phase> phases = {{"late", 5}, {"early", 1}, {"last", 9}};
   for (auto [step, wanted] :
        {std::pair(1, 1), {4, 1}, {5, 0}, {8, 0}, {9, 2}, {100, 2}})
-    EXPECT_EQ(phaseAt(phases, step), size_t(wanted));
-  EXPECT_EQ(phaseAt({Phase()}, 7), 0u);
+    EXPECT_EQ(phaseAt(phases, step, /*update=*/1), size_t(wanted));
+  EXPECT_EQ(phaseAt({Phase()}, 7, 7), 0u);
+}
+
+TEST(PlanPhase, MayCountUpdates) {
+  std::vector<Phase> phases = {{"early", 1, true}, {"late", 5, true}};
+  EXPECT_EQ(phaseAt(phases, /*step=*/9, /*update=*/4), 0u);
+  EXPECT_EQ(phaseAt(phases, 9, 5), 1u);
+}
+
+// The host does not know what the step that may still run does, so the update
+// that a step is expected to make follows a skip one step late.
+TEST(PlanUpdateCounts, ExpectUpdatesOfTheStepsUnderWay) {
+  UpdateCounts counts;
+  EXPECT_EQ(counts.expected(1), 1);
+  EXPECT_EQ(counts.expected(2), 2);
+  counts.add(1); // Step 1 makes an update, step 2 is skipped.
+  counts.add(1);
+  EXPECT_EQ(counts.expected(3), 3);
+  EXPECT_EQ(counts.expected(4), 3);
+  UpdateCounts resumed(2, counts.last());
+  EXPECT_EQ(resumed.expected(3), 3);
+  EXPECT_EQ(resumed.expected(4), 3);
+  counts.add(2);
+  EXPECT_EQ(counts.updates(), 2);
+  EXPECT_EQ(counts.expected(4), 3);
+  EXPECT_EQ(UpdateCounts(10).expected(11), 11);
+  EXPECT_EQ(UpdateCounts(10, {7}).expected(11), 8);
 }

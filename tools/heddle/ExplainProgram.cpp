@@ -149,7 +149,8 @@ json driver::listPrograms(const plan::Plan &plan, int64_t rank) {
              {"communication", sent}});
     if (program.kind != plan::ProgramKind::Train)
       continue;
-    one["from_step"] = program.phase.fromStep;
+    one[program.phase.countsUpdates ? "from_update" : "from_step"] =
+        program.phase.from;
     if (!program.phase.name.empty())
       one["phase"] = program.phase.name;
   }
@@ -162,17 +163,19 @@ void driver::printPhases(const plan::Plan &plan, int64_t rank) {
     return;
   std::cout << "\nphases of training (memory, and bytes that rank " << rank
             << " sends in a step)\n";
-  std::vector<TableRow> rows = {
-      {"phase", "from step", "program", "memory", "sent"}};
+  bool countsUpdates = programs.front()->phase.countsUpdates;
+  std::vector<TableRow> rows = {{"phase",
+                                 countsUpdates ? "from update" : "from step",
+                                 "program", "memory", "sent"}};
   for (const plan::Program *program : programs) {
     int64_t sent = 0;
     for (const rt::TrafficLine &line : rt::countTraffic(plan, *program, rank))
       sent += line.bytesSent;
-    rows.push_back({program->phase.name,
-                    std::to_string(program->phase.fromStep), program->name,
-                    plan::formatBytes(
-                        plan.sequences.at(program->sequence).frameBytes),
-                    plan::formatBytes(sent)});
+    rows.push_back(
+        {program->phase.name, std::to_string(program->phase.from),
+         program->name,
+         plan::formatBytes(plan.sequences.at(program->sequence).frameBytes),
+         plan::formatBytes(sent)});
   }
   printTable(rows);
 }

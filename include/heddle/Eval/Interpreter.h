@@ -14,6 +14,7 @@
 
 #include "heddle/Eval/Files.h"
 #include "heddle/Eval/RankInterpreter.h"
+#include "heddle/PlanFormat/UpdateCounts.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <memory>
 #include <set>
@@ -69,8 +70,12 @@ public:
   const dist::Strategy &strategy() const { return chosen; }
   /// The program of the kind or name `name` that runs in step `step`, counted
   /// from 1. If several programs train, the name "train" means the one whose
-  /// phase the step belongs to.
-  ProgramName programAt(const ProgramName &name, int64_t step) const;
+  /// phase the step belongs to. `counts` has the updates of the steps before.
+  ProgramName programAt(const ProgramName &name, int64_t step,
+                        const plan::UpdateCounts &counts) const;
+  /// How many updates the steps have made that were run; nullopt if the program
+  /// has no state that counts them.
+  std::optional<int64_t> updates() const;
 
   /// The conditions of all ranks' programs. An input of `run` with the name of
   /// a condition says whether it holds: 0 means that it does not.

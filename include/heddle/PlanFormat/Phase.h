@@ -19,24 +19,31 @@
 
 namespace heddle::plan {
 
-/// In which steps a train program runs: from step `fromStep`, counted from 1,
-/// to the step before the next phase begins. The number of a step is known
-/// before the step begins and equal on all ranks, so all choose one program.
+/// In which steps a train program runs: from step `from`, counted from 1, to
+/// the step before the next phase begins. If `countsUpdates` is true, the phase
+/// begins with the step that makes update `from` instead, which is a later step
+/// if earlier steps were skipped. All phases of a plan count alike. All ranks
+/// know both numbers before a step begins, so all choose one program.
 struct Phase {
   std::string name; ///< Empty if the plan has only one train program.
-  int64_t fromStep = 1;
+  int64_t from = 1;
+  bool countsUpdates = false;
 };
 
-/// The index of the phase that step `step`, counted from 1, belongs to: the
-/// last one that has begun. One of `phases` begins at step 1.
-inline size_t phaseAt(const std::vector<Phase> &phases, int64_t step) {
+/// The index of the phase that step `step` belongs to, which is expected to
+/// make update `update`; both count from 1. This is the last phase that has
+/// begun. One of `phases` begins at 1.
+inline size_t phaseAt(const std::vector<Phase> &phases, int64_t step,
+                      int64_t update) {
   size_t chosen = 0;
   int64_t begin = 0;
-  for (size_t i = 0; i < phases.size(); ++i)
-    if (phases[i].fromStep <= step && phases[i].fromStep > begin) {
+  for (size_t i = 0; i < phases.size(); ++i) {
+    int64_t now = phases[i].countsUpdates ? update : step;
+    if (phases[i].from <= now && phases[i].from > begin) {
       chosen = i;
-      begin = phases[i].fromStep;
+      begin = phases[i].from;
     }
+  }
   return chosen;
 }
 

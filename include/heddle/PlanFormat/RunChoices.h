@@ -37,12 +37,6 @@ inline constexpr char nonfiniteState[] = "nonfinite";
 /// The runtime sets it when a run begins.
 inline constexpr char updatesState[] = "updates";
 
-/// The number of learning rates that a training step gets. One step may still
-/// run when the host submits the next one, and may be skipped, so the next
-/// update is one of two. The rate of the update after u updates is at index u
-/// modulo this number.
-inline constexpr int64_t ratesPerStep = 2;
-
 /// Names of two uses of memory in the memory report. The first is the scratch
 /// memory of a CPU's threads. The second is the part of the arena that is
 /// unused at the time of peak use.

@@ -586,8 +586,8 @@ private:
       if (failed(verifyForward(forward)))
         return failure();
     llvm::stable_sort(forwards, [](nn::FuncOp a, nn::FuncOp b) {
-      return nn::toPlan(a.getPhaseAttr()).fromStep <
-             nn::toPlan(b.getPhaseAttr()).fromStep;
+      return nn::toPlan(a.getPhaseAttr()).from <
+             nn::toPlan(b.getPhaseAttr()).from;
     });
     return Deriver(model, forwards, guesses).run();
   }

@@ -116,9 +116,10 @@ private:
       if (!own || !first || own.getPhaseAttr() == first.getPhaseAttr())
         continue;
       auto describe = [](planir::SequenceOp sequence) {
-        plan::Phase phase = nn::toPlan(sequence.getPhaseAttr());
-        return (phase.name.empty() ? "no phase" : "the phase " + phase.name) +
-               " from step " + std::to_string(phase.fromStep);
+        nn::PhaseAttr phase = sequence.getPhaseAttr();
+        return phase ? "the phase " + phase.getName().str() + " from " +
+                           nn::beginOf(phase)
+                     : "no phase";
       };
       return own.emitError("H0916: has ")
              << describe(own) << ", and on stage 0 " << describe(first)

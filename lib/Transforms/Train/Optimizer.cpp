@@ -15,6 +15,7 @@
 #include "ParameterGroups.h"
 #include "dialects/NN/ProgramPorts.h"
 #include "heddle/PlanFormat/RunChoices.h"
+#include "heddle/PlanFormat/UpdateCounts.h"
 #include "heddle/Settings/LayerDrop.h"
 #include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Common/Programs.h"

@@ -37,7 +37,7 @@ nn.model @m family "gpt2" phase "train" attributes {
       kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"near", from_step = 1>} {
     nn.return
   }
-  // expected-error @+1 {{'nn.step' op has the phase "far" from step 1, and the phase "near" begins at this step, too}}
+  // expected-error @+1 {{'nn.step' op has the phase "far" from step 1, and the phase "near" begins there, too}}
   nn.step @b() attributes {
       kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"far", from_step = 1>} {
     nn.return
@@ -63,7 +63,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{'nn.step' op is a train program, but no phase begins at step 1}}
+  // expected-error @+1 {{'nn.step' op is a train program, but no phase begins at 1}}
   nn.step @a() attributes {
       kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"near", from_step = 2>} {
     nn.return
@@ -78,7 +78,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{'nn.step' op is a train program, but no phase begins at step 1}}
+  // expected-error @+1 {{'nn.step' op is a train program, but no phase begins at 1}}
   nn.step @a() attributes {
       kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"near", from_step = 2>} {
     nn.return
@@ -114,6 +114,32 @@ nn.model @m family "gpt2" phase "train" attributes {
   // expected-error @+2 {{has the name "a.b"; a name has letters, digits, "_" and "-"}}
   nn.step @train() attributes {
       phase = #nn.phase<"a.b", from_step = 1>, kind = #nn.program<train>, inputs = [], outputs = []} {
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.step @a() attributes {
+      kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"near", from_step = 1>} {
+    nn.return
+  }
+  // expected-error @+1 {{has the phase "far" from update 5, and the phase "near" begins at step 1; let all phases count steps, or all count updates}}
+  nn.step @b() attributes {
+      kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"far", from_update = 5>} {
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+2 {{begins at update 0; updates are counted from 1}}
+  nn.step @train() attributes {
+      phase = #nn.phase<"near", from_update = 0>, kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.return
   }
 }

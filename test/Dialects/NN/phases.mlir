@@ -21,6 +21,24 @@ nn.model @steps family "gpt2" phase "train" attributes {
 
 // -----
 
+// Phases that count updates.
+// CHECK-LABEL: nn.model @updates
+// CHECK: phase = #nn.phase<"far", from_update = 400>
+// CHECK: phase = #nn.phase<"near", from_update = 1>
+nn.model @updates family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.step @train.far() attributes {
+      kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"far", from_update = 400>} {
+    nn.return
+  }
+  nn.step @train.near() attributes {
+      kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"near", from_update = 1>} {
+    nn.return
+  }
+}
+
+// -----
+
 // Programs before they are steps, and a single program with a phase.
 // CHECK-LABEL: nn.model @functions
 // CHECK: nn.func @forward() attributes {{{.*}}phase = #nn.phase<"only", from_step = 1>, program = #nn.program<train>}

@@ -23,7 +23,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   plan.sequence @a() attributes {frame_bytes = 0 : i64, kind = #nn.program<train>, phase = #nn.phase<"near", from_step = 1>} {
     plan.end
   }
-  // expected-error @+1 {{has the phase "far" from step 1, and the phase "near" begins at this step, too}}
+  // expected-error @+1 {{has the phase "far" from step 1, and the phase "near" begins there, too}}
   plan.sequence @b() attributes {frame_bytes = 0 : i64, kind = #nn.program<train>, phase = #nn.phase<"far", from_step = 1>} {
     plan.end
   }
@@ -50,7 +50,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
-  // expected-error @+1 {{is a train program, but no phase begins at step 1}}
+  // expected-error @+1 {{is a train program, but no phase begins at 1}}
   plan.sequence @a() attributes {frame_bytes = 0 : i64, kind = #nn.program<train>, phase = #nn.phase<"near", from_step = 3>} {
     plan.end
   }

@@ -118,7 +118,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
-  // expected-error @+1 {{H0916: has no phase from step 1, and on stage 0 the phase near from step 1}}
+  // expected-error @+1 {{H0916: has no phase, and on stage 0 the phase near from step 1}}
   plan.sequence @train.near() attributes {frame_bytes = 0 : i64, kind = #nn.program<train>} {
     plan.end
   }

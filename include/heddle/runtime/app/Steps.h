@@ -12,6 +12,7 @@
 #ifndef HEDDLE_RUNTIME_APP_STEPS_H
 #define HEDDLE_RUNTIME_APP_STEPS_H
 
+#include "heddle/PlanFormat/UpdateCounts.h"
 #include "heddle/runtime/app/DataFeed.h"
 #include "heddle/runtime/app/InputFile.h"
 #include "heddle/runtime/app/Job.h"
@@ -138,8 +139,8 @@ public:
   struct Options {
     Hyperparameters hyper;
     uint64_t seed = 0;
-    int64_t steps = 0;   ///< Number of earlier steps.
-    int64_t updates = 0; ///< Number of earlier steps that made an update.
+    int64_t steps = 0; ///< Number of earlier steps.
+    plan::UpdateCounts updates = plan::UpdateCounts(); ///< Of earlier steps.
     /// If true, steps whose loss or gradient norm is not finite are skipped,
     /// unless too many of them follow each other. If false, the first such step
     /// ends the run.
@@ -192,9 +193,9 @@ public:
   /// Throws H0410 on all ranks if the loss or gradient norm of `result` is not
   /// finite and such a step may not be skipped.
   void requireFinite(const StepResult &result) const;
-  /// Number of finished steps that updated nothing, also before a resume. The
-  /// learning-rate schedule ignores them.
-  int64_t skippedSteps() const { return following - known; }
+  /// The numbers of updates after the finished steps, also of the steps before
+  /// a resume. The learning-rate schedule counts updates, and so may phases.
+  const plan::UpdateCounts &updateCounts() const { return known; }
 
 private:
   /// Sets the scalar input `name` of the next step. Does nothing if the program
@@ -203,8 +204,9 @@ private:
   Outcomes drawLayers(TrainProgram &program, int64_t index);
   /// The index in `programs` of the one that runs in step `index`.
   size_t phaseAt(int64_t index) const {
-    return onlyLastPhase ? programs.size() - 1
-                         : plan::phaseAt(phases, index + 1);
+    return onlyLastPhase
+               ? programs.size() - 1
+               : plan::phaseAt(phases, index + 1, known.expected(index + 1));
   }
   std::vector<double> sumLayerFlops() const;
 
@@ -239,9 +241,9 @@ private:
   std::deque<TrainProgram> programs; ///< In the order of their phases.
   std::vector<plan::Phase> phases;   ///< Those of `programs`.
   bool onlyLastPhase;
-  /// The number of updates when the last finished step had ended. The steps
+  /// The numbers of updates when the last finished steps had ended. The steps
   /// that are pending may make further updates.
-  int64_t known;
+  plan::UpdateCounts known;
   bool skipsNonfinite;
   int64_t nonfiniteInRow = 0;
   int64_t following;

@@ -27,6 +27,7 @@
 #ifndef HEDDLE_RUNTIME_IO_CHECKPOINT_H
 #define HEDDLE_RUNTIME_IO_CHECKPOINT_H
 
+#include "heddle/PlanFormat/UpdateCounts.h"
 #include "heddle/runtime/io/DirectoryLock.h"
 #include "heddle/runtime/io/Safetensors.h"
 #include <map>
@@ -76,9 +77,9 @@ struct SavedStep {
 /// What a run needs, besides the tensors, to continue from a checkpoint.
 struct CheckpointState {
   int64_t step = 0; ///< Steps that are done.
-  /// Finished steps that changed no parameter, because all labels of the batch
-  /// were masked. Checkpoints of older versions have 0 here.
-  int64_t skipped = 0;
+  /// The updates of these steps. Some steps may have made none, for example
+  /// because no label of the batch counted.
+  plan::UpdateCounts updates;
   uint64_t seed = 0;
   /// How far the run has read its data. Checkpoints of older versions lack
   /// `data`. They have `dataSteps` instead, the number of steps whose data the
