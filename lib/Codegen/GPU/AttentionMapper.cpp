@@ -112,7 +112,7 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
     columns = llvm::alignTo(columns / 2, warpColumns);
   while (warps > 1 && sharedBytesFor(needs) > maxSharedBytes)
     warps = llvm::divideCeil(warps, 2);
-  // The left operands in bf16 need half as many registers as f32 sums of the
+  // Left operands of 16 bits need half as many registers as f32 sums of the
   // same number of elements. Drawing random numbers for dropout also needs
   // registers.
   int64_t fragments = needs.rowTensors * tiles->width() / 4;
@@ -469,7 +469,7 @@ Value AttentionMapper::subF(Value a, Value b) {
 
 Value AttentionMapper::exp2(Value t) {
   OpBuilder &b = f.builder;
-  if (spec.elementType.isBF16()) // Its results are rounded to bf16 anyway.
+  if (!spec.elementType.isF32()) // Results are rounded to fewer bits anyway.
     return b
         .create<LLVM::CallIntrinsicOp>(
             f.loc, t.getType(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"),

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// TileCopy: copies of an operand's tiles from global to shared memory, and the
+// AsyncCopy: copies of an operand's tiles from global to shared memory, and the
 // permutation of addresses that avoids bank conflicts.
 //
 //===----------------------------------------------------------------------===//
@@ -29,75 +29,94 @@ static Value keyOf(ThreadCode &c, const TileShape &shape, Value row) {
 
 Value tileAddress(ThreadCode &c, const TileShape &shape, Value tile,
                   const TileCoordinates &place) {
-  bool alongK = shape.rowsAlongK();
+  bool alongK = shape.layout.rowsAlongK;
   Value row = alongK ? place.outer : place.k;
   Value column = alongK ? place.k : place.outer;
   int64_t rowMoved = alongK ? place.outerMoved : place.kMoved;
   int64_t columnMoved = alongK ? place.kMoved : place.outerMoved;
-  int64_t perUnit = accessBytes / shape.elementBytes();
+  int64_t perUnit = accessBytes / shape.layout.elementBytes;
   // The swizzle repeats after `mixedUnits` rows, and within a row after
   // `mixedUnits` units of 16 bytes. If the constant part of a coordinate is a
   // multiple of this period, the constant part moves the address by a constant
   // number of bytes, which needs no arithmetic.
   int64_t constant = 0;
-  if (!shape.isPermuted() || rowMoved % mixedUnits == 0)
+  if (!shape.layout.isPermuted || rowMoved % mixedUnits == 0)
     constant += rowMoved * shape.rowBytes();
   else
     row = c.add(row, rowMoved);
-  if (!shape.isPermuted() || columnMoved % (mixedUnits * perUnit) == 0)
-    constant += columnMoved * shape.elementBytes();
+  if (!shape.layout.isPermuted || columnMoved % (mixedUnits * perUnit) == 0)
+    constant += columnMoved * shape.layout.elementBytes;
   else
     column = c.add(column, columnMoved);
   Value unit = c.div(column, perUnit);
-  if (shape.isPermuted()) {
+  if (shape.layout.isPermuted) {
     unit = c.exclusiveOr(unit, keyOf(c, shape, row));
   }
   Value inRow = c.add(c.mul(unit, accessBytes),
-                      c.mul(c.rem(column, perUnit), shape.elementBytes()));
+                      c.mul(c.rem(column, perUnit), shape.layout.elementBytes));
   Value offset = c.add(c.mul(row, shape.rowBytes()), inRow);
   return c.at(c.at(tile, offset), constant);
 }
 
-/// The number of elements that one access copies: as many as 16 bytes hold, or
-/// fewer if the leading dimension is no multiple of that number.
-static int64_t accessWidth(const TileShape &shape) {
+int64_t accessWidth(const TileShape &shape) {
   int64_t width = accessBytes / shape.storedBytes();
   while (shape.stride % width)
     width /= 2;
   return width;
 }
 
-TileCopy::TileCopy(ThreadCode &c, const TileShape &shape, int64_t threads,
-                   Value global, Value firstOuter, Value firstK, bool checksK)
-    : c(c), shape(shape), threads(threads), checksK(checksK),
-      thread(c.threadId()), firstOuter(firstOuter), safe(global) {
-  bool converts = shape.storedBytes() != shape.elementBytes();
-  width = converts || (shape.isTransposed() && !shape.tf32)
-              ? 1
-              : accessWidth(shape);
-  if (converts) {
-    method = Method::Elements;
-  } else if (width * shape.storedBytes() < 4) {
-    method = Method::Shifted;
-    width = accessBytes / shape.storedBytes();
-  }
-  TileCoordinates start = shape.tf32 ? unit(0) : coordinatesOf(0);
+TileCopy::TileCopy(ThreadCode &c, const GemmBlock &block,
+                   const GemmOperand &operand)
+    : c(c), block(block), shape(operand.shape), threads(block.tiling.threads()),
+      global(c.globalPointer(operand.buffer)), thread(c.threadId()),
+      firstOuter(operand.firstOuter) {}
+
+void TileCopy::beginAt(const TileCoordinates &start) {
   Value outer = c.wide(c.add(firstOuter, start.outer));
-  Value k = c.wide(c.add(firstK, start.k));
+  Value k = c.wide(c.add(block.firstK, start.k));
   Value &row = shape.kContiguous ? outer : k;
   Value element =
       c.add(c.mul(row, shape.stride), shape.kContiguous ? k : outer);
   first = c.at(global, c.mul(element, shape.storedBytes()));
 }
 
-int64_t TileCopy::step() const {
-  return shape.tileK * (shape.kContiguous ? 1 : shape.stride) *
-         shape.storedBytes();
+Value TileCopy::pointer(Value source, const TileCoordinates &place) {
+  int64_t rows = shape.kContiguous ? place.outerMoved : place.kMoved;
+  int64_t columns = shape.kContiguous ? place.kMoved : place.outerMoved;
+  return c.at(source, (rows * shape.stride + columns) * shape.storedBytes());
+}
+
+/// Returns the condition that an element lies within the operand, or null if
+/// all elements of the tile do. `left` is the number of elements along k from
+/// the tile's beginning to the operand's end along k.
+Value TileCopy::isInside(const TileCoordinates &place, Value left) {
+  Value inside;
+  if (shape.outer % shape.tileOuter)
+    inside = c.less(c.add(c.add(firstOuter, place.outer), place.outerMoved),
+                    shape.outer);
+  if (block.checksK)
+    inside = c.both(inside, c.less(c.add(place.k, place.kMoved), left));
+  return inside;
+}
+
+AsyncCopy::AsyncCopy(ThreadCode &c, const GemmBlock &block,
+                     const GemmOperand &operand)
+    : TileCopy(c, block, operand) {
+  bool converts = shape.storedBytes() != shape.layout.elementBytes;
+  if (!converts && !shape.isTransposed())
+    width = accessWidth(shape);
+  if (converts) {
+    method = Method::Elements;
+  } else if (width * shape.storedBytes() < 4) {
+    method = Method::Shifted;
+    width = accessBytes / shape.storedBytes();
+  }
+  beginAt(coordinatesOf(0));
 }
 
 /// Returns the coordinates, in the tile, of the first element of the
 /// `access`-th access of this thread.
-TileCoordinates TileCopy::coordinatesOf(int64_t access) const {
+TileCoordinates AsyncCopy::coordinatesOf(int64_t access) const {
   int64_t moved = access * threads;
   if (shape.isTransposed()) {
     // The copy transposes the tile. A warp copies eight elements along k times
@@ -117,24 +136,11 @@ TileCoordinates TileCopy::coordinatesOf(int64_t access) const {
   return {column, row, columnMoved, rowMoved};
 }
 
-/// Returns the condition that an element lies within the operand, or null if
-/// all elements of the tile do. `left` is the number of elements along k from
-/// the tile's beginning to the operand's end along k.
-Value TileCopy::isInside(const TileCoordinates &place, Value left) {
-  Value inside;
-  if (shape.outer % shape.tileOuter)
-    inside = c.less(c.add(c.add(firstOuter, place.outer), place.outerMoved),
-                    shape.outer);
-  if (checksK)
-    inside = c.both(inside, c.less(c.add(place.k, place.kMoved), left));
-  return inside;
-}
-
 /// Returns the number of bytes that an access may read along k. Padding after a
 /// row is not read, since it may hold NaN: zeros replace all elements after the
 /// operand's end along k. Elements after its end along the other dimension may
 /// have any value, since the sums that contain them are never stored.
-Value TileCopy::bytesInRow(const TileCoordinates &place, Value left) {
+Value AsyncCopy::bytesInRow(const TileCoordinates &place, Value left) {
   Value all = c.constant(width * shape.storedBytes());
   if (!shape.kContiguous || shape.k % width == 0)
     return all;
@@ -143,18 +149,18 @@ Value TileCopy::bytesInRow(const TileCoordinates &place, Value left) {
 }
 
 /// Copies one element through a register and converts it to f32.
-void TileCopy::copyElement(Value source, Value inside, Value target) {
+void AsyncCopy::copyElement(Value source, Value inside, Value target) {
   if (inside)
-    source = c.create<arith::SelectOp>(inside, source, safe);
+    source = c.create<arith::SelectOp>(inside, source, global);
   c.store(c.orZero(inside, c.widen(c.load(shape.stored, source))), target);
 }
 
-/// Copies eight bf16 of a row that may begin in the middle of a 4-byte word, as
-/// every other row of an odd length does. Loads whole words and shifts their
-/// content. If the row ends within the eight elements, copies element by
-/// element.
-void TileCopy::copyShifted(Value source, const TileCoordinates &place,
-                           Value left, Value target) {
+/// Copies eight elements of 16 bits, of a row that may begin in the middle of a
+/// 4-byte word, as every other row of an odd length does. Loads whole words and
+/// shifts their content. If the row ends within the eight elements, copies
+/// element by element.
+void AsyncCopy::copyShifted(Value source, const TileCoordinates &place,
+                            Value left, Value target) {
   OpBuilder &b = c.builder;
   Value k = c.sub(left, c.add(place.k, place.kMoved));
   Value outer = c.sub(c.constant(shape.outer),
@@ -173,14 +179,14 @@ void TileCopy::copyShifted(Value source, const TileCoordinates &place,
   Value i = loop.getInductionVar();
   Value inside = c.both(inRows, c.less(i, columnsLeft));
   Value bytes = c.mul(i, shape.storedBytes());
-  Value from = c.create<arith::SelectOp>(inside, c.at(source, bytes), safe);
+  Value from = c.create<arith::SelectOp>(inside, c.at(source, bytes), global);
   c.store(c.orZero(inside, c.load(shape.stored, from)), c.at(target, bytes));
 }
 
 /// Copies eight elements that may begin in the middle of a word. Loads the five
 /// words that contain them, shifts their content to the beginning of a word,
 /// and stores four words.
-void TileCopy::copyWords(Value source, Value target) {
+void AsyncCopy::copyWords(Value source, Value target) {
   Type i32 = c.builder.getI32Type(), i64 = c.builder.getI64Type();
   Value address = c.builder.create<LLVM::PtrToIntOp>(c.loc, i64, source);
   // The first element's offset in its word, in bytes: 0, or 2 if the element is
@@ -198,90 +204,11 @@ void TileCopy::copyWords(Value source, Value target) {
   c.storeVector(shifted, target);
 }
 
-//===----------------------------------------------------------------------===//
-// Rounded to tf32
-//===----------------------------------------------------------------------===//
-
-/// Distributes units of four adjacent elements along k among the lanes.
-/// Adjacent lanes take units of the same row of shared memory, so that their
-/// stores cover all banks. If the operand's rows in global memory run along
-/// "outer", the dimension other than k, a thread fetches four elements of each
-/// of four rows and transposes them in registers.
-TileCoordinates TileCopy::unit(int64_t number) const {
-  int64_t together = shape.kContiguous ? 1 : tf32Unit;
-  int64_t perPass = threads / lanesAlongK() * together;
-  return {c.mul(c.div(thread, lanesAlongK()), together),
-          c.mul(c.rem(thread, lanesAlongK()), tf32Unit),
-          number / together * perPass + number % together, 0};
-}
-
-/// Loads four elements of a row in global memory, by accesses as wide as the
-/// row's alignment allows.
-SmallVector<Value> TileCopy::fetchFour(const TileCoordinates &place,
-                                       Value source, Value left) {
-  SmallVector<Value> values;
-  for (int64_t i = 0; i < tf32Unit; i += width) {
-    TileCoordinates at = place;
-    (shape.kContiguous ? at.kMoved : at.outerMoved) += i;
-    int64_t rows = shape.kContiguous ? at.outerMoved : at.kMoved;
-    int64_t columns = shape.kContiguous ? at.kMoved : at.outerMoved;
-    Value from =
-        c.at(source, (rows * shape.stride + columns) * shape.storedBytes());
-    Value inside = isInside(at, left);
-    if (inside)
-      from = c.create<arith::SelectOp>(inside, from, safe);
-    // If a row may end within the `width` elements of one access, check each
-    // element: padding after the row may hold NaN.
-    bool mayEnd = shape.kContiguous && shape.k % width;
-    for (Value value : c.elements(c.loadVector(shape.stored, width, from))) {
-      values.push_back(c.orZero(mayEnd ? isInside(at, left) : inside, value));
-      ++at.kMoved;
-    }
-  }
-  return values;
-}
-
-SmallVector<Value> TileCopy::fetch(Value source, Value left) {
-  SmallVector<Value> values;
-  if (shape.kContiguous) {
-    for (int64_t number = 0; number < numUnits(); ++number)
-      llvm::append_range(values, fetchFour(unit(number), source, left));
-    return values;
-  }
-  for (int64_t first = 0; first < numUnits(); first += tf32Unit) {
-    SmallVector<Value> rows;
-    TileCoordinates at = unit(first);
-    for (; at.kMoved < tf32Unit; ++at.kMoved)
-      llvm::append_range(rows, fetchFour(at, source, left));
-    for (int64_t column = 0; column < tf32Unit; ++column)
-      for (int64_t row = 0; row < tf32Unit; ++row)
-        values.push_back(rows[row * tf32Unit + column]);
-  }
-  return values;
-}
-
-void TileCopy::put(ArrayRef<Value> values, Value target) {
-  for (int64_t number = 0; number < numUnits(); ++number) {
-    SmallVector<Value> rounded;
-    for (Value value : values.slice(number * tf32Unit, tf32Unit))
-      rounded.push_back(
-          c.call("llvm.nvvm.f2tf32.rna", c.builder.getI32Type(), value));
-    c.storeVector(rounded, tileAddress(c, shape, target, unit(number)));
-  }
-}
-
-//===----------------------------------------------------------------------===//
-// Start of a copy
-//===----------------------------------------------------------------------===//
-
-void TileCopy::start(Value source, Value left, Value target) {
+void AsyncCopy::start(Value source, Value left, Value target) {
   int64_t accesses = shape.tileOuter * shape.tileK / width / threads;
   for (int64_t access = 0; access < accesses; ++access) {
     TileCoordinates at = coordinatesOf(access);
-    int64_t rows = shape.kContiguous ? at.outerMoved : at.kMoved;
-    int64_t columns = shape.kContiguous ? at.kMoved : at.outerMoved;
-    Value from =
-        c.at(source, (rows * shape.stride + columns) * shape.storedBytes());
+    Value from = pointer(source, at);
     Value to = tileAddress(c, shape, target, at);
     if (method == Method::Shifted) {
       copyShifted(from, at, left, to);

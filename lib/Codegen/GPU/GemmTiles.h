@@ -6,15 +6,18 @@
 //
 // The classes that emit the kernel of a matrix product. A block computes one
 // tile of the result. Shared memory holds a ring of stages, each with a tile of
-// both operands. The warps multiply one stage while cp.async copies the next
-// ones. MapGemm.cpp combines these classes:
+// both operands. The warps multiply one stage while the next ones are copied.
+// How stages are copied, multiplied and summed depends on the unit that
+// multiplies (MultiplyUnit.h), which creates the objects of these classes.
+// MapGemm.cpp combines them:
 //
-//   TileCopy     copies tiles of one operand from global to shared memory, and
-//                rounds f32 to tf32 where tensor cores multiply it
-//   Multiplier   multiplies the tiles of a stage: mma.sync in bf16 and tf32,
-//                FMA in f32 (GemmMma.cpp)
+//   TileCopy     copies tiles of one operand from global to shared memory.
+//                AsyncCopy copies them by cp.async
+//   Multiplier   loads operands from the tiles in shared memory and multiplies
+//                them
 //   TileSums     sums one operand along k, beside the product
-//   GemmLoop     the loop over k, which copies and multiplies stage by stage
+//   GemmLoop     the loop over k, which copies and multiplies stage by stage.
+//                RingLoop copies several stages ahead, by AsyncCopy
 //   SumTile      moves sums from fragments to rows through shared memory
 //
 //===----------------------------------------------------------------------===//
@@ -28,28 +31,16 @@
 
 namespace heddle::gpu {
 
-/// The shape of one mma.sync.
-constexpr int64_t mmaM = 16, mmaN = 8, mmaK = 16, mmaKTf32 = 8;
-/// A warp's tile in one step of FMA: each lane has a group of 4 x 4 sums.
-constexpr int64_t fmaGroup = 4, fmaM = 4 * fmaGroup, fmaN = 8 * fmaGroup;
-
 /// The number of adjacent 16-byte units of shared memory within which units are
 /// permuted. Together they cover each of the 32 banks once.
 constexpr int64_t mixedUnits = 8;
-/// The padding in bytes after each row of a tile in tf32. With it, the 16-byte
-/// units at the same index of eight consecutive rows are in different banks.
-/// Unlike a swizzle (a permutation of the units within a row), padding keeps
-/// the distance of two elements constant.
-constexpr int64_t tf32Padding = 16;
 
 /// The tile sizes of a product: the part of the result that a block computes,
 /// the grid of warps in the block, and the parts of k.
 struct Tiling {
-  int64_t m, n, k;          ///< Sizes of a block's tile; k: of one step.
-  int64_t warpsM, warpsN;   ///< Number of warps along m and along n.
-  int64_t stages;           ///< Stages of the ring in shared memory.
-  bool tensorCores = false; ///< bf16 operands, multiplied by mma.sync.
-  bool tf32 = false;        ///< f32 operands, rounded to tf32 for mma.sync.
+  int64_t m, n, k;        ///< Sizes of a block's tile; k: of one step.
+  int64_t warpsM, warpsN; ///< Number of warps along m and along n.
+  int64_t stages;         ///< Stages of the ring in shared memory.
   /// With split-K: the number of parts of k. Each part has thread blocks that
   /// multiply only its elements.
   int64_t parts = 1;
@@ -58,52 +49,73 @@ struct Tiling {
   int64_t threads() const { return warpsM * warpsN * warpSize; }
   int64_t warpM() const { return m / warpsM; }
   int64_t warpN() const { return n / warpsN; }
-  /// Bytes of an element in shared memory.
-  int64_t elementBytes() const { return tensorCores ? 2 : 4; }
-  int64_t stageBytes() const {
-    return (m + n) * (k * elementBytes() + (tf32 ? tf32Padding : 0));
-  }
-  int64_t sharedBytes() const {
-    return std::max(stages * stageBytes(), m * n * 4);
-  }
   int64_t steps() const { return llvm::divideCeil(partK, k); }
+  /// Bytes of the block's sums, which are f32.
+  int64_t sumBytes() const { return m * n * 4; }
 };
 
-/// Returns the tiling that is estimated to take the least time on `chip`.
-Tiling chooseTiling(const codegen::Product &product, const Chip &chip);
+/// The layout of an operand's tiles in shared memory. "Outer" is the dimension
+/// other than k.
+struct TileLayout {
+  int64_t elementBytes; ///< Bytes of an element.
+  bool rowsAlongK;      ///< Rows run along k; otherwise along "outer".
+  /// Whether 16-byte units are permuted (swizzled) to avoid bank conflicts,
+  /// which ldmatrix and transposing copies would have otherwise.
+  bool isPermuted;
+  /// Bytes of padding after each row, which also avoids bank conflicts. Unlike
+  /// a swizzle, padding keeps the distance of two elements constant.
+  int64_t padding = 0;
+};
 
-/// The layout of one operand and of its tiles. "Outer" is the dimension other
-/// than k.
+/// The sizes and the layout of one operand and of its tiles.
 struct TileShape {
   mlir::Type stored;        ///< Element type in global memory.
   bool kContiguous;         ///< Rows in global memory run along k.
   int64_t outer, k;         ///< Sizes of the whole operand.
   int64_t stride;           ///< Leading dimension, in elements.
   int64_t tileOuter, tileK; ///< Sizes of a tile.
-  bool tensorCores;         ///< Shared memory holds bf16 for ldmatrix, else
-                            ///< f32.
-  bool tf32;                ///< Shared memory holds tf32 for ldmatrix.
+  TileLayout layout;        ///< Of the tiles in shared memory.
 
-  int64_t elementBytes() const { return tensorCores ? 2 : 4; }
-  int64_t storedBytes() const { return stored.isBF16() ? 2 : 4; }
+  int64_t storedBytes() const { return dist::byteSize(stored); }
   int64_t tileBytes() const {
-    return (rowsAlongK() ? tileOuter : tileK) * rowBytes();
+    return (layout.rowsAlongK ? tileOuter : tileK) * rowBytes();
   }
-  /// Whether the tile's rows in shared memory run along k; otherwise they run
-  /// along "outer". In bf16 they run as in global memory, since ldmatrix can
-  /// transpose 16-bit elements on the way to registers. In tf32 they always run
-  /// along k, since ldmatrix cannot transpose 32-bit elements. In f32 they run
-  /// along "outer", since FMA reads vectors along "outer".
-  bool rowsAlongK() const { return tf32 || (tensorCores && kContiguous); }
-  /// Whether the copy to shared memory transposes the tile.
-  bool isTransposed() const { return kContiguous != rowsAlongK(); }
-  /// Whether 16-byte units are permuted (swizzled) to avoid bank conflicts,
-  /// which ldmatrix and transposing copies would have otherwise. Tiles in tf32
-  /// use padding instead.
-  bool isPermuted() const { return !tf32 && (tensorCores || isTransposed()); }
   int64_t rowBytes() const {
-    return (rowsAlongK() ? tileK : tileOuter) * elementBytes() +
-           (tf32 ? tf32Padding : 0);
+    return (layout.rowsAlongK ? tileK : tileOuter) * layout.elementBytes +
+           layout.padding;
+  }
+  /// Whether the copy to shared memory transposes the tile.
+  bool isTransposed() const { return kContiguous != layout.rowsAlongK; }
+  /// The distance in bytes, in global memory, of two tiles that follow each
+  /// other along k.
+  int64_t step() const {
+    return tileK * (kContiguous ? 1 : stride) * storedBytes();
+  }
+};
+
+/// One operand of the product that a block computes.
+struct GemmOperand {
+  TileShape shape;
+  mlir::Value buffer;     ///< A memref in global memory.
+  mlir::Value firstOuter; ///< Where the block's tiles begin along "outer".
+};
+
+/// The product that a block computes.
+struct GemmBlock {
+  const Tiling &tiling;
+  GemmOperand left, right;
+  mlir::Value firstK; ///< Where the block's first tiles begin along k.
+  bool checksK;       ///< Some tile extends beyond the operands' end along k.
+  bool sumsLeft;      ///< If an operand is summed along k, it is the left one.
+  mlir::Value memory; ///< The block's shared memory.
+
+  const GemmOperand &summed() const { return sumsLeft ? left : right; }
+  int64_t stageBytes() const {
+    return left.shape.tileBytes() + right.shape.tileBytes();
+  }
+  /// Bytes of shared memory. The sums overwrite the stages.
+  int64_t sharedBytes() const {
+    return std::max(tiling.stages * stageBytes(), tiling.sumBytes());
   }
 };
 
@@ -122,61 +134,56 @@ struct TileCoordinates {
 mlir::Value tileAddress(ThreadCode &c, const TileShape &shape, mlir::Value tile,
                         const TileCoordinates &place);
 
+/// The number of elements of an operand that one access to global memory reads:
+/// as many as 16 bytes hold, or fewer if the leading dimension is no multiple
+/// of that number.
+int64_t accessWidth(const TileShape &shape);
+
 /// Copies tiles of one operand to shared memory. Each thread copies a part of
 /// each tile.
 class TileCopy {
 public:
-  /// Copies tiles of the operand's rows from `firstOuter` on. The first tile
-  /// begins at k = `firstK`. `checksK` says that some tile extends beyond the
-  /// operand's end along k.
-  TileCopy(ThreadCode &c, const TileShape &shape, int64_t threads,
-           mlir::Value global, mlir::Value firstOuter, mlir::Value firstK,
-           bool checksK);
-
   /// The address that this thread reads first in the first tile. It grows by
-  /// `step` bytes from one tile to the next.
+  /// `TileShape::step` bytes from one tile to the next.
   mlir::Value begin() const { return first; }
-  int64_t step() const;
+
+protected:
+  TileCopy(ThreadCode &c, const GemmBlock &block, const GemmOperand &operand);
+
+  /// Sets `first`, for a thread whose first element in a tile is at `start`.
+  void beginAt(const TileCoordinates &start);
+  /// The address in global memory of the element whose coordinates differ from
+  /// those of the thread's first element by the constant part of `place`.
+  /// `source` is the address of the first element.
+  mlir::Value pointer(mlir::Value source, const TileCoordinates &place);
+  mlir::Value isInside(const TileCoordinates &place, mlir::Value left);
+
+  ThreadCode &c;
+  const GemmBlock &block;
+  TileShape shape;
+  int64_t threads;
+  int64_t width = 1; ///< Elements that one access copies.
+  mlir::Value global, thread, firstOuter, first;
+};
+
+/// Copies tiles by cp.async, while the block multiplies other tiles.
+class AsyncCopy : public TileCopy {
+public:
+  AsyncCopy(ThreadCode &c, const GemmBlock &block, const GemmOperand &operand);
+
   /// Starts the copy of one tile from `source` to `target`. `left` is the
   /// number of elements along k from the tile's beginning to the operand's end
   /// along k.
   void start(mlir::Value source, mlir::Value left, mlir::Value target);
 
-  /// For tf32, `fetch` and `put` replace `start`. `fetch` loads this thread's
-  /// elements of a tile into registers, in f32. These are `numUnits` units of
-  /// four elements along k.
-  llvm::SmallVector<mlir::Value> fetch(mlir::Value source, mlir::Value left);
-  /// Rounds the fetched values to tf32 and stores them in the tile at `target`.
-  void put(llvm::ArrayRef<mlir::Value> values, mlir::Value target);
-  int64_t numElements() const {
-    return shape.tileOuter * shape.tileK / threads;
-  }
-  int64_t numUnits() const { return numElements() / tf32Unit; }
-  /// Returns the coordinates of the first element of a unit, which is four
-  /// adjacent elements along k. `number` is the unit's index among those that
-  /// this thread fetches. Every `lanesAlongK()` adjacent lanes have the same
-  /// outer coordinate.
-  TileCoordinates unit(int64_t number) const;
-  int64_t lanesAlongK() const { return shape.tileK / tf32Unit; }
-  int64_t tileBytes() const { return shape.tileBytes(); }
-
 private:
-  static constexpr int64_t tf32Unit = accessBytes / 4;
-
   TileCoordinates coordinatesOf(int64_t access) const;
-  mlir::Value isInside(const TileCoordinates &place, mlir::Value left);
-  llvm::SmallVector<mlir::Value>
-  fetchFour(const TileCoordinates &place, mlir::Value source, mlir::Value left);
   mlir::Value bytesInRow(const TileCoordinates &place, mlir::Value left);
   void copyElement(mlir::Value source, mlir::Value inside, mlir::Value target);
   void copyShifted(mlir::Value source, const TileCoordinates &place,
                    mlir::Value left, mlir::Value target);
   void copyWords(mlir::Value source, mlir::Value target);
 
-  ThreadCode &c;
-  TileShape shape;
-  int64_t threads;
-  int64_t width; ///< Elements that one access copies.
   /// How a tile is copied: by cp.async; through registers, if rows are not
   /// aligned to words; or element by element, if elements must be converted to
   /// f32.
@@ -185,115 +192,82 @@ private:
     Shifted,
     Elements
   } method = Method::Asynchronous;
-  bool checksK;
-  mlir::Value thread, firstOuter, first, safe;
 };
-
-/// Loads the left operand of mma.sync from the tile at `tile`: 16 x 16 elements
-/// in bf16, or 16 x 8 in tf32. The first element has the coordinates `outer` +
-/// `outerMoved` (along the dimension other than k) and `k`. `outerMoved` is the
-/// constant part of the sum; see TileCoordinates.
-llvm::SmallVector<mlir::Value>
-loadLeftFragment(ThreadCode &c, const TileShape &shape, mlir::Value tile,
-                 mlir::Value outer, int64_t outerMoved, int64_t k);
-
-/// Emits one mma.sync: multiplies two fragments and adds their product to
-/// `sum`, this lane's part of a 16 x 8 tile. The fragments are bf16, or tf32 if
-/// `tf32` is set.
-void mmaSync(ThreadCode &c, llvm::ArrayRef<mlir::Value> left,
-             llvm::ArrayRef<mlir::Value> right,
-             llvm::MutableArrayRef<mlir::Value> sum, bool tf32 = false);
 
 /// Multiplies tiles in shared memory. Tells which sums of the block's tile this
 /// thread has.
 class Multiplier {
 public:
-  Multiplier(ThreadCode &c, const Tiling &tiling, const TileShape &left,
-             const TileShape &right);
+  Multiplier(ThreadCode &c, const GemmBlock &block);
+  virtual ~Multiplier() = default;
 
   int64_t numSums() const;
   /// Multiplies the tiles at `leftTile` and `rightTile` for k from `begin` to
   /// `end`, and adds the product to the sums. k counts from the beginning of
   /// the tiles.
-  void multiply(mlir::Value leftTile, mlir::Value rightTile, int64_t begin,
-                int64_t end, llvm::MutableArrayRef<mlir::Value> sums);
+  virtual void multiply(mlir::Value leftTile, mlir::Value rightTile,
+                        int64_t begin, int64_t end,
+                        llvm::MutableArrayRef<mlir::Value> sums) = 0;
+  using SumBody = llvm::function_ref<void(mlir::Value row, mlir::Value column,
+                                          llvm::ArrayRef<mlir::Value> values)>;
   /// Calls `body` for each group of adjacent sums, with the coordinates of the
   /// group's first sum in the tile.
-  void forSums(llvm::ArrayRef<mlir::Value> sums,
-               llvm::function_ref<void(mlir::Value row, mlir::Value column,
-                                       llvm::ArrayRef<mlir::Value> values)>
-                   body);
+  virtual void forSums(llvm::ArrayRef<mlir::Value> sums, SumBody body) = 0;
 
-private:
-  using Values = llvm::SmallVector<mlir::Value>;
-  void multiplyMma(mlir::Value leftTile, mlir::Value rightTile, int64_t k,
-                   llvm::MutableArrayRef<mlir::Value> sums);
-  void multiplyFma(mlir::Value leftTile, mlir::Value rightTile, int64_t k,
-                   llvm::MutableArrayRef<mlir::Value> sums);
-  Values rightFragments(mlir::Value tile, int64_t pair, int64_t k);
-  Values loadGroups(const TileShape &shape, mlir::Value tile, mlir::Value outer,
-                    int64_t groups, int64_t groupStep, int64_t k);
-  int64_t groupsM() const { return tiling.warpM() / fmaM; }
-  int64_t groupsN() const { return tiling.warpN() / fmaN; }
-
+protected:
   ThreadCode &c;
   const Tiling &tiling;
   TileShape left, right;
-  mlir::Value lane, warpRow, warpColumn;
+  mlir::Value lane;
+  mlir::Value warpRow, warpColumn; ///< Where the warp's tile begins.
 };
 
-/// Sums one operand along k. There is one sum for each of the operand's rows or
-/// columns in the block's tile. For bf16, tensor cores compute the sums by
-/// multiplying with ones. For f32, threads add elements in f32. With FMA, each
-/// thread adds the elements of one column of the tile. With tf32, it adds the
-/// elements that it fetches, before it rounds them.
+/// A tile of the operand that is summed along k.
+struct SummedTile {
+  mlir::Value memory; ///< Its address in shared memory; null if the loop copies
+                      ///< tiles through registers.
+  /// If the loop copies tiles through registers: the elements that this thread
+  /// has read from global memory.
+  llvm::ArrayRef<mlir::Value> elements;
+};
+
+/// Sums one operand along k (`GemmBlock::summed`). There is one sum for each of
+/// the operand's rows or columns in the block's tile.
 class TileSums {
 public:
-  /// `shape` describes the tiles of the operand that is summed, and `copy`
-  /// copies them.
-  TileSums(ThreadCode &c, const Tiling &tiling, const TileShape &shape,
-           const TileCopy &copy);
+  TileSums(ThreadCode &c, const GemmBlock &block);
+  virtual ~TileSums() = default;
 
   /// The number of f32 sums that a thread carries through the loop over k.
-  int64_t numSums() const;
-  /// Adds the elements of the operand's tile at `tile` to its sums along k.
-  void add(mlir::Value tile, llvm::MutableArrayRef<mlir::Value> sums);
-  /// With tf32: adds `values`, the elements of the summed operand that this
-  /// thread fetched (see TileCopy::fetch), to the thread's sums of the operand.
-  void addFetched(llvm::ArrayRef<mlir::Value> values,
-                  llvm::MutableArrayRef<mlir::Value> sums);
+  virtual int64_t numSums() const = 0;
+  /// Adds the elements of a tile to the sums.
+  virtual void add(const SummedTile &tile,
+                   llvm::MutableArrayRef<mlir::Value> sums) = 0;
+  using SumBody = llvm::function_ref<mlir::LogicalResult(mlir::Value outer,
+                                                         mlir::Value sum)>;
   /// Calls `body` for each sum of the operand along k that this thread has.
   /// `outer` is the sum's index in the tile: that of a row of A or of a column
   /// of B. The code that `body` emits runs only in threads that have a sum.
-  mlir::LogicalResult
-  forSums(llvm::ArrayRef<mlir::Value> sums,
-          llvm::function_ref<mlir::LogicalResult(mlir::Value outer,
-                                                 mlir::Value sum)>
-              body);
+  virtual mlir::LogicalResult forSums(llvm::ArrayRef<mlir::Value> sums,
+                                      SumBody body) = 0;
 
-private:
-  int64_t fragments() const;
-  void addFragments(mlir::Value tile, llvm::MutableArrayRef<mlir::Value> sums);
-  void addElements(mlir::Value tile, mlir::Value &sum);
-  mlir::Value acrossLanes(mlir::Value sum);
-
+protected:
   ThreadCode &c;
   const Tiling &tiling;
   TileShape shape;
-  const TileCopy &copy;
-  mlir::Value thread, firstOuter; ///< First outer coordinate of the warp.
+  mlir::Value thread;
 };
 
-/// The loop over k: copies the tiles of each step and multiplies them.
+/// The loop over k: copies the tiles of both operands to shared memory, and
+/// multiplies them.
 class GemmLoop {
 public:
-  /// Starts the copies of the first steps to the ring of stages at `memory`. A
-  /// stage holds the two tiles of one step. `elements` is the number of
-  /// elements along k that this block multiplies. If `TileSums` is used, it
-  /// sums the left operand with `sumsLeft`, otherwise the right one.
-  GemmLoop(ThreadCode &c, const Tiling &tiling, TileCopy &left, TileCopy &right,
-           mlir::Value memory, mlir::Value elements, bool sumsLeft);
+  GemmLoop(ThreadCode &c, const GemmBlock &block) : c(c), block(block) {}
+  virtual ~GemmLoop() = default;
 
+  /// Starts the copies of the first tiles. `elements` is the number of elements
+  /// along k from the first tiles' beginning to the operands' end.
+  virtual void start(mlir::Value elements) = 0;
   /// Emits the loop. Returns this thread's sums of the product. If `factorSums`
   /// is given, the thread's sums of an operand come next. This function may be
   /// called once in each branch of the emitted code: every call emits a whole
@@ -301,7 +275,7 @@ public:
   llvm::SmallVector<mlir::Value> emit(Multiplier &multiplier,
                                       TileSums *factorSums);
 
-private:
+protected:
   using Values = llvm::SmallVector<mlir::Value>;
   /// Where the next copies of both operands' tiles begin, and the number of
   /// elements along k (`left`) from there to the operands' end.
@@ -309,32 +283,34 @@ private:
     Values pointers;
     mlir::Value left;
   };
-  void startRing();
-  void fetchFirst();
-  void startCopies(const Source &source, mlir::Value target);
   void advance(Source &source);
-  /// Each emits one form of the loop over k. `emitRing` copies tiles directly
-  /// to a ring of stages in shared memory. `emitTf32`, for tf32, copies tiles
-  /// through registers, where their elements are rounded. `carried` has the
-  /// initial values of the sums.
-  Values emitRing(Multiplier &multiplier, TileSums *factorSums, Values carried);
-  Values emitTf32(Multiplier &multiplier, TileSums *factorSums, Values carried);
+  /// Emits the loop. `carried` has the initial values of the sums.
+  virtual Values emitSteps(Multiplier &multiplier, TileSums *factorSums,
+                           Values carried) = 0;
 
   ThreadCode &c;
-  const Tiling &tiling;
-  TileCopy &left, &right;
-  mlir::Value memory;
-  bool sumsLeft;
+  const GemmBlock &block;
   Source next;
-  /// With tf32, if an operand is also summed along k: the elements of the
-  /// operand's first tile that this thread fetched. `emitTf32` adds them to the
-  /// operand's sums before the loop, since an iteration of the loop adds only
-  /// the tile that it fetches for the next iteration.
-  Values firstOfFactor;
+};
+
+/// The loop over k that copies tiles directly to a ring of stages in shared
+/// memory, by cp.async.
+class RingLoop : public GemmLoop {
+public:
+  RingLoop(ThreadCode &c, const GemmBlock &block);
+
+  void start(mlir::Value elements) override;
+
+private:
+  void startCopies(const Source &source, mlir::Value target);
+  Values emitSteps(Multiplier &multiplier, TileSums *factorSums,
+                   Values carried) override;
+
+  AsyncCopy left, right;
 };
 
 /// A tile of f32 sums in shared memory. Threads write it in the layout of
-/// mma.sync's or FMA's results, and read it by rows.
+/// `Multiplier::forSums`, and read it by rows.
 class SumTile {
 public:
   SumTile(ThreadCode &c, const Tiling &tiling, mlir::Value memory)

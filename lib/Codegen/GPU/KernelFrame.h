@@ -178,10 +178,9 @@ MappedKernel mapSegments(planir::KernelOp kernel,
 /// dimension: rows are divided among blocks, columns among threads.
 mlir::FailureOr<MappedKernel> mapRows(planir::KernelOp kernel,
                                       mlir::gpu::GPUModuleOp module);
-/// Maps a matrix product and the element-wise operations after it. Products in
-/// bf16 use mma.sync on tensor cores, and with --matmul tf32 those in f32 do,
-/// too. Other f32 products use FMA. Reports an error if the kernel holds no
-/// such product.
+/// Maps a matrix product and the element-wise operations after it. The types of
+/// the operands and --matmul decide which unit multiplies (MultiplyUnit.h).
+/// Reports an error if the kernel holds no such product.
 mlir::FailureOr<MappedKernel> mapGemm(planir::KernelOp kernel,
                                       mlir::gpu::GPUModuleOp module,
                                       const Chip &chip);

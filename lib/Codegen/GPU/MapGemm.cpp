@@ -5,18 +5,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Maps a matrix product and its epilogue. A block multiplies tiles along k
-// (GemmTiles.h; mma.sync is in GemmMma.cpp). Each thread then gets the sums of
-// a few adjacent columns through shared memory, and computes results from them.
-// With split-K, blocks write partial sums to scratch memory. A second launch
-// adds the partial sums in order and computes the results. If the kernel also
-// sums an operand along k (for the gradient of a bias), the blocks at one edge
-// of the grid compute this sum, since together they load each tile of the
-// operand once. Elements outside of the operands count as zero, and sums
-// outside of the result are not stored.
+// (GemmTiles.h), on the unit that is fastest for the operands (MultiplyUnit.h).
+// Each thread then gets the sums of a few adjacent columns through shared
+// memory, and computes results from them. With split-K, blocks write partial
+// sums to scratch memory. A second launch adds the partial sums in order and
+// computes the results. If the kernel also sums an operand along k (for the
+// gradient of a bias), the blocks at one edge of the grid compute this sum,
+// since together they load each tile of the operand once. Elements outside of
+// the operands count as zero, and sums outside of the result are not stored.
 //
 //===----------------------------------------------------------------------===//
 
-#include "GemmTiles.h"
+#include "MultiplyUnit.h"
 #include "dialects/NN/NNDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -32,7 +32,8 @@ public:
   GemmMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
              const codegen::Product &product, const Chip &chip)
       : kernel(kernel), module(module), product(product),
-        tiling(chooseTiling(product, chip)) {}
+        unit(unitFor(product, chip)),
+        tiling(chooseTiling(product, unit, chip)) {}
 
   MappedKernel run();
 
@@ -54,15 +55,15 @@ private:
   }
   int64_t widestChunk(int64_t most) const;
   int64_t resultChunk();
-  TileShape tileShape(Value operand, bool kContiguous, int64_t outer,
-                      int64_t tileOuter) const;
+  GemmOperand operand(Value value, bool kContiguous, int64_t outer,
+                      int64_t tileOuter, Value firstOuter) const;
   LogicalResult startFrame(StringRef suffix);
   int64_t tilesM() const { return llvm::divideCeil(product.m, tiling.m); }
   int64_t tilesN() const { return llvm::divideCeil(product.n, tiling.n); }
   void placeBlock();
   LogicalResult emitProduct();
-  FailureOr<SmallVector<Value>> emitSteps(Multiplier &multiplier,
-                                          const TileShape &summed);
+  FailureOr<SmallVector<Value>>
+  emitSteps(const GemmBlock &block, GemmLoop &loop, Multiplier &multiplier);
   LogicalResult emitTile(SumTile &tile);
   LogicalResult emitTileChunk(SumTile &tile, Value row, Value column,
                               int64_t width);
@@ -83,10 +84,10 @@ private:
   planir::KernelOp kernel;
   mlir::gpu::GPUModuleOp module;
   const codegen::Product &product;
+  const MultiplyUnit &unit;
   Tiling tiling;
   std::unique_ptr<KernelFrame> frame;
   std::unique_ptr<ThreadCode> code;
-  std::unique_ptr<TileCopy> leftCopy, rightCopy;
   Value memory, firstRow, firstColumn, part;
   SmallVector<MappedLaunch, 2> launches;
 };
@@ -96,18 +97,19 @@ private:
 // The product
 //===----------------------------------------------------------------------===//
 
-TileShape GemmMapper::tileShape(Value operand, bool kContiguous, int64_t outer,
-                                int64_t tileOuter) const {
-  return {getElementTypeOrSelf(operand.getType()),
-          kContiguous,
-          outer,
-          product.k,
-          *dist::leadingDimension(
-              cast<MemRefType>(frame->argumentBuffer(operand).getType())),
-          tileOuter,
-          tiling.k,
-          tiling.tensorCores,
-          tiling.tf32};
+GemmOperand GemmMapper::operand(Value value, bool kContiguous, int64_t outer,
+                                int64_t tileOuter, Value firstOuter) const {
+  Value buffer = frame->argumentBuffer(value);
+  int64_t stride = *dist::leadingDimension(cast<MemRefType>(buffer.getType()));
+  TileShape shape = {getElementTypeOrSelf(value.getType()),
+                     kContiguous,
+                     outer,
+                     product.k,
+                     stride,
+                     tileOuter,
+                     tiling.k,
+                     unit.layout(kContiguous)};
+  return {shape, buffer, firstOuter};
 }
 
 LogicalResult GemmMapper::startFrame(StringRef suffix) {
@@ -144,15 +146,15 @@ void GemmMapper::placeBlock() {
 /// only the blocks at one edge of the grid sum the operand, since together
 /// these blocks load each tile of the operand once. They run a second copy of
 /// the loop, which multiplies and also sums the operand.
-FailureOr<SmallVector<Value>> GemmMapper::emitSteps(Multiplier &multiplier,
-                                                    const TileShape &summed) {
+FailureOr<SmallVector<Value>> GemmMapper::emitSteps(const GemmBlock &block,
+                                                    GemmLoop &loop,
+                                                    Multiplier &multiplier) {
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
   Value elements = c.constant(product.k);
   if (part)
     elements = c.sub(elements, c.mul(part, tiling.partK));
-  GemmLoop loop(c, tiling, *leftCopy, *rightCopy, memory, elements,
-                product.sumsA);
+  loop.start(elements);
   if (product.sums.empty())
     return loop.emit(multiplier, nullptr);
   int64_t numProducts = multiplier.numSums();
@@ -162,10 +164,9 @@ FailureOr<SmallVector<Value>> GemmMapper::emitSteps(Multiplier &multiplier,
                                     /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(choice.thenBlock());
-  TileSums factorSums(c, tiling, summed,
-                      product.sumsA ? *leftCopy : *rightCopy);
-  SmallVector<Value> sums = loop.emit(multiplier, &factorSums);
-  if (failed(factorSums.forSums(
+  std::unique_ptr<TileSums> factorSums = unit.createSums(c, block);
+  SmallVector<Value> sums = loop.emit(multiplier, factorSums.get());
+  if (failed(factorSums->forSums(
           ArrayRef(sums).drop_front(numProducts),
           [&](Value place, Value sum) { return emitFactorSum(place, sum); })))
     return failure();
@@ -187,33 +188,32 @@ LogicalResult GemmMapper::emitProduct() {
     firstK = c.mul(part, tiling.partK);
   }
   bool checksK = product.k % tiling.k || product.k % tiling.partK;
-  TileShape left = tileShape(product.a, !product.transA, product.m, tiling.m);
-  TileShape right = tileShape(product.b, product.transB, product.n, tiling.n);
-  leftCopy = std::make_unique<TileCopy>(
-      c, left, tiling.threads(),
-      c.globalPointer(frame->argumentBuffer(product.a)), firstRow, firstK,
-      checksK);
-  rightCopy = std::make_unique<TileCopy>(
-      c, right, tiling.threads(),
-      c.globalPointer(frame->argumentBuffer(product.b)), firstColumn, firstK,
-      checksK);
-  Multiplier multiplier(c, tiling, left, right);
-  FailureOr<SmallVector<Value>> sums =
-      emitSteps(multiplier, product.sumsA ? left : right);
+  GemmBlock block = {
+      tiling,
+      operand(product.a, !product.transA, product.m, tiling.m, firstRow),
+      operand(product.b, product.transB, product.n, tiling.n, firstColumn),
+      firstK,
+      checksK,
+      product.sumsA,
+      memory};
+  std::unique_ptr<GemmLoop> loop = unit.createLoop(c, block);
+  std::unique_ptr<Multiplier> multiplier = unit.createMultiplier(c, block);
+  FailureOr<SmallVector<Value>> sums = emitSteps(block, *loop, *multiplier);
   if (failed(sums))
     return failure();
   // Before the sums overwrite the last tiles in shared memory, all warps must
   // have read these tiles.
   c.barrier();
   SumTile tile(c, tiling, memory);
-  multiplier.forSums(*sums, [&](Value row, Value column, ArrayRef<Value> some) {
-    tile.put(row, column, some);
-  });
+  multiplier->forSums(*sums,
+                      [&](Value row, Value column, ArrayRef<Value> some) {
+                        tile.put(row, column, some);
+                      });
   c.barrier();
   if (failed(emitTile(tile)))
     return failure();
   frame->finish({tilesM() * tilesN(), 1, tiling.parts}, tiling.threads(),
-                tiling.sharedBytes());
+                block.sharedBytes());
   // Two blocks on a multiprocessor hide each other's latency. This attribute
   // makes ptxas limit registers such that two blocks fit.
   frame->func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
@@ -242,7 +242,8 @@ int64_t GemmMapper::resultChunk() {
   for (Type type : llvm::concat<const Type>(kernel.getArgumentTypes(),
                                             kernel.getResultTypes()))
     if (auto tensor = dyn_cast<RankedTensorType>(type))
-      if (tensor.getShape() == shape && tensor.getElementType().isBF16())
+      if (tensor.getShape() == shape &&
+          dist::byteSize(tensor.getElementType()) == 2)
         return 8;
   return 4;
 }

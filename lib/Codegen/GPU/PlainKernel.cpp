@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "MultiplyUnit.h"
 #include "dialects/NN/NNDialect.h"
 #include "dialects/Plan/PlanFormat.h"
 #include "heddle/Codegen/GPU/Kernels.h"
@@ -226,19 +227,21 @@ static bool isNarrow(Type type) {
 /// Returns the relative tolerance of results. The kernel and its reference add
 /// the same terms, but in a different order, and each addition has an error of
 /// one f32 ulp of either sign. Tensor cores truncate, which adds more error.
-/// tf32 has a mantissa of only ten bits.
+/// Some units round the operands of a product.
 static double toleranceOf(planir::KernelOp kernel, int64_t longestSum,
                           const Chip &chip) {
   for (Operation &op : kernel.getBody().front())
     if (llvm::any_of(op.getResultTypes(), isNarrow))
       return 0x1p-6; // Intermediate values are rounded to bf16, in either
                      // direction.
-  bool isGemm = kernel.getGenerator() == nn::Generator::Gemm;
-  if (chip.tf32 && isGemm && llvm::none_of(kernel.getArgumentTypes(), isNarrow))
-    return 0x1p-8;
-  double unit =
+  double ofOperands = 0;
+  if (kernel.getGenerator() == nn::Generator::Gemm)
+    if (auto product = codegen::describeProduct(kernel); succeeded(product))
+      ofOperands = unitFor(*product, chip).tolerance();
+  double ofTerm =
       llvm::any_of(kernel.getArgumentTypes(), isNarrow) ? 0x1p-18 : 0x1p-21;
-  return std::max(0x1p-17, unit * std::sqrt(static_cast<double>(longestSum)));
+  double ofSum = ofTerm * std::sqrt(static_cast<double>(longestSum));
+  return std::max({0x1p-17, ofOperands, ofSum});
 }
 
 static plan::PlainKernel describe(planir::KernelOp kernel,

@@ -6,8 +6,8 @@
 //
 // Attention's matrix products. A warp multiplies 16 rows with a matrix in
 // workgroup memory. The product stays in registers, where it can be the left
-// factor of the next product. bf16 is multiplied by mma.sync on tensor cores,
-// f32 by FMA.
+// factor of the next product. The unit that multiplies (MultiplyUnit.h) creates
+// the tiles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -76,11 +76,11 @@ struct RandomShares {
 };
 
 /// The layout of tiles in a warp's registers, and products of such tiles.
-/// Subclasses multiply by mma.sync (bf16) or FMA (f32).
+/// Subclasses multiply on one kind of unit.
 class WarpTiles {
 public:
   /// Creates the tiles for matrices whose rows have `width` elements of type
-  /// `element`, which is f32 or bf16.
+  /// `element`.
   static std::unique_ptr<WarpTiles> create(KernelFrame &frame,
                                            mlir::Type element, int64_t width);
   virtual ~WarpTiles() = default;
@@ -151,6 +151,15 @@ protected:
 private:
   int64_t threadRows, rowLanes, paddedWidth;
 };
+
+class NarrowMmaUnit;
+
+/// Tiles whose products are computed by mma.sync of `unit`, or by FMA.
+std::unique_ptr<WarpTiles> createMmaTiles(KernelFrame &frame,
+                                          const NarrowMmaUnit &unit,
+                                          mlir::Type element, int64_t width);
+std::unique_ptr<WarpTiles> createFmaTiles(KernelFrame &frame,
+                                          mlir::Type element, int64_t width);
 
 } // namespace heddle::gpu
 

@@ -39,9 +39,9 @@ std::vector<Tensor> Executions::onCpu() {
   });
 }
 
-std::vector<Tensor> Executions::onGpu(const char *name, bool tf32) {
+std::vector<Tensor> Executions::onGpu(const char *name, config::Matmul matmul) {
   gpu::Chip chip = *gpu::findChip(name);
-  chip.tf32 = tf32;
+  chip.matmul = matmul;
   mlir::OwningOpRef<mlir::ModuleOp> alone(
       mlir::ModuleOp::create(kernel.getLoc()));
   auto builder = mlir::OpBuilder::atBlockEnd(alone->getBody());

@@ -10,6 +10,7 @@
 #define HEDDLE_TEST_UNIT_GPU_ERRORS_H
 
 #include "../Kernels/KernelReference.h"
+#include "heddle/Settings/Settings.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -24,7 +25,8 @@ public:
   /// In double precision throughout.
   std::vector<eval::Tensor> reference();
   std::vector<eval::Tensor> onCpu();
-  std::vector<eval::Tensor> onGpu(const char *chip, bool tf32 = false);
+  std::vector<eval::Tensor> onGpu(const char *chip,
+                                  config::Matmul matmul = config::Matmul::Ieee);
 
 private:
   const KernelCheck &check;

@@ -54,8 +54,8 @@ TEST(GpuTf32, Products) {
                                            {"K", std::to_string(k)}})};
       Executions executions(check);
       std::vector<Tensor> expected = executions.reference();
-      double error =
-          errorOf(executions.onGpu("sm_80", /*tf32=*/true)[0], expected[0]);
+      double error = errorOf(executions.onGpu("sm_80", config::Matmul::Tf32)[0],
+                             expected[0]);
       EXPECT_LE(error, 0x1p-11) << m << " " << n << " " << k;
       EXPECT_GE(error, 0x1p-14) << m << " " << n << " " << k;
     }
@@ -80,7 +80,7 @@ TEST(GpuTf32, SumsOfFactors) {
                                    {"N", std::to_string(n)}})};
     Executions executions(check);
     std::vector<Tensor> exact = executions.reference();
-    std::vector<Tensor> gpu = executions.onGpu("sm_90", /*tf32=*/true);
+    std::vector<Tensor> gpu = executions.onGpu("sm_90", config::Matmul::Tf32);
     EXPECT_LE(errorOf(gpu[0], exact[0]), 0x1p-11) << k << " " << m << " " << n;
     EXPECT_LE(errorOf(gpu[1], exact[1]), 0x1p-22) << k << " " << m << " " << n;
   }

@@ -35,8 +35,8 @@ void registerGpuCodegen(mlir::DialectRegistry &registry);
 struct Chip {
   llvm::StringRef name;
   int64_t multiprocessors;
-  bool tf32 = false; ///< Products in f32 round their factors to tf32 (--matmul
-                     ///< tf32).
+  /// How products in f32 are multiplied (--matmul).
+  config::Matmul matmul = config::Matmul::Ieee;
 };
 
 /// The chip sm_80 or sm_90; null for other names.
