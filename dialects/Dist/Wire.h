@@ -23,6 +23,8 @@ inline mlir::FloatType computeType(const Strategy &strategy,
     return builder.getF32Type();
   case config::Precision::BF16:
     return builder.getBF16Type();
+  case config::Precision::FP16:
+    return builder.getF16Type();
   }
   llvm_unreachable("no such precision");
 }

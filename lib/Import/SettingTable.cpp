@@ -47,11 +47,8 @@ static const char *typeOfFlag(const SettingField &field) {
 
 SettingField &SettingField::flag(const char *names, const char *group,
                                  const char *help, const char *shown) {
-  // The flag accepts any text except "" in two cases: if its range has no
-  // description, or if the setting refuses a certain word as not supported. The
-  // function that reads the text reports such a word with a better error than
-  // "out of range".
-  bool isText = range.describe().empty() || refused;
+  // The flag accepts any text except "" if its range has no description.
+  bool isText = range.describe().empty();
   flags.push_back({names, group, help, shown,
                    isText ? io::range::text() : range, typeOfFlag(*this),
                    mergeFlag, key});
@@ -114,12 +111,6 @@ SettingField &SettingField::trainer(SettingValue value) {
 
 SettingField &SettingField::leftOut(const char *what) {
   whenLeftOut = what;
-  return *this;
-}
-
-SettingField &SettingField::refuses(const char *word, const char *why,
-                                    const char *help) {
-  refused = Refused{word, why, help};
   return *this;
 }
 

@@ -56,12 +56,6 @@ void Merger::give(const std::string &key, const SettingValue &value,
     return fill(key, value);
   const auto *word = std::get_if<std::string>(&value);
   const SettingField &field = settingOf(key);
-  if (field.refused && word && *word == field.refused->word)
-    return problems.add({"H0108",
-                         field.refused->why,
-                         origin.location,
-                         {},
-                         field.refused->help});
   if (field.set(result.values, value))
     return result.setOrigin(key, std::move(origin));
   problems.add({"H0114",

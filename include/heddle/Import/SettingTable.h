@@ -135,12 +135,6 @@ struct SettingField : Setting {
   /// The value that tables print if nobody gives the setting. Empty if they
   /// print the default.
   std::string whenLeftOut;
-  /// A value of the setting that other tools have but Heddle does not support
-  /// (H0108).
-  struct Refused {
-    std::string word, why, help;
-  };
-  std::optional<Refused> refused;
   /// Combines the values of two sources of a setting, for settings whose value
   /// may be given in parts. If null, the stronger source's value is used alone.
   using Combine = SettingValue (*)(const SettingValue &stronger,
@@ -172,7 +166,6 @@ struct SettingField : Setting {
   SettingField &dsAfter(void (*read)(const io::JsonValue &root, Merger &));
   SettingField &trainer(SettingValue value);
   SettingField &leftOut(const char *what);
-  SettingField &refuses(const char *word, const char *why, const char *help);
   SettingField &combines(Combine with);
 };
 

@@ -30,9 +30,9 @@ namespace heddle::config {
 /// the setting out. Users cannot name this value.
 template <typename E> struct Words;
 
-enum class Precision { FP32, BF16 };
+enum class Precision { FP32, BF16, FP16 };
 template <> struct Words<Precision> {
-  static constexpr std::array all = {"fp32", "bf16"};
+  static constexpr std::array all = {"fp32", "bf16", "fp16"};
 };
 
 /// What runs kernels: an x86-64 processor, or a GPU of a compute capability.
@@ -186,9 +186,9 @@ template <> struct Words<Mode> {
 
 /// The type of keys and values in the cache. With OfModel it is the type of
 /// --precision.
-enum class CacheType { OfModel, FP32, BF16, Int8 };
+enum class CacheType { OfModel, FP32, BF16, FP16, Int8 };
 template <> struct Words<CacheType> {
-  static constexpr std::array all = {"", "fp32", "bf16", "int8"};
+  static constexpr std::array all = {"", "fp32", "bf16", "fp16", "int8"};
 };
 
 /// The type to which the weights of matrix products are quantized, in programs

@@ -78,7 +78,7 @@ TEST_F(ConfigTest, Precision) {
             "H0104");
   Flags flags;
   flags["--precision"] = "fp16";
-  EXPECT_EQ(errorOf("{}", flags).code, "H0108");
+  EXPECT_EQ(resolve("{}", flags).values.precision, Precision::FP16);
 }
 
 namespace {

@@ -229,13 +229,13 @@ TEST_F(ConfigTest, AllErrorsOfAStrategy) {
   try {
     resolveSettings({}, "", "s.json",
                     R"({"batch": "8", "zerro": 1, "zero": 9,
- "recompute": "some", "precision": "fp16", "lr": 1, "lr": 2})");
+ "recompute": "some", "precision": "half", "lr": 1, "lr": 2})");
   } catch (const ConfigErrors &errors) {
     for (const Diagnostic &error : errors.all)
       found.push_back(std::to_string(error.location.line) + " " + error.code);
   }
   std::vector<std::string> expected = {"1 H0105", "1 H0107", "1 H0110",
-                                       "2 H0114", "2 H0108", "2 H0104"};
+                                       "2 H0114", "2 H0114", "2 H0104"};
   EXPECT_EQ(found, expected);
 }
 
