@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Dist/ByteSize.h"
+#include "dialects/Dist/ComputeType.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/MathExtras.h"
@@ -26,9 +27,9 @@ bool heddle::dist::hasByteSize(Type type) {
 }
 
 bool heddle::dist::isStorable(Type element) {
-  return element.isF64() || element.isF32() || element.isBF16() ||
-         element.isF16() || element.isSignlessInteger(8) ||
-         element.isSignlessInteger(32) || element.isSignlessInteger(64);
+  return findComputeType(element) || element.isF64() ||
+         element.isSignlessInteger(8) || element.isSignlessInteger(32) ||
+         element.isSignlessInteger(64);
 }
 
 /// The product of all dimensions but the last.

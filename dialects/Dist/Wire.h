@@ -9,6 +9,7 @@
 #ifndef HEDDLE_DIALECTS_DIST_WIRE_H
 #define HEDDLE_DIALECTS_DIST_WIRE_H
 
+#include "dialects/Dist/ComputeType.h"
 #include "dialects/Dist/Strategy.h"
 #include "mlir/IR/Builders.h"
 
@@ -18,15 +19,7 @@ namespace heddle::dist {
 /// compilation (`strategy`).
 inline mlir::FloatType computeType(const Strategy &strategy,
                                    mlir::Builder builder) {
-  switch (strategy.precision) {
-  case config::Precision::FP32:
-    return builder.getF32Type();
-  case config::Precision::BF16:
-    return builder.getBF16Type();
-  case config::Precision::FP16:
-    return builder.getF16Type();
-  }
-  llvm_unreachable("no such precision");
+  return computeType(strategy.precision).get(builder.getContext());
 }
 
 /// The element type in which gradients are sent between ranks (DeepSpeed:
@@ -34,17 +27,10 @@ inline mlir::FloatType computeType(const Strategy &strategy,
 /// unless the user chose another.
 inline mlir::FloatType wireType(const Strategy &strategy,
                                 mlir::Builder builder) {
-  switch (strategy.communicationType) {
-  case config::CommunicationType::None:
-    return computeType(strategy, builder);
-  case config::CommunicationType::FP32:
-    return builder.getF32Type();
-  case config::CommunicationType::BF16:
-    return builder.getBF16Type();
-  case config::CommunicationType::FP16:
-    return builder.getF16Type();
-  }
-  llvm_unreachable("no such type");
+  for (const ComputeType &type : computeTypes())
+    if (type.communication == strategy.communicationType)
+      return type.get(builder.getContext());
+  return computeType(strategy, builder);
 }
 
 /// The value for the attribute `wire` of a reshard of gradients: the element

@@ -137,12 +137,12 @@ def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
     ```
 
     `of` is the type of the weight: [in, out], or with `transposed` [out, in].
-    `bits` is the width of a value: 32 and 16 mean f32 and bf16, 8 and 4 mean
-    int8 and int4 codes. `group` inputs share a scale; 0 means all inputs. With
-    `even`, quantization is symmetric: there are no zeros, and the scale is the
-    largest magnitude of a group divided by the largest code. Otherwise the
-    smallest and the largest value of a group become the smallest and the
-    largest code.
+    `bits` is the width of a value: 32 and 16 mean floats of the weight's type,
+    8 and 4 mean int8 and int4 codes. `group` inputs share a scale; 0 means all
+    inputs. With `even`, quantization is symmetric: there are no zeros, and the
+    scale is the largest magnitude of a group divided by the largest code.
+    Otherwise the smallest and the largest value of a group become the smallest
+    and the largest code.
   }];
   let parameters = (ins EnumParameter<NN_PackedPart>:$part,
                         "::mlir::StringAttr":$name,

@@ -33,10 +33,10 @@ def NN_PackedLinearOp : NN_NonDifferentiableOp<"packed_linear",
     **Layout.** A kernel reads the weight once, from its first byte to its last.
     The weight is cut into panels of 32 outputs. A panel is a list of rows of 32
     words, one for each output. A word of 32 bits holds consecutive values along
-    i of one output: one f32, two bf16, four int8 codes or eight int4 codes. The
-    first value is in the lowest bits. The exception is int4: codes 0, 2, 4, 6
-    are in the lower half of the word and 1, 3, 5, 7 in the upper half, so that
-    the codes of the pairs 0 1, 2 3, 4 5, 6 7 have the same position in their
+    i of one output: one f32, two bf16 or f16, four int8 codes or eight int4
+    codes. The first value is in the lowest bits. The exception is int4: codes 0,
+    2, 4, 6 are in the lower half of the word and 1, 3, 5, 7 in the upper half, so
+    that the codes of the pairs 0 1, 2 3, 4 5, 6 7 have the same position in their
     halves. Floats have the type [panels, words, 32, values of a word]; codes
     are i32 [panels, words, 32], and `bits` is the width of a code. Padding of
     inputs to whole words and of outputs to whole panels is zero.

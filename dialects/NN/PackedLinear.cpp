@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Dist/ComputeType.h"
 #include "dialects/NN/NNDialect.h"
 
 using namespace mlir;
@@ -38,17 +39,17 @@ static LogicalResult verifyKind(PackedLinearOp op) {
   auto weight = tensorOf(op.getWeight());
   bool hasCodes = weight.getElementType().isInteger(32);
   if (!hasCodes) {
-    bool isF32 = weight.getElementType().isF32();
+    const dist::ComputeType *type = dist::findComputeType(weight);
     if (op.getBits() || op.getScales() || op.getZeros() || op.getInputBlock())
       return op.emitOpError(
                  "has bits, scales, zeros or an input_block, but its "
                  "weight is not quantized: ")
              << weight;
-    if ((isF32 || weight.getElementType().isBF16()) && weight.getRank() == 4 &&
-        weight.getDimSize(3) == (isF32 ? 1 : 2))
+    if (type && weight.getRank() == 4 &&
+        weight.getDimSize(3) * type->bytes * 8 == plan::PackedWeight::wordBits)
       return success();
     return op.emitOpError("needs a weight [panels, words, 32, values of a "
-                          "word] of f32, bf16 or codes, got ")
+                          "word] of f32, bf16, f16 or codes, got ")
            << weight;
   }
   if (!op.getBits() || (*op.getBits() != 4 && *op.getBits() != 8))
@@ -190,6 +191,10 @@ LogicalResult PackedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (group < 0 || group % perWord != 0)
     return emitError() << "makes groups of " << group
                        << " inputs, which have no whole words of " << perWord;
+  const dist::ComputeType *type = dist::findComputeType(of);
+  if (bits >= 16 && (!type || type->bytes * 8 != bits))
+    return emitError() << "packs " << name << " of type " << of
+                       << " in floats of " << bits << " bits";
   if (part != PackedPart::Words && bits >= 16)
     return emitError()
            << "is scales or zeros of a weight that is not quantized";
@@ -216,8 +221,7 @@ RankedTensorType PackedAttr::getStateType(Type scale) const {
   MLIRContext *context = getContext();
   Type element = scale;
   if (getPart() == PackedPart::Words)
-    element = getBits() == 32   ? Type(Float32Type::get(context))
-              : getBits() == 16 ? Type(BFloat16Type::get(context))
-                                : Type(IntegerType::get(context, 32));
+    element = getBits() < 16 ? IntegerType::get(context, 32)
+                             : getOf().getElementType();
   return RankedTensorType::get(packed.stateShape(), element);
 }

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/StateSources.h"
+#include "dialects/Dist/ComputeType.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -22,21 +23,18 @@ using Kind = Source::Kind;
 /// The type that Safetensors files call `name`; null for types from which a
 /// parameter cannot be read.
 static Type elementTypeOf(MLIRContext *context, StringRef name) {
-  return llvm::StringSwitch<Type>(name)
-      .Case("F32", Float32Type::get(context))
-      .Case("BF16", BFloat16Type::get(context))
-      .Case("F16", Float16Type::get(context))
-      .Case("I32", IntegerType::get(context, 32))
-      .Default({});
+  for (const dist::ComputeType &type : dist::computeTypes())
+    if (name == type.inFiles)
+      return type.get(context);
+  return name == "I32" ? IntegerType::get(context, 32) : Type();
 }
 
 /// The name of `type` in Safetensors files; "" if a parameter cannot be read
 /// from it.
 static std::string nameOfElement(Type type) {
-  for (const char *name : {"F32", "BF16", "F16", "I32"})
-    if (elementTypeOf(type.getContext(), name) == type)
-      return name;
-  return "";
+  if (const dist::ComputeType *found = dist::findComputeType(type))
+    return found->inFiles;
+  return type.isSignlessInteger(32) ? "I32" : "";
 }
 
 static Source sourceFrom(Kind kind, StringAttr name, RankedTensorType type,

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Plan/PlanDialect.h"
+#include "dialects/Dist/ComputeType.h"
 #include "dialects/NN/FunctionSyntax.h"
 #include "dialects/NN/Phases.h"
 #include "dialects/NN/StateSources.h"
@@ -171,9 +172,10 @@ LogicalResult LibraryProductAttr::verify(
   if (m < 1 || n < 1 || k < 1 || workspace < 0)
     return emitError() << "a product has sizes of 1 or more";
   for (Type element : {type, result})
-    if (!element.isF32() && !element.isBF16())
-      return emitError() << "a library's product is of f32 or bf16, not of "
-                         << element;
+    if (!dist::findComputeType(element))
+      return emitError()
+             << "a library's product is of f32, bf16 or f16, not of "
+             << element;
   for (auto [leading, columns] :
        {std::pair(lda, transA ? m : k), std::pair(ldb, transB ? k : n),
         std::pair(ldc, n), std::pair(ldd, n), std::pair(ldaux, n)})

@@ -300,7 +300,9 @@ void Interpreter::setWeight(const StateInfo &info, const Tensor &value,
     if (!codes.empty())
       own = rt::scalesOfShard(codes, packed, whole, runs->second);
     std::vector<char> bytes(ranks[rank]->stored(info.name).numBytes());
-    rt::packPanels(packed, part.data(), 0, packed.panels(), bytes.data(), own);
+    auto type = plan::parseName<plan::DType>(safetensorsName(info.kind).str());
+    rt::packPanels(packed, type.value_or(plan::DType::F32), part.data(), 0,
+                   packed.panels(), bytes.data(), own);
     ranks[rank]->store(info.name,
                        Tensor::fromBytes(info.kind, info.shape, bytes.data()));
   }

@@ -67,10 +67,8 @@ private:
   void check(ShapedType type) {
     constexpr int64_t most = int64_t(1) << 38;
     Type element = type.getElementType();
-    bool known = isa<RankedTensorType, MemRefType>(type) &&
-                 (element.isF64() || element.isF32() || element.isBF16() ||
-                  element.isF16() || element.isInteger(8) ||
-                  element.isInteger(32) || element.isInteger(64));
+    bool known =
+        isa<RankedTensorType, MemRefType>(type) && dist::isStorable(element);
     SmallVector<int64_t> extents(known ? type.getShape() : ArrayRef<int64_t>());
     if (auto buffer = dyn_cast<MemRefType>(type)) {
       std::optional<int64_t> leading = dist::leadingDimension(buffer);

@@ -43,8 +43,8 @@ static void settleCacheType(ResolvedSettings &settings) {
   Settings &values = settings.values;
   if (values.cacheType != CacheType::OfModel)
     return;
-  values.cacheType =
-      values.precision == Precision::BF16 ? CacheType::BF16 : CacheType::FP32;
+  // A cache can have every type in which models compute, under the same word.
+  values.cacheType = *parseWord<CacheType>(wordOf(values.precision));
   settings.setOrigin("kv_type", {Origin::Kind::Model, "", {}});
 }
 

@@ -334,18 +334,19 @@ void WeightMaker::pack(size_t index) {
   readWeight(index);
   struct Work {
     const plan::PackedWeight &packed;
+    plan::DType type;
     const float *weight;
     const GroupScales &given;
     void *to;
   };
   Session &session = job.session();
   const Value &value = session.state(index);
-  Work work = {job.plan().states[index].packed[0], weight.data(), given,
-               session.at(value)};
+  Work work = {job.plan().states[index].packed[0], value.type, weight.data(),
+               given, session.at(value)};
   auto share = [](const void *context, int64_t thread, int64_t threads) {
     const Work &work = *static_cast<const Work *>(context);
     int64_t panels = work.packed.panels();
-    packPanels(work.packed, work.weight, panels * thread / threads,
+    packPanels(work.packed, work.type, work.weight, panels * thread / threads,
                panels * (thread + 1) / threads, work.to, work.given);
   };
   job.threadPool().run(share, &work);

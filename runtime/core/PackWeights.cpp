@@ -122,9 +122,9 @@ namespace {
 /// Packs one panel of outputs.
 class Panel {
 public:
-  Panel(const PackedWeight &packed, const float *weight, int64_t number,
-        const GroupScales &given)
-      : packed(packed), inputs(packed.inputs()),
+  Panel(const PackedWeight &packed, plan::DType type, const float *weight,
+        int64_t number, const GroupScales &given)
+      : packed(packed), type(type), inputs(packed.inputs()),
         first(number * PackedWeight::panelWidth),
         count(std::min(PackedWeight::panelWidth, packed.outputs() - first)),
         given(given), values(PackedWeight::panelWidth * inputs) {
@@ -162,8 +162,9 @@ public:
 
 private:
   uint32_t bitsOf(float value) const {
-    if (packed.bits == 16)
-      return io::floatToBF16(value);
+    if (type != plan::DType::F32)
+      return type == plan::DType::F16 ? io::floatToF16(value)
+                                      : io::floatToBF16(value);
     uint32_t word = 0;
     std::memcpy(&word, &value, sizeof(word));
     return word;
@@ -199,6 +200,7 @@ private:
   }
 
   const PackedWeight &packed;
+  plan::DType type;
   int64_t inputs, first, count;
   const GroupScales &given;
   std::vector<float> values; ///< The values of one output after the other.
@@ -206,11 +208,11 @@ private:
 
 } // namespace
 
-void heddle::rt::packPanels(const PackedWeight &packed, const float *weight,
-                            int64_t begin, int64_t end, void *state,
-                            const GroupScales &given) {
+void heddle::rt::packPanels(const PackedWeight &packed, plan::DType type,
+                            const float *weight, int64_t begin, int64_t end,
+                            void *state, const GroupScales &given) {
   for (int64_t number = begin; number < end; ++number) {
-    Panel panel(packed, weight, number, given);
+    Panel panel(packed, type, weight, number, given);
     if (packed.part != PackedPart::Words) {
       panel.writeGroups(static_cast<uint16_t *>(state) +
                         number * packed.groups() * PackedWeight::panelWidth);

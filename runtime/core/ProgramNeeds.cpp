@@ -156,7 +156,7 @@ ProgramNeeds heddle::rt::needsOf(const plan::Plan &plan,
 static double flopsPerByte(const plan::Plan &plan) {
   const bool isBf16 = plan.precision == "bf16";
   if (plan.device == plan::DeviceKind::Cuda)
-    return isBf16 ? 200 : 20;
+    return plan.precision == "fp32" ? 20 : 200;
   auto has = [&](const char *feature) {
     return std::find(plan.features.begin(), plan.features.end(), feature) !=
            plan.features.end();

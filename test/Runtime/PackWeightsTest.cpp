@@ -30,13 +30,14 @@ std::vector<float> randomWeight(int64_t count) {
 }
 
 std::vector<uint32_t> wordsOf(PackedWeight packed,
-                              const std::vector<float> &weight) {
+                              const std::vector<float> &weight,
+                              plan::DType type = plan::DType::I32) {
   packed.part = PackedPart::Words;
   std::vector<uint32_t> words(
       packed.panels() * packed.words() * PackedWeight::panelWidth, 0xdeadbeef);
   // In two parts, as two threads do.
-  packPanels(packed, weight.data(), 0, 1, words.data());
-  packPanels(packed, weight.data(), 1, packed.panels(), words.data());
+  packPanels(packed, type, weight.data(), 0, 1, words.data());
+  packPanels(packed, type, weight.data(), 1, packed.panels(), words.data());
   return words;
 }
 
@@ -45,7 +46,8 @@ std::vector<float> groupsOf(PackedWeight packed, PackedPart part,
   packed.part = part;
   std::vector<uint16_t> halves(packed.panels() * packed.groups() *
                                PackedWeight::panelWidth);
-  packPanels(packed, weight.data(), 0, packed.panels(), halves.data());
+  packPanels(packed, plan::DType::F16, weight.data(), 0, packed.panels(),
+             halves.data());
   std::vector<float> values;
   for (uint16_t half : halves)
     values.push_back(io::f16ToFloat(half));
@@ -68,21 +70,23 @@ float weightAt(const PackedWeight &packed, const std::vector<float> &weight,
 }
 
 TEST(PackWeights, FloatsInPanels) {
-  for (int64_t bits : {32, 16})
+  using plan::DType;
+  for (DType type : {DType::F32, DType::BF16, DType::F16})
     for (bool transposed : {false, true}) {
       PackedWeight packed;
-      packed.bits = bits;
+      packed.bits = 8 * plan::byteSize(type);
       packed.transposed = transposed;
       packed.shape = transposed ? std::vector<int64_t>{45, 7}
                                 : std::vector<int64_t>{7, 45};
       std::vector<float> weight = randomWeight(45 * 7);
-      std::vector<uint32_t> words = wordsOf(packed, weight);
+      std::vector<uint32_t> words = wordsOf(packed, weight, type);
       for (int64_t o = 0; o < 64; ++o)
         for (int64_t i = 0; i < packed.words() * packed.perWord(); ++i) {
           bool inside = o < 45 && i < 7;
           float value = inside ? weightAt(packed, weight, i, o) : 0;
-          uint32_t expected = io::floatToBF16(value);
-          if (bits == 32)
+          uint32_t expected = type == DType::F16 ? io::floatToF16(value)
+                                                 : io::floatToBF16(value);
+          if (type == DType::F32)
             std::memcpy(&expected, &value, 4);
           EXPECT_EQ(bitsAt(packed, words, i, o), expected) << i << " " << o;
         }
@@ -177,8 +181,8 @@ TEST(PackWeights, PartsHaveTheCodesOfTheWhole) {
         std::copy_n(&weight[run.whole], run.count, &own[run.local]);
       std::vector<uint32_t> ownWords(part.panels() * part.words() *
                                      PackedWeight::panelWidth);
-      packPanels(part, own.data(), 0, part.panels(), ownWords.data(),
-                 scalesOfShard(codes, part, whole, runs));
+      packPanels(part, plan::DType::I32, own.data(), 0, part.panels(),
+                 ownWords.data(), scalesOfShard(codes, part, whole, runs));
       for (const rt::ElementRange &run : runs)
         for (int64_t i = 0; i < run.count; ++i) {
           auto at = [&](const PackedWeight &packed,

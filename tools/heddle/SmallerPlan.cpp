@@ -198,7 +198,8 @@ static std::vector<Ladder> narrowed(const Settings &settings) {
   all.insert(all.begin(), {settings});
   for (Ladder &ladder : all)
     for (Settings &next : ladder)
-      next.precision = config::Precision::BF16;
+      if (next.precision == config::Precision::FP32)
+        next.precision = config::Precision::BF16;
   return all;
 }
 
@@ -219,7 +220,7 @@ static std::vector<Change> smallerServings(const Settings &settings) {
     together.flags.emplace_back(name, value);
   };
   std::vector<Change> last;
-  if (settings.precision != config::Precision::BF16) {
+  if (settings.precision == config::Precision::FP32) {
     add("--precision", "bf16");
     last.push_back(together);
   }

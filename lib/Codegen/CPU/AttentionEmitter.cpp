@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "AttentionEmitter.h"
+#include "PairUnit.h"
+#include "dialects/Dist/ComputeType.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/Support/MathExtras.h"
 #include <cmath>
@@ -42,8 +44,10 @@ AttentionBlocking::AttentionBlocking(const AttentionSpec &spec,
     : lanes(target.lanes()) {
   // On CPUs with AMX, vdpbf16ps multiplies twice as many values as an f32
   // multiply-add at half its rate, so f32 is as fast and more precise.
-  bool hasFastDot = target.hasBf16Dot && !target.hasAmx;
-  pairs = hasFastDot && spec.elementType.isBF16() ? 2 : 1;
+  Type type = spec.elementType;
+  bool hasFastDot = multipliesPairs(target, type, type) &&
+                    !multipliesTiles(target, type, type);
+  pairs = hasFastDot ? 2 : 1;
   widest = target.hasAvx512 ? 4 : 2;
   headVectors = llvm::divideCeil(spec.headDim, lanes);
   // Smaller blocks of queries compute fewer masked scores, but read keys more
@@ -76,8 +80,8 @@ bool isValidAttention(const AttentionSpec &spec, size_t operands,
   bool shards =
       spec.sequenceShards == 1 || (keys.sequenceShard && keys.ringStep);
   Type type = spec.elementType;
-  return sizes && dropout && shards && type &&
-         (type.isF32() || type.isBF16()) && operands == (spec.packed ? 1 : 3);
+  return sizes && dropout && shards && type && dist::findComputeType(type) &&
+         operands == (spec.packed ? 1 : 3);
 }
 
 AttentionEmitter::AttentionEmitter(LoopBuilder &b, const AttentionSpec &spec,
@@ -204,13 +208,7 @@ LoopBuilder::Values AttentionEmitter::multiply(const Tile &tile,
 Value AttentionEmitter::multiplyAdd(Value left, Value right, Value sum) {
   if (blocking.pairs == 1)
     return b.create<vector::FMAOp>(left, right, sum);
-  auto words = VectorType::get(2 * blocking.lanes, b.builder.getBF16Type());
-  auto call = b.builder.create<LLVM::CallIntrinsicOp>(
-      b.loc, vectorType,
-      b.builder.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
-      ValueRange{sum, b.create<LLVM::BitcastOp>(words, left),
-                 b.create<LLVM::BitcastOp>(words, right)});
-  return call.getResult(0);
+  return addPairProducts(b, spec.elementType, left, right, sum);
 }
 
 Value AttentionEmitter::headDepth() {

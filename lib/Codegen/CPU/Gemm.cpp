@@ -14,6 +14,7 @@
 #include "heddle/Codegen/CPU/Gemm.h"
 #include "AmxTiles.h"
 #include "GemmEmitter.h"
+#include "dialects/Dist/ComputeType.h"
 #include "heddle/Codegen/CPU/WorkShares.h"
 
 using namespace mlir;
@@ -213,10 +214,6 @@ Value GemmEmitter::tilePointer(Value streamIndex, Value residentIndex) {
                    b.mul(index, blocking.tileBytes));
 }
 
-static bool isFloatType(Type type) {
-  return type && (type.isF32() || type.isBF16());
-}
-
 LogicalResult emitGemm(OpBuilder &builder, Location loc, const GemmSpec &spec,
                        const CpuTarget &target, Value a, Value b, Value c,
                        Value scratch, Value thread, Value threads,
@@ -224,9 +221,10 @@ LogicalResult emitGemm(OpBuilder &builder, Location loc, const GemmSpec &spec,
   if (spec.m <= 0 || spec.n <= 0 || spec.k <= 0)
     return emitError(loc, "matrix product of an empty shape ")
            << spec.m << "x" << spec.n << "x" << spec.k;
-  if (!isFloatType(spec.aType) || !isFloatType(spec.bType) ||
-      !isFloatType(spec.cType))
-    return emitError(loc, "matrix product of types other than f32 and bf16");
+  for (Type type : {spec.aType, spec.bType, spec.cType})
+    if (!dist::findComputeType(type))
+      return emitError(loc, "matrix product of ")
+             << type << "; f32, bf16 and f16 are multiplied";
   LoopBuilder loops(builder, loc);
   GemmEmitter(loops, spec, target, epilogue, init)
       .emit(a, b, c, scratch, thread, threads);

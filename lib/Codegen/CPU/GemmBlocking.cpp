@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GemmBlocking.h"
+#include "PairUnit.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 #include <numeric>
@@ -59,12 +60,12 @@ bool canReadDirectly(const GemmSpec &spec, bool dot, bool amx, int64_t mr) {
 } // namespace
 
 GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
-  dot = target.hasBf16Dot && spec.aType.isBF16() && spec.bType.isBF16();
+  dot = multipliesPairs(target, spec.aType, spec.bType);
   lanes = target.lanes();
   // 28 vectors of sums, two vectors of B and one or two of A fill the 32 vector
   // registers of AVX-512. AVX2 has 16 registers, of which 12 hold sums.
   int64_t mostSums = target.hasAvx512 ? 28 : 12;
-  amx = dot && target.hasAmx;
+  amx = multipliesTiles(target, spec.aType, spec.bType);
   fewRows = spec.m <= mostFewRows(spec, target, amx);
   amx &= !fewRows;
   wordStep = amx ? 16 : 1;

@@ -10,6 +10,7 @@
 #define HEDDLE_LIB_CODEGEN_CPU_GEMMEMITTER_H
 
 #include "GemmBlocking.h"
+#include "dialects/Dist/ByteSize.h"
 #include "heddle/Codegen/CPU/LoopBuilder.h"
 
 namespace heddle::cpu {
@@ -26,7 +27,7 @@ struct GemmOperand {
   bool mayOverhang; ///< Some micro-panel reaches beyond `outer`.
   bool direct;      ///< Micro-kernels read the operand itself, not a copy.
 
-  int64_t elementBytes() const { return type.isBF16() ? 2 : 4; }
+  int64_t elementBytes() const { return dist::byteSize(type); }
 };
 
 /// A block of K: its first index and its length, both i64.

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GemmEmitter.h"
+#include "PairUnit.h"
 
 using namespace mlir;
 
@@ -108,7 +109,7 @@ LoopBuilder::Values GemmEmitter::multiplyWord(Value left, int64_t outerStride,
   for (int64_t row = 0; next.size() < sums.size(); ++row) {
     Value one = b.load(
         wordType, b.advance(left, b.builder.getI8Type(), row * outerStride),
-        spec.aType.isBF16() ? 2 : 4);
+        dist::byteSize(spec.aType));
     Value word = b.create<vector::BroadcastOp>(wordsType, one);
     for (Value column : columns)
       next.push_back(multiplyAdd(word, column, sums[next.size()]));
@@ -119,13 +120,7 @@ LoopBuilder::Values GemmEmitter::multiplyWord(Value left, int64_t outerStride,
 Value GemmEmitter::multiplyAdd(Value left, Value right, Value sum) {
   if (!blocking.dot)
     return b.create<vector::FMAOp>(left, right, sum);
-  auto pairs = VectorType::get(2 * blocking.lanes, b.builder.getBF16Type());
-  auto call = b.builder.create<LLVM::CallIntrinsicOp>(
-      b.loc, vectorType,
-      b.builder.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
-      ValueRange{sum, b.create<LLVM::BitcastOp>(pairs, left),
-                 b.create<LLVM::BitcastOp>(pairs, right)});
-  return call.getResult(0);
+  return addPairProducts(b, spec.aType, left, right, sum);
 }
 
 /// Calls `body` for each vector of a tile that is at least partly inside C.

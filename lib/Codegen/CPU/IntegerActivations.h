@@ -23,8 +23,9 @@ namespace heddle::cpu {
 ///    127.
 ///  - Otherwise a power of two, by which the block's largest magnitude becomes
 ///    an integer of 14 bits. Then a bf16 element is represented exactly if its
-///    magnitude is at least 1/64 of the largest one. With int8 weights and
-///    without VNNI there are only 13 bits, and the limit is 1/32.
+///    magnitude is at least 1/64 of the largest one, and an fp16 element from
+///    1/8 on. With int8 weights and without VNNI there are only 13 bits, and
+///    the limits are 1/32 and 1/4.
 /// Sums of products of these integers and the weight's codes fit in 32 bits and
 /// are exact, so the order of the sum cannot change the result.
 class IntegerActivations {

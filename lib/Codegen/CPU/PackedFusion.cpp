@@ -485,6 +485,8 @@ LogicalResult PackedFusion::emit() {
   spec.inputBlock = first.inputBlock;
   if (first.scales)
     spec.scaleType = elementType(first.scales);
+  else
+    spec.floatType = elementType(first.b);
   spec.products = static_cast<int64_t>(products.size());
   k.scratchBytes = packedGemmScratchBytes(spec, k.target);
   if (failed(k.verifyYieldedOnce()) || failed(findRowResults()))

@@ -156,7 +156,7 @@ private:
 /// and the last word may extend beyond K. So the copy is padded with zeros to
 /// whole words.
 void PackedGemm::prepareRow(Value from, Value to) {
-  Type kept = unpacker.dot ? b.builder.getBF16Type() : b.builder.getF32Type();
+  Type kept = unpacker.dot ? spec.aType : b.builder.getF32Type();
   auto type = VectorType::get(lanes, spec.aType);
   int64_t all = unpacker.count() * unpacker.perWord;
   unsigned alignment = dist::byteSize(spec.aType);
@@ -180,7 +180,7 @@ void PackedGemm::prepareRow(Value from, Value to) {
 /// weight's zero points.
 void PackedGemm::sumGroups(Value row, Value sums) {
   int64_t length = spec.k / spec.groups, full = length / lanes * lanes;
-  Type kept = unpacker.dot ? b.builder.getBF16Type() : b.builder.getF32Type();
+  Type kept = unpacker.dot ? spec.aType : b.builder.getF32Type();
   auto type = VectorType::get(lanes, kept);
   b.forLoop(b.constant(0), b.constant(spec.groups), 1, [&](Value group) {
     Value first = b.advance(row, kept, b.mul(group, length));

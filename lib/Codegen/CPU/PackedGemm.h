@@ -25,9 +25,10 @@ namespace heddle::cpu {
 /// The properties that products of the same A share. All sizes are static.
 struct PackedGemmSpec {
   int64_t m = 0, k = 0;
-  mlir::Type aType;     ///< f32 or bf16.
+  mlir::Type aType;     ///< A compute type.
   int64_t bits = 0;     ///< Bits of a value of B: 32, 16, 8 or 4.
   int64_t groups = 0;   ///< Quantization groups along K; 0: B has floats.
+  mlir::Type floatType; ///< Type of B's floats; null if B has codes.
   mlir::Type scaleType; ///< Type of scales and zeros: f32, bf16 or f16.
   /// The number of panels in a unit of work. Units are distributed over
   /// threads. A unit has whole attention heads if operations on heads follow
@@ -67,7 +68,7 @@ using PackedRowFn = std::function<mlir::Value(mlir::Value row)>;
 struct FusedProducts {
   int64_t n = 0; ///< The number of columns of each B and of C.
   llvm::SmallVector<PackedWeight, 2> weights;
-  mlir::Type cType; ///< f32 or bf16.
+  mlir::Type cType; ///< A compute type.
   mlir::Value c;    ///< The address of C, an !llvm.ptr.
   PackedEpilogueFn epilogue;
   PackedFinishFn finish; ///< Operations that follow; may be null.

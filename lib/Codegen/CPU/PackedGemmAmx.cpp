@@ -8,6 +8,7 @@
 
 #include "PackedGemmAmx.h"
 #include "PackedPanels.h"
+#include "PairUnit.h"
 #include "heddle/PlanFormat/PackedWeight.h"
 #include "llvm/Support/MathExtras.h"
 #include <numeric>
@@ -144,7 +145,7 @@ bool PackedGemmAmx::isUsedFor(const PackedGemmSpec &spec,
     return false;
   if (WeightUnpacker::usesIntegers(spec, target))
     return spec.m > mostRowsOnVectors && Layout(spec, 1).quads >= leastQuads;
-  return spec.aType.isBF16() && spec.bits == 16 &&
+  return multipliesTiles(target, spec.aType, spec.aType) && spec.bits == 16 &&
          Layout(spec, 1).quads >= leastQuads;
 }
 

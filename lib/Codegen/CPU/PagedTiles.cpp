@@ -21,6 +21,7 @@
 
 #include "AmxTiles.h"
 #include "PagedEmitter.h"
+#include "PairUnit.h"
 #include <limits>
 #include <numeric>
 
@@ -450,8 +451,8 @@ bool isOnTiles(KernelEmitter &k, nn::PagedAttentionOp op) {
   auto elementOf = [](Value value) {
     return cast<RankedTensorType>(value.getType()).getElementType();
   };
-  return k.target.hasAmx && elementOf(op.getKeys()).isBF16() &&
-         elementOf(op.getQkv()[0]).isBF16() &&
+  return multipliesTiles(k.target, elementOf(op.getKeys()),
+                         elementOf(op.getQkv()[0])) &&
          static_cast<int64_t>(op.getPageTokens()) == AmxTiles::rows;
 }
 

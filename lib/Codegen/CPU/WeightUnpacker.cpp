@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "WeightUnpacker.h"
+#include "PairUnit.h"
+#include "dialects/Dist/ComputeType.h"
 #include "heddle/PlanFormat/PackedWeight.h"
 #include "llvm/ADT/APFloat.h"
 
@@ -18,9 +20,11 @@ static constexpr int64_t wordBits = plan::PackedWeight::wordBits;
 
 bool WeightUnpacker::usesIntegers(const PackedGemmSpec &spec,
                                   const CpuTarget &target) {
-  bool isCode = spec.bits == 8 ||
-                (spec.bits == 4 && (target.hasAmx || !target.hasBf16Dot));
-  return spec.inputBlock > 0 || (spec.aType.isBF16() && isCode);
+  bool isCode =
+      spec.bits == 8 ||
+      (spec.bits == 4 &&
+       (target.hasAmx || !multipliesPairs(target, spec.aType, spec.aType)));
+  return spec.inputBlock > 0 || (dist::isNarrow(spec.aType) && isCode);
 }
 
 /// The width, in bits, of the integers that are multiplied: the codes of the
@@ -42,8 +46,8 @@ WeightUnpacker::WeightUnpacker(LoopBuilder &builder, const PackedGemmSpec &spec,
       elementBits(elementBitsOf(spec, target, inDigits)),
       activationBits(target.hasVnni || spec.bits < 8 ? 14 : 13),
       digitBits(activationBits - 6),
-      dot(target.hasBf16Dot && spec.aType.isBF16() && spec.bits < wordBits &&
-          spec.inputBlock == 0 && !isInteger),
+      dot(multipliesPairs(target, spec.aType, spec.aType) &&
+          spec.bits < wordBits && spec.inputBlock == 0 && !isInteger),
       perWord(wordBits / spec.bits), b(builder), spec(spec),
       hasAvx512(target.hasAvx512), hasVnni(target.hasVnni),
       wordType(VectorType::get(target.lanes(), builder.builder.getI32Type())),
@@ -57,15 +61,14 @@ WeightUnpacker::WeightUnpacker(LoopBuilder &builder, const PackedGemmSpec &spec,
     return static_cast<double>(index % 16 < 8 ? index % 16 : index % 16 - 16);
   };
   SmallVector<APFloat> values;
-  const llvm::fltSemantics &kind =
-      dot ? APFloat::BFloat() : APFloat::IEEEsingle();
+  auto element = dot ? cast<FloatType>(spec.aType) : b.builder.getF32Type();
   for (int64_t index = 0; index < (dot ? 32 : 16); ++index) {
     APFloat value(valueOf(index));
     bool loses = false;
-    value.convert(kind, APFloat::rmNearestTiesToEven, &loses);
+    value.convert(element.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                  &loses);
     values.push_back(value);
   }
-  Type element = dot ? Type(b.builder.getBF16Type()) : b.builder.getF32Type();
   auto type = VectorType::get(static_cast<int64_t>(values.size()), element);
   table = b.create<arith::ConstantOp>(DenseElementsAttr::get(type, values));
   if (dot)
@@ -143,6 +146,20 @@ Value WeightUnpacker::lookUpCodePair(Value word, int64_t step) {
   return b.create<LLVM::BitcastOp>(wordType, pair);
 }
 
+/// Unpacks float `step` of each word, which holds two floats of 16 bits.
+Value WeightUnpacker::unpackFloat(Value word, int64_t step) {
+  if (spec.floatType.isBF16()) { // It is the upper half of an f32.
+    Value upper = step == 0 ? shift(word, 16, /*left=*/true, /*isSigned=*/false)
+                            : Value(b.create<arith::AndIOp>(
+                                  word, replicateCode(0xffff0000, wordBits)));
+    return b.create<LLVM::BitcastOp>(f32s, upper);
+  }
+  Value bits = b.create<arith::TruncIOp>(
+      wordType.clone(b.builder.getI16Type()),
+      shift(word, 16 * step, /*left=*/false, /*isSigned=*/false));
+  return b.widen(b.create<LLVM::BitcastOp>(f32s.clone(spec.floatType), bits));
+}
+
 Value WeightUnpacker::prepare(Value word) {
   if (!isInteger)
     return word;
@@ -155,11 +172,7 @@ Value WeightUnpacker::factor(Value prepared, int64_t step) {
   if (spec.bits == 16) {
     if (dot)
       return prepared;
-    Value half = step == 0
-                     ? shift(prepared, 16, /*left=*/true, /*isSigned=*/false)
-                     : Value(b.create<arith::AndIOp>(
-                           prepared, replicateCode(0xffff0000, wordBits)));
-    return b.create<LLVM::BitcastOp>(f32s, half);
+    return unpackFloat(prepared, step);
   }
   return isInteger ? unsignedCodes(prepared, step)
          : dot     ? lookUpCodePair(prepared, step)
@@ -210,11 +223,7 @@ Value WeightUnpacker::multiplyAdd(Value x, Value factor, Value sum) {
                      {sum, x, factor});
   if (!dot)
     return b.create<vector::FMAOp>(x, factor, sum);
-  auto pairs =
-      VectorType::get(2 * wordType.getNumElements(), b.builder.getBF16Type());
-  return intrinsic("llvm.x86.avx512bf16.dpbf16ps.512", f32s,
-                   {sum, b.create<LLVM::BitcastOp>(pairs, x),
-                    b.create<LLVM::BitcastOp>(pairs, factor)});
+  return addPairProducts(b, spec.aType, x, factor, sum);
 }
 
 } // namespace heddle::cpu

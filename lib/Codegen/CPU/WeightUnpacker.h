@@ -25,9 +25,10 @@ namespace heddle::cpu {
 class WeightUnpacker {
 public:
   /// Whether activations are converted to integers (IntegerActivations.h):
-  /// always for int8 activations, and for bf16 rows with an int8 weight. int4
-  /// weights with bf16 rows are multiplied as pairs of bf16 if the target has
-  /// dot products of bf16, except on AMX, which multiplies bytes.
+  /// always for int8 activations, and for rows of bf16 or fp16 with a quantized
+  /// weight. But int4 weights with bf16 rows are multiplied as pairs of bf16 if
+  /// the target has dot products of bf16, except on AMX, which multiplies
+  /// bytes.
   static bool usesIntegers(const PackedGemmSpec &spec, const CpuTarget &target);
 
   /// With `inDigits`, an integer activation of 16 bits is split into two digits
@@ -84,6 +85,7 @@ private:
   mlir::Value unsignedCodes(mlir::Value word, int64_t step);
   mlir::Value replicateCode(int64_t code, int64_t bits);
   mlir::Value lookUpCode(mlir::Value word, int64_t index);
+  mlir::Value unpackFloat(mlir::Value word, int64_t step);
   mlir::Value lookUpCodePair(mlir::Value word, int64_t step);
   mlir::Value shift(mlir::Value word, int64_t bits, bool left, bool isSigned);
   mlir::Value intrinsic(llvm::StringRef name, mlir::Type type,

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Dist/ComputeType.h"
 #include "heddle/Codegen/Common/Product.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 
@@ -168,9 +169,7 @@ bool CallReader::typesFit() {
     return getElementTypeOrSelf(value.getType());
   };
   Type factors = typeOf(product.a), sums = typeOf(product.result());
-  bool isKnown = factors.isF32()
-                     ? sums.isF32()
-                     : factors.isBF16() && (sums.isBF16() || sums.isF32());
+  bool isKnown = sums == factors || (dist::isNarrow(factors) && sums.isF32());
   Block &body = kernel.getBody().front();
   for (BlockArgument argument : body.getArguments())
     if (argument != product.a && argument != product.b &&

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "MultiplyUnit.h"
+#include "dialects/Dist/ComputeType.h"
 #include "dialects/NN/NNDialect.h"
 #include "dialects/Plan/PlanFormat.h"
 #include "heddle/Codegen/GPU/Kernels.h"
@@ -219,11 +220,6 @@ static plan::PlainKernel::Argument describe(planir::KernelOp kernel,
   return result;
 }
 
-static bool isNarrow(Type type) {
-  Type element = getElementTypeOrSelf(type);
-  return element.isBF16() || element.isF16();
-}
-
 /// Returns the relative tolerance of results. The kernel and its reference add
 /// the same terms, but in a different order, and each addition has an error of
 /// one f32 ulp of either sign. Tensor cores truncate, which adds more error.
@@ -231,15 +227,16 @@ static bool isNarrow(Type type) {
 static double toleranceOf(planir::KernelOp kernel, int64_t longestSum,
                           const Chip &chip) {
   for (Operation &op : kernel.getBody().front())
-    if (llvm::any_of(op.getResultTypes(), isNarrow))
-      return 0x1p-6; // Intermediate values are rounded to bf16, in either
+    if (llvm::any_of(op.getResultTypes(), dist::isNarrow))
+      return 0x1p-6; // Intermediate values are rounded to 16 bits, in either
                      // direction.
   double ofOperands = 0;
   if (kernel.getGenerator() == nn::Generator::Gemm)
     if (auto product = codegen::describeProduct(kernel); succeeded(product))
       ofOperands = unitFor(*product, chip).tolerance();
-  double ofTerm =
-      llvm::any_of(kernel.getArgumentTypes(), isNarrow) ? 0x1p-18 : 0x1p-21;
+  double ofTerm = llvm::any_of(kernel.getArgumentTypes(), dist::isNarrow)
+                      ? 0x1p-18
+                      : 0x1p-21;
   double ofSum = ofTerm * std::sqrt(static_cast<double>(longestSum));
   return std::max({0x1p-17, ofOperands, ofSum});
 }

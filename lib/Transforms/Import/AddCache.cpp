@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Programs.h"
+#include "dialects/Dist/ComputeType.h"
 #include "heddle/PlanFormat/CachePages.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/PlanFormat/Plan.h"
@@ -192,14 +193,12 @@ LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
 }
 
 static Type elementOf(config::CacheType type, OpBuilder &builder) {
-  switch (type) {
-  case config::CacheType::Int8:
+  if (type == config::CacheType::Int8)
     return builder.getI8Type();
-  case config::CacheType::BF16:
-    return builder.getBF16Type();
-  default:
-    return builder.getF32Type();
-  }
+  for (const dist::ComputeType &each : dist::computeTypes())
+    if (each.cache == type)
+      return each.get(builder.getContext());
+  return builder.getF32Type();
 }
 
 /// The types of the cache's states, in the order of `cacheNames`. NNCacheOps.td

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Dist/ComputeType.h"
 #include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Model/Passes.h"
 
@@ -30,9 +31,10 @@ struct ApplyPrecision : heddle::impl::ModelApplyPrecisionBase<ApplyPrecision> {
   void runOnOperation() override {
     nn::ModelOp model = getOperation();
     const dist::Strategy &strategy = model.getStrategy().getValue();
-    if (strategy.precision == config::Precision::FP32)
+    const dist::ComputeType &type = dist::computeType(strategy.precision);
+    if (!type.isNarrow())
       return;
-    compute = BFloat16Type::get(&getContext());
+    compute = type.get(&getContext());
     bool trains = strategy.mode == config::Mode::Train;
     narrowStates(model, trains);
     if (trains)

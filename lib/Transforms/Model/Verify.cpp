@@ -43,7 +43,7 @@ struct Verify : VerifyPass<heddle::impl::ModelVerifyBase, Verify> {
     };
     if (failed(verifyEach<Operation *>(model, verifyOne)))
       return failure();
-    bool hasCopies = strategy.precision != config::Precision::FP32 &&
+    bool hasCopies = dist::computeType(strategy.precision).isNarrow() &&
                      strategy.mode == config::Mode::Train;
     nn::StateRole role =
         hasCopies ? nn::StateRole::Derived : nn::StateRole::Parameter;

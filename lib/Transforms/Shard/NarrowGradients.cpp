@@ -198,7 +198,8 @@ struct NarrowGradients
     FloatType sent = dist::wireType(strategy, Builder(&getContext()));
     bool once = !config::sumsGradients(strategy) &&
                 mesh->getSize(dist::AxisRole::Pipeline) == 1;
-    if (!sent.isBF16() || !once || shard::ReplicaAxes(*mesh).ranks == 1)
+    if (!isKeptIn(sent, strategy) || !once ||
+        shard::ReplicaAxes(*mesh).ranks == 1)
       return;
     Narrower narrower(model, sent);
     if (mayRound(model, narrower)) {
@@ -208,6 +209,15 @@ struct NarrowGradients
   }
 
 private:
+  /// Whether gradients can be stored in the type in which they are sent. Most
+  /// of them underflow in a type that needs a loss scale, unless the model
+  /// computes in it and so scales the loss.
+  static bool isKeptIn(FloatType sent, const dist::Strategy &strategy) {
+    const dist::ComputeType *type = dist::findComputeType(sent);
+    return type->isNarrow() &&
+           (!type->needsLossScale || type->precision == strategy.precision);
+  }
+
   /// Whether gradients may be rounded to the narrow type. Each gradient must be
   /// the sum of at most two values, as for an embedding that is tied to the
   /// head. A longer sum would be rounded several times, once after each

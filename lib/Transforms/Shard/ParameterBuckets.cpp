@@ -166,7 +166,7 @@ nn::StateOp ParameterBuckets::stateOf(Value value) {
 void ParameterBuckets::addBuckets(ParameterBucket &bucket) {
   Builder builder(model.getContext());
   Type f32 = builder.getF32Type();
-  bool copies = strategy.precision != config::Precision::FP32;
+  bool copies = dist::computeType(strategy.precision).isNarrow();
   auto storage = [&](bool split) { return zero.flat(bucket.tensor, split); };
   // If layers compute with copies of lower precision, only the optimizer reads
   // the f32 parameters (the master weights). ZeRO then splits the master
@@ -185,9 +185,9 @@ void ParameterBuckets::addBuckets(ParameterBucket &bucket) {
   for (Value state : bucket.update.getStates())
     bucket.states.push_back(addFor(stateOf(state).getQuantity(), state));
   if (copies)
-    bucket.copies = addBucket(bucket, "copies",
-                              std::string(".") + wordOf(strategy.precision),
-                              builder.getBF16Type(), storage(splits));
+    bucket.copies = addBucket(
+        bucket, "copies", std::string(".") + wordOf(strategy.precision),
+        dist::computeType(strategy, builder), storage(splits));
 }
 
 Value ParameterBuckets::read(OpBuilder &builder, nn::BucketOp state) {

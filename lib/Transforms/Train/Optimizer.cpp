@@ -13,6 +13,7 @@
 #include "GradientPhases.h"
 #include "Optimizers/Optimizers.h"
 #include "ParameterGroups.h"
+#include "dialects/Dist/Wire.h"
 #include "dialects/NN/ProgramPorts.h"
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/PlanFormat/UpdateCounts.h"
@@ -184,10 +185,10 @@ private:
     for (const train::ParameterState &own : optimizer.states)
       group.states.push_back(addBucket(builder, group, own.quantity,
                                        ("." + own.quantity).str(), f32));
-    if (strategy.precision != config::Precision::FP32)
+    if (dist::computeType(strategy.precision).isNarrow())
       group.copies = addBucket(builder, group, "copies",
                                std::string(".") + wordOf(strategy.precision),
-                               builder.getBF16Type());
+                               dist::computeType(strategy, builder));
   }
 
   Value get(OpBuilder &builder, nn::BucketOp bucket) {

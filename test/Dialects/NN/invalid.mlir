@@ -862,6 +862,11 @@ nn.state @bits role derived : tensor<1x8x32x1xf32> {packed = #nn.packed<words of
 
 // -----
 
+// expected-error@+1 {{packs "w" of type 'tensor<8x8xf32>' in floats of 16 bits}}
+nn.state @words role derived : tensor<1x4x32x2xbf16> {packed = #nn.packed<words of "w" as tensor<8x8xf32>, bits = 16, group = 0, even = true, transposed = false>}
+
+// -----
+
 // expected-error@+1 {{has type 'tensor<1x8x32xi32>', and what it is made of gives 'tensor<1x1x32xi32>'}}
 nn.state @words role derived : tensor<1x8x32xi32> {packed = #nn.packed<words of "w" as tensor<8x8xf32>, bits = 4, group = 0, even = true, transposed = false>}
 

@@ -140,7 +140,7 @@ TEST(GpuLibraryProduct, EachFieldIsThatOfTheBody) {
   const auto isRefusedByName = testing::AnyOf(
       testing::Eq("H0397: its library product is not that of its body\n"),
       testing::StartsWith("a product has sizes of 1 or more"),
-      testing::StartsWith("a library's product is of f32 or bf16, not of"),
+      testing::StartsWith("a library's product is of f32, bf16 or f16, not of"),
       testing::ContainsRegex("rows of [0-9]+ elements cannot begin [0-9]+ "
                              "apart"),
       testing::StartsWith("a product has the addresses a, b and d"),

@@ -31,8 +31,9 @@ struct GemmSpec {
   int64_t m = 0, n = 0, k = 0;
   bool transA = false; ///< A is stored [K, M], otherwise [M, K].
   bool transB = false; ///< B is stored [N, K], otherwise [K, N].
-  /// Element types, each f32 or bf16. Two bf16 operands are multiplied as bf16
-  /// with f32 sums; otherwise a bf16 operand is widened to f32.
+  /// Element types, each a type in which models compute. Sums are f32. If the
+  /// target has an instruction that multiplies pairs of these operands, they
+  /// are multiplied as they are; otherwise narrow operands are widened to f32.
   mlir::Type aType, bType, cType;
   /// Leading dimensions, in elements; 0: rows have no padding.
   int64_t lda = 0, ldb = 0, ldc = 0;

@@ -34,7 +34,7 @@ struct AttentionSpec {
   /// The number of shards into which ranks split the sequence.
   int64_t sequenceShards = 1;
   int32_t site = 0; ///< The stream of dropout's random numbers.
-  /// The type of q, k, v, the output and their gradients: f32 or bf16.
+  /// The type of q, k, v, the output and their gradients: a compute type.
   mlir::Type elementType;
   /// Whether one tensor [batch, seq, (heads + 2 kvHeads) * headDim] holds q, k
   /// and v side by side. Otherwise q, k and v are separate tensors.

@@ -16,8 +16,8 @@ def GpuMapKernels : Pass<"gpu-map-kernels", "::mlir::ModuleOp"> {
   let description = [{
     The generator of a kernel decides how it is mapped. Row-wise kernels divide
     rows among blocks, and columns among threads. Products use mma.sync of
-    tensor cores for bf16, and FMA for f32. In attention, warps have queries or
-    keys.
+    tensor cores for bf16 and f16, and FMA for f32. In attention, warps have
+    queries or keys.
 
     The gpu.func has the kernel's name and attributes with the sizes of its grid
     and blocks. It is in a `gpu.module` of its own at the end of the module; the

@@ -26,10 +26,11 @@ def ShardMakeMesh : Pass<"shard-make-mesh", "::heddle::nn::ModelOp"> {
 }
 
 def ShardNarrowGradients : Pass<"shard-narrow-gradients", "::heddle::nn::ModelOp"> {
-  let summary = "Stores gradients in bf16 where replicas reduce them in bf16.";
+  let summary = "Stores gradients in 16 bits where replicas reduce them in 16 bits.";
   let description = [{
-    Gradients that are sent in bf16 need not be stored in f32 if a step has one
-    micro-batch: nothing is added to them before the reduction, which rounds them.
+    Gradients that are sent in bf16, or in the fp16 in which the model computes,
+    need not be stored in f32 if a step has one micro-batch: nothing is added to
+    them before the reduction, which rounds them.
     All gradients stay f32 if one of them is the sum of more than two values, which
     would be rounded after each addition, or if the mesh has pipeline stages.
 
