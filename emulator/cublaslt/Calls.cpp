@@ -117,7 +117,7 @@ Status cublaslt::cublasLtMatmulDescSetAttribute(Desc desc,
 Status cublaslt::cublasLtMatrixLayoutCreate(Layout *layout, DataType type,
                                             uint64_t rows, uint64_t columns,
                                             int64_t leading) {
-  if (type != F32 && type != BF16)
+  if (type != F32 && type != BF16 && type != F16)
     return InvalidValue;
   *layout = new LayoutData{type, rows, columns, leading};
   return Success;

@@ -19,7 +19,7 @@ static bool areTypesKnown(const Product &product) {
     return false;
   if (desc.compute == Compute32FFastTf32)
     return factors == F32 && sums == F32;
-  return factors == BF16 || sums == F32;
+  return sums == F32 || sums == factors;
 }
 
 static bool isEpilogueKnown(Epilogue epilogue) {

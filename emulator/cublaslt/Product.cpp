@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/emulator/cublaslt/Library.h"
+#include "heddle/runtime/io/Float.h"
 
 #include <algorithm>
 #include <atomic>
@@ -20,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+using namespace heddle;
 using namespace heddle::rt::cublaslt;
 
 namespace {
@@ -32,17 +34,15 @@ struct Matrix {
   int64_t leading;
 
   float at(int64_t row, int64_t column) const {
-    const char *element =
-        data + (column * leading + row) * (type == BF16 ? 2 : 4);
-    uint32_t bits = 0;
-    if (type == BF16) {
-      std::memcpy(reinterpret_cast<char *>(&bits) + 2, element, 2);
-    } else {
-      std::memcpy(&bits, element, 4);
+    const char *element = data + (column * leading + row) * byteSize(type);
+    if (type == F32) {
+      float value;
+      std::memcpy(&value, element, sizeof value);
+      return value;
     }
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
+    uint16_t bits;
+    std::memcpy(&bits, element, sizeof bits);
+    return type == F16 ? io::f16ToFloat(bits) : io::bf16ToFloat(bits);
   }
 };
 } // namespace
@@ -52,12 +52,7 @@ static void store(char *data, DataType type, int64_t index, float value) {
     std::memcpy(data + index * 4, &value, 4);
     return;
   }
-  // The type is bf16: round the f32 to the nearest bf16, ties to even.
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  uint16_t half = std::isnan(value)
-                      ? uint16_t(bits >> 16 | 64)
-                      : uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  uint16_t half = type == F16 ? io::floatToF16(value) : io::floatToBF16(value);
   std::memcpy(data + index * 2, &half, 2);
 }
 

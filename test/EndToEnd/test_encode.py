@@ -220,7 +220,8 @@ class Encode(h.HeddleTest):
                                     self.write_sentences(case)], status=3)
 
     def test_a_text_has_its_bits_alone_and_among_others(self):
-        for flags in ((), ("--quantize", "int8"), *[("--precision", "bf16")] * h.LONG):
+        for flags in ((), ("--quantize", "int8"), ("--precision", "fp16"),
+                      *[("--precision", "bf16")] * h.LONG):
             with self.subTest(flags):
                 binary = self.build(*flags)
                 together = self.embeddings(binary, IDS)

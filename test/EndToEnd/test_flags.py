@@ -91,9 +91,8 @@ DRIVER = {
         "--init": Text, "--seed": SEED, "--mesh": Text, "--betas": Betas,
         "--layer-drop": LayerDrop,
         "--warmup-steps": COUNT, "--train-steps": SOME,
-        # Its values are words, but which is seen where all sources meet.
-        "--precision": Text,
-        "--kv-type": Choice("fp32", "bf16", "int8"), "--kv-cache": Size,
+        "--precision": Choice("fp32", "bf16", "fp16"),
+        "--kv-type": Choice("fp32", "bf16", "fp16", "int8"), "--kv-cache": Size,
         # A size is a text.
         "--memory-budget": Size, "--place": Text,
         "--swap-block-size": BlockSize,

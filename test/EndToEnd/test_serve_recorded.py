@@ -33,8 +33,8 @@ TOKENS = TEXT[:LONGEST + 2]
 WINDOWS = ("mistral", "gemma2")
 # Types of caches and codes that an everyday run tries with them.
 SHORT_CASES = {"mistral": [("--kv-type", "int8")],
-               "gemma2": [("--kv-type", "bf16"), ("--quantize", "int8"),
-                          ("--precision", "bf16", "--kv-type", "int8")]}
+               "gemma2": [("--kv-type", "bf16"), ("--precision", "fp16"),
+                          ("--quantize", "int8"), ("--precision", "bf16", "--kv-type", "int8")]}
 
 
 def records():
@@ -81,6 +81,24 @@ class ServeRecorded(serving.ServingTest):
                     self.assertEqual(
                         self.generate(binary, TEXT[:length], len(text)), text)
 
+    def test_files_of_fp16(self):
+        """In fp16, logits are hardly further from those in double precision than
+        those of transformers in fp16."""
+        for path in sorted(glob.glob(os.path.join(ORACLES, "fp16", "*.json"))):
+            name = os.path.basename(path)[:-len(".json")]
+            with open(path) as file, \
+                    open(os.path.join(ORACLES, "served", name + ".json")) as served:
+                wanted, record = json.load(file), json.load(served)
+            with self.subTest(name):
+                weights = {each: models.weight(each, shape).astype(np.float16)
+                           for each, shape in record["weights"].items()}
+                h.write_model(self.path(name), record["config"], weights, prefix="")
+                binary = self.serve(self.path(name), "--precision", "fp16")
+                logits = self.logits(binary, TEXT)
+                self.assertEqual(logits.dtype, np.float32)
+                error = h.relative(logits[list(models.SCORED)], wanted["logits"])
+                self.assertLess(error, 1.2 * wanted["error"])
+
     def test_narrow_caches_and_codes(self):
         for name, record in some_records():
             folder = self.make(name, record)
@@ -88,6 +106,7 @@ class ServeRecorded(serving.ServingTest):
                                      (("--kv-type", "int8"), 0.05),
                                      (("--precision", "bf16", "--kv-type", "int8"), 0.1),
                                      (("--precision", "bf16"), 0.1),
+                                     (("--precision", "fp16"), 0.02),
                                      (("--quantize", "int8"), 0.1)):
                 if not h.LONG and flags not in SHORT_CASES[name]:
                     continue

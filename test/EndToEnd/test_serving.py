@@ -43,7 +43,7 @@ class Serving(serving.ServingTest):
                 config, weights)
             wanted = theirs.logits(h.torch.tensor(tokens[None].astype(np.int64)))
             wanted = wanted[0].detach().numpy()
-            for precision, tolerance in (("fp32", 1e-4), ("bf16", 0.1)):
+            for precision, tolerance in (("fp32", 1e-4), ("bf16", 0.1), ("fp16", 0.015)):
                 binary = self.serve(model, "--precision", precision)
                 # Of one page, of a page and a token, of more than one chunk.
                 for count in (1, 16, 17, CONTEXT):
@@ -64,8 +64,8 @@ class Serving(serving.ServingTest):
                                  vocab_size=103)
         h.write_model(self.path("long"), config, families.random_weights(config), "")
         tokens = h.random_tokens(601, 103, 3)
-        for flags in ([], ["--precision", "bf16"], ["--kv-type", "int8"],
-                      ["--precision", "bf16", "--kv-type", "fp32"]):
+        for flags in ([], ["--precision", "bf16"], ["--precision", "fp16"],
+                      ["--kv-type", "int8"], ["--precision", "bf16", "--kv-type", "fp32"]):
             with self.subTest(flags=flags):
                 binary = self.serve(self.path("long"), *flags)
                 once = self.logits(binary, tokens)

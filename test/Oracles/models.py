@@ -159,6 +159,9 @@ def tokens(vocab):
     return np.where(uniform("follows", len(common)) < 0, common, follows)
 
 
+SERVED_IN_FP16 = ("gemma2", "gpt2", "llama", "opt")
+
+
 def text(vocab):
     """The text of models that serve."""
     return np.resize(tokens(vocab), POSITIONS)

@@ -13,7 +13,9 @@ the gradients, the parameters at the end, and what these write. With --check com
 files. Needs the packages of requirements.txt; test/EndToEnd/test_recorded.py, which
 compares Heddle with the records, needs none of them. Of models that serve it writes
 served/NAME.json: some logits of a text, and how beginnings of it are continued;
-these are names as served/NAME, for test/EndToEnd/test_serve_recorded.py."""
+these are names as served/NAME, for test/EndToEnd/test_serve_recorded.py. The same of
+weights in fp16 is in fp16/NAME.json: the logits in double precision, and how far off
+they are where transformers compute in fp16."""
 
 import argparse
 import json
@@ -109,6 +111,27 @@ def serve(config):
                       for length in models.PROMPTS]})
 
 
+def serve_in_fp16(config):
+    """The weights are rounded to fp16. Rotary frequencies stay in fp32, as in models
+    that transformers load in fp16."""
+    model, _ = build(config)
+    tokens = torch.tensor(models.text(config["vocab_size"])[None])
+    frequencies = [(module, module.inv_freq.float()) for module in model.modules()
+                   if hasattr(module, "inv_freq")]
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(parameter.half())
+        exact = model.eval()(tokens).logits[0]
+        model.half()
+        for module, frequency in frequencies:
+            module.inv_freq = frequency
+        found = model(tokens).logits[0].double()
+    scored = list(models.SCORED)
+    return rounded({
+        "logits": exact[scored].tolist(),
+        "error": ((found - exact)[scored].norm() / exact[scored].norm()).item()})
+
+
 def generate(model, prompt, count, least=None):
     """The tokens of the largest logits, one after the other: up to `count`, or with
     `least` so many or more, up to one that rounding would choose."""
@@ -137,7 +160,8 @@ def rounded(value):
 
 def differences(old, new, path=""):
     """The paths of numbers that differ by more than 1e-7 of the largest beside
-    them, and of everything else that differs."""
+    them, and of everything else that differs. Errors, single numbers, may differ by a
+    third: they depend on the order in which PyTorch adds."""
     if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
         return [found for key in old
                 for found in differences(old[key], new[key], f"{path}/{key}")]
@@ -145,6 +169,8 @@ def differences(old, new, path=""):
             isinstance(each, float) for each in old + new) and len(old) == len(new):
         largest = max(map(abs, old), default=0)
         return [path] if np.abs(np.subtract(old, new)).max() > 1e-7 * largest else []
+    if isinstance(old, float) and isinstance(new, float):
+        return [path] if abs(old - new) > old / 3 else []
     return [] if old == new else [path]
 
 
@@ -155,6 +181,8 @@ def main():
             for name, config in models.CONFIGS.items()}
     made |= {f"served/{name}": (serve, config)
              for name, config in models.SERVED.items()}
+    made |= {f"fp16/{name}": (serve_in_fp16, models.SERVED[name])
+             for name in models.SERVED_IN_FP16}
     parser.add_argument("names", nargs="*", default=list(made))
     arguments = parser.parse_args()
     wrong = []

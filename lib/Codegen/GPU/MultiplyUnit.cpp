@@ -27,7 +27,8 @@ std::unique_ptr<WarpTiles> MultiplyUnit::createWarpTiles(KernelFrame &, Type,
 
 const MultiplyUnit &unitFor(Type left, Type right, config::Matmul matmul) {
   // From the fastest to the slowest. The last one takes operands of all types.
-  for (const MultiplyUnit *unit : {&bf16Unit(), &tf32Unit(), &fmaUnit()})
+  for (const MultiplyUnit *unit :
+       {&bf16Unit(), &fp16Unit(), &tf32Unit(), &fmaUnit()})
     if (unit->takes(left, right, matmul))
       return *unit;
   llvm_unreachable("FMA takes operands of all types");

@@ -78,6 +78,7 @@ public:
 
 /// The units. Each is defined in the file with its name.
 const MultiplyUnit &bf16Unit();
+const MultiplyUnit &fp16Unit();
 const MultiplyUnit &tf32Unit();
 const MultiplyUnit &fmaUnit();
 

@@ -43,13 +43,13 @@ GpuModel cuda::modelOf(const Driver &driver, DeviceNumber number) {
 /// Returns the peak FLOP rate. A multiply-add counts as two operations.
 StatedPeak cuda::peakOf(const Driver &driver, DeviceNumber number,
                         const GpuModel &gpu, const std::string &precision) {
-  bool isBf16 = precision == "bf16";
+  bool isNarrow = precision != "fp32";
   // The number of operations of a multiprocessor in one clock cycle. Consumer
-  // GPUs reach half of it in bf16.
-  int perClock = gpu.major > 9    ? isBf16 ? 8192 : 256
-                 : gpu.major == 9 ? isBf16 ? 4096 : 256
-                 : gpu.minor == 0 ? isBf16 ? 2048 : 128
-                 : isBf16         ? 1024
+  // GPUs reach half of it in bf16 and fp16.
+  int perClock = gpu.major > 9    ? isNarrow ? 8192 : 256
+                 : gpu.major == 9 ? isNarrow ? 4096 : 256
+                 : gpu.minor == 0 ? isNarrow ? 2048 : 128
+                 : isNarrow       ? 1024
                                   : 256;
   int multiprocessors = 0, kilohertz = 0;
   check(driver.deviceAttribute(&multiprocessors, Multiprocessors, number),
@@ -57,7 +57,7 @@ StatedPeak cuda::peakOf(const Driver &driver, DeviceNumber number,
   check(driver.deviceAttribute(&kilohertz, ClockRate, number), "its clock");
   return StatedPeak{1e3 * kilohertz * multiprocessors * perClock,
                     "sm_" + std::to_string(10 * gpu.major + gpu.minor) +
-                        (isBf16 ? " tensor cores, bf16" : ", f32")};
+                        (isNarrow ? " tensor cores, " + precision : ", f32")};
 }
 
 GpuHere heddle::rt::requireGpu(int64_t localRank) {

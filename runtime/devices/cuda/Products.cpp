@@ -90,7 +90,9 @@ rt::FoundLibrary heddle::rt::findCublasLt() {
 //===----------------------------------------------------------------------===//
 
 static lt::DataType typeOf(plan::DType type) {
-  return type == plan::DType::BF16 ? lt::BF16 : lt::F32;
+  return type == plan::DType::BF16  ? lt::BF16
+         : type == plan::DType::F16 ? lt::F16
+                                    : lt::F32;
 }
 
 /// Returns the epilogue of the library's call. The library's factor a is the

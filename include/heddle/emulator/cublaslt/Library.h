@@ -19,13 +19,16 @@
 
 namespace heddle::rt::cublaslt {
 
+/// The bytes of an element.
+inline size_t byteSize(DataType type) { return type == F32 ? 4 : 2; }
+
 /// The data of a cublasLtMatrixLayout_t. Matrices are column-major.
 struct LayoutData {
   DataType type;
   uint64_t rows, columns;
   int64_t leading; ///< Elements from one column to the next.
 
-  size_t elementBytes() const { return type == BF16 ? 2 : 4; }
+  size_t elementBytes() const { return byteSize(type); }
   /// The bytes from the first element to the end of the last.
   size_t bytes() const {
     return ((columns - 1) * leading + rows) * elementBytes();

@@ -31,7 +31,7 @@ enum Status : int {
 };
 
 /// cudaDataType_t.
-enum DataType : int { F32 = 0, BF16 = 14 };
+enum DataType : int { F32 = 0, F16 = 2, BF16 = 14 };
 /// cublasComputeType_t.
 enum ComputeType : int { Compute32F = 68, Compute32FFastTf32 = 77 };
 /// cublasOperation_t.
