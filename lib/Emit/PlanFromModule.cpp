@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ModuleShares.h"
 #include "SequenceReader.h"
 #include "dialects/NN/Phases.h"
 #include "dialects/NN/ProgramPorts.h"
@@ -312,28 +313,6 @@ private:
     return product;
   }
 
-  /// The number of bytes of the arguments that a kernel reads and of the
-  /// results that it writes.
-  static double bytesOf(planir::KernelOp op) {
-    auto bytesIn = [](Operation *user, Value value) {
-      auto cost = dyn_cast<nn::CostOpInterface>(user);
-      return cost ? cost.getBytesOf(value) : nn::bytesOf(value);
-    };
-    Block &body = op.getBody().front();
-    double bytes = 0;
-    for (BlockArgument argument : body.getArguments()) {
-      double most = 0; // A second read of the same bytes comes from a cache.
-      for (Operation *user : argument.getUsers())
-        most = std::max(most, bytesIn(user, argument));
-      bytes += most;
-    }
-    for (Value result : body.getTerminator()->getOperands()) {
-      Operation *definition = result.getDefiningOp();
-      bytes += definition ? bytesIn(definition, result) : nn::bytesOf(result);
-    }
-    return bytes;
-  }
-
   plan::Kernel kernelFrom(planir::KernelOp op) {
     plan::Kernel kernel;
     kernel.name = op.getSymbol()->str();
@@ -347,14 +326,17 @@ private:
     for (Operation &inner : op.getBody().front()) {
       if (auto attention = dyn_cast<nn::PagedAttentionOp>(inner))
         kernel.window = attention.getMask().getWindow();
-      if (auto cost = dyn_cast<nn::CostOpInterface>(inner)) {
+      if (isa<nn::CostOpInterface>(inner))
         kernel.ops +=
             (kernel.ops.empty() ? "" : " + ") + nn::labelOf(&inner).str();
-        kernel.flops += cost.getFlops();
-        kernel.modelFlops += cost.getModelFlops();
-      }
     }
-    kernel.bytes = bytesOf(op);
+    kernel.updates = isOfUpdate(op);
+    kernel.shares = sharesOf(op);
+    for (const plan::ModuleShare &share : kernel.shares) {
+      kernel.flops += share.flops;
+      kernel.modelFlops += share.modelFlops;
+      kernel.bytes += share.bytes;
+    }
     return kernel;
   }
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SequenceReader.h"
+#include "ModuleShares.h"
 #include "dialects/Dist/ByteSize.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -111,24 +112,25 @@ plan::Command SequenceReader::message(MessageOp op) {
   return result;
 }
 
-/// Returns the path of the model's layer, such as `h.3`, that a location names;
-/// "" if the location names none.
-static std::string pathOf(Location loc) {
-  std::string path;
-  loc->walk([&](Location inner) {
-    if (auto name = dyn_cast<NameLoc>(inner); name && path.empty())
-      path = name.getName().str();
-    return WalkResult::advance();
-  });
-  return path;
-}
-
 plan::Command SequenceReader::launch(planir::LaunchOp op) {
   plan::command::Launch launch;
   launch.kernel = kernels.lookup(op.getKernel());
   addOperands(op.getOperands(), launch);
+  std::vector<std::string> modules = moduleNamesOf(op.getLoc());
+  std::string path = modules.empty() ? "" : modules.front();
+  if (op.getPath())
+    path = op.getPath()->str();
+  // The locations of a launch name the modules of the kernel's operations, in
+  // their order. Launches of kernels that different groups of operations share
+  // may name fewer modules than the kernel has shares. The first module then
+  // gets all shares.
+  if (size_t shares = plan.kernels[launch.kernel].shares.size(); shares > 1) {
+    if (modules.size() != shares)
+      modules.assign(shares, path);
+    launch.modules = std::move(modules);
+  }
   plan::Command command{std::move(launch)};
-  command.path = op.getPath() ? op.getPath()->str() : pathOf(op.getLoc());
+  command.path = std::move(path);
   command.stream = planir::streamOf(op.getStream());
   return command;
 }

@@ -113,7 +113,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ScheduledFragment, fragment, microBatch)
 
 namespace command {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Launch, kernel, refs, scalars)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Call, sequence, frameOffset, refs, scalars)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Loop, sequence, count, frameOffset, refs,
                                    scalars)
@@ -128,6 +127,22 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Settle, number)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Send, channel, data)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Receive, channel, data)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Flush, channel, left)
+
+// Leaves out `modules` when the kernel's share belongs to the command's path,
+// as in most launches.
+static void to_json(json &target, const Launch &launch) {
+  target = {{"kernel", launch.kernel},
+            {"refs", launch.refs},
+            {"scalars", launch.scalars}};
+  if (!launch.modules.empty())
+    target["modules"] = launch.modules;
+}
+static void from_json(const json &source, Launch &launch) {
+  source.at("kernel").get_to(launch.kernel);
+  source.at("refs").get_to(launch.refs);
+  source.at("scalars").get_to(launch.scalars);
+  launch.modules = source.value("modules", std::vector<std::string>());
+}
 
 // Leaves out `carried` when it is -1, to keep the JSON short. Only few events
 // are awaited by the next run of the program, and only they have a value in

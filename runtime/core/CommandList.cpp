@@ -125,7 +125,8 @@ private:
   /// The channels to other ranks on which the command list sends. The key is
   /// the name of the channel, and the value is its handle in `Communication`.
   std::map<std::string, int64_t> sending;
-  LaunchInfo::Fragment running; ///< The pipeline fragment being resolved.
+  LaunchInfo::Fragment running;       ///< The pipeline fragment being resolved.
+  const std::string *layer = nullptr; ///< The layer being resolved.
   plan::Guard guard; ///< The guard of the calls around the current command.
   /// Events that a run of the program records for the next run. The key is the
   /// number by which the plan names the event.
@@ -200,7 +201,11 @@ void Resolver::enter(const plan::command::Entry &entry, const Context &context,
 }
 
 void Resolver::add(const plan::command::Call &call, const Here &here) {
+  const std::string *around = layer;
+  if (!here.command.path.empty())
+    layer = &here.command.path;
   enter(call, here.context, call.sequence);
+  layer = around;
 }
 
 void Resolver::add(const plan::command::Loop &loop, const Here &here) {
@@ -292,6 +297,8 @@ void Resolver::add(const plan::command::Launch &launch, const Here &here) {
   const plan::Kernel &kernel = plan.kernels[launch.kernel];
   if (kernel.scratchBytes > plan.memory.scratchBytesPerThread)
     malformed("kernel '" + kernel.name + "' has too little scratch memory");
+  if (!launch.modules.empty() && launch.modules.size() != kernel.shares.size())
+    malformed("a launch of '" + kernel.name + "' names the wrong modules");
   starts.emplace_back(list.refs.size(), list.scalars.size());
   for (const plan::Scalar &value : launch.scalars)
     list.scalars.push_back(sum(value.constant, value.terms, here.context));
@@ -300,7 +307,7 @@ void Resolver::add(const plan::command::Launch &launch, const Here &here) {
   list.launches.push_back({kernels[launch.kernel], nullptr, nullptr,
                            int64_t(launch.refs.size()),
                            int64_t(launch.scalars.size()), &here.command.path});
-  list.infos.push_back({&here.command, nullptr, running});
+  list.infos.push_back({&here.command, nullptr, running, layer});
   list.guards.push_back(guard);
 }
 
@@ -309,7 +316,7 @@ void Resolver::append(const Command &command, const CommandList::Action &action,
   starts.emplace_back(list.refs.size(), list.scalars.size());
   list.actions.push_back(action);
   list.launches.push_back({});
-  list.infos.push_back({&command, awaited, running});
+  list.infos.push_back({&command, awaited, running, layer});
   list.guards.push_back(guard);
 }
 

@@ -108,9 +108,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LibraryProduct, m, n, k, transA, transB,
                                    type, result, a, b, c, bias, d, aux, sumA,
                                    sumB, lda, ldb, ldc, ldd, ldaux, end, tf32,
                                    workspaceBytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModuleShare, macs, profilerFlops, flops,
+                                   modelFlops, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, name, ops, hash, flops, modelFlops,
                                    bytes, window, scratchBytes, launches, text,
-                                   library, onHost)
+                                   library, onHost, updates, shares)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Init, kind, value, stddev, zeroRow)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Placement, whole, split, segments, flatAxes,
                                    flatFirst, flatElements)

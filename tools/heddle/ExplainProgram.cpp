@@ -40,8 +40,8 @@ struct Rates {
 
 } // namespace
 
-static const plan::Program &programOf(const plan::Plan &plan,
-                                      const std::string &name) {
+const plan::Program &driver::programOf(const plan::Plan &plan,
+                                       const std::string &name) {
   std::string all;
   for (const plan::Program &program : plan.programs) {
     if (program.name == name)

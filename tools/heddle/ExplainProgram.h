@@ -16,6 +16,10 @@
 
 namespace heddle::driver {
 
+/// Returns the program `name`; throws H0113 if the stage that is selected in
+/// `plan` has none.
+const plan::Program &programOf(const plan::Plan &plan, const std::string &name);
+
 /// Describes a run of a program: its launches, the bytes that it must move,
 /// and, if the plan is for this machine's CPU, a lower bound of its time. The
 /// bound of a launch is the time of its bytes or of its operations, whichever

@@ -39,6 +39,19 @@ std::string driver::formatSeconds(double seconds) {
                          : formatNumber("%.2f us", seconds * 1e6);
 }
 
+std::string driver::meshText(const plan::Mesh &mesh) {
+  if (mesh.ranks() == 1)
+    return "1 rank";
+  std::string text = std::to_string(mesh.ranks()) + " ranks:";
+  const char *separator = " ";
+  for (const plan::Mesh::Axis &axis : mesh.axes)
+    if (axis.size > 1) {
+      text += separator + axis.name + " " + std::to_string(axis.size);
+      separator = ", ";
+    }
+  return text;
+}
+
 size_t driver::terminalWidth() {
   constexpr size_t least = 40, usual = 80;
   size_t width = 0;

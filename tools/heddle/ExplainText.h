@@ -11,6 +11,7 @@
 #ifndef HEDDLE_TOOLS_HEDDLE_EXPLAINTEXT_H
 #define HEDDLE_TOOLS_HEDDLE_EXPLAINTEXT_H
 
+#include "heddle/PlanFormat/Mesh.h"
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ std::string formatNumber(const char *format, double value);
 std::string formatFlops(double flops);
 /// As `1.25 ms`.
 std::string formatSeconds(double seconds);
+/// Formats a mesh as `4 ranks: data 2, tensor 2`.
+std::string meshText(const plan::Mesh &mesh);
 
 /// Returns the width of lines on standard output, in characters: the variable
 /// COLUMNS, or the width of the terminal. If both are unknown, it is 80.

@@ -14,6 +14,7 @@
 #include "ExplainKernels.h"
 #include "ExplainLaunches.h"
 #include "ExplainLayerDrop.h"
+#include "ExplainModules.h"
 #include "ExplainProgram.h"
 #include "ExplainSchedule.h"
 #include "ExplainText.h"
@@ -184,20 +185,6 @@ static json explainJson(const plan::Plan &plan, int64_t rank,
 //===----------------------------------------------------------------------===//
 // Text output
 //===----------------------------------------------------------------------===//
-
-/// Formats a mesh as `4 ranks: data 2, tensor 2`.
-static std::string meshText(const plan::Mesh &mesh) {
-  if (mesh.ranks() == 1)
-    return "1 rank";
-  std::string text = std::to_string(mesh.ranks()) + " ranks:";
-  const char *separator = " ";
-  for (const plan::Mesh::Axis &axis : mesh.axes)
-    if (axis.size > 1) {
-      text += separator + axis.name + " " + std::to_string(axis.size);
-      separator = ", ";
-    }
-  return text;
-}
 
 static void printSummary(const plan::Plan &plan) {
   std::vector<std::vector<std::string>> rows = {
@@ -433,11 +420,14 @@ static void printPrograms(const plan::Plan &plan) {
 
 namespace {
 
+/// More levels than modules have.
+constexpr int64_t mostDepth = 64;
+
 /// The command line of `heddle explain`.
 struct ExplainFlags {
   std::string path, trace, cluster, program, target;
-  bool json = false, kernels = false, draft = false;
-  int64_t rank = 0;
+  bool json = false, kernels = false, draft = false, modules = false;
+  int64_t rank = 0, depth = mostDepth;
 };
 
 } // namespace
@@ -488,6 +478,14 @@ static plan::Plan readPlan(const ExplainFlags &flags) {
   return std::move(draft->plan);
 }
 
+/// Prints `all`, with the costs of modules if the user asks for them.
+static void printJson(json all, const plan::Plan &plan,
+                      const ExplainFlags &flags) {
+  if (flags.modules)
+    all["modules"] = describeModules(plan, flags.program, flags.depth);
+  std::cout << all.dump(2) << "\n";
+}
+
 static int explain(const ExplainFlags &flags) {
   if (flags.kernels)
     return explainKernels(flags);
@@ -500,12 +498,16 @@ static int explain(const ExplainFlags &flags) {
          ranks == 1 ? "use --rank 0"
                     : "use --rank 0 to --rank " + std::to_string(ranks - 1));
   plan.selectStage(plan.mesh.stageOf(rank));
+  if (flags.modules && !flags.json) {
+    printModules(plan, flags.program, flags.depth, rank);
+    return 0;
+  }
   if (!flags.program.empty()) {
     if (!flags.trace.empty() || !flags.cluster.empty())
       fail("H0189", "--program shows one program on this machine",
            "leave out --trace and --cluster");
     if (flags.json)
-      std::cout << describeProgram(plan, flags.program).dump(2) << "\n";
+      printJson(describeProgram(plan, flags.program), plan, flags);
     else
       printProgram(plan, flags.program);
     return 0;
@@ -530,7 +532,7 @@ static int explain(const ExplainFlags &flags) {
     drops.addTo(all);
     if (cluster)
       all["cluster"] = clusterJson(plan, *cluster);
-    std::cout << all.dump(2) << "\n";
+    printJson(std::move(all), plan, flags);
     return 0;
   }
   printSummary(plan);
@@ -568,6 +570,14 @@ void driver::addExplainVerb(CLI::App &app, Action &action) {
               "One program, as decode/8: its kernels, the bytes that it must "
               "move, its time at least")
       ->default_str("all");
+  CLI::Option *modules = verb->add_flag(
+      "--modules", flags->modules,
+      "Parameters, MACs, FLOPs and bytes of each module of the model");
+  io::addFlag(*verb, "--depth", flags->depth,
+              io::ValueRange::integers(0, mostDepth),
+              "With --modules: how many levels below the model to show")
+      ->default_str("all")
+      ->needs(modules);
   io::addFlag(*verb, "--target", flags->target, io::range::text(),
               "Which of the targets that the binary was compiled for")
       ->default_str("the first");

@@ -166,6 +166,10 @@ struct Operands {
 struct Launch : Operands {
   static constexpr const char *name = "launch";
   int64_t kernel = 0;
+  /// The paths of the modules to which the kernel's shares belong, in the order
+  /// of Kernel::shares; empty if the kernel has one share. Its module is then
+  /// the command's path. The path of the model itself is "".
+  std::vector<std::string> modules{};
 };
 
 /// What the commands Call, Loop and Fragments have in common: the arguments of

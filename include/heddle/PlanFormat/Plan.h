@@ -19,6 +19,7 @@
 #include "heddle/PlanFormat/Condition.h"
 #include "heddle/PlanFormat/LearningRate.h"
 #include "heddle/PlanFormat/Mesh.h"
+#include "heddle/PlanFormat/ModuleShare.h"
 #include "heddle/PlanFormat/PackedWeight.h"
 #include "heddle/PlanFormat/Phase.h"
 #include "heddle/PlanFormat/WeightSlice.h"
@@ -40,7 +41,7 @@ std::string kernelSectionName(size_t target = 0);
 /// The version of the plan's JSON, which is raised with every change of the
 /// JSON. A runtime reads plans of its own version only. This suffices, because
 /// each binary contains a runtime that fits its plan.
-inline constexpr int64_t formatVersion = 21;
+inline constexpr int64_t formatVersion = 22;
 
 /// A launch of a GPU function over a grid of thread blocks.
 struct GridLaunch {
@@ -114,6 +115,12 @@ struct Kernel {
   /// In a GPU's plan: whether the kernel runs on the host's cores, as CPU
   /// kernels do. The code of such a kernel is in PtxImage::host.
   bool onHost = false;
+  /// Whether the kernel updates parameters or states of the optimizer, or only
+  /// computes what updates need, such as the norm of the gradients.
+  bool updates = false;
+  /// The kernel's work by module. There is at least one share, and the sums
+  /// over the shares are the kernel's `flops`, `modelFlops` and `bytes`.
+  std::vector<ModuleShare> shares;
 
   /// The scratch memory in bytes that suffices both for the compiled kernel and
   /// for the library's matrix product.

@@ -67,6 +67,10 @@ struct LaunchInfo {
     }
   };
   Fragment fragment;
+  /// The path of the layer whose call runs the command, owned by the plan; null
+  /// outside of layers.
+  const std::string *layer = nullptr;
+  std::string layerPath() const { return layer ? *layer : std::string(); }
   /// The index of the kernel in the plan; -1 if the entry launches no kernel.
   int64_t kernel() const {
     const auto *launch = command->as<plan::command::Launch>();
