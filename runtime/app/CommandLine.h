@@ -21,6 +21,9 @@ namespace heddle::rt {
 /// Adds the flags of `train` that override hyperparameters of the binary.
 void addHyperFlags(CLI::App &verb, HyperOptions &hyper);
 
+/// Adds the flags of `train` that measure a step by module.
+void addProfileFlags(CLI::App &verb, ProfileOptions &profile);
+
 /// Returns advice on a word that the binary's command line does not accept. The
 /// word may be a flag of `heddle compile` (its value is fixed in the binary), a
 /// verb of `heddle`, or a value whose flag is missing.

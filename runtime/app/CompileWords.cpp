@@ -138,11 +138,13 @@ std::optional<io::Advice> rt::adviseOnBinary(const CLI::App &verb,
         "write heddle " + word +
             (takesBinary ? " " + io::nameOf(verb) : std::string())};
   }
-  // The value of --access-log is optional, so the flag takes a value only in
-  // the form --access-log=FILE. A separate word after the flag is unknown.
-  if (const CLI::Option *log = verb.get_option_no_throw("--access-log");
-      log && log->count() > 0)
-    return io::Advice{"", "write --access-log=" + io::shellWord(word)};
+  // The value of these flags is optional, so they take a value only in the form
+  // --access-log=FILE. A separate word after the flag is unknown.
+  for (const char *flag : {"--access-log", "--profile"})
+    if (const CLI::Option *given = verb.get_option_no_throw(flag);
+        given && given->count() > 0)
+      return io::Advice{"", "write " + std::string(flag) + "=" +
+                                io::shellWord(word)};
   for (const MainFlag &main : mainFlags)
     if (verb.get_name() == main.verb && word.rfind('-', 0) != 0)
       return io::Advice{"", "write " + std::string(main.flag) + " " +

@@ -11,10 +11,9 @@
 
 #include "Dump.h"
 #include "LogWriters.h"
+#include "MeasuredSteps.h"
 #include "ModelText.h"
-#include "Trace.h"
 #include "TrainData.h"
-#include "heddle/runtime/app/JobRate.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/app/RunLog.h"
 #include "heddle/runtime/app/Signals.h"
@@ -90,7 +89,7 @@ private:
   std::unique_ptr<io::DirectoryLock> saves; ///< Held by rank 0 only.
   std::unique_ptr<TrainSteps> steps;
   std::unique_ptr<Progress> progress;
-  std::unique_ptr<Trace> trace;
+  std::unique_ptr<MeasuredSteps> measured;
   JobRate rate;
   bool isPeakLow = false; ///< A step exceeded the measured peak FLOP rate.
   int64_t signal = 0;     ///< Signal that some rank received.
@@ -145,6 +144,8 @@ void Training::requireOwnFiles() {
   io::requireApart(inputs, {{"--log", options.log},
                             {"--log-csv", options.logCsv},
                             {"--trace", options.trace},
+                            {"--profile-file", options.profile.file},
+                            {"--profile-flame", options.profile.flame},
                             {"--dump", options.dump}});
 }
 
@@ -164,8 +165,8 @@ void Training::openFiles() {
     io::requireWritable(options.save);
   if (!options.save.empty() && job.isFirst() && !saves)
     claimSaves();
-  trace = std::make_unique<Trace>(options.trace, steps->allPrograms(),
-                                  ranks.rank());
+  measured = std::make_unique<MeasuredSteps>(
+      options, job.plan(), steps->allPrograms(), state.step, ranks.rank());
   if (!job.isFirst())
     return;
   if (!options.dump.empty())
@@ -306,9 +307,10 @@ void Training::submit(int64_t index) {
     data.read(steps->tokens(index), index);
   });
   isSound = false; // Until the step is complete.
-  steps->submit(index, trace->beginStep(steps->program(index)));
+  steps->submit(index,
+                measured->beginStep(index + 1, steps->program(index)));
   isSound = true;
-  trace->endStep(index + 1);
+  measured->endStep(index + 1, rate);
   starts.push_back(start);
 }
 
@@ -475,7 +477,8 @@ void Training::afterStep() {
 void Training::trainSteps() {
   signal = ranks.maximum(stopSignal());
   while (done < options.steps && signal == 0 && !isEnough) {
-    if (steps->changesProgram(done)) {
+    bool mustWait = steps->pending() > 0 && measured->isProfiled(done + 1);
+    if (mustWait || steps->changesProgram(done)) {
       // Steps that are finished here may turn out to have no finite loss. Then
       // `done` is smaller afterwards.
       finishSteps(0);
@@ -547,9 +550,8 @@ int Training::finish() {
     line.add("stopped", "no better validation");
   record(line);
   ranks.together([&] { throwFailure(); });
-  std::string traced = trace->write(job.plan());
-  if (!traced.empty())
-    progress->line("wrote " + traced);
+  for (const std::string &line : measured->finish())
+    progress->line(line);
   if (signal != 0)
     progress->line("stopped by signal " + std::to_string(signal) +
                    " after step " + std::to_string(done));

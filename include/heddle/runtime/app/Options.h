@@ -63,6 +63,21 @@ struct HyperOptions {
   HyperValues values() const;
 };
 
+/// Options of the profile of a training step.
+struct ProfileOptions {
+  /// Which step to profile, counted as --steps counts. 0: the third step of the
+  /// run, or its last step if it has fewer. Empty: none, unless there is a
+  /// file.
+  std::optional<int64_t> step;
+  std::string file, flame;
+  int64_t depth = 64; ///< How many levels of modules to show below the model.
+  int64_t top = 1;    ///< How many modules of each level to list by cost.
+
+  bool isOn() const { return step || !file.empty() || !flame.empty(); }
+  /// Whether the profile is printed: a file replaces what --profile prints.
+  bool prints() const { return step && file.empty(); }
+};
+
 /// Options of `train`.
 struct TrainOptions {
   JobOptions job;
@@ -96,6 +111,7 @@ struct TrainOptions {
   std::string log, logCsv, logTensorBoard, trace, dump;
   /// For how many of the run's first steps the kept layers are printed.
   int64_t printKeptLayers = 0;
+  ProfileOptions profile;
   std::string progress = "auto";
 };
 

@@ -1,0 +1,103 @@
+//===- MeasuredSteps.cpp - The steps that a run measures ------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "MeasuredSteps.h"
+#include "StepProfile.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/File.h"
+
+#include <algorithm>
+#include <cstdio>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+/// The step of a run that is profiled by default. The first steps are slower:
+/// they touch memory for the first time.
+static constexpr int64_t defaultStep = 3;
+
+/// Returns the number of the step to profile; -1 if none is.
+static int64_t stepOf(const TrainOptions &options, int64_t done) {
+  const ProfileOptions &profile = options.profile;
+  if (!profile.isOn())
+    return -1;
+  int64_t step = profile.step.value_or(0);
+  if (step == 0)
+    return std::min(done + defaultStep, options.steps);
+  if (step <= done || step > options.steps)
+    fail("H0199",
+         "--profile=" + std::to_string(step) + ": the run computes steps " +
+             std::to_string(done + 1) + " to " + std::to_string(options.steps),
+         "name one of these");
+  return step;
+}
+
+MeasuredSteps::MeasuredSteps(const TrainOptions &options,
+                             const plan::Plan &plan,
+                             const std::vector<const LoadedProgram *> &programs,
+                             int64_t done, int64_t rank)
+    : options(options.profile), plan(plan), rank(rank),
+      trace(options.trace, programs, rank), profiled(stepOf(options, done)),
+      file(io::fileOfRank(options.profile.file, rank)),
+      flame(io::fileOfRank(options.profile.flame, rank)) {
+  for (const std::string &output : {file, flame})
+    if (!output.empty())
+      io::requireWritableOutput(output);
+}
+
+LaunchTime *MeasuredSteps::beginStep(int64_t step, const LoadedProgram &of) {
+  program = &of;
+  times = trace.beginStep(of);
+  if (!times && isProfiled(step)) {
+    ownTimes.resize(of.commands().size());
+    times = ownTimes.data();
+  }
+  begin = std::chrono::steady_clock::now();
+  return times;
+}
+
+void MeasuredSteps::endStep(int64_t step, const JobRate &rate) {
+  std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - begin;
+  trace.endStep(step);
+  if (isProfiled(step))
+    report(rate, seconds.count());
+}
+
+void MeasuredSteps::report(const JobRate &rate, double seconds) {
+  isReported = true;
+  const CommandList &commands = program->commands();
+  StepProfile profile = profileStep(plan, commands, times);
+  profile.step = profiled;
+  profile.rank = rank;
+  profile.seconds = seconds;
+  if (!flame.empty())
+    io::writeText(
+        flame, flameJson(plan, commands, times, profiled, rank).dump() + "\n");
+  bool isJson = file.size() > 5 && file.substr(file.size() - 5) == ".json";
+  std::string text =
+      isJson ? profileJson(plan, profile, rate, options).dump(2) + "\n"
+             : profileText(plan, profile, rate, options);
+  if (!file.empty())
+    io::writeText(file, text);
+  if (rank == 0 && options.prints())
+    std::fputs(text.c_str(), stderr);
+}
+
+std::vector<std::string> MeasuredSteps::finish() {
+  std::vector<std::string> lines;
+  if (std::string traced = trace.write(plan); !traced.empty())
+    lines.push_back("wrote " + traced);
+  if (profiled > 0 && !isReported)
+    lines.push_back("no profile: the run ended before step " +
+                    std::to_string(profiled));
+  for (const std::string &path : {file, flame})
+    if (isReported && !path.empty())
+      lines.push_back("wrote " + path);
+  return lines;
+}

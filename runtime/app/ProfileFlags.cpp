@@ -1,0 +1,43 @@
+//===- ProfileFlags.cpp - The flags of a step's profile -------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CommandLine.h"
+
+using namespace heddle;
+using namespace heddle::rt;
+using io::addFlag;
+
+void heddle::rt::addProfileFlags(CLI::App &verb, ProfileOptions &profile) {
+  io::ValueRange steps = io::range::count(0);
+  verb.add_flag("--profile{0}", profile.step,
+                "Print on stderr what each module of the model costs in the "
+                "third step, or with --profile=STEP in this step")
+      ->transform(CLI::Validator(
+          [steps](std::string &text) {
+            std::string given = text;
+            return steps.take(text)
+                       ? std::string()
+                       : '"' + given + "\" is not " + steps.describe();
+          },
+          "", ""));
+  addFlag(verb, "--profile-file", profile.file, io::range::path(),
+          "Write the profile to this file, as JSON if its name ends in .json; "
+          "rank N of several ranks writes its own, with .rankN in the name")
+      ->type_name("FILE");
+  addFlag(verb, "--profile-flame", profile.flame, io::range::path(),
+          "Write the step's commands, by module, as a file for speedscope.app; "
+          "names of ranks are as for --profile-file")
+      ->type_name("FILE");
+  addFlag(verb, "--profile-depth", profile.depth,
+          io::ValueRange::integers(0, 64),
+          "How many levels of modules below the model a profile shows")
+      ->default_str("all");
+  addFlag(verb, "--profile-top", profile.top, io::range::count(1),
+          "How many of a level's most expensive modules a profile lists")
+      ->capture_default_str();
+}
