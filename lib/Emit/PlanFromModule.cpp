@@ -176,6 +176,9 @@ private:
                      {"target", wordOf(strategy.target)}};
     if (strategy.threadsOfMachine)
       plan.strategy[plan::threadsOfMachineKey] = true;
+    if (strategy.profileStep > 0)
+      plan::setProfile(plan, {strategy.profileStep, strategy.profileDepth,
+                              strategy.profileTop, strategy.profileFile});
   }
 
   LogicalResult readStates() {

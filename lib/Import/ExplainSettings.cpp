@@ -223,6 +223,10 @@ const char *config::whyNotProgressive(const Settings &values) {
                                     : whyNothingTrains(values);
 }
 
+const char *config::whyNothingIsProfiled(const Settings &values) {
+  return values.profileStep == 0 ? "no profile" : whyNothingTrains(values);
+}
+
 const char *config::whyNothingIsPlaced(const Settings &values) {
   return values.placeOptimizer == MemoryKind::Device &&
                  values.placeParameters == MemoryKind::Device &&

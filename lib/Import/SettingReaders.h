@@ -132,6 +132,9 @@ void mergeOptimizer(const io::JsonValue &root, Merger &merger);
 /// settings of progressive layer dropping their values, or DeepSpeed's
 /// defaults.
 void mergeProgressiveLayerDrop(const io::JsonValue &root, Merger &merger);
+/// Reads the section `flops_profiler`. If it is enabled, gives the settings of
+/// the profile their values, or DeepSpeed's defaults.
+void mergeFlopsProfiler(const io::JsonValue &root, Merger &merger);
 /// Reads the section `scheduler`.
 void mergeScheduler(const io::JsonValue &root, Merger &merger);
 /// Returns the keys of the parameters of all schedules.
@@ -167,6 +170,7 @@ const char *whyNoCache(const Settings &values);
 const char *whyNothingTrains(const Settings &values);
 const char *whyNotLamb(const Settings &values);
 const char *whyNotProgressive(const Settings &values);
+const char *whyNothingIsProfiled(const Settings &values);
 const char *whyNothingIsPlaced(const Settings &values);
 const char *whyNothingOnFile(const Settings &values);
 const char *whyTraining(const Settings &values);

@@ -8,6 +8,7 @@
 
 #include "MeasuredSteps.h"
 #include "StepProfile.h"
+#include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/File.h"
 
@@ -21,18 +22,37 @@ using namespace heddle::rt;
 /// they touch memory for the first time.
 static constexpr int64_t defaultStep = 3;
 
+/// Returns the options of the profile, completed by those that the plan has.
+static ProfileOptions complete(ProfileOptions options, const plan::Plan &plan,
+                               int64_t done, int64_t end) {
+  std::optional<plan::ProfileChoice> choice = plan::profileOf(plan);
+  if (!choice)
+    return options;
+  // The plan's step is for the run that computes it. Runs that resume after it,
+  // or end before it, have no profile.
+  if (!options.step && choice->step > done && choice->step <= end)
+    options.step = choice->step;
+  if (options.step && options.file.empty())
+    options.file = choice->file;
+  if (!options.depth)
+    options.depth = choice->depth;
+  if (!options.top)
+    options.top = choice->top;
+  return options;
+}
+
 /// Returns the number of the step to profile; -1 if none is.
-static int64_t stepOf(const TrainOptions &options, int64_t done) {
-  const ProfileOptions &profile = options.profile;
+static int64_t stepOf(const ProfileOptions &profile, int64_t done,
+                      int64_t end) {
   if (!profile.isOn())
     return -1;
   int64_t step = profile.step.value_or(0);
   if (step == 0)
-    return std::min(done + defaultStep, options.steps);
-  if (step <= done || step > options.steps)
+    return std::min(done + defaultStep, end);
+  if (step <= done || step > end)
     fail("H0199",
          "--profile=" + std::to_string(step) + ": the run computes steps " +
-             std::to_string(done + 1) + " to " + std::to_string(options.steps),
+             std::to_string(done + 1) + " to " + std::to_string(end),
          "name one of these");
   return step;
 }
@@ -41,10 +61,11 @@ MeasuredSteps::MeasuredSteps(const TrainOptions &options,
                              const plan::Plan &plan,
                              const std::vector<const LoadedProgram *> &programs,
                              int64_t done, int64_t rank)
-    : options(options.profile), plan(plan), rank(rank),
-      trace(options.trace, programs, rank), profiled(stepOf(options, done)),
-      file(io::fileOfRank(options.profile.file, rank)),
-      flame(io::fileOfRank(options.profile.flame, rank)) {
+    : options(complete(options.profile, plan, done, options.steps)), plan(plan),
+      rank(rank), trace(options.trace, programs, rank),
+      profiled(stepOf(this->options, done, options.steps)),
+      file(io::fileOfRank(this->options.file, rank)),
+      flame(io::fileOfRank(this->options.flame, rank)) {
   for (const std::string &output : {file, flame})
     if (!output.empty())
       io::requireWritableOutput(output);

@@ -49,7 +49,7 @@ public:
 private:
   void report(const JobRate &rate, double seconds);
 
-  const ProfileOptions &options;
+  ProfileOptions options;
   const plan::Plan &plan;
   const LoadedProgram *program = nullptr; ///< The program of the running step.
   int64_t rank;

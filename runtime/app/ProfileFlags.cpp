@@ -36,8 +36,8 @@ void heddle::rt::addProfileFlags(CLI::App &verb, ProfileOptions &profile) {
   addFlag(verb, "--profile-depth", profile.depth,
           io::ValueRange::integers(0, 64),
           "How many levels of modules below the model a profile shows")
-      ->default_str("all");
+      ->default_str("all, or as compiled");
   addFlag(verb, "--profile-top", profile.top, io::range::count(1),
           "How many of a level's most expensive modules a profile lists")
-      ->capture_default_str();
+      ->default_str("1, or as compiled");
 }

@@ -159,7 +159,7 @@ json heddle::rt::profileJson(const plan::Plan &plan, const StepProfile &profile,
   for (const auto &[name, seconds] : partsOf(profile))
     all["parts"][name] = seconds;
   json &modules = all["modules"] = json::array();
-  profile.model.walk(options.depth, [&](const ModuleNode &module, int64_t) {
+  profile.model.walk(options.levels(), [&](const ModuleNode &module, int64_t) {
     ModuleCosts costs = module.total();
     modules.push_back({{"path", module.path},
                        {"parameters", costs.parameters},
@@ -202,7 +202,7 @@ static void addTop(std::string &text, const plan::Plan &plan,
                    const StepProfile &profile, const ProfileOptions &options) {
   std::vector<std::vector<const ModuleNode *>> levels;
   profile.model.walk(
-      options.depth, [&](const ModuleNode &module, int64_t level) {
+      options.levels(), [&](const ModuleNode &module, int64_t level) {
         levels.resize(std::max<size_t>(levels.size(), level + 1));
         levels[level].push_back(&module);
       });
@@ -229,7 +229,7 @@ static void addTop(std::string &text, const plan::Plan &plan,
                        [&](const ModuleNode *a, const ModuleNode *b) {
                          return kind.of(a->total()) > kind.of(b->total());
                        });
-      sorted.resize(std::min<size_t>(sorted.size(), options.top));
+      sorted.resize(std::min<size_t>(sorted.size(), options.top.value_or(1)));
       text += "   " + std::string(kind.name) + ":";
       for (const ModuleNode *module : sorted)
         text += " " + (module->path.empty() ? plan.family : module->path) +
@@ -266,8 +266,8 @@ std::string heddle::rt::profileText(const plan::Plan &plan,
   rows = {{"module", "parameters", "share", "MACs", "share", "forward",
            "backward", "of the step", "FLOP/s"}};
   ModuleCosts all = profile.model.total();
-  profile.model.walk(options.depth, [&](const ModuleNode &module,
-                                        int64_t level) {
+  profile.model.walk(options.levels(), [&](const ModuleNode &module,
+                                           int64_t level) {
     ModuleCosts costs = module.total();
     double seconds = costs.forwardSeconds + costs.backwardSeconds;
     double flops = 3 * double(plan.accumulate) * costs.flops;

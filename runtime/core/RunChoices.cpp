@@ -39,3 +39,18 @@ bool plan::hasThreadsOfMachine(const Plan &plan) {
   auto found = plan.strategy.find(threadsOfMachineKey);
   return found != plan.strategy.end() && *found == true;
 }
+
+std::optional<plan::ProfileChoice> plan::profileOf(const Plan &plan) {
+  auto found = plan.strategy.find(profileKey);
+  if (found == plan.strategy.end())
+    return std::nullopt;
+  return ProfileChoice{found->at("step"), found->at("depth"), found->at("top"),
+                       found->at("file")};
+}
+
+void plan::setProfile(Plan &plan, const ProfileChoice &choice) {
+  plan.strategy[profileKey] = {{"step", choice.step},
+                               {"depth", choice.depth},
+                               {"top", choice.top},
+                               {"file", choice.file}};
+}

@@ -17,11 +17,11 @@ COUNTS = ("parameters", "macs", "flops", "model_flops", "bytes")
 
 
 class Profile(HeddleTest):
-    def prepare(self, *flags):
+    def prepare(self, *flags, **keys):
         model, config, _ = self.make_model()
         self.data, _ = self.make_tokens(3000, config["vocab_size"])
         return self.compile(model, "--batch", ROWS, "--seq", SEQ, "--threads", 1,
-                            *flags, config=ds_config())
+                            *flags, config=ds_config(**keys))
 
     def profile(self, binary, *flags, steps=4, ranks=1):
         file = self.path("profile.json")
@@ -140,6 +140,22 @@ class Profile(HeddleTest):
         self.assertEqual((stack, now), ([], profile["endValue"]))
         self.assertTrue(any(frames[:3] == ("h", "h.1", "h.1.attn") for frames in seen))
         self.assertTrue(any(frames[0] == "optimizer" for frames in seen))
+
+    def test_defaults_of_ds_config(self):
+        file = self.path("of-config.json")
+        binary = self.prepare(flops_profiler={
+            "enabled": True, "profile_step": 2, "module_depth": 1, "output_file": file})
+        self.train(binary, self.data, 3)
+        with open(file) as stream:
+            profile = json.load(stream)
+        self.assertEqual(profile["step"], 2)
+        self.assertNotIn("h.0", {module["path"] for module in profile["modules"]})
+        # Flags win.
+        profile, _ = self.profile(binary, "--profile=1", "--profile-depth", 2, steps=2)
+        self.assertEqual(profile["step"], 1)
+        self.assertIn("h.0", {module["path"] for module in profile["modules"]})
+        # A run without the step has no profile.
+        run([binary, "train", "--data", self.data, "--steps", 1, "--progress", "none"])
 
     def test_bad_steps(self):
         binary = self.prepare()

@@ -21,6 +21,7 @@ ZERO = {**RANKS, "zero": 3}
 STAGES = {**MESH, "pipe": 2}
 FILED = {**MESH, "place_optimizer": "file"}
 CODES = {**MESH, "quantize": "int8"}
+PROFILED = {**MESH, "profile_step": 2}
 # The plan before, and another value. Those of `import` are only refused.
 CHANGES = {
     "batch": (MESH, 16), "micro_batch": (MESH, 4), "accumulate": (MESH, 2),
@@ -59,6 +60,8 @@ CHANGES = {
     "quantize_zeros": (CODES, True),
     "quantize_activations": (CODES, "int8"),
     "keep16bit": (CODES, ["wte*"]),
+    "profile_step": (MESH, 2), "profile_depth": (PROFILED, 1),
+    "profile_top": (PROFILED, 2), "profile_file": (PROFILED, "profile.txt"),
     "layer_drop_theta": (MESH, 0.5), "layer_drop_schedule": (MESH, "0.5"),
     "layer_drop_gamma": ({**MESH, "layer_drop_theta": 0.5}, 0.5),
     "group": (MESH, ["wte:frozen"]), "objective": (MESH, "mlm"),

@@ -15,6 +15,8 @@
 
 #include "heddle/PlanFormat/Plan.h"
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace heddle::plan {
@@ -53,6 +55,20 @@ void setThreads(Plan &plan, int64_t threads);
 /// threads as the machine that compiled it has cores.
 inline constexpr char threadsOfMachineKey[] = "threads_of_machine";
 bool hasThreadsOfMachine(const Plan &plan);
+
+/// The profile that a training run writes without flags.
+struct ProfileChoice {
+  int64_t step = 0;   ///< The step to profile, counted from 1.
+  int64_t depth = -1; ///< Levels of modules to show; -1: all.
+  int64_t top = 1;    ///< Modules to list by cost, for each level.
+  std::string file;   ///< "": the profile is printed.
+};
+
+/// A key of `Plan::strategy`. Its value is a ProfileChoice. The key is present
+/// if the user asked for a profile when the plan was compiled.
+inline constexpr char profileKey[] = "profile";
+std::optional<ProfileChoice> profileOf(const Plan &plan);
+void setProfile(Plan &plan, const ProfileChoice &choice);
 
 } // namespace heddle::plan
 

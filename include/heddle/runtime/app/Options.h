@@ -63,19 +63,23 @@ struct HyperOptions {
   HyperValues values() const;
 };
 
-/// Options of the profile of a training step.
+/// Options of the profile of a training step. What is not given is as the plan
+/// says (plan::profileOf).
 struct ProfileOptions {
   /// Which step to profile, counted as --steps counts. 0: the third step of the
   /// run, or its last step if it has fewer. Empty: none, unless there is a
   /// file.
   std::optional<int64_t> step;
   std::string file, flame;
-  int64_t depth = 64; ///< How many levels of modules to show below the model.
-  int64_t top = 1;    ///< How many modules of each level to list by cost.
+  /// How many levels of modules to show below the model; empty or -1: all.
+  std::optional<int64_t> depth;
+  /// How many modules of each level to list by cost; empty: 1.
+  std::optional<int64_t> top;
 
   bool isOn() const { return step || !file.empty() || !flame.empty(); }
   /// Whether the profile is printed: a file replaces what --profile prints.
   bool prints() const { return step && file.empty(); }
+  int64_t levels() const { return depth.value_or(-1) < 0 ? 64 : *depth; }
 };
 
 /// Options of `train`.

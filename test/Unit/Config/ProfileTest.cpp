@@ -1,0 +1,60 @@
+//===- ProfileTest.cpp - Settings of the profile --------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ConfigFixture.h"
+
+using namespace heddle;
+using namespace heddle::config;
+
+namespace {
+class ProfileTest : public ConfigTest {};
+} // namespace
+
+TEST_F(ProfileTest, SectionOfDsConfig) {
+  ResolvedSettings settings = resolve(
+      R"({"flops_profiler": {"enabled": true, "profile_step": 4,
+          "module_depth": 2, "top_modules": 3, "output_file": "p.json"}})");
+  EXPECT_EQ(settings.values.profileStep, 4);
+  EXPECT_EQ(settings.values.profileDepth, 2);
+  EXPECT_EQ(settings.values.profileTop, 3);
+  EXPECT_EQ(settings.values.profileFile, "p.json");
+  for (const char *key : {"enabled", "profile_step", "module_depth",
+                          "top_modules", "output_file"})
+    EXPECT_EQ(verdictOn(std::string("flops_profiler.") + key, settings),
+              "applied")
+        << key;
+}
+
+TEST_F(ProfileTest, DefaultsAreDeepSpeeds) {
+  Settings settings =
+      resolve(R"({"flops_profiler": {"enabled": true, "output_file": null}})")
+          .values;
+  EXPECT_EQ(settings.profileStep, 1);
+  EXPECT_EQ(settings.profileDepth, -1);
+  EXPECT_EQ(settings.profileTop, 1);
+  EXPECT_EQ(settings.profileFile, "");
+}
+
+TEST_F(ProfileTest, IsOffUnlessEnabled) {
+  for (const char *off :
+       {"{}", R"({"flops_profiler": {}})",
+        R"({"flops_profiler": {"enabled": false, "profile_step": 4}})",
+        R"({"flops_profiler": {"profile_step": 4}})"})
+    EXPECT_EQ(resolve(off).values.profileStep, 0) << off;
+  ResolvedSettings settings = resolve(
+      R"({"flops_profiler": {"enabled": false, "profile_step": 4}})");
+  EXPECT_EQ(verdictOn("flops_profiler.profile_step", settings),
+            "no meaning here");
+}
+
+TEST_F(ProfileTest, RefusesWhatIsOutOfRange) {
+  for (const char *bad :
+       {R"({"flops_profiler": {"enabled": true, "profile_step": -1}})",
+        R"({"flops_profiler": {"enabled": true, "module_depth": -2}})"})
+    EXPECT_EQ(errorOf(bad).code, "H0110") << bad;
+}
