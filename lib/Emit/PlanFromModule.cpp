@@ -179,6 +179,10 @@ private:
     if (strategy.profileStep > 0)
       plan::setProfile(plan, {strategy.profileStep, strategy.profileDepth,
                               strategy.profileTop, strategy.profileFile});
+    if (strategy.wallClockBreakdown || strategy.commsLogger ||
+        strategy.memoryBreakdown)
+      plan::setReports(plan, {strategy.wallClockBreakdown, strategy.commsLogger,
+                              strategy.memoryBreakdown});
   }
 
   LogicalResult readStates() {

@@ -191,6 +191,15 @@ void config::mergeFlopsProfiler(const io::JsonValue &root, Merger &merger) {
     merger.give("profile_step", int64_t(1), fileOrigin(*enabled));
 }
 
+void config::mergeCheckpointProfile(const io::JsonValue &root, Merger &merger) {
+  const io::JsonValue *section = root.find("activation_checkpointing");
+  if (!section || !section->isObject())
+    return;
+  const io::JsonValue *value = section->find("profile");
+  if (value && value->asBool())
+    readKey(settingOf("wall_clock_breakdown"), *value, merger);
+}
+
 //===----------------------------------------------------------------------===//
 // Scheduler
 //===----------------------------------------------------------------------===//

@@ -225,7 +225,6 @@ static void addParallelism(std::vector<DsKey> &keys) {
         R::Ignored, "--recompute says what is computed again"},
        {"activation_checkpointing.synchronize_checkpoint_boundary", DsBool,
         R::Ignored, planned},
-       {"activation_checkpointing.profile", DsBool, R::Ignored, "use --trace"},
        {"checkpoint", DsObject, R::Section},
        {"checkpoint.tag_validation", DsString, R::Ignored,
         "all ranks save the same step"},

@@ -21,6 +21,9 @@ constexpr unsigned Num = DsNumber | DsAuto;
 constexpr unsigned Int = DsInt | DsAuto;
 constexpr const char *reports =
     "the binary reports itself: --log, --trace, heddle explain";
+constexpr const char *noService =
+    "a run talks to no service; upload what --log or --log-tensorboard writes";
+constexpr const char *allOperations = "all operations are reported";
 constexpr const char *exactMean =
     "gradients are summed in fp32, so scaling them changes nothing";
 constexpr const char *sameNumbers = "chooses an implementation, not numbers";
@@ -110,10 +113,10 @@ static void addPrecision(std::vector<DsKey> &keys) {
 static void addReports(std::vector<DsKey> &keys) {
   keys.insert(
       keys.end(),
-      {{"steps_per_print", Int | DsNull, R::Ignored, reports},
-       {"wall_clock_breakdown", DsBool, R::Ignored, reports},
-       {"memory_breakdown", DsBool, R::Ignored, reports},
-       {"dump_state", DsBool, R::Ignored, reports},
+      {{"steps_per_print", Int | DsNull, R::Ignored,
+        "every step is printed, or none: train --progress"},
+       {"dump_state", DsBool, R::Ignored,
+        "heddle explain shows all settings and states"},
        {"log_level", DsString | DsNull, R::Ignored, reports},
        {"timers", DsObject, R::Section},
        {"timers.throughput", DsObject, R::Section},
@@ -124,22 +127,29 @@ static void addReports(std::vector<DsKey> &keys) {
        {"flops_profiler.detailed", DsBool, R::Ignored,
         "a profile always shows modules; --profile-depth 0 shows the model"},
        {"comms_logger", DsObject, R::Section},
-       {"comms_logger.enabled", DsBool, R::Ignored, reports},
-       {"comms_logger.verbose", DsBool, R::Ignored, reports},
-       {"comms_logger.prof_all", DsBool, R::Ignored, reports},
-       {"comms_logger.prof_ops", DsList, R::Ignored, reports},
-       {"comms_logger.debug", DsBool, R::Ignored, reports},
+       {"comms_logger.verbose", DsBool, R::Ignored,
+        "operations are reported together when the run ends; --trace shows "
+        "each of them"},
+       {"comms_logger.prof_all", DsBool, R::Ignored, allOperations},
+       {"comms_logger.prof_ops", DsList, R::Ignored, allOperations},
+       {"comms_logger.debug", DsBool, R::Ignored,
+        "the report names the mesh axes of each operation"},
        {"monitor_config", DsObject, R::Section},
        {"monitor_config.*", DsBool | DsString | DsObject | DsNull, R::Ignored,
         reports}});
-  for (const char *name : {"tensorboard", "wandb", "csv_monitor", "comet"}) {
+  const std::pair<const char *, const char *> monitors[] = {
+      {"tensorboard", "train --log-tensorboard DIR writes event files"},
+      {"csv_monitor", "train --log-csv FILE writes a table"},
+      {"wandb", noService},
+      {"comet", noService}};
+  for (auto [name, why] : monitors) {
     keys.push_back({name, DsObject, R::Section});
     for (const char *member :
          {"enabled", "output_path", "job_name", "group", "team", "project",
           "samples_log_interval", "workspace", "api_key", "experiment_name",
           "experiment_key", "online", "mode"})
       keys.push_back({std::string(name) + "." + member,
-                      DsBool | DsString | DsInt | DsNull, R::Ignored, reports});
+                      DsBool | DsString | DsInt | DsNull, R::Ignored, why});
   }
 }
 

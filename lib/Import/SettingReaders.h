@@ -135,6 +135,8 @@ void mergeProgressiveLayerDrop(const io::JsonValue &root, Merger &merger);
 /// Reads the section `flops_profiler`. If it is enabled, gives the settings of
 /// the profile their values, or DeepSpeed's defaults.
 void mergeFlopsProfiler(const io::JsonValue &root, Merger &merger);
+/// Sets `wall_clock_breakdown` if `activation_checkpointing.profile` is true.
+void mergeCheckpointProfile(const io::JsonValue &root, Merger &merger);
 /// Reads the section `scheduler`.
 void mergeScheduler(const io::JsonValue &root, Merger &merger);
 /// Returns the keys of the parameters of all schedules.

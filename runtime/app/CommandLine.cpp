@@ -261,6 +261,7 @@ void CommandLine::addTrain(CLI::App &app) {
           "Write a timeline of the first 8 steps for Perfetto; rank N of "
           "several ranks writes its own, with .rankN in the name");
   addProfileFlags(verb, train.profile);
+  addReportFlags(verb, train.reports);
   addPath(verb, "--dump", train.dump,
           "Write the last step's values as safetensors");
   addCount(verb, "--print-kept-layers", train.printKeptLayers,

@@ -23,6 +23,8 @@ void addHyperFlags(CLI::App &verb, HyperOptions &hyper);
 
 /// Adds the flags of `train` that measure a step by module.
 void addProfileFlags(CLI::App &verb, ProfileOptions &profile);
+/// Adds the flags of `train` that report on the whole run.
+void addReportFlags(CLI::App &verb, ReportOptions &reports);
 
 /// Returns advice on a word that the binary's command line does not accept. The
 /// word may be a flag of `heddle compile` (its value is fixed in the binary), a

@@ -14,6 +14,12 @@
 
 using namespace heddle::rt;
 
+std::string JobRate::describe() const {
+  return std::string(kindOfPeak()) + " peak " +
+         std::to_string(int64_t(peakFlopsPerSecond / 1e9)) + " GFLOP/s (" +
+         unit + ")";
+}
+
 bool JobRate::see(double flopsPerSecond) {
   if (isStated || flopsPerSecond <= peakFlopsPerSecond)
     return false;

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "MeasuredSteps.h"
-#include "StepProfile.h"
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/File.h"
@@ -57,12 +56,23 @@ static int64_t stepOf(const ProfileOptions &profile, int64_t done,
   return step;
 }
 
+/// Graphs of a device run collectives without the host, which then cannot log
+/// them. So all steps are measured if a GPU's communication is logged.
+static bool measuresAllSteps(const TrainOptions &options,
+                             const plan::Plan &plan) {
+  plan::ReportChoice reports = options.reports.over(plan::reportsOf(plan));
+  return reports.wallClockBreakdown ||
+         (reports.commsLogger && plan.device == plan::DeviceKind::Cuda &&
+          plan.mesh.ranks() > 1);
+}
+
 MeasuredSteps::MeasuredSteps(const TrainOptions &options,
                              const plan::Plan &plan,
                              const std::vector<const LoadedProgram *> &programs,
                              int64_t done, int64_t rank)
     : options(complete(options.profile, plan, done, options.steps)), plan(plan),
       rank(rank), trace(options.trace, programs, rank),
+      measuresAll(measuresAllSteps(options, plan)),
       profiled(stepOf(this->options, done, options.steps)),
       file(io::fileOfRank(this->options.file, rank)),
       flame(io::fileOfRank(this->options.flame, rank)) {
@@ -74,7 +84,7 @@ MeasuredSteps::MeasuredSteps(const TrainOptions &options,
 LaunchTime *MeasuredSteps::beginStep(int64_t step, const LoadedProgram &of) {
   program = &of;
   times = trace.beginStep(of);
-  if (!times && isProfiled(step)) {
+  if (!times && measures(step)) {
     ownTimes.resize(of.commands().size());
     times = ownTimes.data();
   }
@@ -82,24 +92,39 @@ LaunchTime *MeasuredSteps::beginStep(int64_t step, const LoadedProgram &of) {
   return times;
 }
 
-void MeasuredSteps::endStep(int64_t step, const JobRate &rate) {
+std::optional<StepParts> MeasuredSteps::endStep(int64_t step,
+                                                const JobRate &rate) {
   std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - begin;
   trace.endStep(step);
-  if (isProfiled(step))
-    report(rate, seconds.count());
+  if (!measures(step))
+    return std::nullopt;
+  bool isProfiled = step == profiled;
+  StepProfile profile;
+  if (isProfiled)
+    profile = profileStep(plan, program->commands(), times);
+  else
+    profile.parts = partsOfStep(plan, program->commands(), times);
+  profile.parts.seconds = seconds.count();
+  if (isProfiled)
+    report(rate, profile);
+  return profile.parts;
 }
 
-void MeasuredSteps::report(const JobRate &rate, double seconds) {
+void MeasuredSteps::report(JobRate rate, StepProfile &profile) {
   isReported = true;
-  const CommandList &commands = program->commands();
-  StepProfile profile = profileStep(plan, commands, times);
   profile.step = profiled;
   profile.rank = rank;
-  profile.seconds = seconds;
+  // The profile shows no MFU above 100 %: the job's peak is at least the rate
+  // of this step, and of its kernels if no other rank computes.
+  rate.see(rate.stepFlops / profile.parts.seconds);
+  if (plan.mesh.ranks() == 1)
+    rate.see(profile.parts.bestRate);
   if (!flame.empty())
     io::writeText(
-        flame, flameJson(plan, commands, times, profiled, rank).dump() + "\n");
+        flame,
+        flameJson(plan, program->commands(), times, profiled, rank).dump() +
+            "\n");
   bool isJson = file.size() > 5 && file.substr(file.size() - 5) == ".json";
   std::string text =
       isJson ? profileJson(plan, profile, rate, options).dump(2) + "\n"

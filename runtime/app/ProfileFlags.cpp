@@ -14,7 +14,8 @@ using io::addFlag;
 
 void heddle::rt::addProfileFlags(CLI::App &verb, ProfileOptions &profile) {
   io::ValueRange steps = io::range::count(0);
-  verb.add_flag("--profile{0}", profile.step,
+  // CLI11 would count occurrences of a flag whose target can be an integer.
+  verb.add_flag("--profile{0}",
                 "Print on stderr what each module of the model costs in the "
                 "third step, or with --profile=STEP in this step")
       ->transform(CLI::Validator(
@@ -24,7 +25,10 @@ void heddle::rt::addProfileFlags(CLI::App &verb, ProfileOptions &profile) {
                        ? std::string()
                        : '"' + given + "\" is not " + steps.describe();
           },
-          "", ""));
+          "", ""))
+      ->each([&profile](const std::string &text) {
+        profile.step = std::stoll(text);
+      });
   addFlag(verb, "--profile-file", profile.file, io::range::path(),
           "Write the profile to this file, as JSON if its name ends in .json; "
           "rank N of several ranks writes its own, with .rankN in the name")
@@ -40,4 +44,22 @@ void heddle::rt::addProfileFlags(CLI::App &verb, ProfileOptions &profile) {
   addFlag(verb, "--profile-top", profile.top, io::range::count(1),
           "How many of a level's most expensive modules a profile lists")
       ->default_str("1, or as compiled");
+}
+
+void heddle::rt::addReportFlags(CLI::App &verb, ReportOptions &reports) {
+  auto add = [&](const char *flag, std::optional<bool> &value,
+                 const std::string &help) {
+    verb.add_flag(flag, help)
+        ->transform(CLI::IsMember({"true", "false"}))
+        ->each([&value](const std::string &text) { value = text == "true"; })
+        ->default_str("off, or as compiled");
+  };
+  add("--wall-clock-breakdown", reports.wallClockBreakdown,
+      "Report how long the parts of each step took: forward, backward, "
+      "optimizer, waits, copies");
+  add("--comms-logger", reports.commsLogger,
+      "Report collectives and messages at the end: count, size, time, bus "
+      "bandwidth, slowest rank");
+  add("--memory-breakdown", reports.memoryBreakdown,
+      "Report planned and resident memory by owner at the end");
 }

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "StepProfile.h"
+#include "TextTable.h"
 
 #include "heddle/PlanFormat/Format.h"
 
@@ -44,12 +45,6 @@ static std::string scaled(double value, const char *unit) {
   return result.substr(0, result.find_last_not_of(' ') + 1);
 }
 
-static std::string milliseconds(double seconds) {
-  char text[32];
-  snprintf(text, sizeof text, "%.3f ms", 1e3 * seconds);
-  return text;
-}
-
 static std::string percent(double part, double all) {
   char text[32];
   snprintf(text, sizeof text, "%.2f %%", all > 0 ? 100 * part / all : 0);
@@ -73,8 +68,9 @@ static std::vector<Field> fieldsOf(const plan::Plan &plan,
     return seconds > 0 ? count / seconds : 0;
   };
   double forward = all.forwardSeconds, backward = all.backwardSeconds;
+  double seconds = profile.parts.seconds;
   double mfu = rate.peakFlopsPerSecond > 0
-                   ? rate.stepFlops / profile.seconds / rate.peakFlopsPerSecond
+                   ? rate.stepFlops / seconds / rate.peakFlopsPerSecond
                    : 0;
   return {
       {"world_size", "ranks", ranks, ""},
@@ -97,26 +93,18 @@ static std::vector<Field> fieldsOf(const plan::Plan &plan,
        perSecond(2 * passes * all.flops, backward), "FLOP/s"},
       {"forward_backward_flops_per_s", "forward and backward FLOP/s",
        perSecond(3 * passes * all.flops, forward + backward), "FLOP/s"},
-      {"optimizer_s", "optimizer time", profile.optimizer, "s"},
-      {"step_s", "step time", profile.seconds, "s"},
+      {"optimizer_s", "optimizer time", profile.parts.optimizer, "s"},
+      {"step_s", "step time", seconds, "s"},
       {"flops_per_s", "FLOP/s of the step",
-       perSecond(3 * passes * all.flops, profile.seconds), "FLOP/s"},
+       perSecond(3 * passes * all.flops, seconds), "FLOP/s"},
       {"samples_per_s", "rows per second",
-       perSecond(double(plan.batch), profile.seconds), ""},
+       perSecond(double(plan.batch), seconds), ""},
       {"model_flops_per_s", "model FLOP/s of all ranks",
-       perSecond(rate.stepFlops, profile.seconds), "FLOP/s"},
+       perSecond(rate.stepFlops, seconds), "FLOP/s"},
+      {"peak_flops_per_s", "peak FLOP/s of all ranks", rate.peakFlopsPerSecond,
+       "FLOP/s"},
       {"mfu", "MFU", mfu, ""},
   };
-}
-
-/// The parts of the step, which add up to its duration.
-static std::vector<std::pair<const char *, double>>
-partsOf(const StepProfile &profile) {
-  ModuleCosts all = profile.model.total();
-  return {
-      {"forward", all.forwardSeconds},  {"backward", all.backwardSeconds},
-      {"optimizer", profile.optimizer}, {"waits", profile.waits},
-      {"copies", profile.copies},       {"not_covered", profile.notCovered()}};
 }
 
 /// What a reader must know to judge the times.
@@ -130,17 +118,18 @@ static std::vector<std::string> notesOf(const plan::Plan &plan,
       "steps may be faster"};
   if (plan.device == plan::DeviceKind::Cuda)
     notes.push_back("the step was launched without CUDA graphs");
-  if (profile.skipsLayers)
+  if (profile.parts.skipsLayers)
     notes.push_back("the step has dropped layers: they took no time, but all "
                     "FLOPs are those of steps without dropping");
-  if (profile.sharedLaunches > 0)
+  if (profile.parts.sharedLaunches > 0)
     notes.push_back(
-        std::to_string(profile.sharedLaunches) + " of " +
-        std::to_string(profile.launches) +
+        std::to_string(profile.parts.sharedLaunches) + " of " +
+        std::to_string(profile.parts.launches) +
         " launches compute for several modules: their times are "
         "split by FLOPs if they compute products, or else by bytes");
-  if (profile.fileCopies > 0)
-    notes.push_back("copies of files took " + milliseconds(profile.fileCopies) +
+  if (profile.parts.fileCopies > 0)
+    notes.push_back("copies of files took " +
+                    formatMilliseconds(profile.parts.fileCopies) +
                     " beside other commands, which the parts do not include");
   return notes;
 }
@@ -156,7 +145,7 @@ json heddle::rt::profileJson(const plan::Plan &plan, const StepProfile &profile,
               {"notes", notesOf(plan, profile)}};
   for (const Field &field : fieldsOf(plan, profile, rate))
     all[field.key] = field.value;
-  for (const auto &[name, seconds] : partsOf(profile))
+  for (const auto &[name, seconds] : profile.parts.list())
     all["parts"][name] = seconds;
   json &modules = all["modules"] = json::array();
   profile.model.walk(options.levels(), [&](const ModuleNode &module, int64_t) {
@@ -177,24 +166,10 @@ json heddle::rt::profileJson(const plan::Plan &plan, const StepProfile &profile,
 // Text
 //===----------------------------------------------------------------------===//
 
-/// Appends rows in aligned columns. The first column is left-aligned, the
-/// others right-aligned.
 static void addTable(std::string &text,
                      const std::vector<std::vector<std::string>> &rows) {
-  std::vector<size_t> widths;
-  for (const auto &row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto &row : rows) {
-    text += " ";
-    for (size_t i = 0; i < row.size(); ++i) {
-      std::string fill(widths[i] - row[i].size(), ' ');
-      text += " " + (i == 0 ? row[i] + fill : fill + row[i]);
-    }
-    text += "\n";
-  }
+  for (const std::string &line : tableLines(rows))
+    text += line + "\n";
 }
 
 /// Appends the modules of each level that cost most, by each kind of cost.
@@ -220,7 +195,7 @@ static void addTop(std::string &text, const plan::Plan &plan,
        [](const ModuleCosts &c) {
          return c.forwardSeconds + c.backwardSeconds;
        },
-       milliseconds}};
+       formatMilliseconds}};
   for (size_t level = 0; level < levels.size(); ++level) {
     text += " depth " + std::to_string(level) + "\n";
     for (const Kind &kind : kinds) {
@@ -242,7 +217,7 @@ static void addTop(std::string &text, const plan::Plan &plan,
 
 static std::string valueText(const Field &field) {
   if (std::string(field.unit) == "s")
-    return milliseconds(field.value);
+    return formatMilliseconds(field.value);
   return scaled(field.value, field.unit);
 }
 
@@ -258,9 +233,10 @@ std::string heddle::rt::profileText(const plan::Plan &plan,
   addTable(text, rows);
   text += "\nparts of the step\n";
   rows.clear();
-  for (const auto &[name, seconds] : partsOf(profile))
+  for (const auto &[name, seconds] : profile.parts.list())
     rows.push_back({std::string(name) == "not_covered" ? "not covered" : name,
-                    milliseconds(seconds), percent(seconds, profile.seconds)});
+                    formatMilliseconds(seconds),
+                    percent(seconds, profile.parts.seconds)});
   addTable(text, rows);
   text += "\nmodules\n";
   rows = {{"module", "parameters", "share", "MACs", "share", "forward",
@@ -276,9 +252,9 @@ std::string heddle::rt::profileText(const plan::Plan &plan,
                     scaled(double(costs.parameters), ""),
                     percent(double(costs.parameters), double(all.parameters)),
                     scaled(costs.macs, "MAC"), percent(costs.macs, all.macs),
-                    milliseconds(costs.forwardSeconds),
-                    milliseconds(costs.backwardSeconds),
-                    percent(seconds, profile.seconds),
+                    formatMilliseconds(costs.forwardSeconds),
+                    formatMilliseconds(costs.backwardSeconds),
+                    percent(seconds, profile.parts.seconds),
                     scaled(seconds > 0 ? flops / seconds : 0, "FLOP/s")});
   });
   addTable(text, rows);

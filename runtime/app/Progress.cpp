@@ -47,6 +47,8 @@ JsonLine heddle::rt::logLine(const StepReport &report) {
     line.add("phase", report.phase);
   if (report.kept)
     report.kept->addTo(line);
+  if (report.parts)
+    report.parts->addTo(line);
   return line;
 }
 

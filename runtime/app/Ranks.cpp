@@ -14,6 +14,7 @@
 #include "heddle/runtime/comm/Executor.h"
 #include "heddle/runtime/comm/World.h"
 #include "heddle/runtime/core/Traffic.h"
+#include "heddle/runtime/io/OffloadTimes.h"
 
 #include <algorithm>
 #include <deque>
@@ -117,6 +118,9 @@ struct Ranks::Plan {
                                    plan.device == plan::DeviceKind::Cpu),
         executor(collectives, transport, spareCore) {}
 
+  /// Null unless communication is logged. Declared first: the executor's thread
+  /// uses it.
+  std::unique_ptr<CommLog> log;
   const plan::Plan &source;
   /// The host's access to the device's memory. `addCollective` and `addChannel`
   /// store this pointer with the collective or channel, whose buffers are in
@@ -343,7 +347,7 @@ int64_t Ranks::addChannel(const plan::Channel &channel) {
   line.text = channel.name + " over " + channel.axis;
   line.sent.reserve(256);
   if (joined->devices)
-    line.onDevices = joined->devices->addLine(line.peer);
+    line.onDevices = joined->devices->addLine(channel.axis, line.peer);
   return int64_t(joined->lines.size()) - 1;
 }
 
@@ -375,6 +379,8 @@ void Ranks::send(int64_t channel, Address data, int64_t bytes) {
     return joined->devices->send(line.onDevices, data, bytes);
   line.sent.push_back(joined->collectives.send(
       line.peer, line.number, line.memory->load(data, bytes), bytes));
+  if (joined->log)
+    joined->log->add({"send", line.channel.axis, 2, bytes}, 0);
 }
 
 void Ranks::receive(int64_t channel, Address data, int64_t bytes) {
@@ -382,9 +388,13 @@ void Ranks::receive(int64_t channel, Address data, int64_t bytes) {
   if (line.onDevices >= 0)
     return joined->devices->receive(line.onDevices, data, bytes);
   Waiting here(*this, line.text);
+  int64_t begin = joined->log ? io::steadyNow() : 0;
   Request request = joined->collectives.receive(
       line.peer, line.number, line.memory->at(data, bytes), bytes);
   joined->collectives.wait(request);
+  if (joined->log)
+    joined->log->add({"receive", line.channel.axis, 2, bytes},
+                     double(io::steadyNow() - begin) * 1e-9);
   line.memory->store(data, bytes);
 }
 
@@ -414,6 +424,17 @@ int64_t Ranks::bytesOfDevices() const {
 void Ranks::countOfDevices(int64_t bytes) {
   if (joined->devices)
     joined->devices->bytesSent += bytes;
+}
+
+void Ranks::logCommunication() {
+  joined->log = std::make_unique<CommLog>();
+  joined->collectives.logTo(joined->log.get());
+  if (joined->devices)
+    joined->devices->logTo(joined->log.get());
+}
+
+std::string Ranks::communicationLog() const {
+  return joined && joined->log ? joined->log->text() : std::string();
 }
 
 int64_t Ranks::bytesSent() const {

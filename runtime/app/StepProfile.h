@@ -13,7 +13,7 @@
 
 #include "heddle/runtime/app/JobRate.h"
 #include "heddle/runtime/app/Options.h"
-#include "heddle/runtime/core/CommandList.h"
+#include "heddle/runtime/app/StepParts.h"
 #include "heddle/runtime/core/ModuleCosts.h"
 
 #include <nlohmann/json.hpp>
@@ -25,24 +25,10 @@ namespace heddle::rt {
 struct StepProfile {
   int64_t step = 0; ///< The number of the step, counted from 1.
   int64_t rank = 0;
-  double seconds = 0; ///< Duration of the step.
   /// The modules, with their costs in the forward pass of a micro-batch, and
   /// with their times in the step.
   ModuleNode model;
-  /// The parts of the step besides the times of modules: waits for other ranks
-  /// and for copies, kernels that update parameters, and copies and fills that
-  /// nothing overlaps with.
-  double waits = 0, optimizer = 0, copies = 0;
-  /// The time of copies from and to files. It is not a part of the step,
-  /// because these copies overlap with other commands.
-  double fileCopies = 0;
-  int64_t launches = 0; ///< Launches of kernels.
-  /// The launches among these whose kernels compute for several modules.
-  int64_t sharedLaunches = 0;
-  bool skipsLayers = false; ///< Whether the step has dropped layers.
-
-  /// The duration minus all parts.
-  double notCovered() const;
+  StepParts parts;
 };
 
 /// Divides the times of a step among modules and other parts. `times` has an
@@ -65,10 +51,6 @@ std::string profileText(const plan::Plan &plan, const StepProfile &profile,
 /// speedscope (https://www.speedscope.app).
 nlohmann::json flameJson(const plan::Plan &plan, const CommandList &commands,
                          const LaunchTime *times, int64_t step, int64_t rank);
-
-/// Whether a command copies from or to a file. Such copies overlap with other
-/// commands even while a step is measured.
-bool copiesFile(const plan::Command &command);
 
 } // namespace heddle::rt
 

@@ -14,6 +14,7 @@
 #include "MeasuredSteps.h"
 #include "ModelText.h"
 #include "TrainData.h"
+#include "TrainReports.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/app/RunLog.h"
 #include "heddle/runtime/app/Signals.h"
@@ -61,16 +62,16 @@ private:
   void save();
   void saveBeforeEnd();
   void record(const JsonLine &line);
+  void recordPeak();
   void requireOwnFiles();
   void claimSaves();
   void throwFailure();
-  std::string peakBytes();
-  int64_t mappedBytes();
   int finish();
 
   const TrainOptions &options;
   RunLog &log;
   Job job;
+  TrainReports reports;
   Ranks &ranks;
   TrainData data;
   Hyperparameters hyper;
@@ -102,13 +103,19 @@ private:
   /// thrown on all ranks at the next `together`.
   std::exception_ptr failure;
   Clock::time_point begin;
-  std::deque<Clock::time_point> starts; ///< When each pending step began.
+  /// A pending step: when it began, and its parts if they are measured.
+  struct StartedStep {
+    Clock::time_point begin;
+    std::optional<StepParts> parts;
+  };
+  std::deque<StartedStep> starts;
   Clock::time_point finished;           ///< End of the last finished step.
 };
 
 Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
-    : options(options), log(log), job(options.job, ranks), ranks(ranks),
-      data(job, options), hyper(job.plan()) {
+    : options(options), log(log), job(options.job, ranks),
+      reports(options.reports, job), ranks(ranks), data(job, options),
+      hyper(job.plan()) {
   // Find all errors in the user's files before the first step, and before
   // anything is written.
   ranks.together([&] {
@@ -235,12 +242,6 @@ void Training::tellHyperparameters() {
   state.used = now;
 }
 
-static std::string describePeak(const JobRate &rate) {
-  return std::string(rate.kindOfPeak()) + " peak " +
-         std::to_string(int64_t(rate.peakFlopsPerSecond / 1e9)) + " GFLOP/s (" +
-         rate.unit + ")";
-}
-
 void Training::announce() {
   const plan::Plan &plan = job.plan();
   record(JsonLine("start")
@@ -252,6 +253,7 @@ void Training::announce() {
              .addRaw("seed", std::to_string(state.seed))
              .addRaw("hyperparameters", hyper.toJson().dump())
              .add("step", state.step));
+  recordPeak();
   std::string among =
       ranks.size() > 1
           ? " in each of " + std::to_string(ranks.size()) + " ranks, "
@@ -260,9 +262,9 @@ void Training::announce() {
                      std::to_string(plan.batch) + " x " +
                      std::to_string(plan.seq) + " tokens, " + plan.precision +
                      ", " + runsOn(job.device()) + among +
-                     formatBytes(mappedBytes());
+                     formatBytes(reports.mappedBytes());
   if (rate.peakFlopsPerSecond > 0)
-    text += ", " + describePeak(rate);
+    text += ", " + rate.describe();
   progress->line(text);
   if (!state.told.empty())
     progress->line(hyper.text());
@@ -300,6 +302,16 @@ void Training::throwFailure() {
     std::rethrow_exception(failure);
 }
 
+/// Logs the peak FLOP rate of which the MFU of later steps is a share.
+void Training::recordPeak() {
+  if (rate.peakFlopsPerSecond > 0)
+    record(JsonLine("peak")
+               .add("step", done)
+               .add("flops_per_s", rate.peakFlopsPerSecond)
+               .add("kind", std::string(rate.kindOfPeak()))
+               .add("unit", rate.unit));
+}
+
 void Training::submit(int64_t index) {
   Clock::time_point start = Clock::now();
   ranks.together([&] {
@@ -310,8 +322,7 @@ void Training::submit(int64_t index) {
   steps->submit(index,
                 measured->beginStep(index + 1, steps->program(index)));
   isSound = true;
-  measured->endStep(index + 1, rate);
-  starts.push_back(start);
+  starts.push_back({start, measured->endStep(index + 1, rate)});
 }
 
 /// Reports finished steps until at most `pending` are still in flight.
@@ -325,7 +336,8 @@ void Training::finishSteps(int64_t pending) {
     steps->requireFinite(result);
     // If this step was submitted while the step before it was still running, it
     // started when that step ended.
-    Clock::time_point start = std::max(starts.front(), finished);
+    Clock::time_point start = std::max(starts.front().begin, finished);
+    std::optional<StepParts> parts = std::move(starts.front().parts);
     // Remove the start time of the finished step. If its loss or gradient norm
     // was not finite, the pending steps after it were dropped: remove their
     // start times too.
@@ -343,6 +355,9 @@ void Training::finishSteps(int64_t pending) {
     report.phase = result.phase;
     report.tokens = batch.rows * batch.seq;
     report.seconds = std::chrono::duration<double>(finished - start).count();
+    reports.addParts(report, parts);
+    if (parts && ranks.size() == 1 && rate.see(parts->bestRate))
+      isPeakLow = true;
     double dropped = result.kept ? result.kept->droppedFlops : 0;
     double flops = (rate.stepFlops - dropped) / report.seconds;
     // Above the measured peak FLOP rate, the MFU is reported as unknown.
@@ -352,6 +367,8 @@ void Training::finishSteps(int64_t pending) {
       report.mfu = flops / rate.peakFlopsPerSecond;
     record(logLine(report));
     progress->step(report);
+    if (report.parts)
+      progress->line("  " + report.parts->text());
     if (report.kept && job.isFirst() && result.index < options.printKeptLayers)
       report.kept->print(report.step);
   }
@@ -442,7 +459,8 @@ void Training::measureAgain() {
   isPeakLow = false;
   rate.keepBest(measureJobRate(job, steps->program(done)));
   progress->line("a step was faster than the measured peak: " +
-                 describePeak(rate) + " from now on");
+                 rate.describe() + " from now on");
+  recordPeak();
 }
 
 void Training::afterStep() {
@@ -477,8 +495,8 @@ void Training::afterStep() {
 void Training::trainSteps() {
   signal = ranks.maximum(stopSignal());
   while (done < options.steps && signal == 0 && !isEnough) {
-    bool mustWait = steps->pending() > 0 && measured->isProfiled(done + 1);
-    if (mustWait || steps->changesProgram(done)) {
+    bool isMeasured = measured->measures(done + 1);
+    if ((isMeasured && steps->pending() > 0) || steps->changesProgram(done)) {
       // Steps that are finished here may turn out to have no finite loss. Then
       // `done` is smaller afterwards.
       finishSteps(0);
@@ -486,7 +504,7 @@ void Training::trainSteps() {
     }
     submit(done);
     ++done;
-    finishSteps(steps->maxPending());
+    finishSteps(isMeasured ? 0 : steps->maxPending());
     afterStep();
   }
   finishSteps(0);
@@ -495,6 +513,7 @@ void Training::trainSteps() {
 
 int Training::run() {
   announce();
+  reports.begin();
   begin = Clock::now();
   try {
     trainSteps();
@@ -507,30 +526,6 @@ int Training::run() {
   return finish();
 }
 
-/// Returns the bytes of memory that this rank has mapped, without offload
-/// files.
-int64_t Training::mappedBytes() {
-  return job.session().mappedBytes() -
-         job.plan().memory.peakBytes(plan::MemoryKind::File);
-}
-
-/// Returns the memory of the run as JSON: the bytes that the plan needs, the
-/// bytes that are mapped on this rank, and the bytes that are mapped on each
-/// rank. Bytes in offload files are listed separately.
-std::string Training::peakBytes() {
-  const plan::Memory &memory = job.plan().memory;
-  int64_t onFile = memory.peakBytes(plan::MemoryKind::File);
-  int64_t mapped = mappedBytes();
-  std::string all;
-  for (const std::string &text : ranks.exchange(std::to_string(mapped)))
-    all += (all.empty() ? "" : ",") + text;
-  std::string file =
-      onFile > 0 ? ",\"file\":" + std::to_string(onFile) : std::string();
-  return "{\"planned\":" + std::to_string(memory.peakBytes()) +
-         ",\"mapped\":" + std::to_string(mapped) + file + ",\"ranks\":[" + all +
-         "]}";
-}
-
 int Training::finish() {
   if (signal != 0 && !options.save.empty() && savedStep != done &&
       done > state.step)
@@ -538,7 +533,7 @@ int Training::finish() {
   JsonLine line("end");
   line.add("steps", done)
       .add("time_s", secondsSince(begin))
-      .addRaw("peak_bytes", peakBytes());
+      .addRaw("peak_bytes", reports.peakBytes());
   ranks.together([&] { job.device().synchronize(); });
   io::OffloadTraffic swapped = job.device().offloadTraffic();
   if (swapped.requests > 0)
@@ -548,6 +543,11 @@ int Training::finish() {
     line.add("signal", signal);
   if (isEnough)
     line.add("stopped", "no better validation");
+  for (const TrainReport &report : reports.finish()) {
+    record(report.event);
+    for (const std::string &text : report.lines)
+      progress->line(text);
+  }
   record(line);
   ranks.together([&] { throwFailure(); });
   for (const std::string &line : measured->finish())

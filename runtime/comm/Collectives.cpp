@@ -13,6 +13,7 @@
 
 #include "heddle/runtime/comm/Tags.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/OffloadTimes.h"
 #include "runtime/comm/Elements.h"
 
 #include <climits>
@@ -447,6 +448,15 @@ void Collectives::prepare(Communicator &group) {
 }
 
 void Collectives::run(const CollectiveCall &call) {
+  if (!log || call.group->size() == 1)
+    return runUnlogged(call);
+  int64_t begin = io::steadyNow();
+  runUnlogged(call);
+  log->add(*call.shape, call.group->name,
+           double(io::steadyNow() - begin) * 1e-9);
+}
+
+void Collectives::runUnlogged(const CollectiveCall &call) {
   CollectiveRun run(*this, call);
   if (call.group->size() == 1)
     return run.copyToSelf();

@@ -11,6 +11,7 @@
 
 #include "heddle/runtime/comm/DeviceExchange.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/OffloadTimes.h"
 
 #include <algorithm>
 #include <numeric>
@@ -161,6 +162,7 @@ int64_t DeviceExchange::add(const plan::CollectiveShape &shape,
                             const CollectiveBuffers &buffers) {
   Collective &added = collectives.emplace_back();
   added.shape = &shape;
+  added.axes = group.name;
   added.buffers = buffers;
   if (group.size() > 1) {
     added.group = groups.at(group.ranks);
@@ -171,8 +173,16 @@ int64_t DeviceExchange::add(const plan::CollectiveShape &shape,
   return int64_t(collectives.size()) - 1;
 }
 
-void DeviceExchange::start(int64_t number) {
-  const Collective &started = collectives[number];
+double DeviceExchange::measure(Stream stream,
+                               const std::function<void()> &submit) {
+  device.synchronize();
+  int64_t begin = io::steadyNow();
+  submit();
+  device.synchronize(stream);
+  return double(io::steadyNow() - begin) * 1e-9;
+}
+
+void DeviceExchange::run(const Collective &started) {
   const CollectiveBuffers &buffers = started.buffers;
   constexpr Stream stream = Stream::Communication;
   device.record(Stream::Compute, started.ready);
@@ -183,6 +193,15 @@ void DeviceExchange::start(int64_t number) {
   else if (!(buffers.target == buffers.source))
     device.copy(stream, buffers.target, buffers.source, buffers.targetBytes);
   device.record(stream, started.done);
+}
+
+void DeviceExchange::start(int64_t number) {
+  const Collective &started = collectives[number];
+  if (log && started.group >= 0)
+    log->add(*started.shape, started.axes,
+             measure(Stream::Communication, [&] { run(started); }));
+  else
+    run(started);
   bytesSent += started.sentBytes;
 }
 
@@ -199,8 +218,9 @@ int DeviceExchange::pairGroupOf(int64_t from, int64_t to) const {
   return found == pairGroups.end() ? -1 : found->second;
 }
 
-int64_t DeviceExchange::addLine(int64_t peer) {
+int64_t DeviceExchange::addLine(const std::string &axis, int64_t peer) {
   Line &line = lines.emplace_back();
+  line.axis = axis;
   line.out = pairGroupOf(self, peer);
   line.in = pairGroupOf(peer, self);
   line.ready = device.makeEvent();
@@ -217,15 +237,24 @@ void DeviceExchange::send(int64_t number, Address data, int64_t bytes) {
     line.sent.push_back(device.makeEvent());
   device.record(out, line.sent[line.sends++]);
   bytesSent += bytes;
+  if (log)
+    log->add({"send", line.axis, 2, bytes}, 0);
 }
 
 void DeviceExchange::receive(int64_t number, Address data, int64_t bytes) {
   Line &line = lines[number];
-  device.record(Stream::Compute, line.ready);
-  device.wait(in, line.ready);
-  link.receive(in, line.in, 0, data, bytes);
-  device.record(in, line.done);
-  device.wait(Stream::Compute, line.done);
+  auto submit = [&] {
+    device.record(Stream::Compute, line.ready);
+    device.wait(in, line.ready);
+    link.receive(in, line.in, 0, data, bytes);
+    device.record(in, line.done);
+    device.wait(Stream::Compute, line.done);
+  };
+  if (log)
+    log->add({"receive", line.axis, 2, bytes},
+             measure(Stream::Compute, submit));
+  else
+    submit();
 }
 
 void DeviceExchange::flush(int64_t number, int64_t count) {

@@ -18,6 +18,36 @@ using namespace heddle;
 
 namespace heddle::plan {
 
+static const char *ownerOf(StateRole role, bool isCopy) {
+  switch (role) {
+  case StateRole::Parameter:
+    return "parameters";
+  case StateRole::Derived:
+    return isCopy ? "parameters in compute precision" : "packed weights";
+  case StateRole::Gradient:
+    return "gradients";
+  case StateRole::Saved:
+    return "activations of micro-batches under way";
+  case StateRole::Cache:
+    return "cache";
+  case StateRole::Optimizer:
+    return "optimizer";
+  case StateRole::Accumulator:
+  case StateRole::Scalar:
+    break;
+  }
+  return "accumulators";
+}
+
+std::string stateOwner(StateRole role, bool isCopy, MemoryKind memory) {
+  std::string owner = ownerOf(role, isCopy);
+  if (memory == MemoryKind::Device)
+    return owner;
+  return owner + (memory == MemoryKind::File
+                      ? " on file"
+                      : std::string(" in ") + nameOf(memory) + " memory");
+}
+
 /// The uses of memory, such as activations or optimizer states, largest first.
 /// An error about too little memory names the largest ones.
 static std::vector<Owner> sortedOwners(const Memory &memory) {

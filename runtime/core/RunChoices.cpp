@@ -54,3 +54,18 @@ void plan::setProfile(Plan &plan, const ProfileChoice &choice) {
                                {"top", choice.top},
                                {"file", choice.file}};
 }
+
+plan::ReportChoice plan::reportsOf(const Plan &plan) {
+  auto found = plan.strategy.find(reportsKey);
+  if (found == plan.strategy.end())
+    return {};
+  return {found->at("wall_clock_breakdown"), found->at("comms_logger"),
+          found->at("memory_breakdown")};
+}
+
+void plan::setReports(Plan &plan, const ReportChoice &choice) {
+  plan.strategy[reportsKey] = {
+      {"wall_clock_breakdown", choice.wallClockBreakdown},
+      {"comms_logger", choice.commsLogger},
+      {"memory_breakdown", choice.memoryBreakdown}};
+}

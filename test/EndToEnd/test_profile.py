@@ -160,7 +160,7 @@ class Profile(HeddleTest):
     def test_bad_steps(self):
         binary = self.prepare()
         command = [binary, "train", "--data", self.data, "--steps", 3]
-        for flag, code in (("--profile=4", "H0199"), ("--profile=x", "H0114")):
+        for flag, code in (("--profile=4", "H0199"), ("--profile=x", "H0190")):
             self.assertIn(code, run([*command, flag], status=2).stderr)
         self.assertIn("--profile=2", run([*command, "--profile", 2], status=2).stderr)
 

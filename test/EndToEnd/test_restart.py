@@ -62,6 +62,8 @@ CHANGES = {
     "keep16bit": (CODES, ["wte*"]),
     "profile_step": (MESH, 2), "profile_depth": (PROFILED, 1),
     "profile_top": (PROFILED, 2), "profile_file": (PROFILED, "profile.txt"),
+    "wall_clock_breakdown": (MESH, True), "comms_logger": (MESH, True),
+    "memory_breakdown": (MESH, True),
     "layer_drop_theta": (MESH, 0.5), "layer_drop_schedule": (MESH, "0.5"),
     "layer_drop_gamma": ({**MESH, "layer_drop_theta": 0.5}, 0.5),
     "group": (MESH, ["wte:frozen"]), "objective": (MESH, "mlm"),

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Texts for errors about too little memory.
+// Texts for errors about too little memory, and the names of its uses.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +16,11 @@
 #include <string>
 
 namespace heddle::plan {
+
+/// The name of the use of memory as which a state's bytes count, such as
+/// "gradients" or "optimizer in host memory" (see Owner). `isCopy` is
+/// State::isCopy.
+std::string stateOwner(StateRole role, bool isCopy, MemoryKind memory);
 
 /// The two uses that need most memory, for an error message: "activations 7.80
 /// GiB, optimizer 1.20 GiB".

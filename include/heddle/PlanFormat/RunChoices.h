@@ -70,6 +70,19 @@ inline constexpr char profileKey[] = "profile";
 std::optional<ProfileChoice> profileOf(const Plan &plan);
 void setProfile(Plan &plan, const ProfileChoice &choice);
 
+/// The reports that training runs make without flags.
+struct ReportChoice {
+  bool wallClockBreakdown = false;
+  bool commsLogger = false;
+  bool memoryBreakdown = false;
+};
+
+/// A key of `Plan::strategy`. Its value is a ReportChoice. The key is present
+/// if the user asked for a report when the plan was compiled.
+inline constexpr char reportsKey[] = "reports";
+ReportChoice reportsOf(const Plan &plan);
+void setReports(Plan &plan, const ReportChoice &choice);
+
 } // namespace heddle::plan
 
 #endif // HEDDLE_PLANFORMAT_RUNCHOICES_H

@@ -9,6 +9,7 @@
 #include "Layout.h"
 #include "EmitSequence.h"
 #include "dialects/Plan/PlanFormat.h"
+#include "heddle/PlanFormat/MemoryHelp.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Memory/Packing.h"
 #include "heddle/Transforms/Memory/StateBytes.h"
@@ -16,28 +17,6 @@
 using namespace mlir;
 using namespace heddle;
 using namespace heddle::memory;
-
-static StringRef ownerOf(nn::StateOp state) {
-  switch (state.getRole()) {
-  case nn::StateRole::Parameter:
-    return "parameters";
-  case nn::StateRole::Derived:
-    return state.isCopy() ? "parameters in compute precision"
-                          : "packed weights";
-  case nn::StateRole::Gradient:
-    return "gradients";
-  case nn::StateRole::Saved:
-    return "activations of micro-batches under way";
-  case nn::StateRole::Cache:
-    return "cache";
-  case nn::StateRole::Optimizer:
-    return "optimizer";
-  case nn::StateRole::Accumulator:
-  case nn::StateRole::Scalar:
-    return "accumulators";
-  }
-  llvm_unreachable("a role that is not known");
-}
 
 static int64_t paddedBytes(RankedTensorType type) {
   return nn::paddedElements(type.getNumElements()) *
@@ -56,13 +35,8 @@ static bool isOfModel(nn::StateRole role) {
 /// of the data, such as "gradients", and the kind of memory unless it is the
 /// device's.
 static std::string ownerInMemory(nn::StateOp state) {
-  std::string owner = ownerOf(state).str();
-  nn::MemoryKind memory = state.getMemory();
-  if (memory == nn::MemoryKind::Device)
-    return owner;
-  return owner + (memory == nn::MemoryKind::File
-                      ? " on file"
-                      : " in " + stringifyMemoryKind(memory).str() + " memory");
+  return plan::stateOwner(planir::roleOf(state.getRole()), state.isCopy(),
+                          planir::memoryOf(state.getMemory()));
 }
 
 namespace {

@@ -58,3 +58,52 @@ TEST_F(ProfileTest, RefusesWhatIsOutOfRange) {
         R"({"flops_profiler": {"enabled": true, "module_depth": -2}})"})
     EXPECT_EQ(errorOf(bad).code, "H0110") << bad;
 }
+
+TEST_F(ProfileTest, ReportsOfDsConfig) {
+  ResolvedSettings settings = resolve(
+      R"({"wall_clock_breakdown": true, "memory_breakdown": true,
+          "comms_logger": {"enabled": true, "verbose": false,
+                           "prof_all": true, "debug": false}})");
+  EXPECT_TRUE(settings.values.wallClockBreakdown);
+  EXPECT_TRUE(settings.values.memoryBreakdown);
+  EXPECT_TRUE(settings.values.commsLogger);
+  for (const char *key :
+       {"wall_clock_breakdown", "memory_breakdown", "comms_logger.enabled"})
+    EXPECT_EQ(verdictOn(key, settings), "applied") << key;
+  EXPECT_EQ(verdictOn("comms_logger.prof_all", settings), "no meaning here");
+}
+
+TEST_F(ProfileTest, ReportsAreOffByDefault) {
+  for (const char *off :
+       {"{}", R"({"wall_clock_breakdown": false, "memory_breakdown": false,
+                  "comms_logger": {"enabled": false},
+                  "activation_checkpointing": {"profile": false}})"}) {
+    Settings settings = resolve(off).values;
+    EXPECT_FALSE(settings.wallClockBreakdown) << off;
+    EXPECT_FALSE(settings.memoryBreakdown) << off;
+    EXPECT_FALSE(settings.commsLogger) << off;
+  }
+}
+
+TEST_F(ProfileTest, ProfileOfCheckpointsIsTheBreakdown) {
+  ResolvedSettings settings =
+      resolve(R"({"activation_checkpointing": {"profile": true}})");
+  EXPECT_TRUE(settings.values.wallClockBreakdown);
+  EXPECT_EQ(verdictOn("activation_checkpointing.profile", settings), "applied");
+}
+
+TEST_F(ProfileTest, SuggestsMisspeltKeys) {
+  struct {
+    const char *text, *meant;
+  } cases[] = {{R"({"wall_clock_breakdwn": true})", "wall_clock_breakdown"},
+               {R"({"memory_breakdow": true})", "memory_breakdown"},
+               {R"({"comms_loger": {"enabled": true}})", "comms_logger"},
+               {R"({"comms_logger": {"enable": true}})", "enabled"},
+               {R"({"flops_profiler": {"profile_steps": 3}})", "profile_step"}};
+  for (const auto &each : cases) {
+    Diagnostic error = errorOf(each.text);
+    EXPECT_FALSE(error.code.empty()) << each.text;
+    EXPECT_NE((error.message + error.help).find(each.meant), std::string::npos)
+        << error.message << " | " << error.help;
+  }
+}

@@ -31,6 +31,8 @@ struct JobRate {
   const char *kindOfPeak() const {
     return isStated ? "stated" : isSeen ? "best seen" : "measured";
   }
+  /// Formats the peak as `measured peak 123 GFLOP/s (avx512f)`.
+  std::string describe() const;
   /// Raises a measured peak to `flopsPerSecond`, a rate that the job itself has
   /// reached. Returns true if the peak was lower. It can be lower if other
   /// programs used the cores during the measurement.

@@ -12,6 +12,7 @@
 #ifndef HEDDLE_RUNTIME_APP_OPTIONS_H
 #define HEDDLE_RUNTIME_APP_OPTIONS_H
 
+#include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/runtime/app/Devices.h"
 #include "heddle/runtime/app/Ranks.h"
 #include "heddle/runtime/optim/Hyperparameters.h"
@@ -82,6 +83,18 @@ struct ProfileOptions {
   int64_t levels() const { return depth.value_or(-1) < 0 ? 64 : *depth; }
 };
 
+/// Options of the reports on a training run. What is not given is as the plan
+/// says (plan::reportsOf).
+struct ReportOptions {
+  std::optional<bool> wallClockBreakdown, commsLogger, memoryBreakdown;
+
+  plan::ReportChoice over(const plan::ReportChoice &choice) const {
+    return {wallClockBreakdown.value_or(choice.wallClockBreakdown),
+            commsLogger.value_or(choice.commsLogger),
+            memoryBreakdown.value_or(choice.memoryBreakdown)};
+  }
+};
+
 /// Options of `train`.
 struct TrainOptions {
   JobOptions job;
@@ -116,6 +129,7 @@ struct TrainOptions {
   /// For how many of the run's first steps the kept layers are printed.
   int64_t printKeptLayers = 0;
   ProfileOptions profile;
+  ReportOptions reports;
   std::string progress = "auto";
 };
 

@@ -14,6 +14,7 @@
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/runtime/app/KeptLayers.h"
 #include "heddle/runtime/app/SlowReader.h"
+#include "heddle/runtime/app/StepParts.h"
 #include <cstdint>
 #include <string>
 
@@ -34,6 +35,7 @@ struct StepReport {
   bool skipped = false;  ///< The step made no update.
   double mfu = -1;       ///< Model FLOPs utilization; negative: unknown.
   std::optional<KeptLayers> kept; ///< nullopt: the plan drops no layers.
+  std::optional<StepParts> parts; ///< How long the parts of the step took.
   std::string phase; ///< Empty if the plan has only one train program.
 
   double tokensPerSecond() const {

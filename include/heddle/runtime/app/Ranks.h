@@ -86,6 +86,13 @@ public:
   int64_t bytesOfDevices() const override;
   void countOfDevices(int64_t bytes) override;
 
+  /// Counts and measures all later collectives and messages of the joined plan,
+  /// except those in captured graphs of devices. Must be called while no
+  /// collective runs.
+  void logCommunication();
+  /// The counts since `logCommunication`, for `summarize` (CommLog.h); empty if
+  /// it was not called.
+  std::string communicationLog() const;
   /// Bytes that this rank has sent in collectives and messages.
   int64_t bytesSent() const;
 

@@ -28,6 +28,7 @@
 #define HEDDLE_RUNTIME_COMM_COLLECTIVES_H
 
 #include "heddle/PlanFormat/Collective.h"
+#include "heddle/runtime/comm/CommLog.h"
 #include "heddle/runtime/comm/Communicator.h"
 #include "heddle/runtime/comm/Transport.h"
 
@@ -73,6 +74,9 @@ public:
   /// destination. In a reduce-scatter the destination may be this rank's slice
   /// of a contiguous source.
   void run(const CollectiveCall &call);
+  /// Adds all later collectives of several ranks to `log`. No collective may be
+  /// running.
+  void logTo(CommLog *newLog) { log = newLog; }
 
   /// Starts a message of the plan to or from a world rank. Messages of one
   /// channel between two ranks are received in the order of sending.
@@ -87,9 +91,11 @@ public:
 
 private:
   friend class CollectiveRun;
+  void runUnlogged(const CollectiveCall &call);
   Transport &transport;
   bool useLibrary;
   Traffic sent;
+  CommLog *log = nullptr;
 };
 
 } // namespace heddle::rt

@@ -14,11 +14,13 @@
 #define HEDDLE_RUNTIME_COMM_DEVICEEXCHANGE_H
 
 #include "heddle/PlanFormat/Collective.h"
+#include "heddle/runtime/comm/CommLog.h"
 #include "heddle/runtime/comm/Communicator.h"
 #include "heddle/runtime/core/Communication.h"
 #include "heddle/runtime/core/DeviceLink.h"
 #include "heddle/runtime/io/Peers.h"
 
+#include <functional>
 #include <map>
 
 namespace heddle::rt {
@@ -51,13 +53,18 @@ public:
 
   /// Registers the messages of a channel (a line) between this rank and `peer`.
   /// Returns the line's index, which `send`, `receive` and `flush` take.
-  int64_t addLine(int64_t peer);
+  int64_t addLine(const std::string &axis, int64_t peer);
   void send(int64_t line, Address data, int64_t bytes);
   void receive(int64_t line, Address data, int64_t bytes);
   /// Makes the computation stream wait for the sends on this line (this rank's
   /// messages of a channel to one peer), except for the last `count` sends, so
   /// that later computation may overwrite the sent data.
   void flush(int64_t line, int64_t count);
+
+  /// Adds all later collectives and messages to `log`. To measure them, `start`
+  /// and `receive` then wait for the device. Graphs that were captured before
+  /// are not logged.
+  void logTo(CommLog *newLog) { log = newLog; }
 
   /// Bytes that this rank has sent between devices.
   int64_t bytesSent = 0;
@@ -69,8 +76,10 @@ private:
     int group = -1;
     int64_t sentBytes = 0;
     Event ready, done;
+    std::string axes; ///< The mesh axes of the group.
   };
   struct Line {
+    std::string axis; ///< The mesh axis along which messages are sent.
     /// The indices of the communicators of this rank's sends and of its
     /// receives; -1 if there are none.
     int out = -1, in = -1;
@@ -81,6 +90,9 @@ private:
     int64_t sends = 0, flushed = 0;
   };
   int pairGroupOf(int64_t from, int64_t to) const;
+  void run(const Collective &started);
+  /// Runs `submit`, which submits work to `stream`. Returns its duration.
+  double measure(Stream stream, const std::function<void()> &submit);
 
   Device &device;
   DeviceLink &link;
@@ -94,6 +106,7 @@ private:
   Stream out = Stream::Communication, in = Stream::Communication;
   std::vector<Collective> collectives;
   std::vector<Line> lines;
+  CommLog *log = nullptr;
 };
 
 } // namespace heddle::rt

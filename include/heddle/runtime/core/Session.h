@@ -137,6 +137,10 @@ public:
   int64_t mappedBytes() const {
     return persistent.bytes() + arena.bytes() + device.stagedBytes();
   }
+  /// The memory of values that are not states.
+  const plan::PerMemory<Region> &arenaRegions() const {
+    return arena.regions();
+  }
   /// For tests: fills the arena with `value`, so that a read of uninitialized
   /// memory changes results. The caller must write the inputs again before the
   /// next run, because they are in the arena.
