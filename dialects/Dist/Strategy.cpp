@@ -10,6 +10,7 @@
 #include "dialects/Dist/DistDialect.h"
 #include "heddle/Settings/Batch.h"
 #include "heddle/Settings/LearningRate.h"
+#include "heddle/Settings/LossScale.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "nlohmann/json.hpp"
@@ -87,6 +88,8 @@ std::string dist::verifyStrategy(const Strategy &strategy) {
     return "strategy: scheduler.params is no JSON: " + strategy.schedulerParams;
   if (std::string wrong; !config::readScheduler(strategy, wrong))
     return "H0194: " + wrong;
+  if (std::string wrong = config::checkLossScale(strategy); !wrong.empty())
+    return wrong;
   if (strategy.quantizeActivations == config::QuantizeActivations::Auto)
     return "strategy: quantize.activations is auto, which is settled before: "
            "write none or int8";

@@ -120,3 +120,4 @@ double GlobalNormOp::getFlops() {
 double AdvancePowerOp::getFlops() { return 2; }
 double CountUpdateOp::getFlops() { return 1; }
 double TakeRateOp::getFlops() { return 1; }
+double AdvanceLossScaleOp::getFlops() { return 10; }

@@ -71,6 +71,7 @@ HEDDLE_NOT_DIFFERENTIABLE(UpdateOp, isOptimizer)
 HEDDLE_NOT_DIFFERENTIABLE(AdvancePowerOp, isOptimizer)
 HEDDLE_NOT_DIFFERENTIABLE(CountUpdateOp, isOptimizer)
 HEDDLE_NOT_DIFFERENTIABLE(TakeRateOp, isOptimizer)
+HEDDLE_NOT_DIFFERENTIABLE(AdvanceLossScaleOp, isOptimizer)
 #undef HEDDLE_NOT_DIFFERENTIABLE
 
 /// The operation has no operands, so there is nothing to differentiate.

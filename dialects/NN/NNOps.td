@@ -523,4 +523,48 @@ def NN_TakeRateOp : NN_NonDifferentiableOp<"take_rate",
   let extraClassDeclaration = NN_StaysF32<>.declaration;
 }
 
+def NN_AdvanceLossScaleOp : NN_NonDifferentiableOp<"advance_loss_scale",
+    (ins NN_F32:$scale, NN_F32:$left, NN_F32:$steps, NN_F32:$ended,
+         Variadic<NN_F32>:$checked, I64Attr:$window, I64Attr:$hysteresis,
+         F64Attr:$least, UnitAttr:$consecutive), [NN_Updates]> {
+  let summary = "The loss scale of the next step, and whether this step updates.";
+  let description = [{
+    All values have rank 0. `scale` is the factor by which this step has
+    multiplied the gradient of the loss. The step overflows if a value of
+    `checked`, such as the norm of the gradients, is infinite or NaN. The rule is
+    that of DeepSpeed's `DynamicLossScaler`.
+
+    ```mlir
+    %scale1, %left1, %steps1, %ended1, %updates = nn.advance_loss_scale %scale, %left, %steps, %ended of(%norm)
+        {window = 1000 : i64, hysteresis = 2 : i64, least = 1.0}
+        : (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+        -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+    ```
+
+    | if the step | then |
+    |---|---|
+    | overflows, and `left` > 1 | `left` falls by 1 |
+    | overflows, `left` is 1, and `scale` > `least` | `scale` is halved, to `least` or more |
+    | overflows, `left` is 1, and `scale` is `least` | `ended` becomes 1 |
+    | is one without overflow, after `window` others | `scale` doubles, and `left` is `hysteresis` again |
+
+    `steps` counts the steps without overflow since the last overflow; after the
+    scale has doubled, since the step that doubled it. With `consecutive`, each
+    step without overflow sets `left` to `hysteresis`. If `window` is 0, the scale
+    never doubles. It stays below 2^127, the largest power of two of an f32.
+
+    If `ended` is not 0, nothing changes. `updates` is 1 if the step does not
+    overflow and `ended` is 0; otherwise it is 0.
+  }];
+  let results = (outs NN_F32:$next_scale, NN_F32:$next_left, NN_F32:$next_steps,
+                      NN_F32:$next_ended, NN_F32:$updates);
+  let assemblyFormat = [{
+    $scale `,` $left `,` $steps `,` $ended (`of` `(` $checked^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = !strconcat(
+      NN_StaysF32<>.declaration, NN_Ties.declaration);
+}
+
 #endif // HEDDLE_DIALECTS_NN_OPS

@@ -51,3 +51,10 @@ SmallVector<Tie> UpdateOp::getTies() {
 SmallVector<Tie> AdvancePowerOp::getTies() { return {{getNext(), getPower()}}; }
 
 SmallVector<Tie> CountUpdateOp::getTies() { return {{getNext(), getCount()}}; }
+
+SmallVector<Tie> AdvanceLossScaleOp::getTies() {
+  return {{getNextScale(), getScale()},
+          {getNextLeft(), getLeft()},
+          {getNextSteps(), getSteps()},
+          {getNextEnded(), getEnded()}};
+}

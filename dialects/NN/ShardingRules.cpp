@@ -309,3 +309,7 @@ ShardingRule CountUpdateOp::getShardingRule() {
 ShardingRule TakeRateOp::getShardingRule() {
   return buildRule(*this, {"k", ""}, {""}, "k");
 }
+ShardingRule AdvanceLossScaleOp::getShardingRule() {
+  SmallVector<std::string> operands(getNumOperands()), results(getNumResults());
+  return buildRule(*this, operands, results);
+}

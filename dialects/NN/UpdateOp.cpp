@@ -1,10 +1,11 @@
-//===- UpdateOp.cpp - The operation nn.update -----------------------------===//
+//===- UpdateOp.cpp - The operations nn.update, nn.advance_loss_scale -----===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Verifier and costs of nn.update, the update of an optimizer.
+// Verifier and costs of nn.update, the update of an optimizer, and the verifier
+// of nn.advance_loss_scale, which says whether a step updates.
 //
 //===----------------------------------------------------------------------===//
 
@@ -69,4 +70,18 @@ dist::ShardingRule UpdateOp::getShardingRule() {
   for (Value operand : getOperands())
     operands.push_back(tensorOf(operand).getRank() > 0 ? letters : "");
   return dist::buildRule(*this, operands, results);
+}
+
+LogicalResult AdvanceLossScaleOp::verify() {
+  auto isNumber = [](Value value) { return tensorOf(value).getRank() == 0; };
+  if (!llvm::all_of(getOperands(), isNumber) ||
+      !llvm::all_of(getResults(), isNumber))
+    return emitOpError("has an operand or a result that is no number");
+  if (static_cast<int64_t>(getWindow()) < 0 ||
+      static_cast<int64_t>(getHysteresis()) < 1)
+    return emitOpError("has a negative window, or a hysteresis below 1");
+  if (!(getLeast().convertToDouble() > 0))
+    return emitOpError("has the least scale ")
+           << getLeast().convertToDouble() << ", which must be positive";
+  return success();
 }

@@ -16,6 +16,7 @@
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/Settings/Groups.h"
 #include "heddle/Settings/LearningRate.h"
+#include "heddle/Settings/LossScale.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -183,6 +184,20 @@ private:
         strategy.memoryBreakdown)
       plan::setReports(plan, {strategy.wallClockBreakdown, strategy.commsLogger,
                               strategy.memoryBreakdown});
+    if (std::optional<config::LossScale> scale = config::lossScaleOf(strategy))
+      plan.strategy[plan::lossScaleKey] = describe(*scale);
+  }
+
+  /// Describes the loss scale, with the words of its settings.
+  static nlohmann::json describe(const config::LossScale &scale) {
+    if (!scale.isDynamic())
+      return {{"value", scale.initial}};
+    return {{"value", "dynamic"},
+            {"initial", scale.initial},
+            {"window", scale.window},
+            {"hysteresis", scale.hysteresis},
+            {"consecutive_hysteresis", scale.isConsecutive},
+            {"min", scale.least}};
   }
 
   LogicalResult readStates() {

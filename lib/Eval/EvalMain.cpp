@@ -226,6 +226,16 @@ static std::string firstNonfinite(const TensorMap &history, int64_t steps) {
   return "";
 }
 
+/// Whether steps that are not finite were only skipped: the module has a loss
+/// scale, and no step has overflowed with the least scale.
+static bool skipsOverflows(const Interpreter &interpreter) {
+  bool hasScale = llvm::any_of(interpreter.states(), [](const StateInfo &info) {
+    return info.name == plan::lossScaleState;
+  });
+  return hasScale &&
+         interpreter.state(plan::nonfiniteState).floats().front() == 0;
+}
+
 /// Parses the list of programs, one for each step. The last one also runs in
 /// all further steps.
 static bool readPrograms(StringRef list, std::vector<ProgramName> &programs,
@@ -276,7 +286,8 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
   if (!options.output.empty() &&
       !writeOutputs(options, interpreter, outputs, history, error))
     return report(error);
-  if (std::string what = firstNonfinite(history, options.steps); !what.empty())
+  if (std::string what = firstNonfinite(history, options.steps);
+      !what.empty() && !skipsOverflows(interpreter))
     return report("H0410", "the " + what + " is not finite",
                   "look for weights that are not finite and for operations "
                   "that were edited; --precision f64 does not overflow");

@@ -97,6 +97,43 @@ LogicalResult evalTakeRate(nn::TakeRateOp op, const Inputs &in, Outputs &out) {
   return success();
 }
 
+LogicalResult evalAdvanceLossScale(nn::AdvanceLossScaleOp op, const Inputs &in,
+                                   Outputs &out) {
+  constexpr double most = 0x1p127;
+  double scale = in.number(op.getScale()), left = in.number(op.getLeft());
+  double steps = in.number(op.getSteps()), ended = in.number(op.getEnded());
+  auto window = static_cast<double>(op.getWindow());
+  auto hysteresis = static_cast<double>(op.getHysteresis());
+  // Kernels compare the scale with a least scale that is rounded to f32.
+  double least = static_cast<float>(op.getLeast().convertToDouble());
+  bool overflows = llvm::any_of(op.getChecked(), [&](Value value) {
+    return !std::isfinite(in.number(value));
+  });
+  *out.floats(op.getUpdates()) = ended == 0 && !overflows ? 1 : 0;
+  if (ended == 0 && overflows) {
+    if (left > 1)
+      --left;
+    else if (scale > least)
+      scale = std::max(scale / 2, least);
+    else
+      ended = 1;
+    if (ended == 0)
+      steps = 0;
+  } else if (ended == 0) {
+    bool doubles = window > 0 && steps >= window;
+    if (doubles)
+      scale = std::min(2 * scale, most);
+    if (doubles || op.getConsecutive())
+      left = hysteresis;
+    steps = doubles ? 1 : std::min(steps + 1, window);
+  }
+  *out.floats(op.getNextScale()) = scale;
+  *out.floats(op.getNextLeft()) = left;
+  *out.floats(op.getNextSteps()) = steps;
+  *out.floats(op.getNextEnded()) = ended;
+  return success();
+}
+
 /// The operand of `op` is a range of a flat tensor that is divided into
 /// segments, one for each tensor of a bucket. Calls `body` for each element of
 /// the operand that is in a segment, with the index of the element and the
@@ -145,6 +182,7 @@ void attachOptimizerEvaluations(MLIRContext &context) {
   attachEvaluation<nn::AdvancePowerOp, evalAdvancePower>(context);
   attachEvaluation<nn::CountUpdateOp, evalCountUpdate>(context);
   attachEvaluation<nn::TakeRateOp, evalTakeRate>(context);
+  attachEvaluation<nn::AdvanceLossScaleOp, evalAdvanceLossScale>(context);
   attachEvaluation<nn::SegmentSumsOp, evalSegmentSums>(context);
   attachEvaluation<nn::ScaleSegmentsOp, evalScaleSegments>(context);
 }

@@ -17,7 +17,6 @@ using namespace heddle::config;
 
 namespace {
 using R = DsRule;
-constexpr unsigned Num = DsNumber | DsAuto;
 constexpr unsigned Int = DsInt | DsAuto;
 constexpr const char *reports =
     "the binary reports itself: --log, --trace, heddle explain";
@@ -27,7 +26,6 @@ constexpr const char *allOperations = "all operations are reported";
 constexpr const char *exactMean =
     "gradients are summed in fp32, so scaling them changes nothing";
 constexpr const char *sameNumbers = "chooses an implementation, not numbers";
-constexpr const char *fp16Off = "fp16 is off";
 } // namespace
 
 static void addOptimizer(std::vector<DsKey> &keys) {
@@ -77,18 +75,10 @@ static void addPrecision(std::vector<DsKey> &keys) {
   }
   keys.insert(
       keys.end(),
-      {{"fp16", DsObject, R::Gated, "fp16 is not supported; use bf16", "",
-        nullptr, "precision"},
-       {"fp16.enabled", DsBool | DsAuto, R::Ignored, fp16Off},
-       {"fp16.auto_cast", DsBool, R::Ignored, fp16Off},
-       {"fp16.loss_scale", Num, R::Ignored, fp16Off},
-       {"fp16.initial_scale_power", Int, R::Ignored, fp16Off},
-       {"fp16.loss_scale_window", Int, R::Ignored, fp16Off},
-       {"fp16.hysteresis", Int, R::Ignored, fp16Off},
-       {"fp16.consecutive_hysteresis", DsBool, R::Ignored, fp16Off},
-       {"fp16.min_loss_scale", Num, R::Ignored, fp16Off},
-       {"fp16.fp16_master_weights_and_grads", DsBool, R::Ignored, fp16Off},
-       {"fp16.fp16_opt_level", DsString, R::Ignored, fp16Off},
+      {{"fp16.auto_cast", DsBool, R::Ignored, "ids have no type to cast"},
+       {"fp16.fp16_master_weights_and_grads", DsBool, R::Neutral,
+        "master weights and gradients are fp32"},
+       {"fp16.fp16_opt_level", DsString, R::Ignored, "an option of Apex AMP"},
        {"amp", DsObject, R::Gated, "Apex AMP is not supported; use bf16", "",
         nullptr, "precision"},
        {"amp.enabled", DsBool | DsAuto, R::Ignored, "off"},

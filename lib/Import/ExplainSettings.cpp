@@ -227,6 +227,11 @@ const char *config::whyNothingIsProfiled(const Settings &values) {
   return values.profileStep == 0 ? "no profile" : whyNothingTrains(values);
 }
 
+const char *config::whyNotDynamic(const Settings &values) {
+  return values.lossScale == "dynamic" ? whyNothingTrains(values)
+                                       : "no dynamic loss scale";
+}
+
 const char *config::whyNothingIsPlaced(const Settings &values) {
   return values.placeOptimizer == MemoryKind::Device &&
                  values.placeParameters == MemoryKind::Device &&
@@ -264,7 +269,7 @@ std::string config::warnOfMode(const ResolvedSettings &settings) {
     if (found == settings.origins.end() ||
         found->second.kind != Origin::Kind::Flag)
       continue;
-    for (auto why : {whyTraining, whyNothingTrains, whyNoCache})
+    for (auto why : {whyTraining, whyNothingTrains, whyNoCache, whyNotDynamic})
       if (field.whyIdle == why && *why(settings.values) &&
           named.insert(found->second.text).second) {
         std::string &flags = idle[why(settings.values)];

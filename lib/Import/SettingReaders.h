@@ -139,6 +139,9 @@ void mergeFlopsProfiler(const io::JsonValue &root, Merger &merger);
 void mergeCheckpointProfile(const io::JsonValue &root, Merger &merger);
 /// Reads the section `scheduler`.
 void mergeScheduler(const io::JsonValue &root, Merger &merger);
+/// Reads the section `fp16`: the precision and the loss scale. Throws H0171 if
+/// the section `bf16` is enabled, too.
+void mergeFp16(const io::JsonValue &root, Merger &merger);
 /// Returns the keys of the parameters of all schedules.
 std::vector<DsKey> scheduleKeys();
 
@@ -173,6 +176,7 @@ const char *whyNothingTrains(const Settings &values);
 const char *whyNotLamb(const Settings &values);
 const char *whyNotProgressive(const Settings &values);
 const char *whyNothingIsProfiled(const Settings &values);
+const char *whyNotDynamic(const Settings &values);
 const char *whyNothingIsPlaced(const Settings &values);
 const char *whyNothingOnFile(const Settings &values);
 const char *whyTraining(const Settings &values);

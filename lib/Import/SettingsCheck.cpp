@@ -11,6 +11,7 @@
 
 #include "SettingsMerge.h"
 #include "heddle/Settings/Batch.h"
+#include "heddle/Settings/LossScale.h"
 #include <nlohmann/json.hpp>
 
 using namespace heddle;
@@ -145,6 +146,15 @@ void ResolvedSettings::failAt(const char *code, const std::string &key,
        origin == origins.end() ? SourceLocation() : origin->second.location);
 }
 
+void ResolvedSettings::failAt(const std::string &key,
+                              const std::string &error) const {
+  if (error.empty())
+    return;
+  size_t message = error.find(": ") + 2, help = error.rfind("; ");
+  failAt(error.substr(0, message - 2).c_str(), key,
+         error.substr(message, help - message), error.substr(help + 2));
+}
+
 /// Throws an error if the value that was given for the setting is out of its
 /// range. Only numbers are checked here, since words are checked when they are
 /// read.
@@ -163,4 +173,7 @@ void config::checkSettings(Merger &merger) {
   for (const SettingField &field : settingFields())
     if (settings.origins.count(field.key))
       merger.problems.attempt([&] { checkField(settings, field); });
+  merger.problems.attempt([&] {
+    settings.failAt("loss_scale_min", checkLossScale(settings.values));
+  });
 }

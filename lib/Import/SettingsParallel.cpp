@@ -164,14 +164,9 @@ void config::fillFromModel(ResolvedSettings &settings, const ModelSpec &spec) {
 void config::checkLayerDrop(const ResolvedSettings &settings, int64_t layers) {
   const Settings &values = settings.values;
   std::vector<LayerDrop> drops;
-  std::string error = layerDrops(values, layers, drops);
-  if (error.empty())
-    return;
-  size_t message = error.find(": ") + 2, change = error.rfind("; ");
-  settings.failAt(
-      error.substr(0, message - 2).c_str(),
-      values.layerDropTheta < 1 ? "layer_drop_theta" : "layer_drop_schedule",
-      error.substr(message, change - message), error.substr(change + 2));
+  settings.failAt(values.layerDropTheta < 1 ? "layer_drop_theta"
+                                            : "layer_drop_schedule",
+                  layerDrops(values, layers, drops));
 }
 
 void config::settleParallel(ResolvedSettings &settings, const ModelSpec &spec) {

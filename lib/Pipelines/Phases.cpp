@@ -64,6 +64,10 @@ static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
   // This pass needs the loop of `train-build-steps`, and the recomputation
   // policy that `train-recompute` sets at each call of a layer.
   pm.addNestedPass<nn::ModelOp>(createTrainDifferentiate());
+  // This pass tells the backward pass, which `train-differentiate` adds, from
+  // the forward pass. It runs before `train-optimizer`, which divides gradients
+  // by the loss scale.
+  pm.addNestedPass<nn::ModelOp>(createTrainScaleLoss());
   // This pass needs the states with gradients that `train-differentiate` makes.
   pm.addNestedPass<nn::ModelOp>(createTrainOptimizer());
 }

@@ -8,6 +8,7 @@
 
 #include "heddle/Settings/Settings.h"
 #include "heddle/Settings/LayerDrop.h"
+#include "heddle/Settings/LossScale.h"
 
 using namespace heddle;
 using namespace heddle::config;

@@ -148,6 +148,8 @@ static ordered_json describePurpose(const plan::Plan &plan) {
         {"hyperparameters", Hyperparameters(plan).toJson()}};
     if (!plan.conditions.empty())
       training["layer_drop"] = describeLayerDrop(plan);
+    if (plan.strategy.contains(plan::lossScaleKey))
+      training["loss_scale"] = plan.strategy.at(plan::lossScaleKey);
     return training;
   }
   ServedMemory memory(plan);
@@ -294,6 +296,20 @@ static std::string layerDropLine(const plan::Plan &plan) {
   return rates;
 }
 
+/// Describes the loss scale in words. Returns an empty string if there is none.
+static std::string lossScaleLine(const plan::Plan &plan) {
+  if (!plan.strategy.contains(plan::lossScaleKey))
+    return "";
+  const nlohmann::json &scale = plan.strategy.at(plan::lossScaleKey);
+  if (scale.at("value") != "dynamic")
+    return decimal(scale.at("value"));
+  return "dynamic, from " + decimal(scale.at("initial")) + ", window " +
+         number(scale.at("window")) + ", hysteresis " +
+         number(scale.at("hysteresis")) +
+         (scale.at("consecutive_hysteresis") ? " (consecutive)" : "") +
+         ", at least " + decimal(scale.at("min"));
+}
+
 static void printTraining(const plan::Plan &plan) {
   line("batch", number(plan.batch) + " rows x " + number(plan.seq) +
                     " tokens (micro-batch " + number(plan.microBatch) +
@@ -309,6 +325,8 @@ static void printTraining(const plan::Plan &plan) {
     line("", describeParameters(plan.scheduler).dump());
   if (std::string drops = layerDropLine(plan); !drops.empty())
     line("drops", drops);
+  if (std::string scale = lossScaleLine(plan); !scale.empty())
+    line("loss scale", scale);
   if (std::string texts = describeTexts(plan); !texts.empty())
     line("texts", texts);
 }

@@ -41,8 +41,12 @@ JsonLine heddle::rt::logLine(const StepReport &report) {
       .add("time_s", report.seconds)
       .add("tokens_per_s", report.tokensPerSecond())
       .add("mfu", report.mfu >= 0 ? report.mfu : NAN);
-  if (report.skipped)
-    line.addRaw("skipped", "true");
+  if (report.lossScale)
+    line.add("loss_scale", *report.lossScale);
+  if (report.skipped || report.lossScale)
+    line.addRaw("skipped", report.skipped ? "true" : "false");
+  if (!report.overflowModule.empty())
+    line.add("overflow_module", report.overflowModule);
   if (!report.phase.empty())
     line.add("phase", report.phase);
   if (report.kept)
@@ -73,7 +77,10 @@ static std::string describe(const StepReport &report) {
       snprintf(text.data(), text.size(),
                "loss %.4f  lr %.3e  grad norm %.4f  %.0f tok/s", report.loss,
                report.lr, report.gradNorm, report.tokensPerSecond());
-  if (report.skipped)
+  if (report.skipped && report.lossScale && report.hasLabels)
+    used += snprintf(text.data() + used, text.size() - used,
+                     "  skipped: overflow, loss scale %.9g", *report.lossScale);
+  else if (report.skipped)
     used += snprintf(text.data() + used, text.size() - used,
                      !report.isFinite    ? "  skipped: not finite"
                      : !report.hasLabels ? "  skipped: no label counts"

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <sstream>
 
@@ -185,14 +186,30 @@ static float limitOf(const plan::Optimizer &optimizer) {
                                         : std::numeric_limits<float>::max();
 }
 
+/// Returns the states that the host reads after each step. The state
+/// `nonfinite` is among them only if there is a loss scale: without one, the
+/// loss and the norm say what the state is.
+static std::vector<const Value *> statesToRead(const Session &session) {
+  const Value *scale = session.state(plan::lossScaleState);
+  return existing({session.state(plan::updatesState), scale,
+                   scale ? session.state(plan::nonfiniteState) : nullptr});
+}
+
+static std::vector<const Value *>
+joined(std::vector<const Value *> values,
+       const std::vector<const Value *> &more) {
+  values.insert(values.end(), more.begin(), more.end());
+  return values;
+}
+
 TrainProgram::TrainProgram(Job &job, const LoadedProgram &source)
     : source(source), loss(requireOutput(source, plan::PortRole::Loss)),
       norm(source.output(plan::PortRole::GradNorm)),
       labels(source.output(plan::PortRole::LossWeight)),
       rate(source.output(plan::PortRole::TakenRate)),
       staging(job.session(), source,
-              existing({&loss, norm, labels, rate,
-                        job.session().state(plan::updatesState)})),
+              joined(existing({&loss, norm, labels, rate}),
+                     statesToRead(job.session()))),
       inputs(job.session(), source, &staging) {}
 
 TrainSteps::TrainSteps(Job &job, const Options &options)
@@ -202,6 +219,7 @@ TrainSteps::TrainSteps(Job &job, const Options &options)
       maxNorm(limitOf(options.hyper.optimizer)), seed(options.seed),
       nonfinite(job.session().state(plan::nonfiniteState)),
       updates(job.session().state(plan::updatesState)),
+      lossScale(job.session().state(plan::lossScaleState)),
       layerFlops(sumLayerFlops()), onlyLastPhase(options.onlyLastPhase),
       known(options.updates), skipsNonfinite(options.skipsNonfinite),
       following(options.steps), ahead(job.device().runsAhead()) {
@@ -209,6 +227,8 @@ TrainSteps::TrainSteps(Job &job, const Options &options)
     programs.emplace_back(job, job.session().loaded(*program));
     phases.push_back(program->phase);
   }
+  if (lossScale)
+    scale = *job.session().load<float>(*lossScale);
   if (!updates)
     return;
   *job.session().at<double>(*updates) = double(known.updates());
@@ -313,7 +333,8 @@ void TrainSteps::submit(int64_t index, LaunchTime *times) {
 constexpr int64_t mostNonfinite = 10;
 
 bool TrainSteps::maySkip() const {
-  return skipsNonfinite && nonfinite && nonfiniteInRow <= mostNonfinite;
+  return skipsNonfinite && nonfinite && !lossScale &&
+         nonfiniteInRow <= mostNonfinite;
 }
 
 /// Drops the pending steps after a step whose loss or gradient norm was not
@@ -370,7 +391,16 @@ StepResult TrainSteps::finish() {
               : before + (result.isFinite ? 1 : 0);
   result.isSkipped = now == before;
   nonfiniteInRow = result.isFinite ? 0 : nonfiniteInRow + 1;
-  if (!result.isFinite) {
+  if (lossScale) {
+    result.lossScale = scale;
+    result.gradNorm /= scale;
+    scale = *program.staging.result<float>(*lossScale, step.run);
+    result.isScaleUsedUp = !result.isFinite && *program.staging.result<float>(
+                                                   *nonfinite, step.run) != 0;
+  }
+  // With a loss scale, the steps after an overflow are as they would be, unless
+  // the scale can fall no further.
+  if (lossScale ? result.isScaleUsedUp : !result.isFinite) {
     isSound = nonfinite != nullptr;
     forgetPending();
     following = maySkip() ? step.index + 1 : step.index;
@@ -380,8 +410,28 @@ StepResult TrainSteps::finish() {
   return result;
 }
 
+/// Throws the error for a step that overflows with the least loss scale.
+void TrainSteps::failScale(const StepResult &result) const {
+  char number[32];
+  snprintf(number, sizeof(number), "%.9g", *result.lossScale);
+  std::string step = "step " + std::to_string(result.index + 1);
+  if (job.plan().strategy.at(plan::lossScaleKey).at("value") != "dynamic")
+    fail("H0420",
+         step + " overflows with the loss scale " + number +
+             ", as the steps before it did",
+         "compile with a smaller --loss-scale, or with --loss-scale dynamic");
+  fail("H0419",
+       step + " overflows with the loss scale " + number +
+           ", which is the least one",
+       "lower the learning rate, lengthen the warm-up, or clip gradients "
+       "(\"gradient_clipping\": 1.0); or compile with a smaller "
+       "--loss-scale-min");
+}
+
 void TrainSteps::requireFinite(const StepResult &result) const {
-  if (result.isFinite || maySkip())
+  if (result.isScaleUsedUp)
+    job.ranks().together([&] { failScale(result); });
+  if (result.isFinite || lossScale || maySkip())
     return;
   std::string what = std::isfinite(result.loss) ? "gradient norm" : "loss";
   std::string before =

@@ -156,8 +156,8 @@ void TensorBoardLog::write(const JsonLine &event) {
   if (!step || !step->number || (!isEval && event.event() != "step"))
     return;
   std::string values;
-  for (const char *key :
-       {"loss", "perplexity", "grad_norm", "lr", "tokens_per_s", "mfu"})
+  for (const char *key : {"loss", "perplexity", "grad_norm", "lr",
+                          "tokens_per_s", "mfu", "loss_scale"})
     if (const JsonLine::Field *field = event.find(key); field && field->number)
       values += Event::scalar((isEval ? "eval/" : "train/") + std::string(key),
                               float(*field->number));

@@ -507,6 +507,10 @@ static void resumeState(Job &job, UploadRing &ring, size_t index,
     return readState(job, ring, index, checkpoint.optimizer, prefix);
   if (state.init.kind == Init::Kind::Power)
     return raisePower(job, index, checkpoint.state.updates.updates());
+  // The checkpoint is of a run without the state, for example without a loss
+  // scale, which begins now.
+  if (state.parameter.empty() && state.init.kind == Init::Kind::Constant)
+    return initialize(job, ring, index, state);
   fail("H0335",
        "the checkpoint " + checkpoint.path + " has no state '" + missing +
            "', which the optimizer " + plan.optimizer.type + " keeps",
@@ -531,10 +535,9 @@ io::CheckpointState heddle::rt::resumeFrom(Job &job,
       warnOfFrozen(frozen);
     for (size_t i = 0; i < plan.states.size(); ++i) {
       const State &state = plan.states[i];
-      if (isParameter(state) || !state.checkpointed ||
-          frozen.count(state.parameter))
+      if (isOfWeights(state) || frozen.count(state.parameter))
         continue;
-      if (!resetOptimizer)
+      if (state.checkpointed && !resetOptimizer)
         resumeState(job, ring, i, checkpoint);
       else if (state.init.kind != Init::Kind::Zeros)
         initialize(job, ring, i, state);

@@ -79,6 +79,17 @@ class DropRates:
     odd = ["", "1", "-0.1", "nan", "0.5,", "0.5x", "0.5 0.6"]
 
 
+class LossScale:
+    good = ["none", "dynamic", "1024", "1e-30", "1e38"]
+    words = "dynamic, none, or a number from 1e-30 to 1e38"
+    odd = ["", "static", "0", "-1", "nan", "inf", "1e39", "8x"]
+
+
+class LeastLossScale:
+    good, words = ["1e-30", "1024", "1e38"], "a number from 1e-30 to 1e+38"
+    odd = ["", "text", "0", "-1", "nan", "inf", "1e39", "8x"]
+
+
 COUNT, SOME, SEED = Integer(0, MOST_COUNT), Integer(1, MOST_COUNT), Integer(0, MOST_SEED)
 JOIN = Integer(1, 86400)
 THREADS = Integer(1, 1024)
@@ -179,7 +190,7 @@ def kind_of(values):
         return Number(int(least), most and int(most), bool(below))
     if values.startswith("one of "):
         return Choice(*values.removeprefix("one of ").split(", "))
-    for kind in Directories, DropRates:
+    for kind in Directories, DropRates, LossScale, LeastLossScale:
         if values.startswith(kind.words):
             return kind
     assert values == "text", values

@@ -35,7 +35,9 @@ CASES = [([], 1, True),
          (["--mesh", "data=2,pipe=2", "--zero", 1, "--micro-batch", 1], 4, False)]
 
 
-class NonFinite(h.HeddleTest):
+class NonFiniteTest(h.HeddleTest):
+    """A model with a token whose gradient is not finite."""
+
     def setUp(self):
         self.config = families.config("qwen3", rms_norm_eps=1e-44, head_dim=8)
         weights = families.random_weights(self.config)
@@ -65,14 +67,15 @@ class NonFinite(h.HeddleTest):
         h.write_safetensors(self.path(name), {"ids": rows[:, :-1].copy(),
                                               "labels": rows[:, 1:].copy()})
 
-    def run_train(self, binary, name, steps, *flags, ranks=1, status=0, first=None):
+    def run_train(self, binary, name, steps, *flags, ranks=1, status=0, first=None,
+                  **variables):
         log = self.path("log.jsonl")
         if os.path.exists(log):
             os.remove(log)
         first = first or []
         found = h.run_ranks(ranks, [*first, binary, "train", "--inputs", self.path(name),
                                     "--steps", steps, "--progress", "plain", "--log", log,
-                                    *flags], status)
+                                    *flags], status, **variables)
         with open(log) as file:
             self.lines = [json.loads(line, parse_constant=self.fail) for line in file]
         return found
@@ -80,6 +83,8 @@ class NonFinite(h.HeddleTest):
     def steps(self):
         return [line for line in self.lines if line["event"] == "step"]
 
+
+class NonFinite(NonFiniteTest):
     def test_skipped_steps_leave_no_trace(self):
         self.batches("bad", [0, 1, 100, 2, 101, 102, 3])
         self.batches("good", [0, 1, 2, 3])

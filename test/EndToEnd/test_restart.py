@@ -22,6 +22,7 @@ STAGES = {**MESH, "pipe": 2}
 FILED = {**MESH, "place_optimizer": "file"}
 CODES = {**MESH, "quantize": "int8"}
 PROFILED = {**MESH, "profile_step": 2}
+SCALED = {**MESH, "loss_scale": "dynamic"}
 # The plan before, and another value. Those of `import` are only refused.
 CHANGES = {
     "batch": (MESH, 16), "micro_batch": (MESH, 4), "accumulate": (MESH, 2),
@@ -66,6 +67,9 @@ CHANGES = {
     "memory_breakdown": (MESH, True),
     "layer_drop_theta": (MESH, 0.5), "layer_drop_schedule": (MESH, "0.5"),
     "layer_drop_gamma": ({**MESH, "layer_drop_theta": 0.5}, 0.5),
+    "loss_scale": (MESH, "dynamic"), "loss_scale_initial": (SCALED, 4.0),
+    "loss_scale_window": (SCALED, 5), "loss_scale_hysteresis": (SCALED, 3),
+    "loss_scale_consecutive_hysteresis": (SCALED, True), "loss_scale_min": (SCALED, 0.5),
     "group": (MESH, ["wte:frozen"]), "objective": (MESH, "mlm"),
     "mode": (MESH, "serve"), "max_batch": (MESH, 2), "max_context": (MESH, 4),
     "kv_cache": (MESH, 1 << 20), "kv_type": (MESH, "bf16"),

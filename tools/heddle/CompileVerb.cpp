@@ -18,6 +18,7 @@
 #include "Verbs.h"
 #include "heddle/Cost/UsualMachine.h"
 #include "heddle/Import/Draft.h"
+#include "heddle/Settings/LossScale.h"
 #include "heddle/runtime/io/Affix.h"
 #include "heddle/runtime/io/CacheDirectory.h"
 #include "heddle/runtime/io/File.h"
@@ -427,6 +428,9 @@ static int compileModel(CompileFlags flags) {
       job.model ? config::noteOfDefaults(job.settings, *job.model) : "";
   if (!defaults.empty())
     std::cerr << defaults << "\n";
+  if (std::string note = config::noteOfLossScale(job.settings.values);
+      !note.empty())
+    std::cerr << "note: " << note << "\n";
   std::vector<config::ExplainRow> clusterRows = readClusterFile(flags, job);
   if (flags.explain) {
     config::ExplainStyle style = explainStyle(flags);

@@ -79,6 +79,9 @@ struct ResolvedSettings {
   [[noreturn]] void failAt(const char *code, const std::string &key,
                            const std::string &message,
                            const std::string &help) const;
+  /// The same for an error that is given as one text, as `CODE: MESSAGE; HELP`.
+  /// Does nothing if the text is "".
+  void failAt(const std::string &key, const std::string &error) const;
 };
 
 /// The content of a settings file.

@@ -30,7 +30,8 @@ inline bool isRunNumber(std::string_view name) {
 }
 
 /// The name of a state with one f32. A step whose loss or gradient norm is not
-/// finite sets it to 1. While it is 1, steps do not update parameters. The
+/// finite sets it to 1; with a loss scale, only a step after which the scale
+/// can fall no further. While it is 1, steps do not update parameters. The
 /// runtime resets it to 0.
 inline constexpr char nonfiniteState[] = "nonfinite";
 
@@ -38,6 +39,16 @@ inline constexpr char nonfiniteState[] = "nonfinite";
 /// the run began, which is less than the number of steps if steps were skipped.
 /// The runtime sets it when a run begins.
 inline constexpr char updatesState[] = "updates";
+
+/// Names of states with one f32 each, which training steps with a loss scale
+/// advance: the loss scale, how many further overflows its hysteresis allows
+/// before it is halved, and the number of steps without overflow.
+inline constexpr char lossScaleState[] = "loss_scale";
+inline constexpr char lossScaleLeftState[] = "loss_scale_hysteresis";
+inline constexpr char lossScaleStepsState[] = "loss_scale_steps";
+/// A key of `Plan::strategy`: how the loss scale begins and changes. Absent if
+/// the binary does not scale the loss.
+inline constexpr char lossScaleKey[] = "loss_scale";
 
 /// Names of two uses of memory in the memory report. The first is the scratch
 /// memory of a CPU's threads. The second is the part of the arena that is

@@ -242,6 +242,8 @@ struct Range : io::ValueRange {
 /// The values of all settings, with their defaults.
 struct Settings {
   static constexpr int64_t noLimit = std::numeric_limits<int64_t>::max();
+  /// The range of loss scales. All numbers in it are normal fp32 numbers.
+  static constexpr double leastScale = 1e-30, mostScale = 1e38;
 
 #define HEDDLE_SETTING(TYPE, MEMBER, DEFAULT, ...) TYPE MEMBER = DEFAULT;
 #include "heddle/Settings/Settings.def"

@@ -95,6 +95,109 @@ static Values lowerTakeRate(nn::TakeRateOp op, nn::TakeRateOp::Adaptor in,
       })};
 }
 
+namespace {
+
+/// The loss scale, and the states that say when it changes, as one step finds
+/// them or leaves them. The members are those of nn.advance_loss_scale.
+struct ScaleStates {
+  Value scale, left, steps, ended;
+};
+
+/// Computes nn.advance_loss_scale for scalars.
+class ScaleAdvance {
+public:
+  ScaleAdvance(nn::AdvanceLossScaleOp op, ScalarBuilder &s, Args x)
+      : op(op), s(s), before{x[0], x[1], x[2], x[3]}, zero(s.f32(0)),
+        one(s.f32(1)) {}
+
+  /// The results of the operation. `checked` are the values that must be
+  /// finite.
+  Values results(Args checked) {
+    // For a value that is infinite or NaN, the value minus itself is NaN, and
+    // the comparison is false.
+    Value runs = compare(arith::CmpFPredicate::OEQ, before.ended, zero);
+    Value updates = runs;
+    for (Value value : checked)
+      updates =
+          both(updates, compare(arith::CmpFPredicate::OEQ,
+                                s.create<arith::SubFOp>(value, value), zero));
+    Value number = select(updates, one, zero);
+    Value overflows =
+        both(runs, compare(arith::CmpFPredicate::OEQ, number, zero));
+    ScaleStates good = afterGood(), over = afterOverflow();
+    Values all;
+    for (auto member : {&ScaleStates::scale, &ScaleStates::left,
+                        &ScaleStates::steps, &ScaleStates::ended})
+      all.push_back(select(updates, good.*member,
+                           select(overflows, over.*member, before.*member)));
+    all.push_back(number);
+    return all;
+  }
+
+private:
+  Value compare(arith::CmpFPredicate how, Value a, Value b) {
+    return s.create<arith::CmpFOp>(how, a, b);
+  }
+  Value both(Value a, Value b) { return s.create<arith::AndIOp>(a, b); }
+  Value select(Value condition, Value a, Value b) {
+    return s.create<arith::SelectOp>(condition, a, b);
+  }
+
+  /// The states after a step without overflow.
+  ScaleStates afterGood() {
+    ScaleStates next = before;
+    Value full = s.f32(static_cast<double>(op.getHysteresis()));
+    if (op.getConsecutive())
+      next.left = full;
+    if (op.getWindow() == 0)
+      return next;
+    Value doubles = compare(arith::CmpFPredicate::OGE, before.steps,
+                            s.f32(static_cast<double>(op.getWindow())));
+    Value twice = s.create<arith::MinimumFOp>(
+        s.create<arith::AddFOp>(before.scale, before.scale), s.f32(0x1p127));
+    next.scale = select(doubles, twice, before.scale);
+    next.left = select(doubles, full, next.left);
+    next.steps =
+        select(doubles, one, s.create<arith::AddFOp>(before.steps, one));
+    return next;
+  }
+
+  /// The states after an overflow.
+  ScaleStates afterOverflow() {
+    Value least = s.f32(op.getLeast().convertToDouble());
+    Value hasLeft = compare(arith::CmpFPredicate::OGT, before.left, one);
+    Value canFall = compare(arith::CmpFPredicate::OGT, before.scale, least);
+    Value half = s.create<arith::MaximumFOp>(
+        s.create<arith::MulFOp>(before.scale, s.f32(0.5)), least);
+    // If neither is true, only `ended` changes.
+    auto choose = [&](Value ifLeft, Value ifFalls, Value otherwise) {
+      return select(hasLeft, ifLeft, select(canFall, ifFalls, otherwise));
+    };
+    return {choose(before.scale, half, before.scale),
+            choose(s.create<arith::SubFOp>(before.left, one), before.left,
+                   before.left),
+            choose(zero, zero, before.steps), choose(zero, zero, one)};
+  }
+
+  nn::AdvanceLossScaleOp op;
+  ScalarBuilder &s;
+  ScaleStates before;
+  Value zero, one;
+};
+
+} // namespace
+
+static Values lowerAdvanceLossScale(nn::AdvanceLossScaleOp op,
+                                    nn::AdvanceLossScaleOp::Adaptor in,
+                                    LinalgBuilder &b) {
+  SmallVector<Input> inputs;
+  for (Value operand : in.getOperands())
+    inputs.push_back({operand});
+  return b.map(op.getResultTypes(), inputs, [&](ScalarBuilder &s, Args x) {
+    return ScaleAdvance(op, s, x).results(x.drop_front(4));
+  });
+}
+
 /// The offsets in a bucket's flat tensor at which the segments of its tensors
 /// begin, followed by the end of the last segment.
 static SmallVector<int64_t> beginsOf(Operation *op) {
@@ -176,6 +279,7 @@ void attachOptimizerLowerings(MLIRContext *context) {
   attachLinalg<nn::AdvancePowerOp, lowerAdvancePower>(context);
   attachLinalg<nn::CountUpdateOp, lowerCountUpdate>(context);
   attachLinalg<nn::TakeRateOp, lowerTakeRate>(context);
+  attachLinalg<nn::AdvanceLossScaleOp, lowerAdvanceLossScale>(context);
   attachLinalg<nn::SegmentSumsOp, lowerSegmentSums, Generator::Segments>(
       context);
   attachLinalg<nn::ScaleSegmentsOp, lowerScaleSegments, Generator::Segments>(

@@ -13,6 +13,7 @@
 #include "GradientPhases.h"
 #include "Optimizers/Optimizers.h"
 #include "ParameterGroups.h"
+#include "UpdateCondition.h"
 #include "dialects/Dist/Wire.h"
 #include "dialects/NN/ProgramPorts.h"
 #include "heddle/PlanFormat/RunChoices.h"
@@ -57,21 +58,10 @@ struct Group {
 struct StepScalars {
   Value lr;
   SmallVector<Value> corrections;
-  Value clip, weightDecay;
+  Value factor; ///< Multiplies gradients: clips and unscales them.
+  Value weightDecay;
   Value condition; ///< 1, or 0 if the step must not update anything.
 };
-
-/// Whether a number is neither infinite nor NaN.
-Value isFinite(nn::Scalars &s, Value x) {
-  // x - x is 0 for a finite x, and then 1 > x - x. Otherwise x - x is NaN, and
-  // the comparison is false.
-  return s.isGreater(s.real(1), s.sub(x, x));
-}
-
-/// Returns `x` if it is finite, otherwise 0.
-Value finiteOrZero(nn::Scalars &s, Value x) {
-  return s.select(isFinite(s, x), x, s.real(0));
-}
 
 /// The name of the optimizer state that holds the gradients of a delayed update
 /// until the next step applies them. In lists of states this state comes after
@@ -208,16 +198,6 @@ private:
                               zero);
   }
 
-  /// Adds a state of the optimizer that belongs to no parameter, unless an
-  /// earlier train program has added it.
-  nn::StateOp addState(nn::StepOp step, StringRef name, Type type) {
-    auto model = step->getParentOfType<nn::ModelOp>();
-    if (auto known = model.lookupSymbol<nn::StateOp>(name))
-      return known;
-    return OpBuilder(step).create<nn::StateOp>(step.getLoc(), name,
-                                               nn::StateRole::Optimizer, type);
-  }
-
   /// Multiplies, for each beta of the optimizer, the state that holds beta^t by
   /// beta. Returns the bias corrections 1 - beta^t.
   SmallVector<Value> advancePowers(OpBuilder &builder, nn::StepOp step,
@@ -228,7 +208,7 @@ private:
     SmallVector<Value> corrections;
     for (const train::Power &power : optimizer.powers) {
       auto factor = builder.getF64FloatAttr(power.factor);
-      nn::StateOp state = addState(step, power.quantity, type);
+      nn::StateOp state = train::addState(step, power.quantity, type);
       state.setCheckpointed(true);
       state.setInitAttr(nn::InitAttr::get(&getContext(), nn::InitKind::Power,
                                           factor, builder.getF64FloatAttr(0),
@@ -252,8 +232,8 @@ private:
     for (nn::BucketOp bucket : group.states)
       states.push_back(get(builder, bucket));
     llvm::append_range(inputs, scalars.corrections);
-    if (scalars.clip)
-      inputs.push_back(scalars.clip);
+    if (scalars.factor)
+      inputs.push_back(scalars.factor);
     if (group.takesDecay())
       inputs.push_back(scalars.weightDecay);
     // A delayed update applies the gradients of the previous step, and stores
@@ -356,7 +336,7 @@ private:
     for (size_t i = 0; i < scalars.corrections.size(); ++i)
       corrections.push_back(add());
     element.corrections = corrections;
-    if (scalars.clip)
+    if (scalars.factor)
       element.gradient = s.mul(element.gradient, add());
     if (group.takesDecay())
       element.weightDecay = add();
@@ -373,7 +353,7 @@ private:
       // The delayed update stores the gradient in a state for the next step.
       // Checkpoints contain that state and must not contain infinities or NaN,
       // so store 0 instead of such a value.
-      results.push_back(finiteOrZero(s, gradient));
+      results.push_back(train::finiteOrZero(s, gradient));
     }
     s.create<nn::ReturnOp>(results);
   }
@@ -382,7 +362,7 @@ private:
   /// in the first step. The state `name` stores the scalar between steps.
   Value delay(OpBuilder &builder, nn::StepOp step, Value number,
               StringRef name) {
-    nn::StateOp state = addState(step, name, number.getType());
+    nn::StateOp state = train::addState(step, name, number.getType());
     state.setCheckpointed(true);
     auto before =
         builder.create<nn::GetOp>(step.getLoc(), number.getType(), name);
@@ -403,76 +383,17 @@ private:
       s.setInsertionPointToEnd(&block);
       block.addArgument(s.getF64Type(), loc);
       Value now = block.addArgument(s.getF64Type(), loc);
-      s.create<nn::ReturnOp>(finiteOrZero(s, now));
+      s.create<nn::ReturnOp>(train::finiteOrZero(s, now));
       builder.create<nn::SetOp>(loc, before.getState(), keep.getNewParameter());
     }
     delayed.clear();
-  }
-
-  /// Adds a state that becomes 1 in the first step whose loss or gradient norm
-  /// is not finite, and returns the state's new value. While the state is 1,
-  /// steps update nothing. Only the host resets it to 0, after it has read the
-  /// loss. The host may have submitted the next steps before that, and these
-  /// steps must not update parameters either.
-  Value noteNonfinite(OpBuilder &builder, nn::StepOp step, Value norm,
-                      Value loss) {
-    Location loc = step.getLoc();
-    StringRef name = plan::nonfiniteState;
-    addState(step, name, norm.getType());
-    Value before = builder.create<nn::GetOp>(loc, norm.getType(), name);
-    auto note = builder.create<nn::UpdateOp>(
-        loc, TypeRange(norm.getType()), name, before, norm, ValueRange(),
-        loss ? ValueRange(loss) : ValueRange(), Value(), nullptr);
-    Block &block = note.getBody().emplaceBlock();
-    nn::Scalars s(loc, &getContext());
-    s.setInsertionPointToEnd(&block);
-    Value noted = block.addArgument(s.getF64Type(), loc);
-    for (unsigned i = 1; i < note->getNumOperands(); ++i) {
-      Value number = block.addArgument(s.getF64Type(), loc);
-      noted = s.select(isFinite(s, number), noted, s.real(1));
-    }
-    s.create<nn::ReturnOp>(noted);
-    builder.create<nn::SetOp>(loc, name, note.getNewParameter());
-    return note.getNewParameter();
-  }
-
-  /// The condition for an update: 1, or 0 if the step must not update anything.
-  /// It is 0 if the loss counts no label of the batch, or if the loss or the
-  /// norm of the gradients is not finite. Each rank counts the labels of its
-  /// own tokens. Sharding propagation inserts an all-reduce of these counts
-  /// before the comparison with 0, because the comparison is not linear.
-  Value conditionOf(OpBuilder &builder, nn::StepOp step, Value norm) {
-    Location loc = step.getLoc();
-    auto port = [&](nn::PortRole role) {
-      return nn::portOf(step.getOutputs(),
-                        step.getBody().front().getTerminator()->getOperands(),
-                        role);
-    };
-    SmallVector<Value> inputs = {
-        noteNonfinite(builder, step, norm, port(nn::PortRole::Loss))};
-    if (Value labels = port(nn::PortRole::LossWeight))
-      inputs.push_back(labels);
-    auto condition = builder.create<nn::MapOp>(loc, norm.getType(), inputs,
-                                               nn::FunctionAttr(), ArrayAttr());
-    Block &block = condition.getBody().emplaceBlock();
-    nn::Scalars s(loc, &getContext());
-    s.setInsertionPointToEnd(&block);
-    Value noted = block.addArgument(s.getF64Type(), loc);
-    Value updates = s.real(1);
-    if (inputs.size() > 1) {
-      Value labels = block.addArgument(s.getF64Type(), loc);
-      updates = s.select(s.isGreater(labels, s.real(0)), updates, s.real(0));
-    }
-    s.create<nn::ReturnOp>(
-        s.select(s.isGreater(noted, s.real(0)), s.real(0), updates));
-    return condition.getOutputs()[0];
   }
 
   /// Adds a state that counts updates, and reads it.
   nn::GetOp readCount(OpBuilder &builder, nn::StepOp step) {
     Location loc = step.getLoc();
     auto type = RankedTensorType::get({}, builder.getF64Type());
-    addState(step, plan::updatesState, type);
+    train::addState(step, plan::updatesState, type);
     return builder.create<nn::GetOp>(loc, type, plan::updatesState);
   }
 
@@ -499,6 +420,16 @@ private:
     return rate;
   }
 
+  /// Reads the loss scale, by which this step has multiplied the gradient of
+  /// the loss. Returns null if the model has none.
+  Value readLossScale(OpBuilder &builder, nn::ModelOp model, nn::StepOp step) {
+    auto state = model.lookupSymbol<nn::StateOp>(plan::lossScaleState);
+    if (!state)
+      return {};
+    return builder.create<nn::GetOp>(step.getLoc(), state.getType(),
+                                     state.getSymName());
+  }
+
   /// Adds an input to the step: a scalar that the runtime writes before the
   /// step.
   Value addInput(nn::StepOp step, StringRef name) {
@@ -508,22 +439,43 @@ private:
     return heddle::addInput(step, port, RankedTensorType::get({}, number));
   }
 
-  /// The factor by which clipping multiplies gradients: min(1, limit / (norm +
-  /// 1e-6)), as in torch.nn.utils.clip_grad_norm_.
-  Value clipCoefficient(OpBuilder &builder, Value norm, Value limit) {
-    Location loc = norm.getLoc();
-    Value operands[] = {norm, limit};
-    auto map = builder.create<nn::MapOp>(loc, norm.getType(), operands,
+  /// Computes a number from the norm of the gradients and other numbers.
+  /// `body` gets a value for each of `operands`.
+  Value mapNumbers(OpBuilder &builder, Location loc, ValueRange operands,
+                   function_ref<Value(nn::Scalars &, ValueRange)> body) {
+    auto type = RankedTensorType::get({}, builder.getF32Type());
+    auto map = builder.create<nn::MapOp>(loc, type, operands,
                                          nn::FunctionAttr(), ArrayAttr());
     Block &block = map.getBody().emplaceBlock();
     nn::Scalars s(loc, &getContext());
     s.setInsertionPointToEnd(&block);
-    Value x = block.addArgument(s.getF64Type(), loc);
-    Value most = block.addArgument(s.getF64Type(), loc);
-    Value ratio = s.div(most, s.add(x, s.real(1e-6)));
-    s.create<nn::ReturnOp>(
-        Value(s.create<arith::MinimumFOp>(ratio, s.real(1))));
+    for (size_t i = 0; i < operands.size(); ++i)
+      block.addArgument(s.getF64Type(), loc);
+    s.create<nn::ReturnOp>(body(s, block.getArguments()));
     return map.getOutputs()[0];
+  }
+
+  /// The factor by which the update multiplies gradients. For clipping this is
+  /// min(1, limit / (norm + 1e-6)), as in torch.nn.utils.clip_grad_norm_. It is
+  /// divided by the loss scale, by which the gradients and `norm` are
+  /// multiplied. `limit` or `lossScale` may be null, if there is none.
+  Value gradientFactor(OpBuilder &builder, Value norm, Value limit,
+                       Value lossScale) {
+    Location loc = norm.getLoc();
+    if (!limit)
+      return mapNumbers(
+          builder, loc, lossScale,
+          [](nn::Scalars &s, ValueRange x) { return s.div(s.real(1), x[0]); });
+    SmallVector<Value> operands = {norm, limit};
+    if (lossScale)
+      operands.push_back(lossScale);
+    return mapNumbers(
+        builder, loc, operands, [&](nn::Scalars &s, ValueRange x) -> Value {
+          Value length = lossScale ? s.div(x[0], x[2]) : x[0];
+          Value ratio = s.div(x[1], s.add(length, s.real(1e-6)));
+          Value factor = s.create<arith::MinimumFOp>(ratio, s.real(1));
+          return lossScale ? s.div(factor, x[2]) : factor;
+        });
   }
 
   void addOutput(nn::StepOp step, nn::PortRole role, Value value) {
@@ -550,21 +502,24 @@ private:
     Value norm = builder.create<nn::GlobalNormOp>(
         step.getLoc(), scalar, gradients, /*summed=*/false, nullptr);
     addOutput(step, nn::PortRole::GradNorm, norm);
+    Value lossScale = readLossScale(builder, model, step);
     StepScalars scalars;
     auto count = readCount(builder, step);
     scalars.lr = takeRate(builder, step, count);
     if (llvm::any_of(groups, [](const Group &g) { return g.takesDecay(); }))
       scalars.weightDecay = addInput(step, plan::weightDecayPort);
+    Value limit;
     if (strategy.gradientClipping > 0)
-      scalars.clip =
-          clipCoefficient(builder, norm, addInput(step, plan::maxNormPort));
-    scalars.condition = conditionOf(builder, step, norm);
+      limit = addInput(step, plan::maxNormPort);
+    if (limit || lossScale)
+      scalars.factor = gradientFactor(builder, norm, limit, lossScale);
+    scalars.condition = train::updateCondition(builder, step, norm, lossScale);
     countUpdate(builder, count, scalars.condition);
     if (strategy.delayedUpdate) {
       scalars.condition =
           delay(builder, step, scalars.condition, "delayed_labels");
-      if (scalars.clip)
-        scalars.clip = delay(builder, step, scalars.clip, "delayed_clip");
+      if (scalars.factor)
+        scalars.factor = delay(builder, step, scalars.factor, "delayed_clip");
     }
     scalars.corrections = advancePowers(builder, step, scalars.condition);
     for (Group &group : groups)

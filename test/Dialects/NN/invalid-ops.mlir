@@ -744,6 +744,33 @@ nn.func @f(%r: tensor<2xf32>, %c: tensor<1xf64>) {
 
 // -----
 
+nn.func @f(%s: tensor<f32>, %n: tensor<1xf32>) {
+  // expected-error @+1 {{'nn.advance_loss_scale' op has an operand or a result that is no number}}
+  %0:5 = nn.advance_loss_scale %s, %s, %s, %s of(%n) {window = 2 : i64, hysteresis = 2 : i64, least = 1.0}
+      : (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<1xf32>) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%s: tensor<f32>) {
+  // expected-error @+1 {{'nn.advance_loss_scale' op has a negative window, or a hysteresis below 1}}
+  %0:5 = nn.advance_loss_scale %s, %s, %s, %s {window = 2 : i64, hysteresis = 0 : i64, least = 1.0}
+      : (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%s: tensor<f32>) {
+  // expected-error @+1 {{'nn.advance_loss_scale' op has the least scale 0.000000e+00, which must be positive}}
+  %0:5 = nn.advance_loss_scale %s, %s, %s, %s {window = 2 : i64, hysteresis = 1 : i64, least = 0.0}
+      : (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+  nn.return
+}
+
+// -----
+
 nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index, %m: index, %part: index) {
   // expected-error @+1 {{'nn.dropout' op needs all of part, parts and inner or none}}
   %0 = nn.dropout %x rng %r layer %l micro_batch %m part %part {p = 0.5, site = 1 : i32, parts = array<i64: 2>} : (tensor<2x4xf32>, tensor<4xi32>, index, index, index) -> tensor<2x4xf32>

@@ -246,6 +246,12 @@ nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>
   %8 = nn.count_update %7 : (tensor<f64>) -> tensor<f64>
   // CHECK: nn.take_rate %{{[^ ]*}}[%[[COUNT]]] : (tensor<2xf32>, tensor<f64>) -> tensor<f32>
   %9 = nn.take_rate %5[%8] : (tensor<2xf32>, tensor<f64>) -> tensor<f32>
+  // CHECK: %[[NEXT:.*]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} = nn.advance_loss_scale %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} of(%{{[^ ]*}}, %{{[^ ]*}}) {consecutive, hysteresis = 2 : i64, least = 5.000000e-01 : f64, window = 1000 : i64} : (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+  %10:5 = nn.advance_loss_scale %lr, %lr, %lr, %lr of(%9, %lr) {window = 1000 : i64, hysteresis = 2 : i64, least = 0.5, consecutive}
+      : (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+  // CHECK: nn.advance_loss_scale %[[NEXT]], %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} {hysteresis = 1 : i64, least = 1.000000e+00 : f64, window = 0 : i64} :
+  %11:5 = nn.advance_loss_scale %10#0, %10#1, %10#2, %10#3 {window = 0 : i64, hysteresis = 1 : i64, least = 1.0}
+      : (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
   nn.return
 }
 

@@ -8,6 +8,25 @@
 // RUN: sed 's/optimizer = {beta1/optimizer = {type = Lion, beta1/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=LION
 // RUN: sed 's/optimizer = {beta1/optimizer = {type = Lamb, beta1/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=LAMB
 // RUN: sed 's/optimizer = {beta1/optimizer = {group = ["^a$:lr=0.5", "b:weight_decay=0.75"], beta1/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=GROUPS
+// RUN: sed 's/strategy = #dist.strategy<{/strategy = #dist.strategy<{loss_scale = {value = dynamic, window = 7, hysteresis = 3, min = 0.5}, /; s/nn.state @a role/nn.state @loss_scale role optimizer : tensor<f32> nn.state @loss_scale_hysteresis role optimizer : tensor<f32> nn.state @loss_scale_steps role optimizer : tensor<f32> nn.state @a role/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=SCALE
+
+// The loss scale of this step divides gradients together with the factor of clipping.
+// SCALE: %[[NORM:.*]] = nn.global_norm
+// SCALE: %[[S:.*]] = nn.get @loss_scale : tensor<f32>
+// SCALE: %[[FACTOR:.*]] = nn.map (%[[X:.*]] = %[[NORM]], %[[MOST:.*]] = %{{.*}}, %[[Y:.*]] = %[[S]])
+// SCALE: %[[N:.*]] = arith.divf %[[X]], %[[Y]] : f64
+// SCALE: arith.addf %[[N]]
+// SCALE: %[[LEAST:.*]] = arith.minimumf
+// SCALE: arith.divf %[[LEAST]], %[[Y]] : f64
+// SCALE: %[[NEXT:.*]], %[[LEFT:.*]], %[[STEPS:.*]], %[[ENDED:.*]], %[[MAY:.*]] = nn.advance_loss_scale %[[S]], %{{.*}}, %{{.*}}, %{{.*}} of(%[[NORM]], %{{.*}}) {hysteresis = 3 : i64, least = 5.000000e-01 : f64, window = 7 : i64}
+// SCALE: nn.set @loss_scale, %[[NEXT]]
+// SCALE: nn.set @loss_scale_hysteresis, %[[LEFT]]
+// SCALE: nn.set @loss_scale_steps, %[[STEPS]]
+// SCALE: nn.set @nonfinite, %[[ENDED]]
+// SCALE: %[[CONDITION:.*]] = nn.map (%{{.*}} = %[[MAY]]
+// SCALE: nn.count_update %{{.*}} if %[[CONDITION]]
+// SCALE: nn.update "adamw" {{.*}}%[[FACTOR]]{{.*}} if %[[CONDITION]]
+// SCALE: return {{.*}}%[[NORM]]
 
 // The gradients of the step before are a state; what they are multiplied by, and whether they
 // are there, are others.

@@ -179,7 +179,7 @@ TEST_F(ConfigTest, AllErrorsAtOnce) {
   const std::string text = R"({
   "train_batch_size": "4",
   "gradient_clipp1ng": 1.0,
-  "fp16": {"enabled": true},
+  "amp": {"enabled": true},
   "zero_optimization": {"stage": 7, "stage": 2, "overlap": true},
   "optimizer": {"type": "AdamW", "params": {"lr": -1, "beta": 1}},
   "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": -1,
@@ -429,7 +429,7 @@ TEST_F(ConfigTest, InfinityIsNoLimit) {
 }
 
 TEST_F(ConfigTest, ThePrecisionOfTheCommandLineWins) {
-  for (const char *section : {"fp16", "amp", "torch_autocast"}) {
+  for (const char *section : {"amp", "torch_autocast"}) {
     std::string text =
         std::string("{\"") + section + "\": {\"enabled\": true}}";
     Diagnostic error = errorOf(text);

@@ -382,6 +382,13 @@ static std::vector<OpCase> makeLossCases() {
        "nn.count_update %c if %if : (tensor<f64>, tensor<f32>) -> tensor<f64>"},
       {"nn.take_rate", "%r: tensor<2xf32>, %c: tensor<f64>",
        "nn.take_rate %r[%c] : (tensor<2xf32>, tensor<f64>) -> tensor<f32>"},
+      {"nn.advance_loss_scale",
+       "%s: tensor<f32>, %l: tensor<f32>, %k: tensor<f32>, %e: tensor<f32>, "
+       "%n: tensor<f32>",
+       "nn.advance_loss_scale %s, %l, %k, %e of(%n) {window = 2 : i64, "
+       "hysteresis = 2 : i64, least = 0.5} : (tensor<f32>, tensor<f32>, "
+       "tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>, "
+       "tensor<f32>, tensor<f32>, tensor<f32>)"},
   };
 }
 

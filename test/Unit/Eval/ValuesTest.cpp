@@ -10,6 +10,9 @@
 
 #include "gtest/gtest.h"
 #include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
 
 using namespace mlir;
 using namespace heddle;
@@ -365,6 +368,77 @@ TEST(Values, TakeRate) {
                         {{"r", floats({3}, {0.1, 0.2, 0.3})},
                          {"c", floats({}, {count})}}),
                {rate});
+}
+
+/// Runs `body`, `count` operations nn.advance_loss_scale of successive steps,
+/// and compares their results with the record of DeepSpeed's class.
+static void expectScales(const nlohmann::json &pattern, const std::string &body,
+                         size_t count) {
+  CaseModule module =
+      parseCase({"",
+                 "%s: tensor<f32>, %l: tensor<f32>, %zero: tensor<f32>, %bad: "
+                 "tensor<f32>",
+                 body});
+  ASSERT_TRUE(module.operation);
+  SmallVector<Value> values;
+  for (auto op : module.function.getBody().getOps<nn::AdvanceLossScaleOp>())
+    for (Value result : {op.getNextScale(), op.getNextLeft(), op.getNextEnded(),
+                         op.getUpdates()})
+      values.push_back(result);
+  returnValues(module.function, values);
+  TensorMap results = runModule(
+      *module.module,
+      {{"s", floats({}, {pattern["initial"]})},
+       {"l", floats({}, {pattern["hysteresis"]})},
+       {"zero", floats({}, {0})},
+       {"bad", floats({}, {std::numeric_limits<double>::infinity()})}});
+  auto number = [&](size_t step, size_t result) {
+    return results.at("r" + std::to_string(4 * step + result)).floats()[0];
+  };
+  auto overflows = pattern["overflows"].get<std::string>();
+  for (size_t step = 0; step < count; ++step) {
+    SCOPED_TRACE(pattern.dump() + " step " + std::to_string(step));
+    bool ends = pattern["ended"] == step;
+    EXPECT_EQ(number(step, 2), ends ? 1 : 0);
+    EXPECT_EQ(number(step, 3), overflows[step] == '1' ? 0 : 1);
+    // The step that ends the run changes nothing else.
+    size_t next = step + 1 < count ? step + 1 : step;
+    if (next == step && !ends)
+      continue;
+    EXPECT_EQ(number(step, 0), pattern["scales"][next].get<double>());
+    EXPECT_EQ(number(step, 1), pattern["left"][next].get<double>());
+  }
+}
+
+// The scales that DeepSpeed's class gave for each pattern of steps.
+TEST(Values, AdvanceLossScale) {
+  std::ifstream file(HEDDLE_TEST_ORACLES "/loss_scales.json");
+  nlohmann::json record = nlohmann::json::parse(file);
+  EXPECT_EQ(record.size(), 104u);
+  for (const nlohmann::json &pattern : record) {
+    std::string attributes =
+        "{window = " + std::to_string(pattern["window"].get<int64_t>()) +
+        " : i64, hysteresis = " +
+        std::to_string(pattern["hysteresis"].get<int64_t>()) +
+        " : i64, least = " + std::to_string(pattern["min"].get<double>()) +
+        (pattern["consecutive"] ? ", consecutive}" : "}");
+    // All steps in one function: each takes what the step before it gives.
+    std::string body;
+    std::string states = "%s, %l, %zero, %zero";
+    auto overflows = pattern["overflows"].get<std::string>();
+    size_t count = pattern["scales"].size();
+    for (size_t step = 0; step < count; ++step) {
+      std::string name = "%t" + std::to_string(step);
+      body += name + ":5 = nn.advance_loss_scale " + states + " of(" +
+              (overflows[step] == '1' ? "%zero, %bad" : "%zero, %s") + ") " +
+              attributes +
+              " : (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, "
+              "tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>, "
+              "tensor<f32>, tensor<f32>, tensor<f32>)\n";
+      states = name + "#0, " + name + "#1, " + name + "#2, " + name + "#3";
+    }
+    expectScales(pattern, body, count);
+  }
 }
 
 // Of segments of 64, 128 and 64 elements a run that ends in the second one: an

@@ -502,6 +502,45 @@ TEST(Elementwise, TakeRate) {
       .run();
 }
 
+// Each case of the rule: what is left of the hysteresis, the least scale, the
+// window, an end that is noted, and steps that double. Each comes with a norm
+// that is finite, infinite and NaN.
+TEST(Elementwise, AdvanceLossScale) {
+  for (const char *states :
+       {"%one, %one, %zero, %zero", "%two, %two, %one, %zero",
+        "%two, %one, %two, %zero", "%one, %one, %one, %one"})
+    for (const char *norm : {"%x", "%infinite", "%x, %nan"})
+      for (const char *rule :
+           {"window = 2 : i64, hysteresis = 3 : i64, least = 1.0",
+            "window = 0 : i64, hysteresis = 3 : i64, least = 1.5, "
+            "consecutive"}) {
+        std::string values = std::string(norm) == "%x, %nan"
+                                 ? ", tensor<f32>, tensor<f32>"
+                                 : ", tensor<f32>";
+        std::string op =
+            std::string("nn.advance_loss_scale ") + states + " of(" + norm +
+            ") {" + rule +
+            "} : (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>" + values +
+            ") -> (tensor<f32>, tensor<f32>, tensor<f32>, "
+            "tensor<f32>, tensor<f32>)";
+        SCOPED_TRACE(op);
+        KernelCheck{R"(
+    plan.kernel @k(%x: tensor<f32>)
+        -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1, -1, -1, -1>} {
+      %zero = nn.fill 0.0 : () -> tensor<f32>
+      %one = nn.fill 1.0 : () -> tensor<f32>
+      %two = nn.fill 2.0 : () -> tensor<f32>
+      %infinite = nn.fill 0x7FF0000000000000 : () -> tensor<f32>
+      %nan = nn.fill 0x7FF8000000000000 : () -> tensor<f32>
+      %r:5 = )" + op +
+                    R"(
+      plan.yield %r#0, %r#1, %r#2, %r#3, %r#4 : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
+    })"}
+            .run();
+      }
+}
+
 // Segments of which the run has none, parts and all; and what is behind them.
 TEST(Elementwise, Segments) {
   const char *sums = R"(

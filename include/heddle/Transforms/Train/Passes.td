@@ -148,6 +148,43 @@ def TrainDifferentiate : Pass<"train-differentiate", "::heddle::nn::ModelOp"> {
   ];
 }
 
+def TrainScaleLoss : Pass<"train-scale-loss", "::heddle::nn::ModelOp"> {
+  let summary = "Multiplies the loss's gradient by the loss scale (--loss-scale).";
+  let description = [{
+    In fp16 small gradients would be rounded to 0. With a loss scale, the backward
+    pass begins with a gradient of the loss that is multiplied by the scale, and so
+    are all gradients after it. The optimizer divides them by the scale.
+
+    The pass adds the states of the loss scale: the scale, the rest of its
+    hysteresis, and the number of steps without overflow. `train-optimizer` adds
+    the operation that advances them.
+
+    ```mlir
+    nn.set @train.scale, %0 : tensor<f32>
+    nn.micro_batches 2 {
+      %1 = nn.get @train.scale : tensor<f32>
+      %w = nn.token_weights %labels scale %1 : ...
+      %sum = nn.sum %losses weights %w init %loss : ...
+      %dlogits = nn.cross_entropy_grad %logits, %labels, %lse, %w : ...
+    // becomes
+    nn.state @loss_scale role optimizer : tensor<f32> {init = #nn.init<constant, ...>, ...}
+    nn.set @train.scale, %0 : tensor<f32>
+    %scale = nn.get @loss_scale : tensor<f32>
+    %2 = nn.map (%a = %0, %b = %scale) : ... // %a * %b
+    nn.set @train.scale.scaled, %2 : tensor<f32>
+    nn.micro_batches 2 {
+      %1 = nn.get @train.scale : tensor<f32>
+      %w = nn.token_weights %labels scale %1 : ...
+      %3 = nn.get @train.scale.scaled : tensor<f32>
+      %scaled = nn.token_weights %labels scale %3 : ...
+      %sum = nn.sum %losses weights %w init %loss : ...
+      %dlogits = nn.cross_entropy_grad %logits, %labels, %lse, %scaled : ...
+    ```
+  }];
+  let dependentDialects = ["::heddle::nn::NNDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
 def TrainOptimizer : Pass<"train-optimizer", "::heddle::nn::ModelOp"> {
   let summary = "Clips the gradients and updates the parameters.";
   let description = [{
@@ -163,6 +200,12 @@ def TrainOptimizer : Pass<"train-optimizer", "::heddle::nn::ModelOp"> {
     finite. In the second case it sets the state `nonfinite` to 1, which prevents
     all further updates, because the host may have submitted the next steps already.
     The host resets the state when it has read the loss.
+
+    With a loss scale, a loss or norm that is not finite is an overflow. The step
+    updates nothing, and `nn.advance_loss_scale` computes the loss scale of the next
+    step. It sets `nonfinite` only if the scale can fall no further. Gradients are
+    divided by the loss scale together with clipping. `grad_norm` is the norm of the
+    gradients before this division.
   }];
   let dependentDialects = ["::heddle::nn::NNDialect"];
 }

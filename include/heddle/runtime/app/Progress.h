@@ -37,6 +37,10 @@ struct StepReport {
   std::optional<KeptLayers> kept; ///< nullopt: the plan drops no layers.
   std::optional<StepParts> parts; ///< How long the parts of the step took.
   std::string phase; ///< Empty if the plan has only one train program.
+  std::optional<double> lossScale; ///< nullopt: the plan has no loss scale.
+  /// The module in whose gradient the step has overflowed; empty: unknown, or
+  /// the step has not overflowed.
+  std::string overflowModule;
 
   double tokensPerSecond() const {
     return seconds > 0 ? double(tokens) / seconds : 0;

@@ -131,6 +131,11 @@ struct StepResult {
   /// The step made no update: the device skipped it, for example because the
   /// batch had no label, or because the loss or gradient norm is not finite.
   bool isSkipped = false;
+  /// The factor that the step's gradients had before the optimizer divided them
+  /// by it; nullopt: the plan has no loss scale.
+  std::optional<double> lossScale;
+  /// The step overflowed with the least loss scale.
+  bool isScaleUsedUp = false;
 };
 
 /// Runs training steps: writes their inputs and reads their results.
@@ -180,7 +185,8 @@ public:
   /// Waits for the oldest pending step and returns its results. If its loss or
   /// gradient norm is not finite, neither this step nor the pending steps after
   /// it update the states. Those pending steps are dropped, and must be
-  /// submitted again.
+  /// submitted again. With a loss scale, this is so only if the scale can fall
+  /// no further; the steps after any other overflow are as they would be.
   StepResult finish();
   /// Returns the index of the step to submit next, counted from 0. After a step
   /// whose loss or gradient norm is not finite, this is the index of the step
@@ -191,7 +197,8 @@ public:
   /// has no state `nonfinite` that could suppress its update.
   bool keepsStates() const { return isSound; }
   /// Throws H0410 on all ranks if the loss or gradient norm of `result` is not
-  /// finite and such a step may not be skipped.
+  /// finite and such a step may not be skipped; H0419 or H0420 if the plan has
+  /// a loss scale that can fall no further.
   void requireFinite(const StepResult &result) const;
   /// The numbers of updates after the finished steps, also of the steps before
   /// a resume. The learning-rate schedule counts updates, and so may phases.
@@ -221,6 +228,7 @@ private:
   std::vector<double> giveRates(TrainProgram &program);
   std::optional<KeptLayers> describe(const Submitted &step) const;
   void forgetPending();
+  [[noreturn]] void failScale(const StepResult &result) const;
   bool maySkip() const;
 
   Job &job;
@@ -235,6 +243,10 @@ private:
   /// The state in which the device counts updates. Null if the plan has none;
   /// then every step with a finite loss and norm makes an update.
   const Value *updates;
+  /// The state with the loss scale of the next step. Null if the plan has no
+  /// loss scale.
+  const Value *lossScale;
+  double scale = 1; ///< The loss scale of the oldest pending step.
   /// For each layer that may be dropped, its model FLOPs in a step, over all
   /// ranks.
   std::vector<double> layerFlops;

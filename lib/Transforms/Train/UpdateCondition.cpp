@@ -1,0 +1,125 @@
+//===- UpdateCondition.cpp - Whether a step updates parameters ------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "UpdateCondition.h"
+#include "dialects/NN/ProgramPorts.h"
+#include "heddle/PlanFormat/RunChoices.h"
+#include "heddle/Settings/LossScale.h"
+
+using namespace mlir;
+using namespace heddle;
+
+nn::StateOp train::addState(nn::StepOp step, StringRef name, Type type) {
+  auto model = step->getParentOfType<nn::ModelOp>();
+  if (auto known = model.lookupSymbol<nn::StateOp>(name))
+    return known;
+  return OpBuilder(step).create<nn::StateOp>(step.getLoc(), name,
+                                             nn::StateRole::Optimizer, type);
+}
+
+/// Whether a number is neither infinite nor NaN.
+static Value isFinite(nn::Scalars &s, Value x) {
+  // x - x is 0 for a finite x, and then 1 > x - x. Otherwise x - x is NaN, and
+  // the comparison is false.
+  return s.isGreater(s.real(1), s.sub(x, x));
+}
+
+Value train::finiteOrZero(nn::Scalars &s, Value x) {
+  return s.select(isFinite(s, x), x, s.real(0));
+}
+
+/// Adds a state that becomes 1 in the first step whose loss or gradient norm
+/// is not finite, and returns the state's new value. While the state is 1,
+/// steps update nothing. Only the host resets it to 0, after it has read the
+/// loss. The host may have submitted the next steps before that, and these
+/// steps must not update parameters either.
+static Value noteNonfinite(OpBuilder &builder, nn::StepOp step, Value norm,
+                           Value loss) {
+  Location loc = step.getLoc();
+  StringRef name = plan::nonfiniteState;
+  train::addState(step, name, norm.getType());
+  Value before = builder.create<nn::GetOp>(loc, norm.getType(), name);
+  auto note = builder.create<nn::UpdateOp>(
+      loc, TypeRange(norm.getType()), name, before, norm, ValueRange(),
+      loss ? ValueRange(loss) : ValueRange(), Value(), nullptr);
+  Block &block = note.getBody().emplaceBlock();
+  nn::Scalars s(loc, step.getContext());
+  s.setInsertionPointToEnd(&block);
+  Value noted = block.addArgument(s.getF64Type(), loc);
+  for (unsigned i = 1; i < note->getNumOperands(); ++i) {
+    Value number = block.addArgument(s.getF64Type(), loc);
+    noted = s.select(isFinite(s, number), noted, s.real(1));
+  }
+  s.create<nn::ReturnOp>(noted);
+  builder.create<nn::SetOp>(loc, name, note.getNewParameter());
+  return note.getNewParameter();
+}
+
+/// Advances the states of the loss scale. The state `nonfinite` becomes 1 in a
+/// step that overflows with the least scale; the host then ends the run, and
+/// the steps that it has already submitted must not update anything. Returns 1
+/// if neither this step nor such an earlier step has overflowed, else 0.
+static Value advanceLossScale(OpBuilder &builder, nn::StepOp step, Value norm,
+                              Value loss, Value scale) {
+  Location loc = step.getLoc();
+  Type type = norm.getType();
+  auto model = step->getParentOfType<nn::ModelOp>();
+  std::optional<config::LossScale> rule =
+      config::lossScaleOf(model.getStrategy().getValue());
+  train::addState(step, plan::nonfiniteState, type);
+  StringRef names[] = {plan::lossScaleState, plan::lossScaleLeftState,
+                       plan::lossScaleStepsState, plan::nonfiniteState};
+  SmallVector<Value> states = {scale};
+  for (StringRef name : ArrayRef(names).drop_front())
+    states.push_back(builder.create<nn::GetOp>(loc, type, name));
+  SmallVector<Value> checked = {norm};
+  if (loss)
+    checked.push_back(loss);
+  auto advance = builder.create<nn::AdvanceLossScaleOp>(
+      loc, type, type, type, type, type, states[0], states[1], states[2],
+      states[3], checked, builder.getI64IntegerAttr(rule->window),
+      builder.getI64IntegerAttr(rule->hysteresis),
+      builder.getF64FloatAttr(rule->least),
+      rule->isConsecutive ? builder.getUnitAttr() : UnitAttr(), ArrayAttr());
+  for (auto [name, next] : llvm::zip(names, advance.getResults()))
+    builder.create<nn::SetOp>(loc, name, next);
+  return advance.getUpdates();
+}
+
+Value train::updateCondition(OpBuilder &builder, nn::StepOp step, Value norm,
+                             Value lossScale) {
+  Location loc = step.getLoc();
+  auto port = [&](nn::PortRole role) {
+    return nn::portOf(step.getOutputs(),
+                      step.getBody().front().getTerminator()->getOperands(),
+                      role);
+  };
+  Value loss = port(nn::PortRole::Loss);
+  SmallVector<Value> inputs = {
+      lossScale ? advanceLossScale(builder, step, norm, loss, lossScale)
+                : noteNonfinite(builder, step, norm, loss)};
+  if (Value labels = port(nn::PortRole::LossWeight))
+    inputs.push_back(labels);
+  auto condition = builder.create<nn::MapOp>(loc, norm.getType(), inputs,
+                                             nn::FunctionAttr(), ArrayAttr());
+  Block &block = condition.getBody().emplaceBlock();
+  nn::Scalars s(loc, step.getContext());
+  s.setInsertionPointToEnd(&block);
+  Value noted = block.addArgument(s.getF64Type(), loc);
+  Value updates = s.real(1);
+  if (inputs.size() > 1) {
+    Value labels = block.addArgument(s.getF64Type(), loc);
+    updates = s.select(s.isGreater(labels, s.real(0)), updates, s.real(0));
+  }
+  // The first input of the condition says that the step must update, or that it
+  // must not.
+  s.create<nn::ReturnOp>(
+      lossScale ? s.select(s.isGreater(noted, s.real(0)), updates, s.real(0))
+                : s.select(s.isGreater(noted, s.real(0)), s.real(0), updates));
+  return condition.getOutputs()[0];
+}

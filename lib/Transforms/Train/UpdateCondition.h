@@ -1,0 +1,40 @@
+//===- UpdateCondition.h - Whether a step updates parameters ----*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Builds the condition of a training step's updates.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_TRAIN_UPDATECONDITION_H
+#define HEDDLE_LIB_TRANSFORMS_TRAIN_UPDATECONDITION_H
+
+#include "dialects/NN/NNDialect.h"
+#include "dialects/NN/Scalars.h"
+
+namespace heddle::train {
+
+/// Adds a state of the optimizer that belongs to no parameter, unless an
+/// earlier train program has added it.
+nn::StateOp addState(nn::StepOp step, llvm::StringRef name, mlir::Type type);
+
+/// Returns `x` if it is finite, otherwise 0.
+mlir::Value finiteOrZero(nn::Scalars &s, mlir::Value x);
+
+/// The condition for an update: 1, or 0 if the step must not update anything.
+/// It is 0 if the loss counts no label of the batch, or if the loss or `norm`,
+/// the norm of the gradients, is not finite. Each rank counts the labels of its
+/// own tokens. Sharding propagation inserts an all-reduce of these counts
+/// before the comparison with 0, because the comparison is not linear.
+///
+/// `lossScale` is the loss scale of this step; null if there is none. With a
+/// loss scale, a step that is not finite has overflowed, and the states of the
+/// loss scale are advanced. Without, no later step updates anything either.
+mlir::Value updateCondition(mlir::OpBuilder &builder, nn::StepOp step,
+                            mlir::Value norm, mlir::Value lossScale);
+
+} // namespace heddle::train
+
+#endif // HEDDLE_LIB_TRANSFORMS_TRAIN_UPDATECONDITION_H
