@@ -181,9 +181,11 @@ private:
       plan::setProfile(plan, {strategy.profileStep, strategy.profileDepth,
                               strategy.profileTop, strategy.profileFile});
     if (strategy.wallClockBreakdown || strategy.commsLogger ||
-        strategy.memoryBreakdown)
+        strategy.memoryBreakdown || !strategy.logTensorboard.empty() ||
+        !strategy.logCsv.empty())
       plan::setReports(plan, {strategy.wallClockBreakdown, strategy.commsLogger,
-                              strategy.memoryBreakdown});
+                              strategy.memoryBreakdown, strategy.logTensorboard,
+                              strategy.logCsv});
     if (std::optional<config::LossScale> scale = config::lossScaleOf(strategy))
       plan.strategy[plan::lossScaleKey] = describe(*scale);
   }

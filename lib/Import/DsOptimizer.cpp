@@ -167,40 +167,6 @@ void config::mergeProgressiveLayerDrop(const io::JsonValue &root,
 }
 
 //===----------------------------------------------------------------------===//
-// Profile
-//===----------------------------------------------------------------------===//
-
-void config::mergeFlopsProfiler(const io::JsonValue &root, Merger &merger) {
-  const io::JsonValue *section = root.find("flops_profiler");
-  if (!section || !section->isObject())
-    return;
-  const io::JsonValue *enabled = section->find("enabled");
-  if (!enabled || !enabled->asBool()) {
-    for (const io::JsonMember &member : section->members())
-      merger.mark(member.value.path(), "no meaning here", "off");
-    return;
-  }
-  for (auto [key, name] : {std::pair("profile_step", "profile_step"),
-                           std::pair("profile_depth", "module_depth"),
-                           std::pair("profile_top", "top_modules"),
-                           std::pair("profile_file", "output_file")})
-    if (const io::JsonValue *value = section->find(name);
-        value && !value->isNull())
-      readKey(settingOf(key), *value, merger);
-  if (!section->find("profile_step"))
-    merger.give("profile_step", int64_t(1), fileOrigin(*enabled));
-}
-
-void config::mergeCheckpointProfile(const io::JsonValue &root, Merger &merger) {
-  const io::JsonValue *section = root.find("activation_checkpointing");
-  if (!section || !section->isObject())
-    return;
-  const io::JsonValue *value = section->find("profile");
-  if (value && value->asBool())
-    readKey(settingOf("wall_clock_breakdown"), *value, merger);
-}
-
-//===----------------------------------------------------------------------===//
 // Scheduler
 //===----------------------------------------------------------------------===//
 

@@ -127,19 +127,15 @@ static void addReports(std::vector<DsKey> &keys) {
        {"monitor_config", DsObject, R::Section},
        {"monitor_config.*", DsBool | DsString | DsObject | DsNull, R::Ignored,
         reports}});
-  const std::pair<const char *, const char *> monitors[] = {
-      {"tensorboard", "train --log-tensorboard DIR writes event files"},
-      {"csv_monitor", "train --log-csv FILE writes a table"},
-      {"wandb", noService},
-      {"comet", noService}};
-  for (auto [name, why] : monitors) {
+  for (const char *name : {"wandb", "comet"}) {
     keys.push_back({name, DsObject, R::Section});
     for (const char *member :
-         {"enabled", "output_path", "job_name", "group", "team", "project",
-          "samples_log_interval", "workspace", "api_key", "experiment_name",
-          "experiment_key", "online", "mode"})
+         {"enabled", "group", "team", "project", "samples_log_interval",
+          "workspace", "api_key", "experiment_name", "experiment_key", "online",
+          "mode"})
       keys.push_back({std::string(name) + "." + member,
-                      DsBool | DsString | DsInt | DsNull, R::Ignored, why});
+                      DsBool | DsString | DsInt | DsNull, R::Ignored,
+                      noService});
   }
 }
 

@@ -74,8 +74,8 @@ void mergeGroups(const SettingFlag &flag, const std::string &text,
 io::ValueRange betasRange();
 
 //===----------------------------------------------------------------------===//
-// Keys of a ds_config.json (DsConfig.cpp, DsOffload.cpp,
-// DsOptimizer.cpp)
+// Keys of a ds_config.json (DsConfig.cpp, DsOffload.cpp, DsOptimizer.cpp,
+// DsReports.cpp)
 //===----------------------------------------------------------------------===//
 
 /// Reads the value of a key by the setting's type. "auto" leaves the setting to
@@ -137,6 +137,11 @@ void mergeProgressiveLayerDrop(const io::JsonValue &root, Merger &merger);
 void mergeFlopsProfiler(const io::JsonValue &root, Merger &merger);
 /// Sets `wall_clock_breakdown` if `activation_checkpointing.profile` is true.
 void mergeCheckpointProfile(const io::JsonValue &root, Merger &merger);
+/// Read the sections `tensorboard` and `csv_monitor`. If they are enabled, give
+/// the settings `log_tensorboard` and `log_csv` the path that DeepSpeed makes
+/// of `output_path` and `job_name`.
+void mergeTensorBoard(const io::JsonValue &root, Merger &merger);
+void mergeCsvMonitor(const io::JsonValue &root, Merger &merger);
 /// Reads the section `scheduler`.
 void mergeScheduler(const io::JsonValue &root, Merger &merger);
 /// Reads the section `fp16`: the precision and the loss scale. Throws H0171 if

@@ -69,9 +69,9 @@ private:
   void throwFailure();
   int finish();
 
-  const TrainOptions &options;
-  RunLog &log;
   Job job;
+  const TrainOptions options;
+  RunLog &log;
   TrainReports reports;
   Ranks &ranks;
   TrainData data;
@@ -114,7 +114,7 @@ private:
 };
 
 Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
-    : options(options), log(log), job(options.job, ranks),
+    : job(options.job, ranks), options(withLogs(options, job.plan())), log(log),
       reports(options.reports, job), ranks(ranks), data(job, options),
       hyper(job.plan()) {
   // Find all errors in the user's files before the first step, and before
@@ -182,6 +182,7 @@ void Training::openFiles() {
   bool goesOn = !options.resume.empty();
   if (!options.log.empty())
     log.open(options.log, goesOn);
+  makeLogDirectory(options, job.plan());
   if (!options.logCsv.empty())
     log.add(makeCsvLog(options.logCsv, goesOn));
   if (!options.logTensorBoard.empty())

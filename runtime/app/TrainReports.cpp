@@ -12,12 +12,32 @@
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/runtime/app/StepParts.h"
 #include "heddle/runtime/comm/CommLog.h"
+#include "heddle/runtime/io/File.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 using namespace heddle;
 using namespace heddle::rt;
 using nlohmann::ordered_json;
+
+TrainOptions heddle::rt::withLogs(TrainOptions options,
+                                  const plan::Plan &plan) {
+  plan::ReportChoice choice = plan::reportsOf(plan);
+  if (options.logCsv.empty())
+    options.logCsv = choice.logCsv;
+  if (options.logTensorBoard.empty())
+    options.logTensorBoard = choice.logTensorBoard;
+  return options;
+}
+
+void heddle::rt::makeLogDirectory(const TrainOptions &options,
+                                  const plan::Plan &plan) {
+  std::string directory =
+      std::filesystem::path(options.logCsv).parent_path().string();
+  if (options.logCsv == plan::reportsOf(plan).logCsv && !directory.empty())
+    io::makeDirectories(directory);
+}
 
 TrainReports::TrainReports(const ReportOptions &options, Job &job)
     : job(job), choice(options.over(plan::reportsOf(job.plan()))) {}

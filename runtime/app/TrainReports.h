@@ -26,6 +26,13 @@ struct TrainReport {
   std::vector<std::string> lines;
 };
 
+/// Returns `options` with the logs that the plan asks for and no flag names.
+TrainOptions withLogs(TrainOptions options, const plan::Plan &plan);
+
+/// Creates the directory of the table whose path the plan has, as DeepSpeed
+/// does. Throws H0402.
+void makeLogDirectory(const TrainOptions &options, const plan::Plan &plan);
+
 class TrainReports {
 public:
   /// `job` must outlive the object.

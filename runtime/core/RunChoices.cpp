@@ -60,12 +60,15 @@ plan::ReportChoice plan::reportsOf(const Plan &plan) {
   if (found == plan.strategy.end())
     return {};
   return {found->at("wall_clock_breakdown"), found->at("comms_logger"),
-          found->at("memory_breakdown")};
+          found->at("memory_breakdown"), found->at("log_tensorboard"),
+          found->at("log_csv")};
 }
 
 void plan::setReports(Plan &plan, const ReportChoice &choice) {
   plan.strategy[reportsKey] = {
       {"wall_clock_breakdown", choice.wallClockBreakdown},
       {"comms_logger", choice.commsLogger},
-      {"memory_breakdown", choice.memoryBreakdown}};
+      {"memory_breakdown", choice.memoryBreakdown},
+      {"log_tensorboard", choice.logTensorBoard},
+      {"log_csv", choice.logCsv}};
 }

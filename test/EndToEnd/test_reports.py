@@ -167,6 +167,23 @@ class Reports(HeddleTest):
         self.assertNotIn("comms", events)
         self.assertNotIn("memory", events)
 
+    def test_monitors_of_ds_config(self):
+        here = self.path("logs")
+        binary = self.prepare(
+            tensorboard={"enabled": True, "output_path": here, "job_name": "board"},
+            csv_monitor={"enabled": True, "output_path": here})
+        self.events(binary)
+        self.assertEqual(len(os.listdir(os.path.join(here, "board"))), 1)
+        table = os.path.join(here, "DeepSpeedJobName", "log.csv")
+        with open(table) as stream:
+            self.assertEqual(len(stream.readlines()), 1 + STEPS)
+        # Flags win.
+        self.events(binary, "--log-csv", self.path("own.csv"), steps=1)
+        with open(table) as stream:
+            self.assertEqual(len(stream.readlines()), 1 + STEPS)
+        with open(self.path("own.csv")) as stream:
+            self.assertEqual(len(stream.readlines()), 2)
+
     def test_peak(self):
         """No step's MFU is above 1, and the log has the peak that it is a share of."""
         binary = self.prepare()

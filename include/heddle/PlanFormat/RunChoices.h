@@ -86,6 +86,8 @@ struct ReportChoice {
   bool wallClockBreakdown = false;
   bool commsLogger = false;
   bool memoryBreakdown = false;
+  /// The paths of logs; "": none.
+  std::string logTensorBoard, logCsv;
 };
 
 /// A key of `Plan::strategy`. Its value is a ReportChoice. The key is present

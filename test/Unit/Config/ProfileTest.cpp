@@ -107,3 +107,16 @@ TEST_F(ProfileTest, SuggestsMisspeltKeys) {
         << error.message << " | " << error.help;
   }
 }
+
+TEST_F(ProfileTest, Monitors) {
+  ResolvedSettings settings = resolve(
+      R"({"tensorboard": {"enabled": true, "output_path": "a/b"},
+          "csv_monitor": {"enabled": true, "job_name": "c"}})");
+  EXPECT_EQ(settings.values.logTensorboard, "a/b/DeepSpeedJobName");
+  EXPECT_EQ(settings.values.logCsv, "c/log.csv");
+  EXPECT_EQ(verdictOn("tensorboard.output_path", settings), "applied");
+  for (const char *off :
+       {R"({"tensorboard": {"enabled": false, "output_path": "a"}})",
+        R"({"tensorboard": {"output_path": "a"}})"})
+    EXPECT_EQ(resolve(off).values.logTensorboard, "") << off;
+}

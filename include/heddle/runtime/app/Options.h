@@ -91,7 +91,8 @@ struct ReportOptions {
   plan::ReportChoice over(const plan::ReportChoice &choice) const {
     return {wallClockBreakdown.value_or(choice.wallClockBreakdown),
             commsLogger.value_or(choice.commsLogger),
-            memoryBreakdown.value_or(choice.memoryBreakdown)};
+            memoryBreakdown.value_or(choice.memoryBreakdown),
+            choice.logTensorBoard, choice.logCsv};
   }
 };
 
