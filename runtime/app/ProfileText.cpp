@@ -114,10 +114,13 @@ static std::vector<std::string> notesOf(const plan::Plan &plan,
       "counts are of the forward pass of one micro-batch on this rank, as "
       "DeepSpeed's profiler counts; times are sums over the step's " +
           std::to_string(plan.accumulate) + " micro-batch(es)",
-      "each command of the step was waited for, so nothing overlapped; other "
-      "steps may be faster"};
+      "each command of the step was waited for, so kernels overlapped with "
+      "nothing; other steps may be faster"};
   if (plan.device == plan::DeviceKind::Cuda)
     notes.push_back("the step was launched without CUDA graphs");
+  else if (plan.mesh.ranks() > 1)
+    notes.push_back("collectives of CPUs ran beside kernels: waits are the "
+                    "time in which no kernel ran");
   if (profile.parts.skipsLayers)
     notes.push_back("the step has dropped layers: they took no time, but all "
                     "FLOPs are those of steps without dropping");

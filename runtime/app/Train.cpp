@@ -321,8 +321,7 @@ void Training::submit(int64_t index) {
     data.read(steps->tokens(index), index);
   });
   isSound = false; // Until the step is complete.
-  steps->submit(index,
-                measured->beginStep(index + 1, steps->program(index)));
+  steps->submit(index, measured->beginStep(index + 1, steps->program(index)));
   isSound = true;
   starts.push_back({start, measured->endStep(index + 1, rate)});
 }

@@ -117,6 +117,7 @@ class Profile(HeddleTest):
         self.assertIn("h.0", paths[0] - paths[1])
         self.assertIn("h.1", paths[1] - paths[0])
         self.assertGreater(other["parts"]["waits"], 0)
+        self.assertTrue(any("waits are" in note for note in profile["notes"]))
 
     def test_flame(self):
         binary, file = self.prepare(), self.path("flame.json")

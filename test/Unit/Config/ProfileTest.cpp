@@ -46,8 +46,8 @@ TEST_F(ProfileTest, IsOffUnlessEnabled) {
         R"({"flops_profiler": {"enabled": false, "profile_step": 4}})",
         R"({"flops_profiler": {"profile_step": 4}})"})
     EXPECT_EQ(resolve(off).values.profileStep, 0) << off;
-  ResolvedSettings settings = resolve(
-      R"({"flops_profiler": {"enabled": false, "profile_step": 4}})");
+  ResolvedSettings settings =
+      resolve(R"({"flops_profiler": {"enabled": false, "profile_step": 4}})");
   EXPECT_EQ(verdictOn("flops_profiler.profile_step", settings),
             "no meaning here");
 }
