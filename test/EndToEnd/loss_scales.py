@@ -29,7 +29,7 @@ def flags_of(settings):
             settings["hysteresis"], "--loss-scale-min", settings["min"]]
 
 
-def scales_of(initial, window, hysteresis, least, overflows):
+def scales_of(initial, window, hysteresis, least, overflows, consecutive=False):
     """The scale before each step, of the steps until the one that ends the run."""
     scale, left, last, scales = initial, hysteresis, -1, []
     for step, overflow in enumerate(overflows):
@@ -42,6 +42,9 @@ def scales_of(initial, window, hysteresis, least, overflows):
             else:
                 scale = max(scale / 2, least)
             last = step
-        elif step - last > 1 and (step - last - 1) % window == 0:
+            continue
+        if consecutive:
+            left = hysteresis
+        if step - last > 1 and (step - last - 1) % window == 0:
             scale, left = scale * 2, hysteresis
     return scales

@@ -109,16 +109,18 @@ class LossScale(test_nonfinite.NonFiniteTest):
         self.for_each_case(check)
 
     def test_scales_are_those_of_deepspeeds_class(self):
-        patterns = [p for p in loss_scales.recorded() if not p["consecutive"]]
+        patterns = loss_scales.recorded()
         if not h.LONG:
             patterns = [patterns[0], patterns[1], *patterns[10:60:10]]
-        for number, pattern in enumerate(patterns):
+        for pattern in patterns:
             with self.subTest(pattern=pattern):
                 self.check_pattern(pattern)
 
     def check_pattern(self, pattern):
         overflows = pattern["overflows"]
-        flags = loss_scales.flags_of(pattern)
+        with open(self.path("strategy.json"), "w") as file:
+            json.dump({"loss_scale_consecutive_hysteresis": pattern["consecutive"]}, file)
+        flags = [*loss_scales.flags_of(pattern), "--strategy", self.path("strategy.json")]
         self.pattern("data", overflows)
         binary = self.build(*flags)
         ended = pattern["ended"]
@@ -132,7 +134,7 @@ class LossScale(test_nonfinite.NonFiniteTest):
         # The rule of the tests is that of the class, too.
         self.assertEqual(pattern["scales"], loss_scales.scales_of(
             pattern["initial"], pattern["window"], pattern["hysteresis"], pattern["min"],
-            [o == "1" for o in overflows]))
+            [o == "1" for o in overflows], pattern["consecutive"]))
         if ended is not None:
             self.assertIn(f"error[H0419]: step {ended + 1} overflows with the loss scale "
                           f"{pattern['min']:g}, which is the least one", said)
