@@ -125,7 +125,8 @@ LogicalResult evalAdvanceLossScale(nn::AdvanceLossScaleOp op, const Inputs &in,
       scale = std::min(2 * scale, most);
     if (doubles || op.getConsecutive())
       left = hysteresis;
-    steps = doubles ? 1 : std::min(steps + 1, window);
+    if (window > 0)
+      steps = doubles ? 1 : steps + 1;
   }
   *out.floats(op.getNextScale()) = scale;
   *out.floats(op.getNextLeft()) = left;
