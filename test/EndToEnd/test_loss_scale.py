@@ -362,6 +362,35 @@ class AgainstPyTorch(h.HeddleTest):
         np.testing.assert_allclose([step["loss"] for step in steps], losses, rtol=1e-5)
 
 
+class Fp16(h.HeddleTest):
+    """The section fp16 of ds_config.json. The scale begins so high that gradients overflow
+    in fp16."""
+
+    def test_losses_of_updates_are_near_those_of_fp32(self):
+        model = self.make_model(vocab=97, positions=16, embed=48)[0]
+        # The same batch in every step, so that a skipped step changes no later batch.
+        tokens = np.resize(h.random_tokens(4 * 16, 97), 4 * 16 + 1)
+        h.write_tokens(self.path("tokens.bin"), tokens)
+        settings = {"initial": 2.0 ** 28, "window": 4, "hysteresis": 1, "min": 1}
+        section = {"enabled": True, "initial_scale_power": 28, "loss_scale_window": 4,
+                   "hysteresis": 1}
+
+        def train(name, steps, **more):
+            binary = self.compile(model, "--batch", 4, "--seq", 16, "--threads", 1,
+                                  output=name, config=h.ds_config(**more))
+            return self.train(binary, self.path("tokens.bin"), steps)
+
+        steps = train("half", 20, fp16=section)
+        skipped = [step["skipped"] for step in steps]
+        updates = [step["loss"] for step in steps if not step["skipped"]]
+        self.assertTrue(skipped[0] and 6 <= len(updates) < 20, skipped)
+        self.assertIn("overflow_module", steps[0])
+        self.assertEqual([step["loss_scale"] for step in steps],
+                         loss_scales.scales_of(*settings.values(), skipped))
+        exact = [step["loss"] for step in train("whole", len(updates))]
+        np.testing.assert_allclose(updates, exact, rtol=5e-3)
+
+
 class Settings(h.HeddleTest):
     def refused(self, *flags):
         return h.run([h.HEDDLE, "compile", self.make_model()[0], *flags, "-o",
