@@ -10,6 +10,7 @@
 #include "../Support/GemmRunner.h"
 #include "../Support/IsLong.h"
 #include "AttentionReference.h"
+#include "heddle/runtime/io/Float.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "gtest/gtest.h"
 #include <cmath>
@@ -17,16 +18,21 @@
 #include <random>
 
 using namespace mlir;
+using namespace heddle;
 using namespace heddle::cpu;
 using namespace heddle::test;
 
 namespace {
 
+enum class Kind { F32, BF16, F16 };
+constexpr const char *kindNames[] = {" f32", " bf16", " f16"};
+int64_t bytesOf(Kind kind) { return kind == Kind::F32 ? 4 : 2; }
+
 struct Case {
   int64_t batch, seq, heads, kvHeads, headDim;
   bool causal = true;
   bool packed = true;
-  bool isBf16 = false;
+  Kind kind = Kind::F32;
   double p = 0;
   double scale = 0; ///< 0: 1 / sqrt(headDim).
   double tolerance = 3e-6;
@@ -48,44 +54,40 @@ std::string describe(const Case &test) {
       " H" + std::to_string(test.heads) + "/" + std::to_string(test.kvHeads) +
       " D" + std::to_string(test.headDim);
   return text + (test.causal ? " causal" : "") +
-         (test.packed ? " packed" : "") + (test.isBf16 ? " bf16" : " f32") +
+         (test.packed ? " packed" : "") + kindNames[int(test.kind)] +
          (test.p > 0 ? " p=" + std::to_string(test.p) : "") +
          (test.lengths.empty() ? "" : " lengths") +
          (test.window ? " window=" + std::to_string(test.window) : "") +
          (test.softcap > 0 ? " softcap=" + std::to_string(test.softcap) : "");
 }
 
-/// A tensor of f32 or bf16 that begins as NaN everywhere.
+/// A tensor that begins as NaN everywhere.
 struct Tensor {
-  Tensor(int64_t size, bool isBf16)
-      : isBf16(isBf16), bytes(size * (isBf16 ? 2 : 4), '\xff') {}
+  Tensor(int64_t size, Kind kind)
+      : kind(kind), bytes(size * bytesOf(kind), '\xff') {}
 
   double get(int64_t index) const {
-    uint32_t bits = 0;
-    if (isBf16) {
-      uint16_t half;
-      std::memcpy(&half, &bytes[index * 2], 2);
-      bits = uint32_t(half) << 16;
-    } else {
-      std::memcpy(&bits, &bytes[index * 4], 4);
+    if (kind == Kind::F32) {
+      float value;
+      std::memcpy(&value, &bytes[index * 4], 4);
+      return value;
     }
-    float value;
-    std::memcpy(&value, &bits, 4);
-    return value;
+    uint16_t half;
+    std::memcpy(&half, &bytes[index * 2], 2);
+    return kind == Kind::F16 ? io::f16ToFloat(half) : io::bf16ToFloat(half);
   }
   void set(int64_t index, float value) {
-    uint32_t bits;
-    std::memcpy(&bits, &value, 4);
-    if (!isBf16) {
-      std::memcpy(&bytes[index * 4], &bits, 4);
+    if (kind == Kind::F32) {
+      std::memcpy(&bytes[index * 4], &value, 4);
       return;
     }
-    auto half = uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+    uint16_t half =
+        kind == Kind::F16 ? io::floatToF16(value) : io::floatToBF16(value);
     std::memcpy(&bytes[index * 2], &half, 2);
   }
   void *data() { return bytes.data(); }
 
-  bool isBf16;
+  Kind kind;
   std::vector<char> bytes;
 };
 
@@ -96,10 +98,10 @@ struct PackedTensors {
     int64_t q = test.heads * test.headDim, kv = test.kvHeads * test.headDim;
     widths = {q, kv, kv};
     if (test.packed)
-      tensors.emplace_back(rows * (q + 2 * kv), test.isBf16);
+      tensors.emplace_back(rows * (q + 2 * kv), test.kind);
     else
       for (int64_t width : widths)
-        tensors.emplace_back(rows * width, test.isBf16);
+        tensors.emplace_back(rows * width, test.kind);
   }
 
   /// Element `index` of q, k or v (`part`) as the reference counts it.
@@ -178,18 +180,20 @@ AttentionSpec AttentionTest::makeSpec(const Case &test) {
   spec.p = test.p;
   spec.site = -12345;
   spec.parts = test.parts;
-  if (test.isBf16)
-    spec.elementType = BFloat16Type::get(context.get());
-  else
-    spec.elementType = Float32Type::get(context.get());
+  Builder builder(context.get());
+  spec.elementType = test.kind == Kind::F32    ? Type(builder.getF32Type())
+                     : test.kind == Kind::BF16 ? Type(builder.getBF16Type())
+                                               : builder.getF16Type();
   spec.packed = test.packed;
   return spec;
 }
 
 void AttentionTest::check(const Case &test) {
   // x86-64-v4 differs from a larger native target by lacking products of bf16.
-  // Long runs take attention of f32 too, which LLVM may schedule differently.
-  if (!isLong() && !test.isBf16 && StringRef(GetParam()) == "x86-64-v4")
+  // Long runs take attention of other types too, which LLVM may schedule
+  // differently.
+  if (!isLong() && test.kind != Kind::BF16 &&
+      StringRef(GetParam()) == "x86-64-v4")
     return;
   SCOPED_TRACE(describe(test));
   ReferenceAttention reference;
@@ -211,7 +215,7 @@ void AttentionTest::check(const Case &test) {
         tensor->set(index, draw(engine));
       parts[part]->push_back(tensor->get(index));
     }
-  Tensor grad(inputs.size(0), test.isBf16);
+  Tensor grad(inputs.size(0), test.kind);
   std::vector<double> gradValues;
   for (int64_t i = 0; i < inputs.size(0); ++i) {
     grad.set(i, draw(engine));
@@ -234,8 +238,8 @@ void AttentionTest::check(const Case &test) {
   std::optional<Tensor> firstOutput, firstLse;
   std::optional<PackedTensors> firstGradients;
   for (int64_t threads : {1, 2, 3}) {
-    Tensor output(inputs.size(0), test.isBf16);
-    Tensor lse(reference.lse.size(), false);
+    Tensor output(inputs.size(0), test.kind);
+    Tensor lse(reference.lse.size(), Kind::F32);
     std::vector<void *> arguments;
     inputs.appendTo(arguments);
     arguments.insert(arguments.end(), {output.data(), lse.data()});
@@ -260,7 +264,9 @@ void AttentionTest::check(const Case &test) {
         << "depends on the number of threads";
   }
 
-  double tolerance = test.isBf16 ? 1e-2 : test.tolerance;
+  double tolerance = test.kind == Kind::BF16  ? 1e-2
+                     : test.kind == Kind::F16 ? 2e-3
+                                              : test.tolerance;
   expectClose("output", reference.output, tolerance,
               [&](int64_t i) { return firstOutput->get(i); });
   // A row of no keys has the lowest number, exactly.
@@ -305,26 +311,28 @@ TEST_P(AttentionTest, BatchesAndGroupsOfHeads) {
   check({1, 600, 2, 1, 64, true, /*packed=*/false});
 }
 
-TEST_P(AttentionTest, Bf16) {
-  for (int64_t headDim : {1, 24, 64, 80})
-    for (bool packed : {false, true})
-      if (isLong() || packed == (headDim == 24 || headDim == 80))
-        check({2, 70, 4, 2, headDim, true, packed, /*isBf16=*/true});
-  for (int64_t seq : {1, 7, 33, 300})
-    for (int64_t headDim : {16, 33})
-      if (isLong() || (headDim == 33) == (seq == 7 || seq == 33))
-        check({1, seq, 2, 2, headDim, seq == 33, true, /*isBf16=*/true});
-  check({1, 40, 1, 1, 500, false, true, /*isBf16=*/true});
+TEST_P(AttentionTest, NarrowTypes) {
+  for (Kind kind : {Kind::BF16, Kind::F16}) {
+    for (int64_t headDim : {1, 24, 64, 80})
+      for (bool packed : {false, true})
+        if (isLong() || packed == (headDim == 24 || headDim == 80))
+          check({2, 70, 4, 2, headDim, true, packed, kind});
+    for (int64_t seq : {1, 7, 33, 300})
+      for (int64_t headDim : {16, 33})
+        if (isLong() || (headDim == 33) == (seq == 7 || seq == 33))
+          check({1, seq, 2, 2, headDim, seq == 33, true, kind});
+    check({1, 40, 1, 1, 500, false, true, kind});
+  }
 }
 
 TEST_P(AttentionTest, Dropout) {
   for (int64_t seq : casesOf({1, 7, 66, 260}, {30, 64, 132}))
     for (bool causal : {false, true})
       if (isLong() || causal == (seq % 4 == 2))
-        check({2, seq, 2, 2, 16, causal, true, false, /*p=*/0.1});
-  check({2, 100, 4, 2, 64, true, false, false, /*p=*/0.5});
+        check({2, seq, 2, 2, 16, causal, true, Kind::F32, /*p=*/0.1});
+  check({2, 100, 4, 2, 64, true, false, Kind::F32, /*p=*/0.5});
   for (int64_t seq : casesOf({7, 130}, {64}))
-    check({2, seq, 4, 2, 64, true, true, /*isBf16=*/true, /*p=*/0.25});
+    check({2, seq, 4, 2, 64, true, true, Kind::BF16, /*p=*/0.25});
 }
 
 /// The masks of some heads are those of all heads.
@@ -348,16 +356,16 @@ TEST_P(AttentionTest, Lengths) {
     checkLengths({0, 70, 1, 1, headDim, /*causal=*/headDim == 20},
                  {0, 1, 70, 33});
   checkLengths({0, 1, 2, 2, 8, /*causal=*/false}, {0, 1});
-  checkLengths({0, 66, 2, 2, 24, /*causal=*/false, false, true, /*p=*/0.25},
-               {65, 2});
+  checkLengths(
+      {0, 66, 2, 2, 24, /*causal=*/false, false, Kind::BF16, /*p=*/0.25},
+      {65, 2});
   for (bool causal : {false, true}) {
     if (isLong() || !causal)
       checkLengths({0, 300, 4, 2, 16, causal, /*packed=*/false},
                    {300, 121, 0, 299});
-    checkLengths({0, 65, 4, 1, 33, causal, true, /*isBf16=*/true},
-                 {64, 0, 7, 65});
+    checkLengths({0, 65, 4, 1, 33, causal, true, Kind::BF16}, {64, 0, 7, 65});
     if (isLong() || causal)
-      checkLengths({0, 130, 2, 2, 16, causal, true, false, /*p=*/0.25},
+      checkLengths({0, 130, 2, 2, 16, causal, true, Kind::F32, /*p=*/0.25},
                    {0, 13, 130, 66});
   }
 }
@@ -370,8 +378,8 @@ TEST_P(AttentionTest, Windows) {
     test.window = window;
     check(test);
   }
-  for (bool isBf16 : {false, true}) {
-    Case test = {2, 150, 4, 2, 16, true, /*packed=*/false, isBf16, /*p=*/0.25};
+  for (Kind kind : {Kind::F32, Kind::BF16, Kind::F16}) {
+    Case test = {2, 150, 4, 2, 16, true, /*packed=*/false, kind, /*p=*/0.25};
     test.window = 31;
     test.lengths = {149, 60};
     check(test);
@@ -379,11 +387,11 @@ TEST_P(AttentionTest, Windows) {
 }
 
 TEST_P(AttentionTest, SoftCaps) {
-  for (bool isBf16 : {false, true})
+  for (Kind kind : {Kind::F32, Kind::BF16, Kind::F16})
     for (int64_t window : {0, 17}) {
-      if (!isLong() && isBf16 != (window > 0))
+      if (!isLong() && (kind == Kind::BF16) != (window > 0))
         continue;
-      Case test = {2, 75, 4, 2, 24, true, /*packed=*/false, isBf16};
+      Case test = {2, 75, 4, 2, 24, true, /*packed=*/false, kind};
       test.p = window ? 0.25 : 0;
       test.scale = 0.9;
       test.softcap = 1.5;
@@ -409,8 +417,8 @@ TEST_P(AttentionTest, KeysOutsideOfWindowsAreNotMultiplied) {
       auto [tensor, index] = inputs.locate(part, i);
       tensor->set(index, isNan ? NAN : 0.01 * double(i % 7));
     }
-  Tensor output(inputs.size(0), false);
-  Tensor lse(test.seq, false);
+  Tensor output(inputs.size(0), Kind::F32);
+  Tensor lse(test.seq, Kind::F32);
   std::vector<void *> arguments;
   inputs.appendTo(arguments);
   arguments.insert(arguments.end(), {output.data(), lse.data()});
@@ -438,8 +446,8 @@ TEST_P(AttentionTest, WholeLengthsChangeNothing) {
     std::vector<int32_t> lengths(test.batch, test.seq);
     std::vector<std::vector<char>> results;
     for (bool hasLengths : {false, true}) {
-      Tensor output(inputs.size(0), false);
-      Tensor lse(test.batch * test.heads * test.seq, false);
+      Tensor output(inputs.size(0), Kind::F32);
+      Tensor lse(test.batch * test.heads * test.seq, Kind::F32);
       PackedTensors gradients(test);
       std::vector<void *> arguments;
       inputs.appendTo(arguments);
@@ -475,8 +483,8 @@ TEST_P(AttentionTest, ThreadsShareTheKeysThatExist) {
   PackedTensors inputs(test), gradients(test);
   for (Tensor &tensor : inputs.tensors)
     std::fill(tensor.bytes.begin(), tensor.bytes.end(), 0);
-  Tensor output(inputs.size(0), false);
-  Tensor lse(test.batch * test.heads * test.seq, false);
+  Tensor output(inputs.size(0), Kind::F32);
+  Tensor lse(test.batch * test.heads * test.seq, Kind::F32);
   auto runFirst = [&](const AttentionRunner &runner,
                       const std::vector<void *> &arguments) {
     size_t bytes = (runner.scratchBytes() + 63) / 64 * 64;

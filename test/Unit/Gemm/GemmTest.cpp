@@ -9,6 +9,7 @@
 #include "../Support/AmxEmulation.h"
 #include "../Support/GemmRunner.h"
 #include "../Support/IsLong.h"
+#include "heddle/runtime/io/Float.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -23,32 +24,22 @@
 #include <vector>
 
 using namespace mlir;
+using namespace heddle;
 using namespace heddle::cpu;
 using namespace heddle::test;
 
 namespace {
 
-enum class Kind { F32, BF16 };
-
-float fromBf16(uint16_t bits) {
-  uint32_t wide = static_cast<uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, 4);
-  return value;
-}
-
-uint16_t toBf16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
+enum class Kind { F32, BF16, F16 };
+constexpr Kind allKinds[] = {Kind::F32, Kind::BF16, Kind::F16};
 
 /// A number in [-1, 1). The standard library's distributions are slow.
 float draw(std::mt19937 &random) {
   return static_cast<float>(static_cast<int32_t>(random()) * 0x1p-31);
 }
 
-/// A matrix of either type, with a guard of NaN around what may be touched.
+/// A matrix of any of the types, with a guard of NaN around what may be
+/// touched.
 struct Matrix {
   Kind kind;
   int64_t rows, columns, stride;
@@ -65,22 +56,23 @@ struct Matrix {
   int64_t size() const { return kind == Kind::F32 ? 4 : 2; }
   float at(int64_t i, int64_t j) const {
     const char *from = bytes.data() + (i * stride + j) * size();
-    if (kind == Kind::BF16) {
-      uint16_t bits;
-      std::memcpy(&bits, from, 2);
-      return fromBf16(bits);
-    }
     float value;
-    std::memcpy(&value, from, 4);
-    return value;
+    if (kind == Kind::F32) {
+      std::memcpy(&value, from, 4);
+      return value;
+    }
+    uint16_t bits;
+    std::memcpy(&bits, from, 2);
+    return kind == Kind::F16 ? io::f16ToFloat(bits) : io::bf16ToFloat(bits);
   }
   void set(int64_t i, int64_t j, float value) {
     char *to = bytes.data() + (i * stride + j) * size();
-    uint16_t bits = std::isnan(value) ? 0x7fc0 : toBf16(value);
-    if (kind == Kind::BF16)
-      std::memcpy(to, &bits, 2);
-    else
+    uint16_t bits =
+        kind == Kind::F16 ? io::floatToF16(value) : io::floatToBF16(value);
+    if (kind == Kind::F32)
       std::memcpy(to, &value, 4);
+    else
+      std::memcpy(to, &bits, 2);
   }
 };
 
@@ -118,7 +110,9 @@ struct Case {
 };
 
 std::string describe(const Case &test) {
-  auto name = [](Kind kind) { return kind == Kind::F32 ? "f32" : "bf16"; };
+  auto name = [](Kind kind) {
+    return kind == Kind::F32 ? "f32" : kind == Kind::F16 ? "f16" : "bf16";
+  };
   return std::to_string(test.m) + "x" + std::to_string(test.n) + "x" +
          std::to_string(test.k) + (test.transA ? " tA" : "") +
          (test.transB ? " tB" : "") + " " + name(test.a) + "*" + name(test.b) +
@@ -162,6 +156,8 @@ protected:
   Type type(Kind kind) {
     if (kind == Kind::F32)
       return Float32Type::get(context.get());
+    if (kind == Kind::F16)
+      return Float16Type::get(context.get());
     return BFloat16Type::get(context.get());
   }
 
@@ -233,7 +229,9 @@ void GemmTest::check(const Case &test) {
 
   Matrix c = before;
   c.bytes = first;
-  double roundOff = test.c == Kind::BF16 ? 4e-3 : 0;
+  double roundOff = test.c == Kind::BF16  ? 4e-3
+                    : test.c == Kind::F16 ? 5e-4
+                                          : 0;
   // Of large products, sampled rows and columns: every block has some.
   bool large = test.m * test.n * test.k > 10'000'000;
   int64_t rowStep = large ? 5 : 1, columnStep = large ? 7 : 1;
@@ -334,8 +332,9 @@ TEST_P(GemmTest, FewRows) {
     for (int64_t n : casesOf({1, 97, 256}, {31, 509}))
       for (bool transB : {false, true})
         for (int64_t k : {lengths[step % 6], lengths[(step + 4) % 6]}) {
-          bool narrow = step % 5 < 3;
-          Kind kind = narrow ? Kind::BF16 : Kind::F32;
+          Kind kind = step % 5 < 3    ? Kind::BF16
+                      : step % 5 == 3 ? Kind::F16
+                                      : Kind::F32;
           Kind result = step % 2 ? Kind::F32 : kind;
           check({m, n, k, /*transA=*/step % 7 < 2, transB, kind, kind, result,
                  /*padding=*/step % 3, /*accumulate=*/step % 4 == 1,
@@ -348,6 +347,7 @@ TEST_P(GemmTest, FewRowsOfMixedTypes) {
   for (int64_t m : {1, 4})
     for (bool transB : {false, true}) {
       check({m, 77, 75, false, transB, Kind::F32, Kind::BF16, Kind::BF16, 1});
+      check({m, 77, 75, false, transB, Kind::F32, Kind::F16, Kind::F16, 1});
       check({m, 77, 75, false, transB, Kind::BF16, Kind::F32, Kind::F32, 1});
       check({m, 77, 75, true, transB, Kind::BF16, Kind::F32, Kind::BF16});
     }
@@ -357,8 +357,8 @@ TEST_P(GemmTest, FewRowsGoOnFromEarlierSums) {
   for (int64_t m : casesOf({1, 8}, {3}))
     for (bool transB : {false, true}) {
       checkWeightSlices({m, 145, 75, false, transB}, 40);
-      checkWeightSlices({m, 145, 75, false, transB, Kind::BF16, Kind::BF16},
-                        32);
+      for (Kind kind : {Kind::BF16, Kind::F16})
+        checkWeightSlices({m, 145, 75, false, transB, kind, kind}, 32);
     }
 }
 
@@ -378,6 +378,7 @@ TEST_P(GemmTest, GoesOnFromEarlierSums) {
     int64_t m = trans ? 64 : 37, n = trans ? 96 : 53;
     checkWeightSlices({m, n, 75, trans, !trans}, 17);
     checkWeightSlices({m, n, 1700, trans, trans}, 830);
+    checkWeightSlices({m, n, 75, trans, trans, Kind::F16, Kind::F16}, 32);
     for (auto [k, piece] : {std::pair<int64_t, int64_t>{75, 32}, {5003, 1664}})
       checkWeightSlices({m, n, k, trans, trans, Kind::BF16, Kind::BF16}, piece);
   }
@@ -389,7 +390,8 @@ TEST_P(GemmTest, Transposes) {
       for (auto [m, n, k] : {std::array<int64_t, 3>{64, 96, 64},
                              std::array<int64_t, 3>{37, 53, 41}}) {
         check({m, n, k, transA, transB});
-        check({m, n, k, transA, transB, Kind::BF16, Kind::BF16, Kind::F32});
+        for (Kind kind : {Kind::BF16, Kind::F16})
+          check({m, n, k, transA, transB, kind, kind, Kind::F32});
       }
 }
 
@@ -399,26 +401,28 @@ TEST_P(GemmTest, OddSizes) {
       for (int64_t k : casesOf({2, 33}, {1})) {
         bool transA = (m + k) % 2, transB = (n + k) % 3 == 0;
         check({m, n, k, transA, transB});
-        check({m, n, k, transA, transB, Kind::BF16, Kind::BF16, Kind::BF16});
+        for (Kind kind : {Kind::BF16, Kind::F16})
+          check({m, n, k, transA, transB, kind, kind, kind});
       }
 }
 
 TEST_P(GemmTest, PaddedRows) {
-  for (Kind kind : {Kind::F32, Kind::BF16})
+  for (Kind kind : allKinds)
     for (bool trans : {false, true})
       check({30, 70, 50, trans, !trans, kind, kind, kind, 5});
 }
 
 TEST_P(GemmTest, MixedTypes) {
-  for (Kind a : {Kind::F32, Kind::BF16})
-    for (Kind b : {Kind::F32, Kind::BF16})
-      for (Kind c : {Kind::F32, Kind::BF16})
-        for (bool trans : {false, true})
-          check({20, 40, 19, trans, !trans, a, b, c, 1});
+  for (Kind narrow : {Kind::BF16, Kind::F16})
+    for (Kind a : {Kind::F32, narrow})
+      for (Kind b : {Kind::F32, narrow})
+        for (Kind c : {Kind::F32, narrow})
+          for (bool trans : {false, true})
+            check({20, 40, 19, trans, !trans, a, b, c, 1});
 }
 
 TEST_P(GemmTest, AccumulatesBeforeTheEpilogue) {
-  for (Kind kind : {Kind::F32, Kind::BF16})
+  for (Kind kind : allKinds)
     for (int64_t n : {64, 45}) {
       check({19, n, 33, false, false, kind, kind, kind, 0, true, false});
       check({19, n, 33, false, false, kind, kind, kind, 3, false, true});
@@ -427,7 +431,7 @@ TEST_P(GemmTest, AccumulatesBeforeTheEpilogue) {
 }
 
 TEST_P(GemmTest, CutsK) {
-  for (Kind kind : {Kind::F32, Kind::BF16})
+  for (Kind kind : allKinds)
     for (bool trans : {false, true}) {
       check({33, 49, 5003, trans, trans, kind, kind, kind, 0, false, true});
       check({65, 33, 3072, trans, !trans, kind, kind, Kind::F32, 0, true});

@@ -51,7 +51,7 @@ TEST(GpuAttention, WideHeads) {
 }
 
 TEST(GpuAttention, GroupsOfHeads) {
-  for (const char *type : {"f32", "bf16"})
+  for (const char *type : {"f32", "bf16", "f16"})
     for (bool packed : {false, true})
       check({37, 6, 2, 16, type, true, 0, false, packed});
 }

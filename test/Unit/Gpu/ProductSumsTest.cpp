@@ -39,7 +39,9 @@ protected:
                                          {"O", one.out},
                                          {"T", types.substr(0, space)},
                                          {"D", results}}),
-                      results == "bf16" ? 4e-3 : 5e-6};
+                      results == "bf16"  ? 4e-3
+                      : results == "f16" ? 5e-4
+                                         : 5e-6};
     check.run();
   }
 };
@@ -101,6 +103,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"results in bf16", "5x31", "72", "101", "bf16 bf16"},
                     Case{"parts of k", "2x520", "40", "72", "bf16 f32"},
                     Case{"odd parts of k", "1031", "33", "197", "bf16 bf16"},
+                    Case{"fp16", "7x13", "67", "131", "f16 f32"},
+                    Case{"results in fp16", "1031", "72", "101", "f16 f16"},
                     Case{"parts of k in f32", "1031", "70", "67", "f32 f32"}),
     [](const auto &info) {
       std::string name = info.param.name;
@@ -112,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// Enough of both factors for the larger tilings, on which every block of an
 /// edge has its share.
 TEST(GpuProductSumsOfLargeTiles, AgreeWithTheReference) {
-  for (const char *type : {"bf16", "f32"})
+  for (const char *type : {"bf16", "f16", "f32"})
     for (bool isTransposed : {false, true}) {
       if (!isLong() && isTransposed != (type == std::string("f32")))
         continue;

@@ -19,7 +19,7 @@ namespace {
 
 /// Shapes with whole vectors, tails only, and both.
 const char *const shapes[] = {"1x1x1", "2x3x7", "1x5x33", "3x2x96"};
-const char *const types[] = {"f32", "bf16"};
+const char *const types[] = {"f32", "bf16", "f16"};
 
 void checkAll(const std::string &text, double tolerance = 2e-6) {
   for (auto [number, shape] : llvm::enumerate(shapes))

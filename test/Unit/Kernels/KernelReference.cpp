@@ -37,9 +37,10 @@ createKernelContext(const DialectRegistry &registry) {
 }
 
 std::vector<const char *> typesOf(const std::string &text, size_t number) {
+  const std::vector<const char *> all = {"f32", "bf16", "f16"};
   if (isLong())
-    return {"f32", "bf16"};
-  return {(llvm::xxh3_64bits(text) + number) % 2 ? "bf16" : "f32"};
+    return all;
+  return {all[(llvm::xxh3_64bits(text) + number) % all.size()]};
 }
 
 std::string instantiate(
@@ -122,6 +123,8 @@ void expectNear(const Tensor &actual, const Tensor &expected, double tolerance,
   // Rounding to a narrow type may fall to the other side.
   if (expected.kind() == eval::ElementKind::BF16)
     tolerance += 0x1p-7;
+  if (expected.kind() == eval::ElementKind::F16)
+    tolerance += 0x1p-10;
   for (size_t i = 0; i < expected.floats().size(); ++i) {
     double want = expected.floats()[i], got = actual.floats()[i];
     double error = std::abs(got - want);

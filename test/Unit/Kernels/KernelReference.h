@@ -47,8 +47,8 @@ struct KernelCheck {
   void run() const;
 };
 
-/// The element types of case `number` of the tests of `text`: f32 and bf16 with
-/// HEDDLE_TEST_LONG=1, else one of them, which changes from case to case.
+/// The element types of case `number` of the tests of `text`: f32, bf16 and f16
+/// with HEDDLE_TEST_LONG=1, else one of them, which changes from case to case.
 std::vector<const char *> typesOf(const std::string &text, size_t number);
 
 /// Runs the body by reference, each value rounded to its type, or none.

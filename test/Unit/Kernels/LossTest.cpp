@@ -16,7 +16,7 @@ using namespace heddle::test;
 
 namespace {
 
-const char *const types[] = {"f32", "bf16"};
+const char *const types[] = {"f32", "bf16", "f16"};
 
 void checkVocabularies(const std::string &text, double tolerance) {
   for (auto [number, vocabulary] :

@@ -22,7 +22,7 @@ const Shape shapes[] = {
 /// On a GPU: rows of several wide accesses for each thread that end in the
 /// midst of them, rows that begin anywhere, several rows for each block.
 const Shape keptShapes[] = {{"1x2", "2600"}, {"1x3", "2603"}, {"1x1283", "24"}};
-const char *const types[] = {"f32", "bf16"};
+const char *const types[] = {"f32", "bf16", "f16"};
 
 void checkAll(const std::string &text, double tolerance = 5e-6,
               const char *gradient = "f32",

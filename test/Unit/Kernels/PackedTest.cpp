@@ -34,12 +34,13 @@ std::string shape(std::initializer_list<int64_t> sizes, const char *type) {
   return text + type + ">";
 }
 
-std::string weightType(const Packed &p) {
+std::string weightType(const Packed &p, StringRef type) {
   int64_t perWord = 32 / p.bits, panels = (p.out + 31) / 32;
   int64_t words = (p.in + perWord - 1) / perWord;
   if (p.bits < 16)
     return shape({panels, words, 32}, "i32");
-  return shape({panels, words, 32, perWord}, p.bits == 32 ? "f32" : "bf16");
+  const char *narrow = type == "f16" ? "f16" : "bf16";
+  return shape({panels, words, 32, perWord}, p.bits == 32 ? "f32" : narrow);
 }
 
 std::string bitsOf(const Packed &p) {
@@ -53,7 +54,7 @@ std::string bitsOf(const Packed &p) {
 /// it `ends`.
 std::string textOf(const Packed &p, const char *type, bool ends) {
   std::string scales = shape({(p.out + 31) / 32, p.groups, 32}, p.scale);
-  std::string x = shape({1, p.rows, p.in}, type), w = weightType(p);
+  std::string x = shape({1, p.rows, p.in}, type), w = weightType(p, type);
   std::string y = shape({1, p.rows, p.out}, type);
   std::string bias = shape({p.out}, type),
               arguments = "%x: " + x + ", %w: " + w;
@@ -87,7 +88,7 @@ std::string textOf(const Packed &p, const char *type, bool ends) {
          "\n}";
 }
 
-/// In one of both element types, which the sizes draw; in both in a long run.
+/// In one of the element types, which the sizes draw; in all in a long run.
 void check(const Packed &p, bool ends = false) {
   for (const char *type : typesOf(textOf(p, "", ends), 0)) {
     KernelCheck check{textOf(p, type, ends), 5e-6};
@@ -155,7 +156,7 @@ std::string textOfSeveral(Packed p, const std::vector<int64_t> &outs,
   std::string body, results, yields, comma;
   for (size_t i = 0; i < outs.size(); ++i, comma = ", ") {
     p.out = outs[i];
-    std::string number = std::to_string(i), w = weightType(p);
+    std::string number = std::to_string(i), w = weightType(p, type);
     std::string scales = shape({(p.out + 31) / 32, p.groups, 32}, p.scale);
     std::string y = shape({1, p.rows, p.out}, type), b = shape({p.out}, type);
     bool hasCodes = p.groups > 0;
@@ -291,8 +292,8 @@ void checkPrologue(const Packed &p, const std::string &norm) {
                     {{"NORM", norm},
                      {"X", shape({1, p.rows, p.in}, type)},
                      {"G", shape({p.in}, type)},
-                     {"W", weightType(p)},
-                     {"V", weightType(second)},
+                     {"W", weightType(p, type)},
+                     {"V", weightType(second, type)},
                      {"S", hasCodes ? shape({3, p.groups, 32}, p.scale)
                                     : shape({p.out}, type)},
                      {"U", hasCodes ? shape({2, p.groups, 32}, p.scale)
@@ -344,8 +345,8 @@ void checkHeads(int64_t rows, int64_t columns, int64_t dims, int64_t heads,
       plan.yield %u, %v, %z : $Y, $Z, $Z
     })";
     KernelCheck check{instantiate(text, {{"X", shape({1, rows, 24}, type)},
-                                         {"W", weightType(p)},
-                                         {"V", weightType(second)},
+                                         {"W", weightType(p, type)},
+                                         {"V", weightType(second, type)},
                                          {"B", shape({p.out}, type)},
                                          {"P", shape({1, rows}, "i32")},
                                          {"Y", shape({1, rows, p.out}, type)},
@@ -384,8 +385,8 @@ void checkHeadNorms(int64_t rows, int64_t columns, int64_t heads,
     KernelCheck check{
         instantiate(text, {{"WEIGHT", weight},
                            {"X", shape({1, rows, 24}, type)},
-                           {"W", weightType(p)},
-                           {"V", weightType(second)},
+                           {"W", weightType(p, type)},
+                           {"V", weightType(second, type)},
                            {"B", shape({p.out}, type)},
                            {"G", shape({columns}, type)},
                            {"P", shape({1, rows}, "i32")},
@@ -434,7 +435,7 @@ TEST(PackedProducts, RowsThatAreKept) {
           instantiate(text, {{"X", shape({1, rows, in}, type)},
                              {"G", shape({in}, type)},
                              {"R", shape({1, rows}, "f32")},
-                             {"W", weightType({rows, in, out, 32})},
+                             {"W", weightType({rows, in, out, 32}, type)},
                              {"Y", shape({1, rows, out}, type)}}),
           2e-5};
       check.run();

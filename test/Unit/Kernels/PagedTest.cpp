@@ -175,6 +175,7 @@ std::vector<Tensor> argumentsOf(const Paged &p) {
   auto kindOf = [](const std::string &type) {
     return type == "i8"     ? ElementKind::I8
            : type == "bf16" ? ElementKind::BF16
+           : type == "f16"  ? ElementKind::F16
                             : ElementKind::F32;
   };
   std::vector<Tensor> tensors = {
@@ -247,6 +248,7 @@ TEST(PagedAttention, OneToken) {
   check({{256, 257, 5, 700}, 1, 12, 3, 64, "bf16", "bf16"});
   check({{5000}, 1, 3, 1, 33, "i8"});
   check({{511, 513}, 1, 2, 2, 256, "bf16"});
+  check({{300, 31}, 1, 4, 2, 40, "f16", "f16"});
   check({{1023, 2}, 1, 5, 1, 47, "i8", "bf16"});
   if (!isLong())
     return;
@@ -272,6 +274,7 @@ TEST(PagedAttention, SeveralTokens) {
   check({{777, 260}, 3, 12, 12, 64, "i8", "bf16"});
   check({{90}, 2, 1, 1, 32, "f32", "f32", 0, "", 4});
   check({{20}, 17, 1, 1, 7, "bf16", "bf16"});
+  check({{77, 20}, 5, 3, 1, 33, "f16", "f16", 40, ", softcap = 2.0"});
   if (!isLong())
     return;
   check({{90}, 2, 1, 1, 32, "bf16", "bf16", 0, "", 4});
