@@ -102,8 +102,10 @@ compile_kernels() {
   local common=(--batch 4 --seq 19) even=(--batch 4 --seq 20)
   mkdir "$bundle/kernels"
   compile kernels gemma2 gemma2 "$gemma2" "${common[@]}" --precision bf16
+  compile kernels gemma2-fp16 gemma2 "$gemma2" "${common[@]}" --precision fp16
   compile kernels gemma2-fp32 gemma2 "$gemma2" "${common[@]}" --precision fp32
   compile kernels llama-fp32 llama "$llama" "${common[@]}" --precision fp32
+  compile kernels gpt2-fp16 gpt2 "$gpt2" "${common[@]}" --precision fp16
   compile kernels gpt2-lamb gpt2 "$gpt2" "${common[@]}" --precision bf16 \
     --optimizer Lamb --mesh data=2 --zero 3
   compile kernels gpt2-lion gpt2 "$gpt2" "${common[@]}" --precision bf16 \

@@ -226,10 +226,17 @@ static plan::PlainKernel::Argument describe(planir::KernelOp kernel,
 /// Some units round the operands of a product.
 static double toleranceOf(planir::KernelOp kernel, int64_t longestSum,
                           const Chip &chip) {
+  // Intermediate values of narrow types are rounded, in either direction.
+  double ofRounding = 0;
   for (Operation &op : kernel.getBody().front())
-    if (llvm::any_of(op.getResultTypes(), dist::isNarrow))
-      return 0x1p-6; // Intermediate values are rounded to 16 bits, in either
-                     // direction.
+    for (Type type :
+         llvm::make_filter_range(op.getResultTypes(), dist::isNarrow)) {
+      auto element = cast<FloatType>(getElementTypeOrSelf(type));
+      int digits = APFloat::semanticsPrecision(element.getFloatSemantics());
+      ofRounding = std::max(ofRounding, std::ldexp(4.0, -digits));
+    }
+  if (ofRounding > 0)
+    return ofRounding;
   double ofOperands = 0;
   if (kernel.getGenerator() == nn::Generator::Gemm)
     if (auto product = codegen::describeProduct(kernel); succeeded(product))
