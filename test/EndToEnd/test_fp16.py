@@ -18,6 +18,8 @@ import serving
 
 ROWS, SEQ, STEPS = 8, 16, 6
 FP16 = ["--precision", "fp16"]
+# A scale with which no step overflows: test_loss_scale.py has steps that do.
+SCALE = ["--loss-scale", 256]
 
 
 class TrainFp16(h.HeddleTest):
@@ -32,7 +34,7 @@ class TrainFp16(h.HeddleTest):
 
     def build(self, model, *flags, output="job", clip=1.0):
         return self.compile(self.models[model], "--batch", ROWS, "--seq", SEQ,
-                            "--threads", 2, *flags, output=output,
+                            "--threads", 2, *SCALE, *flags, output=output,
                             config=h.ds_config(lr=3e-3, clip=clip))
 
     def losses(self, binary, *flags, ranks=1):
