@@ -513,7 +513,8 @@ private:
       limit = addInput(step, plan::maxNormPort);
     if (limit || lossScale)
       scalars.factor = gradientFactor(builder, norm, limit, lossScale);
-    scalars.condition = train::updateCondition(builder, step, norm, lossScale);
+    scalars.condition =
+        train::updateCondition(builder, step, norm, lossScale, scalars.factor);
     countUpdate(builder, count, scalars.condition);
     if (strategy.delayedUpdate) {
       scalars.condition =

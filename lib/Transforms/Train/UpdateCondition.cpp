@@ -64,8 +64,12 @@ static Value noteNonfinite(OpBuilder &builder, nn::StepOp step, Value norm,
 /// step that overflows with the least scale; the host then ends the run, and
 /// the steps that it has already submitted must not update anything. Returns 1
 /// if neither this step nor such an earlier step has overflowed, else 0.
+///
+/// The factor by which the update divides gradients reads the scale of this
+/// step, so it must be computed before the scale is overwritten. Therefore it
+/// is one of the values that are checked: it is finite if the norm is.
 static Value advanceLossScale(OpBuilder &builder, nn::StepOp step, Value norm,
-                              Value loss, Value scale) {
+                              Value loss, Value scale, Value factor) {
   Location loc = step.getLoc();
   Type type = norm.getType();
   auto model = step->getParentOfType<nn::ModelOp>();
@@ -77,7 +81,7 @@ static Value advanceLossScale(OpBuilder &builder, nn::StepOp step, Value norm,
   SmallVector<Value> states = {scale};
   for (StringRef name : ArrayRef(names).drop_front())
     states.push_back(builder.create<nn::GetOp>(loc, type, name));
-  SmallVector<Value> checked = {norm};
+  SmallVector<Value> checked = {norm, factor};
   if (loss)
     checked.push_back(loss);
   auto advance = builder.create<nn::AdvanceLossScaleOp>(
@@ -92,7 +96,7 @@ static Value advanceLossScale(OpBuilder &builder, nn::StepOp step, Value norm,
 }
 
 Value train::updateCondition(OpBuilder &builder, nn::StepOp step, Value norm,
-                             Value lossScale) {
+                             Value lossScale, Value factor) {
   Location loc = step.getLoc();
   auto port = [&](nn::PortRole role) {
     return nn::portOf(step.getOutputs(),
@@ -101,7 +105,7 @@ Value train::updateCondition(OpBuilder &builder, nn::StepOp step, Value norm,
   };
   Value loss = port(nn::PortRole::Loss);
   SmallVector<Value> inputs = {
-      lossScale ? advanceLossScale(builder, step, norm, loss, lossScale)
+      lossScale ? advanceLossScale(builder, step, norm, loss, lossScale, factor)
                 : noteNonfinite(builder, step, norm, loss)};
   if (Value labels = port(nn::PortRole::LossWeight))
     inputs.push_back(labels);

@@ -32,8 +32,11 @@ mlir::Value finiteOrZero(nn::Scalars &s, mlir::Value x);
 /// `lossScale` is the loss scale of this step; null if there is none. With a
 /// loss scale, a step that is not finite has overflowed, and the states of the
 /// loss scale are advanced. Without, no later step updates anything either.
+/// `factor` is the factor of gradients, which depends on the loss scale; it is
+/// not read if there is none.
 mlir::Value updateCondition(mlir::OpBuilder &builder, nn::StepOp step,
-                            mlir::Value norm, mlir::Value lossScale);
+                            mlir::Value norm, mlir::Value lossScale,
+                            mlir::Value factor);
 
 } // namespace heddle::train
 

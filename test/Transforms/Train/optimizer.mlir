@@ -18,7 +18,7 @@
 // SCALE: arith.addf %[[N]]
 // SCALE: %[[LEAST:.*]] = arith.minimumf
 // SCALE: arith.divf %[[LEAST]], %[[Y]] : f64
-// SCALE: %[[NEXT:.*]], %[[LEFT:.*]], %[[STEPS:.*]], %[[ENDED:.*]], %[[MAY:.*]] = nn.advance_loss_scale %[[S]], %{{.*}}, %{{.*}}, %{{.*}} of(%[[NORM]], %{{.*}}) {hysteresis = 3 : i64, least = 5.000000e-01 : f64, window = 7 : i64}
+// SCALE: %[[NEXT:.*]], %[[LEFT:.*]], %[[STEPS:.*]], %[[ENDED:.*]], %[[MAY:.*]] = nn.advance_loss_scale %[[S]], %{{.*}}, %{{.*}}, %{{.*}} of(%[[NORM]], %[[FACTOR]]{{.*}}) {hysteresis = 3 : i64, least = 5.000000e-01 : f64, window = 7 : i64}
 // SCALE: nn.set @loss_scale, %[[NEXT]]
 // SCALE: nn.set @loss_scale_hysteresis, %[[LEFT]]
 // SCALE: nn.set @loss_scale_steps, %[[STEPS]]
