@@ -161,7 +161,8 @@ static double flopsPerByte(const plan::Plan &plan) {
     return std::find(plan.features.begin(), plan.features.end(), feature) !=
            plan.features.end();
   };
-  if (isBf16 && has("amx-bf16"))
+  const bool isFp16 = plan.precision == "fp16";
+  if ((isBf16 && has("amx-bf16")) || (isFp16 && has("amx-fp16")))
     return 48;
   if (isBf16 && has("avx512bf16"))
     return 16;

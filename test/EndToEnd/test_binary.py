@@ -51,9 +51,11 @@ class Binaries(h.HeddleTest):
             found.update(re.findall(r"^\s*[0-9a-f]+:\s+(\w+)", text, re.MULTILINE))
         return found
 
-    def test_bf16_on_tiles(self):
-        found = self.instructions("--precision", "bf16", "--march", "amx")
-        self.assertIn("tdpbf16ps", found)
+    def test_training_on_tiles(self):
+        for precision, march, instruction in (("bf16", "amx", "tdpbf16ps"),
+                                              ("fp16", "amx-fp16", "tdpfp16ps")):
+            found = self.instructions("--precision", precision, "--march", march)
+            self.assertIn(instruction, found)
 
     def test_served_products_on_tiles(self):
         # Pairs of bf16 are summed in the order of tiles in every program. Whole

@@ -54,9 +54,10 @@ template <> struct Words<Matmul> {
 };
 
 /// The instruction set of an x86-64 processor.
-enum class March { Native, V3, V4, AMX };
+enum class March { Native, V3, V4, AMX, AMXFP16 };
 template <> struct Words<March> {
-  static constexpr std::array all = {"native", "x86-64-v3", "x86-64-v4", "amx"};
+  static constexpr std::array all = {"native", "x86-64-v3", "x86-64-v4", "amx",
+                                     "amx-fp16"};
 };
 
 /// The memory that a state is in.

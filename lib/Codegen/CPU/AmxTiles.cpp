@@ -44,9 +44,10 @@ void AmxTiles::store(int tile, Value pointer, int64_t strideBytes) {
 }
 
 void AmxTiles::multiplyAdd(int sum, int left, int right, Kind kind) {
-  StringRef name = kind == Kind::Pairs    ? "tdpbf16ps"
-                   : kind == Kind::Signed ? "tdpbssd"
-                                          : "tdpbsud";
+  StringRef name = kind == Kind::Bf16Pairs   ? "tdpbf16ps"
+                   : kind == Kind::Fp16Pairs ? "tdpfp16ps"
+                   : kind == Kind::Signed    ? "tdpbssd"
+                                             : "tdpbsud";
   emit(name, {number(sum), number(left), number(right)});
 }
 

@@ -31,9 +31,10 @@ public:
   struct Shape {
     int64_t rows = AmxTiles::rows, rowBytes = AmxTiles::rowBytes;
   };
-  /// The element types of a left and a right tile. `Pairs`: pairs of bf16 in
-  /// both. `Signed`: int8 in both. `SignedByUnsigned`: int8 and unsigned int8.
-  enum class Kind { Pairs, Signed, SignedByUnsigned };
+  /// The element types of a left and a right tile. `Bf16Pairs` and `Fp16Pairs`:
+  /// pairs of this type in both. `Signed`: int8 in both. `SignedByUnsigned`:
+  /// int8 and unsigned int8.
+  enum class Kind { Bf16Pairs, Fp16Pairs, Signed, SignedByUnsigned };
 
   /// Configures all tile registers: register i with `shapes`[i], or each with
   /// the largest shape if `shapes` is empty. `config` is the address of
@@ -46,9 +47,9 @@ public:
   void load(int tile, mlir::Value pointer, int64_t strideBytes);
   void store(int tile, mlir::Value pointer, int64_t strideBytes);
   /// sum += left * right. The rows of `left` and the columns of `right` consist
-  /// of 32-bit groups: two bf16 or four bytes. Each element of `sum` adds the
-  /// products of all groups of its row and column.
-  void multiplyAdd(int sum, int left, int right, Kind kind = Kind::Pairs);
+  /// of 32-bit groups: two bf16 or fp16, or four bytes. Each element of `sum`
+  /// adds the products of all groups of its row and column.
+  void multiplyAdd(int sum, int left, int right, Kind kind);
 
 private:
   void emit(llvm::StringRef instruction, mlir::ValueRange operands);

@@ -16,7 +16,7 @@ namespace heddle::cpu {
 
 namespace {
 constexpr StringLiteral marchNames[] = {"native", "x86-64-v3", "x86-64-v4",
-                                        "amx"};
+                                        "amx", "amx-fp16"};
 
 /// The features that every supported CPU has. `avx512Features` are those that a
 /// CPU with AVX-512 has in addition.
@@ -34,11 +34,13 @@ void require(CpuTarget &target, ArrayRef<StringLiteral> features) {
 /// target `native` (this machine's CPU), code generation uses only AVX2 and the
 /// instruction sets that the arguments name. So the list of features that a
 /// binary checks is short and exact.
-void setLevels(CpuTarget &target, bool avx512, bool vnni, bool bf16, bool amx) {
+void setLevels(CpuTarget &target, bool avx512, bool vnni, bool bf16, bool amx,
+               bool amxFp16) {
   target.hasAvx512 = avx512;
   target.hasVnni = avx512 && vnni;
   target.hasBf16Dot = avx512 && bf16;
   target.hasAmx = target.hasVnni && target.hasBf16Dot && amx;
+  target.hasAmxFp16 = target.hasAmx && amxFp16;
   target.vectorBits = avx512 ? 512 : 256;
   target.cpu = avx512 ? "x86-64-v4" : "x86-64-v3";
   require(target, baseFeatures);
@@ -54,6 +56,8 @@ void setLevels(CpuTarget &target, bool avx512, bool vnni, bool bf16, bool amx) {
     use("avx512bf16");
   if (target.hasAmx)
     for_each(amxFeatures, use);
+  if (target.hasAmxFp16)
+    use("amx-fp16");
 }
 
 std::optional<CpuTarget> hostTarget() {
@@ -67,7 +71,8 @@ std::optional<CpuTarget> hostTarget() {
   CpuTarget target;
   target.tune = sys::getHostCPUName().str();
   setLevels(target, hasAll(avx512Features), features.lookup("avx512vnni"),
-            features.lookup("avx512bf16"), hasAll(amxFeatures));
+            features.lookup("avx512bf16"), hasAll(amxFeatures),
+            features.lookup("amx-fp16"));
   return target;
 }
 } // namespace
@@ -81,11 +86,11 @@ std::optional<CpuTarget> CpuTarget::parse(StringRef march) {
   } else if (march == "x86-64-v3" || march == "x86-64-v4") {
     target.emplace();
     setLevels(*target, march == "x86-64-v4", /*vnni=*/false, /*bf16=*/false,
-              /*amx=*/false);
-  } else if (march == "amx") {
+              /*amx=*/false, /*amxFp16=*/false);
+  } else if (march == "amx" || march == "amx-fp16") {
     target.emplace();
     setLevels(*target, /*avx512=*/true, /*vnni=*/true, /*bf16=*/true,
-              /*amx=*/true);
+              /*amx=*/true, /*amxFp16=*/march == "amx-fp16");
   }
   if (target)
     target->march = march.str();

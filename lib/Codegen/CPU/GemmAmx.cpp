@@ -1,4 +1,4 @@
-//===- GemmAmx.cpp - Matrix products of bf16 on AMX tiles ------------- ===//
+//===- GemmAmx.cpp - Matrix products on AMX tiles --------------------- ===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,21 +6,22 @@
 //
 // The AMX micro-kernel. It multiplies 32 rows of A by 32 columns of B. Its
 // registers hold 2 x 2 tiles of sums, two tiles of A and two of B. One step
-// takes 32 values of K. B is packed as for the instruction vdpbf16ps, a dot
-// product of bf16 pairs. A is either packed or read where it is, without a
-// copy. Packed A has 32 rows of 64 bytes for each step, and the steps are
-// adjacent in memory.
+// takes 32 values of K, which are bf16 or fp16. B is packed as for the
+// instruction vdpbf16ps, a dot product of pairs along K. A is either packed or
+// read where it is, without a copy. Packed A has 32 rows of 64 bytes for each
+// step, and the steps are adjacent in memory.
 //
 //===----------------------------------------------------------------------===//
 
 #include "AmxTiles.h"
 #include "GemmEmitter.h"
+#include "PairUnit.h"
 
 using namespace mlir;
 
 namespace heddle::cpu {
 
-/// One step multiplies `stepK` bf16 values of each row of A. They are
+/// One step multiplies `stepK` values of each row of A. They are
 /// `stepWords` 32-bit words, each a pair of values.
 static constexpr int64_t stepK = 32, stepWords = 16;
 /// The bytes of packed A in one step.
@@ -40,6 +41,7 @@ void GemmEmitter::emitAmxKernel(MicroPanel panelA, MicroPanel panelB,
   constexpr int64_t tileRows = AmxTiles::rows, half = AmxTiles::rowBytes;
   Type i8 = b.builder.getI8Type();
   AmxTiles tiles(b, emulatesAmx);
+  AmxTiles::Kind kind = pairsOf(operandA.type);
   int64_t tileStride = blocking.nr * 4;
   auto sumPointer = [&](int i) {
     return b.advance(tile, i8,
@@ -63,13 +65,13 @@ void GemmEmitter::emitAmxKernel(MicroPanel panelA, MicroPanel panelB,
                             b.mul(step, panelB.wordStride * stepWords));
     tiles.load(left, fromA, panelA.outerStride);
     tiles.load(right, fromB, panelB.wordStride);
-    tiles.multiplyAdd(sums, left, right);
+    tiles.multiplyAdd(sums, left, right, kind);
     tiles.load(right + 1, b.advance(fromB, i8, half), panelB.wordStride);
-    tiles.multiplyAdd(sums + 1, left, right + 1);
+    tiles.multiplyAdd(sums + 1, left, right + 1, kind);
     tiles.load(left + 1, b.advance(fromA, i8, tileRows * panelA.outerStride),
                panelA.outerStride);
-    tiles.multiplyAdd(sums + 2, left + 1, right);
-    tiles.multiplyAdd(sums + 3, left + 1, right + 1);
+    tiles.multiplyAdd(sums + 2, left + 1, right, kind);
+    tiles.multiplyAdd(sums + 3, left + 1, right + 1, kind);
   });
   for (int i = 0; i < 4; ++i)
     tiles.store(sums + i, sumPointer(i), tileStride);
@@ -77,17 +79,17 @@ void GemmEmitter::emitAmxKernel(MicroPanel panelA, MicroPanel panelB,
 
 /// Packs a row block of A by copying rows. A is stored as [M, K].
 void GemmEmitter::packAmxRows(Value firstRow, KRange k, Value to) {
-  Type i8 = b.builder.getI8Type(), bf16 = operandA.type;
-  auto rowType = VectorType::get(stepK, bf16);
+  Type i8 = b.builder.getI8Type(), element = operandA.type;
+  auto rowType = VectorType::get(stepK, element);
   bool masked = spec.k % stepK != 0;
-  Value source = b.advance(operandA.pointer, bf16, k.begin);
+  Value source = b.advance(operandA.pointer, element, k.begin);
   b.forLoop(b.constant(0), b.constant(operandA.width), 1, [&](Value row) {
     Value index = b.min(b.add(firstRow, row), b.constant(operandA.outer - 1));
-    Value from = b.advance(source, bf16, b.mul(index, operandA.stride));
+    Value from = b.advance(source, element, b.mul(index, operandA.stride));
     Value target = b.advance(to, i8, b.mul(row, AmxTiles::rowBytes));
     b.forLoop(b.constant(0), k.length, stepK, [&](Value at) {
       Value mask = masked ? b.mask(b.sub(k.length, at), stepK) : Value();
-      Value value = b.load(rowType, b.advance(from, bf16, at), 2, mask);
+      Value value = b.load(rowType, b.advance(from, element, at), 2, mask);
       b.store(value, b.advance(target, i8, b.mul(at, stepBytesA / stepK)), 64);
     });
   });
@@ -96,9 +98,9 @@ void GemmEmitter::packAmxRows(Value firstRow, KRange k, Value to) {
 /// Packs a row block of A by transposing squares of 16 words. A is stored as
 /// [K, M].
 void GemmEmitter::packAmxColumns(Value firstRow, KRange k, Value to) {
-  Type i8 = b.builder.getI8Type(), bf16 = operandA.type;
+  Type i8 = b.builder.getI8Type(), element = operandA.type;
   int64_t lanes = blocking.lanes;
-  auto rowType = VectorType::get(lanes, bf16);
+  auto rowType = VectorType::get(lanes, element);
   bool masked = spec.k % stepK != 0;
   Value source = sourceOf(operandA, firstRow, k);
   Value left = b.sub(b.constant(operandA.outer), firstRow);
@@ -111,7 +113,7 @@ void GemmEmitter::packAmxColumns(Value firstRow, KRange k, Value to) {
         Value mask =
             masked ? b.both(inside, b.less(rowAt, k.length), lanes) : inside;
         Value offset = b.add(b.mul(rowAt, operandA.stride), i);
-        return b.load(rowType, b.advance(source, bf16, offset), 2, mask);
+        return b.load(rowType, b.advance(source, element, offset), 2, mask);
       };
       SmallVector<Value> pairs;
       for (int64_t row = 0; row < stepK; row += 2) {

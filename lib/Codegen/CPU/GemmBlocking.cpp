@@ -60,7 +60,6 @@ bool canReadDirectly(const GemmSpec &spec, bool dot, bool amx, int64_t mr) {
 } // namespace
 
 GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
-  dot = multipliesPairs(target, spec.aType, spec.bType);
   lanes = target.lanes();
   // 28 vectors of sums, two vectors of B and one or two of A fill the 32 vector
   // registers of AVX-512. AVX2 has 16 registers, of which 12 hold sums.
@@ -68,6 +67,7 @@ GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
   amx = multipliesTiles(target, spec.aType, spec.bType);
   fewRows = spec.m <= mostFewRows(spec, target, amx);
   amx &= !fewRows;
+  dot = amx || multipliesPairs(target, spec.aType, spec.bType);
   wordStep = amx ? 16 : 1;
   mr = fewRows ? spec.m : amx ? 32 : mostSums / 2;
   nr = 2 * lanes;

@@ -31,7 +31,7 @@ struct GemmBlocking {
   GemmBlocking(const GemmSpec &spec, const CpuTarget &target);
 
   bool fewRows;
-  bool dot;         ///< 32-bit words hold two bf16 that are adjacent along K.
+  bool dot;         ///< 32-bit words hold two elements, adjacent along K.
   bool amx;         ///< AMX tiles compute the products.
   int64_t wordStep; ///< Words of K in one step of a micro-kernel.
   int64_t lanes;    ///< Words in one vector.

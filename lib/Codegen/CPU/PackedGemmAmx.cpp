@@ -32,7 +32,7 @@ constexpr int64_t leastQuads = 8;
 /// needs to deliver the weight. The choice does not change results, because
 /// sums of integers are exact.
 constexpr int64_t mostRowsOnVectors = 4;
-/// For pairs of bf16: the length of a slice of K in packed words. The
+/// For pairs of bf16 or fp16: the length of a slice of K in packed words. The
 /// first-level cache holds these words of a panel while all rows are
 /// multiplied.
 constexpr int64_t wordsOfSlice = 128;
@@ -53,7 +53,7 @@ int64_t largestDivisor(int64_t number, int64_t most) {
 /// The largest number of packed words that divides the length of every block of
 /// integer activations (elements of a row with a common scale). The depth of a
 /// tile of B, in words, divides this number, so that no tile spans two blocks.
-/// Products of bf16 pairs have no blocks; for them, returns the number of
+/// Products of pairs have no blocks; for them, returns the number of
 /// packed words along K.
 int64_t commonWords(const PackedGemmSpec &spec) {
   int64_t perWord = plan::PackedWeight::wordBits / spec.bits;
@@ -70,11 +70,11 @@ int64_t commonWords(const PackedGemmSpec &spec) {
 /// two from a word of int4 codes, which are unpacked to bytes; otherwise one.
 int64_t quadsOf(const PackedGemmSpec &spec) { return spec.bits < 8 ? 2 : 1; }
 
-/// The bytes of a row of A: pairs of bf16, or integers that are split into two
+/// The bytes of a row of A: pairs, or integers that are split into two
 /// 8-bit digits.
 int64_t rowBytesOf(const PackedGemmSpec &spec) { return spec.k * 2; }
 
-/// Products of bf16 pairs take K in slices whose weights the first-level cache
+/// Products of pairs take K in slices whose weights the first-level cache
 /// holds. Returns the number of AMX tiles along K in such a slice. `quads` is
 /// the number of rows of a tile of B.
 int64_t stepsOfSlice(int64_t quads) {
@@ -83,10 +83,10 @@ int64_t stepsOfSlice(int64_t quads) {
 
 /// K is cut into units. The code computes the products of one unit after the
 /// other for all rows and adds them to the totals. Returns the number of units.
-/// With a bf16 weight, a unit is a slice whose weights fit in the first-level
-/// cache. With a quantized weight, a unit is a group (weights with a common
-/// scale). If one group covers all of K, a unit is a block (activations with a
-/// common scale) instead.
+/// With a weight that is not quantized, a unit is a slice whose weights fit in
+/// the first-level cache. With a quantized weight, a unit is a group (weights
+/// with a common scale). If one group covers all of K, a unit is a block
+/// (activations with a common scale) instead.
 int64_t unitsOf(const PackedGemmSpec &spec, int64_t quads) {
   if (spec.groups == 0)
     return llvm::divideCeil(commonWords(spec) / quads, stepsOfSlice(quads));
@@ -289,7 +289,7 @@ void PackedGemmAmx::setColumns(ArrayRef<Value> panels) {
 }
 
 /// Adds the products over units `begin` to `end` (exclusive) of K to the
-/// totals. A unit is a slice of K for bf16 pairs, and a group (weights with a
+/// totals. A unit is a slice of K for pairs, and a group (weights with a
 /// common scale) for quantized weights. If there is a single group, a unit is a
 /// block (activations with a common scale).
 void PackedGemmAmx::addUnits(Value begin, Value end) {
@@ -305,7 +305,7 @@ void PackedGemmAmx::addUnits(Value begin, Value end) {
     addIntegers(lastOf(before(end), before(end)));
 }
 
-/// For weights of bf16 pairs: adds the products over the slice of K with the
+/// For weights of pairs: adds the products over the slice of K with the
 /// index `index` to the totals. The tile registers start with the totals, so no
 /// separate addition is needed.
 void PackedGemmAmx::addPairs(Value index) {
@@ -478,7 +478,7 @@ void PackedGemmAmx::multiply(const KSlice &slice, Value tile, int64_t rowTiles,
       tiles.load(static_cast<int>(sum), totalOf(sum), AmxTiles::rowBytes);
   // With integer activations, the last step along K is emitted after the loop
   // over steps, mixed with the vector code of `meanwhile`, which scales and
-  // adds earlier sums. With bf16 activations there is no such code, so the loop
+  // adds earlier sums. With pairs there is no such code, so the loop
   // has all steps.
   Value last = unpacker.isInteger ? before(slice.steps) : slice.steps;
   b.forLoop(b.constant(0), last, 1, [&](Value step) {
@@ -521,7 +521,7 @@ void PackedGemmAmx::multiplyStep(const KSlice &slice, Value tile, Value step,
     for (int64_t l = 0; l < left; ++l) {
       tiles.multiplyAdd(static_cast<int>(l * count + c),
                         static_cast<int>(firstLeft + l), right,
-                        !unpacker.isInteger ? AmxTiles::Kind::Pairs
+                        !unpacker.isInteger ? pairsOf(spec.aType)
                         : isUnpacked()      ? AmxTiles::Kind::SignedByUnsigned
                                             : AmxTiles::Kind::Signed);
       if (meanwhile)

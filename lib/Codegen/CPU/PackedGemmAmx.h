@@ -5,14 +5,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The implementation of PackedGemm.h with AMX tiles. A packed word of a weight
-// has two bf16 or four int8 codes. These are also the 32 bits that a row of an
-// AMX tile of B holds for one column. So tiles of B are loaded from the packed
-// weight itself. int4 codes are unpacked to bytes in scratch.
+// has two bf16 or fp16, or four int8 codes. These are also the 32 bits that a
+// row of an AMX tile of B holds for one column. So tiles of B are loaded from
+// the packed weight itself. int4 codes are unpacked to bytes in scratch.
 //
 // With quantized weights, activations are integers (IntegerActivations.h) and
-// sums are exact, so tiles and vectors give the same bits. With bf16 the bits
-// of a sum depend on its order, in which tiles and vectors differ. So tiles
-// compute the products for every number of rows.
+// sums are exact, so tiles and vectors give the same bits. With bf16 or
+// fp16 weights the bits of a sum depend on its order, in which tiles and
+// vectors differ. So tiles compute the products for every number of rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,13 +48,13 @@ public:
     int64_t tileRows; ///< Rows of a tile of A.
     int64_t rows;     ///< Rows of A in a block, rounded up to whole tiles.
     int64_t columns;  ///< The largest number of tiles of B side by side.
-    /// K is divided into `units` units. With a bf16 weight, a unit is a slice
-    /// whose weights fit in the first-level cache. With a quantized weight, a
-    /// unit is a group (weights with a common scale). If one group covers all
-    /// of K, a unit is a block (activations with a common scale) instead. The
-    /// code computes `unitsOfCut` units (a cut of K) for several panels at a
-    /// time. A cut is so short that the second-level cache can hold the cut's
-    /// columns of A, for all rows of a block.
+    /// K is divided into `units` units. With a bf16 or fp16 weight, a unit is a
+    /// slice whose weights fit in the first-level cache. With a quantized
+    /// weight, a unit is a group (weights with a common scale). If one group
+    /// covers all of K, a unit is a block (activations with a common scale)
+    /// instead. The code computes `unitsOfCut` units (a cut of K) for several
+    /// panels at a time. A cut is so short that the second-level cache can hold
+    /// the cut's columns of A, for all rows of a block.
     int64_t units, unitsOfCut;
     int64_t steps;  ///< Tiles along K.
     int64_t digits; ///< Digits of an activation; each has a tile of A.
@@ -95,7 +95,7 @@ private:
     mlir::Value packedWords; ///< The address of the first packed words.
   };
   /// A slice of K. With a quantized weight, it is a block (integer activations
-  /// with a common scale). With a bf16 weight, it is so short that the
+  /// with a common scale). With a bf16 or fp16 weight, it is so short that the
   /// first-level cache can hold the slice's weights.
   struct KSlice {
     /// The slice's position along K: the index of its first packed word in a

@@ -12,7 +12,7 @@
 //   s = scale log2(e) S                  vectors with a lane for each key
 //   s = cap log2(e) tanh(S scale / cap)  instead, with a soft cap
 //   m = max s, p = 2^(s - m), l = sum p  over all pages of the part
-//   O = P V, where P is p in bf16        tiles, which sum over the pages
+//   O = P V, where P is p as pairs       tiles, which sum over the pages
 //
 // A key that a query does not see adds exactly zero to its sums, and tiles sum
 // page by page, so a query's result does not depend on other queries.
@@ -119,7 +119,7 @@ private:
   int64_t steps;              ///< Tiles along the features of a head.
   int64_t rowTiles, tileRows; ///< Tiles of queries, and the rows of each.
   // Addresses in the thread's scratch, for the queries of a block. `scores` is
-  // stored page by page. The powers 2^(s - m) of the scores s, in bf16,
+  // stored page by page. The powers 2^(s - m) of the scores s, as pairs,
   // overwrite the first half of each page's scores.
   Value queryRows, keyTiles, valueTiles, scores, outputs, totals, joined,
       bounds, config;
@@ -264,7 +264,7 @@ void PagedTiles::multiplyKeys(Value local) {
       int64_t row = step * blockSize + r * tileRows;
       tiles.load(queryTile, at(queryRows, row * AmxTiles::rowBytes),
                  AmxTiles::rowBytes);
-      tiles.multiplyAdd(static_cast<int>(r), queryTile, keyTile);
+      tiles.multiplyAdd(static_cast<int>(r), queryTile, keyTile, pairsOf(type));
     }
   }
   for (int64_t r = 0; r < rowTiles; ++r)
@@ -342,7 +342,8 @@ void PagedTiles::multiplyValues(const QueryBlock &block, Value begin, Value end,
       for (int64_t c = 0; c < columns; ++c) {
         tiles.load(valueTile, at(valueTiles, c * valueBytes()),
                    AmxTiles::rowBytes);
-        tiles.multiplyAdd(sumOf(r, c), powerTile, valueTile);
+        tiles.multiplyAdd(sumOf(r, c), powerTile, valueTile,
+                          pairsOf(cacheType));
       }
     }
   });

@@ -17,7 +17,13 @@ bool multipliesPairs(const CpuTarget &target, Type left, Type right) {
 }
 
 bool multipliesTiles(const CpuTarget &target, Type left, Type right) {
-  return target.hasAmx && left.isBF16() && right.isBF16();
+  return (target.hasAmx && left.isBF16() && right.isBF16()) ||
+         (target.hasAmxFp16 && left.isF16() && right.isF16());
+}
+
+AmxTiles::Kind pairsOf(Type element) {
+  return element.isF16() ? AmxTiles::Kind::Fp16Pairs
+                         : AmxTiles::Kind::Bf16Pairs;
 }
 
 Value addPairProducts(LoopBuilder &b, Type element, Value left, Value right,

@@ -13,6 +13,7 @@
 #ifndef HEDDLE_LIB_CODEGEN_CPU_PAIRUNIT_H
 #define HEDDLE_LIB_CODEGEN_CPU_PAIRUNIT_H
 
+#include "AmxTiles.h"
 #include "heddle/Codegen/CPU/CpuTarget.h"
 #include "heddle/Codegen/CPU/LoopBuilder.h"
 
@@ -26,6 +27,10 @@ bool multipliesPairs(const CpuTarget &target, mlir::Type left,
 /// Whether `target` has AMX tiles that multiply elements of these types.
 bool multipliesTiles(const CpuTarget &target, mlir::Type left,
                      mlir::Type right);
+
+/// How tiles with pairs of `element` are multiplied. A target must multiply
+/// tiles of this type.
+AmxTiles::Kind pairsOf(mlir::Type element);
 
 /// Multiplies two vectors of pairs and adds the products of each pair to a
 /// lane of `sum`. `left` and `right` are vectors of as many bits as `sum`, with

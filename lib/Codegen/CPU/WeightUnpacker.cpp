@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "WeightUnpacker.h"
+#include "PackedGemmAmx.h"
 #include "PairUnit.h"
 #include "dialects/Dist/ComputeType.h"
 #include "heddle/PlanFormat/PackedWeight.h"
@@ -46,7 +47,8 @@ WeightUnpacker::WeightUnpacker(LoopBuilder &builder, const PackedGemmSpec &spec,
       elementBits(elementBitsOf(spec, target, inDigits)),
       activationBits(target.hasVnni || spec.bits < 8 ? 14 : 13),
       digitBits(activationBits - 6),
-      dot(multipliesPairs(target, spec.aType, spec.aType) &&
+      dot((multipliesPairs(target, spec.aType, spec.aType) ||
+           PackedGemmAmx::isUsedFor(spec, target)) &&
           spec.bits < wordBits && spec.inputBlock == 0 && !isInteger),
       perWord(wordBits / spec.bits), b(builder), spec(spec),
       hasAvx512(target.hasAvx512), hasVnni(target.hasVnni),

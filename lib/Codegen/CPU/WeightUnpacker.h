@@ -77,7 +77,7 @@ public:
   /// must fit in 16 bits.
   int64_t activationBits;
   int64_t digitBits; ///< An activation is high * 2^digitBits + low digit.
-  bool dot;          ///< A factor holds pairs of bf16.
+  bool dot;          ///< A factor holds pairs of 16-bit elements.
   int64_t perWord;
 
 private:

@@ -137,7 +137,9 @@ static bool canUseTiles() {
 
 static MultiplyUnit chooseUnit(const std::string &precision) {
   bool bf16 = precision == "bf16";
-  if (bf16 && canUseTiles())
+  // Tiles of fp16 have the rate of tiles of bf16.
+  bool fp16Tiles = precision == "fp16" && hasCpuFeature("amx-fp16");
+  if ((bf16 || fp16Tiles) && canUseTiles())
     return {"amx-bf16", loopAmx, 4 * 16 * 16 * 32 * 2};
   if (bf16 && hasCpuFeature("avx512bf16"))
     return {"avx512bf16", loopBf16, accumulators * 32 * 2};

@@ -145,9 +145,11 @@ protected:
   void SetUp() override {
     context = createCodegenContext();
     std::optional<CpuTarget> host = CpuTarget::parse("native");
-    bool emulatesAmx = StringRef(GetParam()) == "amx";
+    StringRef march = GetParam();
     std::optional<CpuTarget> wanted =
-        emulatesAmx ? emulatedAmxTarget() : CpuTarget::parse(GetParam());
+        march.starts_with("amx")
+            ? emulatedAmxTarget(/*hasFp16=*/march == "amx-fp16")
+            : CpuTarget::parse(march);
     if (!host || !wanted || (wanted->hasAvx512 && !host->hasAvx512))
       GTEST_SKIP() << "this machine cannot run " << GetParam();
     target = *wanted;
@@ -176,13 +178,16 @@ protected:
   }
 
   /// Whether products of these types have the same code for another target that
-  /// is tested: tiles only multiply bf16, and x86-64-v4 differs from a larger
-  /// native target by lacking products of bf16. Long runs take both of the
-  /// latter, which LLVM may schedule differently.
+  /// is tested: `amx` is tested with tiles of bf16, `amx-fp16` with those of
+  /// fp16, and x86-64-v4 differs from a larger native target by lacking
+  /// products of bf16. Long runs take both of the latter, which LLVM may
+  /// schedule differently.
   bool isTestedElsewhere(const Case &test) const {
-    bool isOfBf16 = test.a == Kind::BF16 && test.b == Kind::BF16;
+    auto isOf = [&](Kind kind) { return test.a == kind && test.b == kind; };
+    if (target.emulatesAmx)
+      return !isOf(target.hasAmxFp16 ? Kind::F16 : Kind::BF16);
     bool isPlain = StringRef(GetParam()) == "x86-64-v4";
-    return !isOfBf16 && (target.emulatesAmx || (isPlain && !isLong()));
+    return isPlain && !isLong() && !isOf(Kind::BF16);
   }
 
   void check(const Case &test);
@@ -450,14 +455,15 @@ TEST_P(GemmTest, CutsRowsAndColumns) {
   check({300, 1100, k, false, true, Kind::BF16, Kind::BF16, Kind::BF16});
 }
 
-/// How often an object multiplies tiles: tdpbf16ps is VEX.128.F3.0F38.W0 5C.
-size_t countTileProducts(const std::string &object) {
+/// How often an object multiplies tiles: tdpbf16ps is VEX.128.F3.0F38.W0 5C,
+/// and tdpfp16ps has F2 (`prefix` 3) in place of F3 (2).
+size_t countTileProducts(const std::string &object, unsigned char prefix) {
   size_t count = 0;
   for (size_t i = 0; i + 4 < object.size(); ++i) {
     auto byte = [&](size_t at) {
       return static_cast<unsigned char>(object[i + at]);
     };
-    count += byte(0) == 0xc4 && byte(1) == 0xe2 && (byte(2) & 0x87) == 2 &&
+    count += byte(0) == 0xc4 && byte(1) == 0xe2 && (byte(2) & 0x87) == prefix &&
              byte(3) == 0x5c && byte(4) >= 0xc0;
   }
   return count;
@@ -467,16 +473,23 @@ TEST(GemmAmxTest, MultipliesTiles) {
   auto context = createCodegenContext();
   GemmSpec spec;
   spec.m = spec.n = spec.k = 64;
-  spec.aType = spec.bType = spec.cType = BFloat16Type::get(context.get());
-  GemmRunner amx(*context, spec, *CpuTarget::parse("amx"));
-  EXPECT_EQ(countTileProducts(amx.object()), 4u);
-  GemmRunner plain(*context, spec, *CpuTarget::parse("x86-64-v4"));
-  EXPECT_EQ(countTileProducts(plain.object()), 0u);
+  auto count = [&](Type type, StringRef march, unsigned char prefix) {
+    spec.aType = spec.bType = spec.cType = type;
+    GemmRunner runner(*context, spec, *CpuTarget::parse(march));
+    return countTileProducts(runner.object(), prefix);
+  };
+  auto bf16 = BFloat16Type::get(context.get());
+  auto f16 = Float16Type::get(context.get());
+  EXPECT_EQ(count(bf16, "amx", 2), 4u);
+  EXPECT_EQ(count(bf16, "amx-fp16", 2), 4u);
+  EXPECT_EQ(count(bf16, "x86-64-v4", 2), 0u);
+  EXPECT_EQ(count(f16, "amx-fp16", 3), 4u);
+  EXPECT_EQ(count(f16, "amx", 3), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, GemmTest,
                          testing::Values("x86-64-v3", "x86-64-v4", "native",
-                                         "amx"),
+                                         "amx", "amx-fp16"),
                          [](const auto &info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

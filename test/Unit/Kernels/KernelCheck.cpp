@@ -18,7 +18,9 @@ namespace heddle::test {
 using eval::Tensor;
 
 std::optional<cpu::CpuTarget> targetOf(const std::string &march) {
-  return march == "amx" ? emulatedAmxTarget() : cpu::CpuTarget::parse(march);
+  if (march == "amx" || march == "amx-fp16")
+    return emulatedAmxTarget(/*hasFp16=*/march == "amx-fp16");
+  return cpu::CpuTarget::parse(march);
 }
 
 /// For AVX-512, AVX2 and what else is asked for, each with one thread and with
@@ -55,7 +57,9 @@ void KernelCheck::run() const {
     };
     for (int64_t threads : {2, 3, 17})
       expectSame(runOn(loaded, threads), std::to_string(threads) + " threads");
-    if (target->emulatesAmx && targetOf("native")->hasAmx)
+    std::optional<cpu::CpuTarget> native = targetOf("native");
+    if (target->emulatesAmx &&
+        (target->hasAmxFp16 ? native->hasAmxFp16 : native->hasAmx))
       expectSame(runOn(LoadedKernel(kernel, *targetOf("native")), 1),
                  "tiles of this machine");
   }

@@ -20,8 +20,8 @@
 
 namespace heddle::test {
 
-/// The target of that name; "amx" has emulated tiles, where the machine can do
-/// the rest.
+/// The target of that name; "amx" and "amx-fp16" have emulated tiles, where the
+/// machine can do the rest.
 std::optional<cpu::CpuTarget> targetOf(const std::string &march);
 
 /// The first kernel of a text.

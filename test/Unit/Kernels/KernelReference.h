@@ -42,7 +42,8 @@ struct KernelCheck {
   int64_t least = 0, limit = 4;
   std::vector<int64_t> scalars = {};
   std::string forward = {};
-  /// Targets; "amx" is this machine with emulated tiles, or left out.
+  /// Targets; "amx" and "amx-fp16" are this machine with emulated tiles, or
+  /// left out.
   std::vector<std::string> marches = {"native", "x86-64-v3"};
   void run() const;
 };

@@ -88,13 +88,18 @@ std::string textOf(const Packed &p, const char *type, bool ends) {
          "\n}";
 }
 
+/// The target whose tiles multiply elements of this type.
+const char *tilesOf(StringRef type) {
+  return type == "f16" ? "amx-fp16" : "amx";
+}
+
 /// In one of the element types, which the sizes draw; in all in a long run.
 void check(const Packed &p, bool ends = false) {
   for (const char *type : typesOf(textOf(p, "", ends), 0)) {
     KernelCheck check{textOf(p, type, ends), 5e-6};
     check.least = -(int64_t(1) << 31);
     check.limit = int64_t(1) << 31;
-    check.marches.push_back("amx");
+    check.marches.push_back(tilesOf(type));
     check.run();
   }
 }
@@ -195,7 +200,7 @@ void checkSeveral(const Packed &p, const std::vector<int64_t> &outs,
     KernelCheck check{textOfSeveral(p, outs, type, joint), 5e-6};
     check.least = -(int64_t(1) << 31);
     check.limit = int64_t(1) << 31;
-    check.marches.push_back("amx");
+    check.marches.push_back(tilesOf(type));
     check.run();
   }
 }
@@ -222,11 +227,11 @@ TEST(PackedProducts, ElementsOfTwoInOneTile) {
   checkSeveral({8, 96, 0, 4, 3, "f16", false, 32}, {97, 97}, /*joint=*/true);
 }
 
-void checkOnTiles(const std::string &text) {
+void checkOnTiles(const std::string &text, const char *type = "bf16") {
   KernelCheck check{text, 5e-6};
   check.least = -(int64_t(1) << 31);
   check.limit = int64_t(1) << 31;
-  check.marches = {"amx"};
+  check.marches = {tilesOf(type)};
   check.run();
 }
 
@@ -235,6 +240,8 @@ void checkOnTiles(const std::string &text) {
 TEST(PackedProducts, OnTiles) {
   auto alone = [&](const Packed &p, bool ends = false) {
     checkOnTiles(textOf(p, "bf16", ends));
+    if (p.bits == 16)
+      checkOnTiles(textOf(p, "f16", ends), "f16");
   };
   auto several = [&](const Packed &p, const std::vector<int64_t> &outs,
                      bool joint) {
@@ -262,6 +269,7 @@ TEST(PackedProducts, OnTiles) {
 /// has room for; panels whose sums are kept together, and more of them.
 TEST(PackedProducts, OnTilesInCutsOfTheInputs) {
   checkOnTiles(textOf({257, 2304, 33, 16}, "bf16", /*ends=*/true));
+  checkOnTiles(textOf({129, 2304, 33, 16}, "f16", false), "f16");
   checkOnTiles(textOf({129, 8448, 33, 8, 11, "f16", false, 64}, "bf16", false));
   if (isLong()) {
     checkOnTiles(textOf({130, 4608, 33, 8, 1, "f16"}, "bf16", false));
@@ -306,7 +314,7 @@ void checkPrologue(const Packed &p, const std::string &norm) {
         2e-5};
     check.least = -(int64_t(1) << 31);
     check.limit = int64_t(1) << 31;
-    check.marches.push_back("amx");
+    check.marches.push_back(tilesOf(type));
     check.run();
   }
 }
@@ -355,7 +363,7 @@ void checkHeads(int64_t rows, int64_t columns, int64_t dims, int64_t heads,
                                          {"H", std::to_string(heads)}}),
                       2e-5};
     check.limit = 30;
-    check.marches.push_back("amx");
+    check.marches.push_back(tilesOf(type));
     check.run();
   }
 }
@@ -500,7 +508,8 @@ TEST(PackedProducts, AnyThreadTakesWhatIsLeft) {
 
 constexpr int64_t largestCodes = 0x7f7f7f7f;
 
-void checkRowsAlone(const cpu::CpuTarget &target, bool isLargest = false) {
+void checkRowsAlone(const cpu::CpuTarget &target, bool isLargest = false,
+                    const char *type = "bf16") {
   auto load = [&](const std::string &text) {
     auto parsed = std::make_unique<ParsedKernel>(text);
     return std::pair(std::make_unique<LoadedKernel>(parsed->kernel, target),
@@ -548,11 +557,11 @@ void checkRowsAlone(const cpu::CpuTarget &target, bool isLargest = false) {
         Packed{1, 96, 417, 8, 1, "f16", false, 64},
         Packed{1, 96, 417, 4, 3, "f16", true, 32}, Packed{1, 576, 40, 16},
         Packed{1, 576, 40, 8, 1}, Packed{1, 576, 40, 4, 4, "f16", true}})
-    checkForm(p, [](const Packed &p) { return textOf(p, "bf16", false); });
+    checkForm(p, [&](const Packed &p) { return textOf(p, type, false); });
   for (Packed p : {Packed{1, 96, 97, 16}, Packed{1, 96, 97, 8, 1},
                    Packed{1, 96, 97, 4, 3}})
-    checkForm(p, [](const Packed &p) {
-      return textOfSeveral(p, {p.out, p.out}, "bf16", /*joint=*/true);
+    checkForm(p, [&](const Packed &p) {
+      return textOfSeveral(p, {p.out, p.out}, type, /*joint=*/true);
     });
 }
 
@@ -574,6 +583,7 @@ TEST(PackedProducts, RowsOnTilesDoNotDependOnOthers) {
   if (!target)
     GTEST_SKIP() << "this machine cannot run kernels for AMX";
   checkRowsAlone(*target);
+  checkRowsAlone(*targetOf("amx-fp16"), /*isLargest=*/false, "f16");
 }
 
 } // namespace

@@ -129,7 +129,7 @@ std::vector<std::string> marchesFor(const Paged &p) {
   if (targetOf("native")->hasAvx512 && (hasProducts || isLong()))
     all.push_back("x86-64-v4");
   if (targetOf("amx"))
-    all.push_back("amx");
+    all.push_back(p.cache == std::string("f16") ? "amx-fp16" : "amx");
   return all;
 }
 
@@ -312,7 +312,8 @@ TEST(PagedAttention, TokensDoNotDependOnOthers) {
   for (const Paged &p :
        {Paged{{800}, 4, 6, 2, 64, "bf16", "bf16"},
         {{530}, 37, 3, 1, 40, "bf16", "bf16", 20, ", softcap = 2.0"},
-        {{40}, 40, 2, 2, 33, "bf16", "bf16"}})
+        {{40}, 40, 2, 2, 33, "bf16", "bf16"},
+        {{300}, 7, 2, 1, 40, "f16", "f16"}})
     for (const std::string &march : marchesFor(p))
       checkAlone(p, march);
 }

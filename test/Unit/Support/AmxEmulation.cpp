@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AmxEmulation.h"
+#include "heddle/runtime/io/Float.h"
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -74,23 +75,28 @@ float flushed(float value) {
   return std::fpclassify(value) == FP_SUBNORMAL ? 0 : value;
 }
 
+/// The elements of pairs as numbers. Small ones are zero in bf16, but not in
+/// fp16: in f32 they are normal numbers.
+float bf16Element(uint16_t bits) {
+  return flushed(heddle::io::bf16ToFloat(bits));
+}
+float fp16Element(uint16_t bits) { return heddle::io::f16ToFloat(bits); }
+
 /// The pairs of a tile.
 struct Pairs {
-  explicit Pairs(int tile) {
+  Pairs(int tile, float (*element)(uint16_t)) {
     for (int row = 0; row < tiles.rows[tile]; ++row)
       for (int index = 0; index < tiles.columns[tile] / 2; ++index) {
         uint16_t bits;
         std::memcpy(&bits, tiles.bytes[tile][row] + 2 * index, 2);
-        uint32_t wide = static_cast<uint32_t>(bits) << 16;
-        std::memcpy(&at[row][index], &wide, 4);
-        at[row][index] = flushed(at[row][index]);
+        at[row][index] = element(bits);
       }
   }
   float at[maxRows][rowBytes / 2];
 };
 
-/// Rounded once: f32 has all bits of a product of two bf16, unless it is small
-/// or large.
+/// Rounded once: f32 has all bits of a product of two bf16 or fp16, unless it
+/// is small or large.
 float multiplied(float a, float b, float sum) {
   float product = a * b;
   return flushed(std::isnormal(product) ? product + sum : std::fma(a, b, sum));
@@ -110,8 +116,9 @@ template <typename Add> void forSums(int sum, int left, int right, Add add) {
 
 /// As Intel's manual says: the first and the second elements of pairs have sums
 /// of their own, which begin with zero.
+template <float (*element)(uint16_t)>
 void multiplyAdd(int8_t sum, int8_t left, int8_t right) {
-  Pairs a(left), b(right);
+  Pairs a(left, element), b(right, element);
   forSums(sum, left, right, [&](int row, int column, char *at) {
     float value, sums[2] = {0, 0};
     for (int pair = 0; pair < tiles.rows[right]; ++pair)
@@ -151,15 +158,18 @@ std::vector<std::pair<const char *, void *>> heddle::test::amxEmulation() {
           entry("heddle_amx_tilezero", zero),
           entry("heddle_amx_tileloadd64", load),
           entry("heddle_amx_tilestored64", store),
-          entry("heddle_amx_tdpbf16ps", multiplyAdd),
+          entry("heddle_amx_tdpbf16ps", multiplyAdd<bf16Element>),
+          entry("heddle_amx_tdpfp16ps", multiplyAdd<fp16Element>),
           entry("heddle_amx_tdpbssd", multiplyAddBytes<int8_t>),
           entry("heddle_amx_tdpbsud", multiplyAddBytes<uint8_t>)};
 }
 
-std::optional<heddle::cpu::CpuTarget> heddle::test::emulatedAmxTarget() {
+std::optional<heddle::cpu::CpuTarget>
+heddle::test::emulatedAmxTarget(bool hasFp16) {
   std::optional<cpu::CpuTarget> target = cpu::CpuTarget::parse("native");
   if (!target || !target->hasBf16Dot || !target->hasVnni)
     return std::nullopt;
   target->hasAmx = target->emulatesAmx = true;
+  target->hasAmxFp16 = hasFp16;
   return target;
 }

@@ -19,9 +19,9 @@ namespace heddle::test {
 /// The functions that kernels for `CpuTarget::emulatesAmx` call, by name.
 std::vector<std::pair<const char *, void *>> amxEmulation();
 
-/// This machine with such tiles; nothing if it lacks what a machine with AMX
-/// has otherwise.
-std::optional<cpu::CpuTarget> emulatedAmxTarget();
+/// This machine with such tiles, those of fp16 only if `hasFp16`; nothing if it
+/// lacks what a machine with AMX has otherwise.
+std::optional<cpu::CpuTarget> emulatedAmxTarget(bool hasFp16 = false);
 
 } // namespace heddle::test
 

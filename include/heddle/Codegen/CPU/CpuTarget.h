@@ -34,6 +34,7 @@ struct CpuTarget {
   bool hasVnni = false;    ///< Has vpdpwssd on 512 bits.
   bool hasBf16Dot = false; ///< Has vdpbf16ps and vcvtneps2bf16 on 512 bits.
   bool hasAmx = false;     ///< Has tdpbf16ps and tdpbssd.
+  bool hasAmxFp16 = false; ///< Has tdpfp16ps, too.
   /// AMX instructions become calls of functions `heddle_amx_...`, so that tests
   /// can run the kernels on a CPU without AMX.
   bool emulatesAmx = false;
