@@ -103,7 +103,8 @@ std::vector<json> BinaryTest::readLog(const std::string &path) {
   std::ifstream file(path);
   std::vector<json> lines;
   for (std::string line; std::getline(file, line);)
-    lines.push_back(json::parse(line));
+    if (json event = json::parse(line); event["event"] != "peak")
+      lines.push_back(std::move(event));
   return lines;
 }
 

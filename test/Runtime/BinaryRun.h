@@ -46,7 +46,8 @@ protected:
             const std::vector<std::string> &arguments);
   RunResult wait(int process);
 
-  /// The lines of a JSONL file.
+  /// The events of a log, without those of the peak FLOP rate: when these are
+  /// written depends on the machine.
   static std::vector<nlohmann::json> readLog(const std::string &path);
   /// The losses of the steps in a log.
   static std::vector<double> lossesOf(const std::string &path);

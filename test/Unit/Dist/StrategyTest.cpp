@@ -116,7 +116,7 @@ TEST_F(StrategyTest, AllThatIsWrongIsSaid) {
   EXPECT_EQ(errorsOf("#dist.strategy<{precision = fp8, threads = 0, "
                      "zero = {stage = 4}, zero = {stage = 1}, seq = 3}>"),
             (std::vector<std::string>{
-                "strategy: precision \"fp8\" is not one of fp32, bf16",
+                "strategy: precision \"fp8\" is not one of fp32, bf16, fp16",
                 "strategy: threads is not a whole number from 1 to 1024",
                 "strategy: zero.stage is not a whole number from 0 to 3",
                 "strategy: zero.stage is given twice",
