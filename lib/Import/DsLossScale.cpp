@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reads the section `fp16`: whether it chooses the precision, and the loss
-// scale.
+// scale. Also chooses the default of the loss scale.
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,4 +75,12 @@ void config::mergeFp16(const io::JsonValue &root, Merger &merger) {
                                      "consecutive_hysteresis")})
     if (const io::JsonValue *value = section->findNonNull(name))
       readKey(settingOf(key), *value, merger);
+}
+
+void config::mergeLossScaleDefault(Merger &merger) {
+  const Settings &values = merger.result.values;
+  if (values.precision == Precision::FP16 && values.mode == Mode::Train &&
+      !merger.isGiven("loss_scale"))
+    merger.give("loss_scale", std::string("dynamic"),
+                {Origin::Kind::Derived, "the default of fp16", {}});
 }

@@ -164,6 +164,7 @@ ResolvedSettings config::mergeSettings(const Flags &flags,
   if (!merger.isBatchUnsure)
     merger.problems.attempt([&] { resolveBatch(merger); });
   mergeOptimizerDefaults(merger);
+  mergeLossScaleDefault(merger);
   merger.fillOpen();
   mergeScheduleFlags(merger);
   bool isOpen = !merger.isGiven("threads");

@@ -134,6 +134,9 @@ void mergeDsConfig(const SettingsFile &config, Merger &merger);
 /// Sets the defaults that depend on the optimizer. Settings that a source has
 /// given keep their values.
 void mergeOptimizerDefaults(Merger &merger);
+/// Chooses a dynamic loss scale if the precision is fp16 and no source gives
+/// the scale.
+void mergeLossScaleDefault(Merger &merger);
 /// Merges --lr, --warmup-steps and --train-steps into the schedule that another
 /// source gave. If none gave one, makes a schedule from the flags. Throws H0123
 /// if the schedule has no parameter for one of these flags.

@@ -84,6 +84,17 @@ TEST_F(LossScaleTest, NoteOfScalesThatRound) {
             "when they are scaled; 512 is the next smaller one");
 }
 
+// fp16 has a dynamic scale unless the user wants another one, or none.
+TEST_F(LossScaleTest, Fp16) {
+  std::optional<LossScale> scale = scaleOf({{"--precision", "fp16"}});
+  ASSERT_TRUE(scale && scale->isDynamic());
+  EXPECT_EQ(scale->initial, 65536);
+  EXPECT_FALSE(scaleOf({{"--precision", "fp16"}, {"--loss-scale", "none"}}));
+  EXPECT_FALSE(scaleOf({{"--precision", "fp16"}, {"--mode", "serve"}}));
+  EXPECT_EQ(scaleOf({{"--precision", "fp16"}, {"--loss-scale", "8"}})->initial,
+            8);
+}
+
 TEST_F(LossScaleTest, SectionOfDsConfig) {
   ResolvedSettings settings = resolve(R"({"bf16": {"enabled": false},
       "fp16": {"enabled": true, "loss_scale": 0, "initial_scale_power": 8,
