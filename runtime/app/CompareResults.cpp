@@ -25,6 +25,11 @@ using namespace heddle::rt;
 static void read(const char *bytes, plan::DType type, int64_t begin,
                  int64_t count, double *to) {
   const char *from = bytes + begin * plan::byteSize(type);
+  if (type == plan::DType::U8) {
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = static_cast<unsigned char>(from[i]);
+    return;
+  }
   if (type != plan::DType::I32) {
     io::convertElements(from, plan::nameOf(type), to, "F64", count);
     return;

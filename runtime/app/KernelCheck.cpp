@@ -184,7 +184,7 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
   // Elements that the reference kernel leaves out are marked by NaN, which
   // integers do not have.
   auto isInteger = [](const Result &result) {
-    return result.type == plan::DType::I32;
+    return result.type == plan::DType::I32 || result.type == plan::DType::U8;
   };
   bool isPart = hasParts && std::none_of(other.results.begin(),
                                          other.results.end(), isInteger);

@@ -19,7 +19,7 @@ using namespace heddle::rt;
 
 void heddle::rt::drawOperand(const plan::PlainKernel::Argument &argument,
                              uint32_t number, char *to, int64_t count) {
-  int64_t drawn = std::min(count, drawnPeriod);
+  int64_t drawn = argument.step ? count : std::min(count, drawnPeriod);
   int64_t size = plan::byteSize(argument.type);
   bool isFloat = argument.type != plan::DType::I32 &&
                  argument.type != plan::DType::I64 &&
@@ -36,8 +36,10 @@ void heddle::rt::drawOperand(const plan::PlainKernel::Argument &argument,
     auto low = int64_t(argument.low);
     auto span = uint64_t(int64_t(argument.high) - low + 1);
     for (int64_t i = 0; i < drawn; ++i) {
-      int64_t value =
-          low + int64_t(philox(0, uint64_t(i), number, 0)[0] % span);
+      uint64_t offset = argument.step
+                            ? span - 1 - uint64_t(i * argument.step) % span
+                            : philox(0, uint64_t(i), number, 0)[0] % span;
+      int64_t value = low + int64_t(offset);
       // Numbers are little-endian, so the first `size` bytes of `value` are its
       // low bytes.
       memcpy(to + i * size, &value, size);

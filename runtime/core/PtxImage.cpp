@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace heddle::plan {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainKernel::Argument, isScalar, type,
-                                   elements, low, high)
+                                   elements, low, high, step)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainKernel::Result, type, elements, columns,
                                    leadingDimension, tie, tolerance)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainKernel, text, launches, terms,

@@ -30,12 +30,16 @@ namespace heddle::plan {
 /// result in place of an argument.
 struct PlainKernel {
   /// How `check` fills an argument: a tensor gets random numbers from `low` to
-  /// `high`, and a scalar gets `low`.
+  /// `high`, and a scalar gets `low`. If `step` is not 0, element i of a tensor
+  /// of integers is not random: it is `high` minus i times `step`, modulo the
+  /// number of integers from `low` to `high`. If these two numbers are coprime,
+  /// as many elements are distinct as possible.
   struct Argument {
     bool isScalar = false;
     DType type = DType::F32;
     int64_t elements = 1; ///< The number of elements, padding of rows included.
     double low = -1, high = 1;
+    int64_t step = 0;
   };
   struct Result {
     DType type = DType::F32;

@@ -47,6 +47,11 @@ Value compare(ScalarBuilder &s, arith::CmpIPredicate predicate, Value a,
   return s.create<arith::CmpIOp>(predicate, a, b);
 }
 
+/// 2^x. Not every target has an instruction or a function for math.exp2.
+Value exp2(ScalarBuilder &s, Value x) {
+  return s.exp(s.mul(x, s.f32(llvm::numbers::ln2)));
+}
+
 /// Builds code that reads elements of the operands of `op`, which is an
 /// nn.cache_write or an nn.paged_attention.
 template <typename OpT> struct CacheLoops {
@@ -302,7 +307,7 @@ Value PartialAttentionLowering::lower() {
               Value key = keyOf(s, s.position(2), s.position(4));
               return s.create<arith::SelectOp>(
                   isVisible(s, s.position(0), s.position(1), key),
-                  s.create<math::Exp2Op>(s.sub(x[0], x[1])), s.f32(0));
+                  exp2(s, s.sub(x[0], x[1])), s.f32(0));
             });
   Value sum = b.reduceLast(shape, {{powers}}, Combine::Add, self);
   SmallVector<int64_t> terms(ArrayRef<int64_t>(shape).drop_back());
@@ -379,8 +384,7 @@ static Value lowerJoin(Value parts, Value positions, Value lengths,
           return s.extract(parts, {row, token, part, head, index});
         };
         Value most = s.extract(largest, {row, token, head});
-        Value weight =
-            s.create<math::Exp2Op>(s.sub(number(s.index(dims + 1)), most));
+        Value weight = exp2(s, s.sub(number(s.index(dims + 1)), most));
         return s.create<arith::SelectOp>(isSeen(s, row, token, part),
                                          s.mul(weight, number(s.position(3))),
                                          s.f32(0));

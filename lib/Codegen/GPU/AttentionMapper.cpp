@@ -467,15 +467,15 @@ Value AttentionMapper::subF(Value a, Value b) {
   return f.builder.create<arith::SubFOp>(f.loc, a, b);
 }
 
-Value AttentionMapper::exp2(Value t) {
-  OpBuilder &b = f.builder;
-  if (!spec.elementType.isF32()) // Results are rounded to fewer bits anyway.
-    return b
-        .create<LLVM::CallIntrinsicOp>(
-            f.loc, t.getType(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"),
-            ValueRange{t})
-        .getResult(0);
-  return codegen::exp2(b, f.loc, t);
+Value exp2(OpBuilder &builder, Location loc, Type type, Value t) {
+  if (type.isF32())
+    return codegen::exp2(builder, loc, t);
+  // Results are rounded to fewer bits anyway.
+  return builder
+      .create<LLVM::CallIntrinsicOp>(
+          loc, t.getType(), builder.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"),
+          ValueRange{t})
+      .getResult(0);
 }
 
 //===----------------------------------------------------------------------===//

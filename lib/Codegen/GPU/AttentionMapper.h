@@ -40,6 +40,11 @@ struct HeadRows {
   mlir::Value head, first, limit;
 };
 
+/// Returns 2^t in f32, for results that are rounded to `type`. The exponent t
+/// must be negative, or at most slightly above 0.
+mlir::Value exp2(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type,
+                 mlir::Value t);
+
 /// Emits the code that the forward pass and the gradients share.
 class AttentionMapper {
 protected:
@@ -163,7 +168,9 @@ protected:
   /// key, in units of log 2.
   Value capped(Value product);
   /// Returns 2^t. The exponent t must be negative, or at most slightly above 0.
-  Value exp2(Value t);
+  Value exp2(Value t) {
+    return gpu::exp2(f.builder, f.loc, spec.elementType, t);
+  }
   Value constant(double value);
   Value mulF(Value a, Value b);
   /// a b + c, rounded once.

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "MultiplyUnit.h"
+#include "PagedTiles.h"
 #include "WarpTiles.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -161,6 +162,10 @@ public:
   std::unique_ptr<WarpTiles> createWarpTiles(KernelFrame &frame, Type element,
                                              int64_t width) const override {
     return createFmaTiles(frame, element, width);
+  }
+  std::unique_ptr<PagedTiles>
+  createPagedTiles(ThreadCode &c, const PagedShape &shape) const override {
+    return createPagedFmaTiles(c, shape);
   }
 };
 } // namespace

@@ -19,6 +19,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AttentionMapper.h"
+#include "CacheAddresses.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include <cmath>
@@ -252,6 +253,12 @@ static MappedKernel mapForward(planir::KernelOp kernel,
 MappedKernel mapAttention(planir::KernelOp kernel,
                           mlir::gpu::GPUModuleOp module) {
   Block &body = kernel.getBody().front();
+  if (body.front().getNextNode() == body.getTerminator()) {
+    if (auto paged = dyn_cast<nn::PagedAttentionOp>(body.front()))
+      return mapPagedAttention(kernel, module, paged);
+    if (auto join = dyn_cast<nn::PagedAttentionJoinOp>(body.front()))
+      return mapPagedJoin(kernel, module, join);
+  }
   auto op = dyn_cast<nn::AttentionOpInterface>(body.front());
   if (!op || op->getNextNode() != body.getTerminator())
     return MappedKernel::no("attention with other operations");

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CacheAddresses.h"
 #include "KernelFrame.h"
 #include "LanePatterns.h"
 #include "SourceLines.h"
@@ -70,8 +71,7 @@ static FailureOr<MappedKernel> mapBody(planir::KernelOp kernel,
   case nn::Generator::Attention:
     return mapAttention(kernel, module);
   case nn::Generator::Cache:
-    return kernel.emitError("H0126: kernels for GPUs that read a cache are not "
-                            "there yet");
+    return mapCacheWrite(kernel, module);
   }
   llvm_unreachable("all generators handled");
 }

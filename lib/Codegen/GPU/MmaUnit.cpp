@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "MmaUnit.h"
+#include "PagedTiles.h"
 #include "WarpTiles.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -31,11 +32,7 @@ void callMma(ThreadCode &c, StringRef intrinsic, ArrayRef<Value> left,
 // Fragments
 //===----------------------------------------------------------------------===//
 
-/// Loads four matrices by one ldmatrix. A matrix has 8 rows of 16 bytes, which
-/// are 8 elements of 16 bits or 4 elements of 32 bits. Each lane passes the
-/// address of one row.
-static SmallVector<Value> loadMatrices(ThreadCode &c, Value pointer,
-                                       bool transpose) {
+SmallVector<Value> loadMatrices(ThreadCode &c, Value pointer, bool transpose) {
   SmallVector<Type> words(4, c.builder.getI32Type());
   auto type = LLVM::LLVMStructType::getLiteral(c.builder.getContext(), words);
   auto layout = transpose ? NVVM::MMALayout::col : NVVM::MMALayout::row;
@@ -211,6 +208,11 @@ std::unique_ptr<WarpTiles> NarrowMmaUnit::createWarpTiles(KernelFrame &frame,
                                                           Type element,
                                                           int64_t width) const {
   return createMmaTiles(frame, *this, element, width);
+}
+
+std::unique_ptr<PagedTiles>
+NarrowMmaUnit::createPagedTiles(ThreadCode &c, const PagedShape &shape) const {
+  return createPagedMmaTiles(c, *this, shape);
 }
 
 } // namespace heddle::gpu

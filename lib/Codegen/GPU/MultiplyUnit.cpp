@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "MultiplyUnit.h"
+#include "PagedTiles.h"
 #include "WarpTiles.h"
 
 using namespace mlir;
@@ -22,6 +23,11 @@ MultiplyUnit::createLoop(ThreadCode &c, const GemmBlock &block) const {
 
 std::unique_ptr<WarpTiles> MultiplyUnit::createWarpTiles(KernelFrame &, Type,
                                                          int64_t) const {
+  return nullptr;
+}
+
+std::unique_ptr<PagedTiles>
+MultiplyUnit::createPagedTiles(ThreadCode &, const PagedShape &) const {
   return nullptr;
 }
 

@@ -21,6 +21,8 @@
 namespace heddle::gpu {
 
 class WarpTiles;
+class PagedTiles;
+struct PagedShape;
 
 /// A tiling, and its speed on one multiprocessor relative to the speed of the
 /// unit's fastest tiling.
@@ -74,6 +76,10 @@ public:
   /// `width` elements of type `element`. Null if attention never uses the unit.
   virtual std::unique_ptr<WarpTiles>
   createWarpTiles(KernelFrame &frame, mlir::Type element, int64_t width) const;
+  /// Creates the tiles of the products of attention over a paged cache. Null if
+  /// this attention never uses the unit.
+  virtual std::unique_ptr<PagedTiles>
+  createPagedTiles(ThreadCode &c, const PagedShape &shape) const;
 };
 
 /// The units. Each is defined in the file with its name.

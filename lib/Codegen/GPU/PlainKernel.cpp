@@ -22,6 +22,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <cmath>
+#include <numeric>
 
 using namespace mlir;
 
@@ -30,6 +31,9 @@ namespace heddle::gpu {
 namespace {
 struct Range {
   double low, high;
+  /// If it is not 0: the elements are no random numbers (see
+  /// plan::PlainKernel::Argument).
+  int64_t step = 0;
 };
 constexpr Range positive = {0.25, 1};
 } // namespace
@@ -102,6 +106,39 @@ static std::optional<Range> rangeOfLoss(Operation *op, Value value) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
+/// The largest odd number of at most 0.62 `count` that has no factor in common
+/// with `count`: multiples of it are spread over all numbers below `count`.
+static int64_t spreadingStep(int64_t count) {
+  int64_t step = std::max<int64_t>(count * 62 / 100, 1) | 1;
+  while (std::gcd(step, count) != 1)
+    step -= 2;
+  return step;
+}
+
+/// The range of an operand of nn.cache_write or nn.paged_attention. No two
+/// tokens have the same position in the same page, if there are enough pages.
+template <typename OpT>
+static std::optional<Range> rangeInCache(OpT op, Value value) {
+  if (value == op.getPages()) {
+    Range pages = below(sizeOf(op.getKeys(), 0));
+    pages.step = 1;
+    return pages;
+  }
+  if (value == op.getPositions()) {
+    int64_t context = sizeOf(op.getPages(), 1) * op.getPageTokens();
+    Range positions = below(context);
+    positions.step = spreadingStep(context);
+    return positions;
+  }
+  if (value == op.getLengths())
+    return Range{1, static_cast<double>(sizeOf(op.getPositions(), 1))};
+  if (value == op.getScales())
+    return positive;
+  if (getElementTypeOrSelf(value.getType()).isInteger(8))
+    return Range{-127, 127};
+  return std::nullopt;
+}
+
 /// The range in which an operation requires the elements of one of its operands
 /// to be.
 static std::optional<Range> rangeOf(OpOperand &use) {
@@ -136,6 +173,16 @@ static std::optional<Range> rangeOf(OpOperand &use) {
         return value == op.getPositions()
                    ? Answer(below(sizeOf(op.getInput(), 1)))
                    : std::nullopt;
+      })
+      .Case<nn::CacheWriteOp, nn::PagedAttentionOp>(
+          [&](auto op) { return rangeInCache(op, value); })
+      .Case<nn::PagedAttentionJoinOp>([&](auto op) -> Answer {
+        if (value == op.getLengths())
+          return Range{1, static_cast<double>(sizeOf(op.getPositions(), 1))};
+        if (value == op.getPositions())
+          return below(op.getNumParts() *
+                       static_cast<int64_t>(op.getPartTokens()));
+        return positive;
       })
       .Case<nn::AttentionOp, nn::AttentionGradOp>([&](auto op) -> Answer {
         int64_t keys = sizeOf(op.getQkv()[0], 1) * op.getSequenceShards();
@@ -216,6 +263,7 @@ static plan::PlainKernel::Argument describe(planir::KernelOp kernel,
     if (std::optional<Range> range = rangeOf(use)) {
       result.low = range->low;
       result.high = range->high;
+      result.step = range->step;
     }
   return result;
 }

@@ -1,0 +1,282 @@
+//===- MapPagedAttention.cpp - Attention over the paged cache -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Maps nn.paged_attention: chooses the sizes of blocks and tiles, finds the
+// queries of a block, and stores results. PagedPart.cpp computes attention over
+// one part of the keys.
+//
+//===----------------------------------------------------------------------===//
+
+#include "MultiplyUnit.h"
+#include "PagedJoin.h"
+#include "PagedMapper.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+namespace {
+/// The most bytes of shared memory that a block may use. Every supported chip
+/// offers a block at least this many.
+constexpr int64_t maxSharedBytes = 160 * 1024;
+/// The bytes of keys and values under way in a block that goes over several
+/// parts. More of them would leave a multiprocessor fewer blocks.
+constexpr int64_t ringBytes = 56 * 1024;
+/// The most bytes of a tile of values.
+constexpr int64_t maxValueBytes = 36 * 1024;
+/// The most warps of a block.
+constexpr int64_t maxWarps = 16;
+
+} // namespace
+
+PagedMapper::PagedMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
+                         nn::PagedAttentionOp op)
+    : op(op), f(kernel, module, flat()), c(f.builder, f.loc), a(f, c, op),
+      i32(a.i32), group(a.heads / a.kv),
+      partTokens(op.getPartPages() * a.pageTokens),
+      partPages(op.getPartPages()), numParts(op.getNumParts()) {
+  spec.scale = op.getHeads().getScale().convertToDouble();
+  spec.softcap = op.getHeads().getSoftcap().convertToDouble();
+  if (op.getMask().getWindow() < a.rowPages * a.pageTokens)
+    spec.window = op.getMask().getWindow();
+  shape = chooseShape();
+}
+
+PagedShape PagedMapper::chooseShape() {
+  PagedShape chosen;
+  // Tensor cores multiply the cache as it is, or its int8 codes, which are
+  // exact in every type.
+  bool isNarrow = !a.type.isF32() && (a.scales || a.cacheType == a.type);
+  chosen.element = isNarrow ? a.type : c.builder.getF32Type();
+  int64_t queries = a.tokens * group;
+  if (isNarrow)
+    queries = static_cast<int64_t>(llvm::alignTo(queries, 16));
+  chosen.queries =
+      std::min(isNarrow ? mostMmaQueries : mostFmaQueries, queries);
+  chosen.dims = a.dims;
+  chosen.warps = llvm::divideCeil(
+      std::min(partTokens, a.rowPages * a.pageTokens), chunkKeys);
+  return chosen;
+}
+
+void PagedMapper::chooseSteps() {
+  for (int64_t first = 0; first < shape.scoreFeatures();
+       first += sliceFeatures) {
+    int64_t count = std::min(sliceFeatures, shape.scoreFeatures() - first);
+    steps.push_back({true, first, count, count * shape.keyBytes()});
+  }
+  int64_t count = chunkKeys;
+  while (count > 16 && count * shape.valueBytes() > maxValueBytes)
+    count /= 2;
+  for (int64_t first = 0; first < shape.keys(); first += count)
+    steps.push_back({false, first, count, count * shape.valueBytes()});
+}
+
+Value PagedMapper::reserve(int64_t bytes) {
+  Value place = c.at(memory, sharedBytes);
+  sharedBytes += llvm::alignTo(bytes, accessBytes);
+  return place;
+}
+
+/// Divides shared memory. If all keys and values of a part fit, they are
+/// fetched at once; otherwise a ring of tiles holds some of them.
+void PagedMapper::allocate() {
+  memory = c.sharedMemory();
+  constexpr int64_t word = sizeof(float);
+  queryTile = reserve(shape.queries * shape.queryBytes());
+  powers = reserve(shape.queries * shape.powerBytes());
+  maxima = reserve(shape.queries * word);
+  chunkMaxima = reserve(shape.warps * shape.queries * word);
+  chunkSums = reserve(shape.warps * shape.queries * word);
+  pageNumbers = reserve(PagedLoader::numPageNumbers(shape, a) * word);
+  if (a.scales) {
+    keyScales = reserve(shape.keys() * word);
+    valueScales = reserve(shape.keys() * word);
+  }
+  int64_t limit = maxSharedBytes - sharedBytes, total = 0, largest = 0;
+  if (!op.getInParts())
+    limit = std::min(limit, ringBytes);
+  for (const PagedStep &step : steps) {
+    total += step.bytes;
+    largest = std::max(largest, step.bytes);
+  }
+  stages = total <= limit ? int64_t(steps.size())
+                          : std::min(std::max<int64_t>(limit / largest, 2),
+                                     int64_t(steps.size()) - 1);
+  ring = reserve(isResident() ? total : stages * largest);
+}
+
+Value PagedMapper::acrossWarp(Value value,
+                              function_ref<Value(Value, Value)> body) {
+  for (int64_t offset = 1; offset < warpSize; offset *= 2) {
+    auto other = c.builder.create<mlir::gpu::ShuffleOp>(
+        c.loc, value, offset, warpSize, mlir::gpu::ShuffleMode::XOR);
+    value = body(value, other.getShuffleResult());
+  }
+  return value;
+}
+
+/// Finds the queries of the block, and the keys that they see. Lane i of each
+/// warp does so for the query in row i of the tile.
+void PagedMapper::findQueries() {
+  int64_t queries = a.tokens * group;
+  int64_t queryTiles = llvm::divideCeil(queries, shape.queries);
+  Value block = c.blockId(mlir::gpu::Dimension::y);
+  row = c.blockId(mlir::gpu::Dimension::z);
+  kvHead = c.div(block, queryTiles);
+  firstQuery = c.mul(c.rem(block, queryTiles), shape.queries);
+  Value query = c.add(firstQuery, lane);
+  Value exists = c.both(c.less(lane, shape.queries), c.less(query, queries));
+  keyEnd = a.countKeys(row, c.div(query, group), exists);
+  keyBegin = c.constant(0);
+  blockEnd =
+      acrossWarp(keyEnd, [&](Value x, Value y) { return i32.max(x, y); });
+  blockBegin = c.constant(0);
+  if (!spec.window)
+    return;
+  keyBegin = i32.max(i32.sub(keyEnd, c.constant(spec.window)), 0);
+  Value seen = i32.select(c.less(c.constant(0), keyEnd), keyBegin, blockEnd);
+  blockBegin =
+      acrossWarp(seen, [&](Value x, Value y) { return i32.min(x, y); });
+}
+
+PartKeys PagedMapper::keysOf(Value part) {
+  PartKeys keys;
+  keys.row = row;
+  keys.kvHead = kvHead;
+  keys.firstPage = c.mul(part, partPages);
+  Value first = c.mul(part, partTokens);
+  keys.begin = i32.max(i32.sub(blockBegin, first), 0);
+  keys.end = i32.min(i32.sub(blockEnd, first), partTokens);
+  return keys;
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+/// Goes over all parts that a query of the block sees. Returns their joined
+/// results, row by row.
+PagedMapper::Values PagedMapper::attendAll() {
+  PagedJoin join(c);
+  int64_t perRow = 2 + tiles->sumColumns();
+  Values none;
+  for (int64_t i = 0; i < tiles->sumRows(); ++i)
+    none.append(join.none(tiles->sumColumns()));
+  auto loop = c.builder.create<scf::ForOp>(
+      c.loc, i32.div(blockBegin, partTokens),
+      i32.div(i32.add(blockEnd, partTokens - 1), partTokens), c.constant(1),
+      none, [&](OpBuilder &b, Location loc, Value part, ValueRange carried) {
+        Values sums = attend(keysOf(part)), next;
+        for (int64_t i = 0; i < tiles->sumRows(); ++i)
+          next.append(
+              join.join(carried.slice(i * perRow, perRow), resultOf(sums, i)));
+        b.create<scf::YieldOp>(loc, next);
+      });
+  return Values(loop.getResults());
+}
+
+/// Emits `body` for each of the thread's rows whose query exists.
+void PagedMapper::forRows(
+    function_ref<void(int64_t i, Value token, Value head)> body) {
+  for (int64_t i = 0; i < tiles->sumRows(); ++i) {
+    Value query = c.add(firstQuery, tiles->sumRow(i));
+    InsideIf exists(
+        c, c.both(c.less(query, a.tokens * group), tiles->sumRowExists(i)));
+    body(i, c.div(query, group),
+         c.add(c.mul(kvHead, group), c.rem(query, group)));
+  }
+}
+
+/// Stores the thread's features of a row. The address of the row is a multiple
+/// of `align` elements.
+void PagedMapper::storeRow(ArrayRef<Value> features, Value to, Type type,
+                           int64_t align) {
+  int64_t width = tiles->sumChunk();
+  while (a.dims % width || align % width)
+    width /= 2;
+  for (int64_t j = 0; j < int64_t(features.size()); j += width) {
+    Value feature = tiles->sumFeature(j);
+    InsideIf exists(c, c.less(feature, a.dims));
+    Values rounded;
+    for (Value each : features.slice(j, width))
+      rounded.push_back(c.narrow(each, type));
+    c.storeVector(rounded, a.advance(to, type, feature));
+  }
+}
+
+void PagedMapper::storePart(const Values &sums, Value part) {
+  Type f32 = c.builder.getF32Type();
+  Value output = c.globalPointer(f.outputBuffer(0));
+  int64_t size = a.dims + 2;
+  forRows([&](int64_t i, Value token, Value head) {
+    Values result = resultOf(sums, i);
+    Value index = c.add(c.mul(row, a.tokens), token);
+    index = c.add(c.mul(index, numParts), part);
+    index = c.add(c.mul(index, a.heads), head);
+    Value to = a.advance(output, f32, c.mul(c.wide(index), size));
+    storeRow(ArrayRef(result).drop_front(2), to, f32, size);
+    InsideIf isFirst(c, c.less(tiles->sumFeature(0), 1));
+    storeFloat(result[1], to, c.constant(a.dims));
+    storeFloat(result[0], to, c.constant(a.dims + 1));
+  });
+}
+
+void PagedMapper::storeOutput(const Values &state) {
+  Value output = c.globalPointer(f.outputBuffer(0));
+  int64_t perRow = 2 + tiles->sumColumns();
+  PagedJoin join(c);
+  forRows([&](int64_t i, Value token, Value head) {
+    ArrayRef<Value> joined = ArrayRef(state).slice(i * perRow, perRow);
+    Value isThere = a.isThere(row, token);
+    Values features;
+    for (Value sum : joined.drop_front(2))
+      features.push_back(join.outputOf(sum, joined[1], isThere));
+    Value index = c.add(c.mul(row, a.tokens), token);
+    index = c.add(c.mul(index, a.heads), head);
+    storeRow(features, a.advance(output, a.type, c.mul(c.wide(index), a.dims)),
+             a.type, a.dims);
+  });
+}
+
+MappedLaunch PagedMapper::emit() {
+  chooseSteps();
+  allocate();
+  thread = c.threadId();
+  warp = c.div(thread, warpSize);
+  lane = c.rem(thread, warpSize);
+  tiles = unitFor(shape.element, shape.element, config::Matmul::Ieee)
+              .createPagedTiles(c, shape);
+  loader.emplace(a, shape, pageNumbers);
+  findQueries();
+  if (op.getInParts()) {
+    Value part = c.blockId(mlir::gpu::Dimension::x);
+    PartKeys keys = keysOf(part);
+    InsideIf isSeen(c, c.less(keys.begin, keys.end));
+    loader->loadQueries(row, kvHead, firstQuery, queryTile);
+    storePart(attend(keys), part);
+  } else {
+    loader->loadQueries(row, kvHead, firstQuery, queryTile);
+    storeOutput(attendAll());
+  }
+  int64_t queryTiles = llvm::divideCeil(a.tokens * group, shape.queries);
+  f.finish({op.getInParts() ? numParts : 1, a.kv * queryTiles, a.rows},
+           shape.warps * warpSize, sharedBytes);
+  return f.launch();
+}
+
+MappedKernel mapPagedAttention(planir::KernelOp kernel,
+                               mlir::gpu::GPUModuleOp module,
+                               nn::PagedAttentionOp op) {
+  int64_t keys = op.getPartPages() * op.getPageTokens();
+  if (keys > maxWarps * chunkKeys)
+    return MappedKernel::no("pages of more than 1024 positions");
+  MappedKernel mapped;
+  mapped.launches.push_back(PagedMapper(kernel, module, op).emit());
+  return mapped;
+}
+
+} // namespace heddle::gpu

@@ -1,0 +1,225 @@
+//===- PagedLoader.cpp - Copies pages to shared memory --------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A copy consists of accesses of at most 16 bytes. If the cache has the type in
+// which operands are multiplied, the accesses are asynchronous. Otherwise the
+// elements are converted in registers.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PagedLoader.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+/// A thread's accesses are unrolled if there are at most this many. If there
+/// are more, a loop emits them, which keeps the code short.
+static constexpr int64_t maxUnrolled = 16;
+
+/// The bytes of shared memory that one cycle accesses.
+static constexpr int64_t bankBytes = 128;
+
+int64_t PagedLoader::accessWidth(int64_t row, Type type) {
+  int64_t width = accessBytes / dist::byteSize(type);
+  while (row % width)
+    width /= 2;
+  return width;
+}
+
+void PagedLoader::forAccesses(int64_t count, function_ref<void(Value)> body) {
+  auto guarded = [&](Value access, bool isWhole) {
+    if (isWhole)
+      return body(access);
+    InsideIf isIn(c, c.less(access, count));
+    body(access);
+  };
+  if (count <= maxUnrolled * threads()) {
+    for (int64_t base = 0; base < count; base += threads())
+      guarded(c.add(thread, base), base + threads() <= count);
+    return;
+  }
+  c.builder.create<scf::ForOp>(
+      c.loc, c.constant(0), c.constant(count), c.constant(threads()),
+      ValueRange(), [&](OpBuilder &b, Location loc, Value base, ValueRange) {
+        guarded(c.add(thread, base), count % threads() == 0);
+        b.create<scf::YieldOp>(loc);
+      });
+}
+
+Value PagedLoader::pageAt(Value number) {
+  Type i32 = c.builder.getI32Type();
+  return c.load(i32, c.at(pageNumbers, c.mul(number, sizeof(int32_t))));
+}
+
+void PagedLoader::loadPageNumbers(const PartKeys &part) {
+  forAccesses(numPageNumbers(shape, a), [&](Value number) {
+    Value first = c.mul(number, a.pageTokens);
+    Value isRead = c.both(c.less(first, part.end),
+                          c.less(part.begin, c.add(first, a.pageTokens)));
+    // Entries of pages that no query sees may have any value.
+    auto load = c.builder.create<scf::IfOp>(
+        c.loc, isRead,
+        [&](OpBuilder &b, Location loc) {
+          Value page = a.pageOf(part.row, c.add(part.firstPage, number));
+          b.create<scf::YieldOp>(loc, page);
+        },
+        [&](OpBuilder &b, Location loc) {
+          b.create<scf::YieldOp>(loc, c.constant(0));
+        });
+    c.store(load.getResult(0),
+            c.at(pageNumbers, c.mul(number, sizeof(int32_t))));
+  });
+}
+
+void PagedLoader::loadScales(const PartKeys &part, Value keyScales,
+                             Value valueScales) {
+  Type f32 = c.builder.getF32Type();
+  forAccesses(shape.keys(), [&](Value key) {
+    Value offset = c.mul(key, sizeof(float));
+    Value isRead = c.both(
+        c.less(key, part.end),
+        c.create<arith::CmpIOp>(arith::CmpIPredicate::sge, key, part.begin));
+    auto load = c.builder.create<scf::IfOp>(
+        c.loc, isRead,
+        [&](OpBuilder &b, Location loc) {
+          auto [number, inPage] = split(key);
+          Value scales = a.scalesAt(pageAt(number), part.kvHead);
+          Value ofKey =
+              c.load(a.scaleType, a.advance(scales, a.scaleType, inPage));
+          Value ofValue =
+              c.load(a.scaleType, a.advance(scales, a.scaleType,
+                                            c.add(inPage, a.pageTokens)));
+          b.create<scf::YieldOp>(loc,
+                                 ValueRange{c.widen(ofKey), c.widen(ofValue)});
+        },
+        [&](OpBuilder &b, Location loc) {
+          Value none = c.zero(f32);
+          b.create<scf::YieldOp>(loc, ValueRange{none, none});
+        });
+    c.store(load.getResult(0), c.at(keyScales, offset));
+    c.store(load.getResult(1), c.at(valueScales, offset));
+  });
+}
+
+/// Converts elements of the cache to the type in which they are multiplied.
+/// int8 codes are exact in every such type.
+Value PagedLoader::converted(Value loaded) {
+  auto type = cast<VectorType>(loaded.getType());
+  if (type.getElementType() == shape.element)
+    return loaded;
+  Value wide = type.getElementType().isInteger(8)
+                   ? c.create<arith::SIToFPOp>(
+                         type.clone(c.builder.getF32Type()), loaded)
+                   : c.widen(loaded);
+  return c.narrow(wide, shape.element);
+}
+
+/// Copies `width` elements: from element `index` of `from` to `to`.
+void PagedLoader::copyAccess(Value from, Value index, Value to, int64_t width,
+                             Value isPresent) {
+  constexpr int64_t leastAsync = 4;
+  int64_t bytes = width * dist::byteSize(a.cacheType);
+  if (a.cacheType == shape.element && bytes >= leastAsync) {
+    Value present =
+        c.create<arith::SelectOp>(isPresent, c.constant(bytes), c.constant(0));
+    // If no byte is present, the copy does not access the source address, which
+    // may then be outside of the cache.
+    c.copyAsync(to, a.advance(from, a.cacheType, index), bytes, present);
+    return;
+  }
+  copyConverted(a.advance(from, a.cacheType, index), a.cacheType, to, width,
+                isPresent);
+}
+
+/// Copies `width` elements of type `type` through registers.
+void PagedLoader::copyConverted(Value from, Type type, Value to, int64_t width,
+                                Value isPresent) {
+  auto load = c.builder.create<scf::IfOp>(
+      c.loc, isPresent,
+      [&](OpBuilder &b, Location loc) {
+        b.create<scf::YieldOp>(loc, converted(c.loadVector(type, width, from)));
+      },
+      [&](OpBuilder &b, Location loc) {
+        b.create<scf::YieldOp>(loc,
+                               c.zero(VectorType::get({width}, shape.element)));
+      });
+  int64_t most = std::min(width, accessBytes / shape.bytes());
+  for (int64_t first = 0; first < width; first += most) {
+    Value some = c.builder.create<vector::ExtractStridedSliceOp>(
+        c.loc, load.getResult(0), first, most, 1);
+    c.store(some, c.at(to, first * shape.bytes()));
+  }
+}
+
+void PagedLoader::loadQueries(Value row, Value kvHead, Value first,
+                              Value tile) {
+  int64_t width = accessWidth(a.dims, a.type), group = a.heads / a.kv;
+  int64_t perRow = shape.scoreFeatures() / width;
+  int64_t count = a.tokens * group;
+  forAccesses(shape.queries * perRow, [&](Value access) {
+    Value inTile = c.div(access, perRow), query = c.add(first, inTile);
+    Value feature = c.mul(c.rem(access, perRow), width);
+    Value exists = c.both(c.less(query, count), c.less(feature, a.dims));
+    Value token = c.add(c.mul(row, a.tokens), c.div(query, group));
+    Value head = c.add(c.mul(kvHead, group), c.rem(query, group));
+    Value from = a.advance(a.headAt(0, token, head), a.type, feature);
+    Value to = c.at(tile, c.add(c.mul(inTile, shape.queryBytes()),
+                                c.mul(feature, shape.bytes())));
+    copyConverted(from, a.type, to, width, exists);
+  });
+}
+
+void PagedLoader::copyKeys(const PartKeys &part, Value tile, int64_t first,
+                           int64_t count) {
+  int64_t width = accessWidth(a.pageTokens, a.cacheType);
+  int64_t perRow = shape.keys() / width;
+  // Lanes that store to shared memory in the same cycle have keys of several
+  // pages and the same feature, which avoids bank conflicts.
+  int64_t inner = std::min(perRow, bankBytes / (width * shape.bytes()));
+  forAccesses(count * perRow, [&](Value access) {
+    Value d = c.rem(c.div(access, inner), count);
+    Value column =
+        c.add(c.mul(c.div(access, inner * count), inner), c.rem(access, inner));
+    column = c.mul(column, width);
+    auto [number, inPage] = split(column);
+    Value isPresent = c.both(c.less(column, part.end),
+                             c.less(part.begin, c.add(column, width)));
+    if (first + count > a.dims)
+      isPresent = c.both(isPresent, c.less(d, a.dims - first));
+    Value index = a.headInPage(pageAt(number), part.kvHead);
+    Value inHead = c.add(c.mul(c.add(d, first), a.pageTokens), inPage);
+    index = c.create<arith::AddIOp>(index, c.wide(inHead));
+    Value to = c.at(
+        tile, c.add(c.mul(d, shape.keyBytes()), c.mul(column, shape.bytes())));
+    copyAccess(a.keys, index, to, width, isPresent);
+  });
+}
+
+void PagedLoader::copyValues(const PartKeys &part, Value tile, int64_t first,
+                             int64_t count) {
+  int64_t width = accessWidth(a.dims, a.cacheType);
+  int64_t perRow = shape.sumFeatures() / width;
+  forAccesses(count * perRow, [&](Value access) {
+    Value row = c.div(access, perRow), key = c.add(row, first);
+    Value feature = c.mul(c.rem(access, perRow), width);
+    auto [number, inPage] = split(key);
+    Value isPresent = c.both(
+        c.less(key, part.end),
+        c.create<arith::CmpIOp>(arith::CmpIPredicate::sge, key, part.begin));
+    if (shape.sumFeatures() > a.dims)
+      isPresent = c.both(isPresent, c.less(feature, a.dims));
+    Value index = a.headInPage(pageAt(number), part.kvHead);
+    Value inHead = c.add(c.mul(inPage, a.dims), feature);
+    index = c.create<arith::AddIOp>(index, c.wide(inHead));
+    Value to = c.at(tile, c.add(c.mul(row, shape.valueBytes()),
+                                c.mul(feature, shape.bytes())));
+    copyAccess(a.values, index, to, width, isPresent);
+  });
+}
+
+} // namespace heddle::gpu

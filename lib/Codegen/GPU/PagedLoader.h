@@ -1,0 +1,88 @@
+//===- PagedLoader.h - Copies pages to shared memory ------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Copies the keys and values of a part from the pages of the cache to tiles in
+// shared memory.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_CODEGEN_GPU_PAGEDLOADER_H
+#define HEDDLE_LIB_CODEGEN_GPU_PAGEDLOADER_H
+
+#include "CacheAddresses.h"
+#include "PagedTiles.h"
+
+namespace heddle::gpu {
+
+/// The keys of one head that a block reads: those of one row, from `begin` to
+/// `end` within a part.
+struct PartKeys {
+  mlir::Value row, kvHead;
+  mlir::Value firstPage;  ///< The first entry of the page table.
+  mlir::Value begin, end; ///< Indices in the part.
+};
+
+/// Emits the copies. Keys and values that no query sees are not read; zeros
+/// take their place.
+class PagedLoader {
+public:
+  using Value = mlir::Value;
+  using Type = mlir::Type;
+
+  /// `pageNumbers` has room for `numPageNumbers` i32 values.
+  PagedLoader(CacheAddresses &a, const PagedShape &shape, Value pageNumbers)
+      : c(a.c), a(a), shape(shape), pageNumbers(pageNumbers),
+        thread(c.threadId()) {}
+
+  /// The number of pages that hold the keys of a tile.
+  static int64_t numPageNumbers(const PagedShape &shape,
+                                const CacheAddresses &a) {
+    return llvm::divideCeil(shape.keys(), a.pageTokens);
+  }
+
+  /// Copies the queries `first` to `first` + `shape.queries` of a row that read
+  /// the key head `kvHead`. Queries are numbered token by token. Zeros take the
+  /// place of queries that do not exist.
+  void loadQueries(Value row, Value kvHead, Value first, Value tile);
+  /// Copies the part's entries of the page table to `pageNumbers`. Needs a
+  /// barrier before the other copies.
+  void loadPageNumbers(const PartKeys &part);
+  /// Copies the scales of keys to `keyScales`, and those of values to
+  /// `valueScales`, as f32.
+  void loadScales(const PartKeys &part, Value keyScales, Value valueScales);
+  /// Starts the copy of the features `first` to `first` + `count` of all keys
+  /// of the part to `tile`.
+  void copyKeys(const PartKeys &part, Value tile, int64_t first, int64_t count);
+  /// Starts the copy of the values `first` to `first` + `count` to `tile`.
+  void copyValues(const PartKeys &part, Value tile, int64_t first,
+                  int64_t count);
+
+private:
+  int64_t threads() const { return shape.warps * warpSize; }
+  /// The number of elements of one access to rows of `row` elements.
+  static int64_t accessWidth(int64_t row, Type type);
+  void forAccesses(int64_t count, llvm::function_ref<void(Value)> body);
+  void copyAccess(Value from, Value index, Value to, int64_t width,
+                  Value isPresent);
+  void copyConverted(Value from, Type type, Value to, int64_t width,
+                     Value isPresent);
+  Value converted(Value loaded);
+  Value pageAt(Value number);
+  /// The entry of the page table with the key, within the part, and the key's
+  /// index in its page.
+  std::pair<Value, Value> split(Value key) {
+    return {c.div(key, a.pageTokens), c.rem(key, a.pageTokens)};
+  }
+
+  ThreadCode &c;
+  CacheAddresses &a;
+  const PagedShape &shape;
+  Value pageNumbers, thread;
+};
+
+} // namespace heddle::gpu
+
+#endif // HEDDLE_LIB_CODEGEN_GPU_PAGEDLOADER_H

@@ -1,0 +1,200 @@
+//===- PagedTest.cpp - Attention over a cache on GPUs ---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "../Kernels/PagedTexts.h"
+#include "Chips.h"
+#include "heddle/Codegen/GPU/Emulation.h"
+#include "heddle/Codegen/GPU/GpuBackEnd.h"
+#include "mlir/Parser/Parser.h"
+#include "gtest/gtest.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace heddle::test {
+
+using eval::Tensor;
+
+namespace {
+
+/// The first kernel of a text, mapped to a GPU and loaded into the emulator.
+class GpuKernel {
+public:
+  enum class Form { Mapped, Plain };
+  explicit GpuKernel(const std::string &text, Form form = Form::Mapped)
+      : text(text) {
+    DialectRegistry registry;
+    gpu::registerGpuCodegen(registry);
+    context = createKernelContext(registry);
+    module = parseSourceString<ModuleOp>(text, context.get());
+    kernel = *module->getOps<planir::KernelOp>().begin();
+    auto builder = OpBuilder::atBlockEnd(module->getBody());
+    auto target =
+        builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(), "gpu");
+    const char *chip = chipsFor(text).front();
+    FailureOr<gpu::MappedKernel> mapped = failure();
+    if (form == Form::Mapped) {
+      mapped = gpu::mapKernel(kernel, target, *gpu::findChip(chip));
+    } else {
+      gpu::untie(kernel);
+      FailureOr<gpu::PlainMapping> plain = gpu::mapPlain(kernel, target);
+      if (succeeded(plain))
+        mapped = std::move(static_cast<gpu::MappedKernel &>(*plain));
+    }
+    if (failed(mapped) || !*mapped) {
+      ADD_FAILURE() << (failed(mapped) ? "" : mapped->reason) << text;
+      exit(1);
+    }
+    auto code = gpu::EmulatedKernel::load(*mapped, chip);
+    if (!code) {
+      ADD_FAILURE() << llvm::toString(code.takeError()) << text;
+      exit(1);
+    }
+    loaded = std::move(*code);
+  }
+
+  std::vector<Tensor> run(ArrayRef<Tensor> arguments) {
+    return execute(kernel, arguments, [&](const std::vector<void *> &refs) {
+      EXPECT_EQ(loaded->run(refs), "") << text;
+    });
+  }
+  std::vector<Tensor> reference(ArrayRef<Tensor> arguments) {
+    return evaluate(kernel, arguments);
+  }
+
+private:
+  std::string text;
+  std::unique_ptr<MLIRContext> context;
+  OwningOpRef<ModuleOp> module;
+  planir::KernelOp kernel;
+  std::unique_ptr<gpu::EmulatedKernel> loaded;
+};
+
+/// The parts, joined, as programs of one token do it.
+Tensor joined(GpuKernel &parts, GpuKernel &join, ArrayRef<Tensor> arguments) {
+  std::vector<Tensor> rest(arguments.end() - 2, arguments.end());
+  rest.insert(rest.begin(), parts.run(arguments)[0]);
+  return join.run(rest)[0];
+}
+
+/// The outputs are those of the reference, and have the same bits whole and in
+/// parts.
+void check(const Paged &p) {
+  std::vector<Tensor> arguments = pagedArguments(p);
+  PagedKernels wholeTexts = pagedKernels(p, PagedResult::Whole),
+               partTexts = pagedKernels(p, PagedResult::Parts);
+  GpuKernel whole(wholeTexts.attention), parts(partTexts.attention),
+      join(partTexts.join);
+  Tensor output = whole.run(arguments)[0];
+  expectNear(output, whole.reference(arguments)[0], 1e-5, wholeTexts.attention);
+  expectSameBits(joined(parts, join, arguments), output, partTexts.attention);
+}
+
+TEST(GpuPagedAttention, OneToken) {
+  check({{1}, 1, 1, 1, 32});
+  check({{256, 257, 5, 700}, 1, 12, 3, 64, "bf16", "bf16"});
+  check({{2000}, 1, 3, 1, 33, "i8"});
+  check({{511, 513}, 1, 2, 2, 256, "bf16"});
+  check({{300, 31}, 1, 4, 2, 20, "f16", "f16"});
+  check({{1023, 2}, 1, 5, 1, 47, "i8", "bf16"});
+  check({{300, 31}, 1, 40, 2, 80, "bf16", "bf16"});
+  if (!isLong())
+    return;
+  check({{15, 16, 17}, 1, 1, 1, 32});
+  check({{4000}, 1, 1, 1, 64, "bf16", "bf16"});
+  check({{520}, 1, 3, 1, 33, "bf16", "bf16"});
+  check({{300}, 1, 2, 2, 256, "bf16", "bf16"});
+}
+
+TEST(GpuPagedAttention, Windows) {
+  check({{900, 40, 513}, 1, 3, 3, 32, "f32", "f32", 300});
+  check({{600, 300}, 9, 2, 1, 48, "i8", "f16", 256});
+  check({{600, 300}, 19, 2, 1, 48, "bf16", "bf16", 25, ", softcap = 2.0"});
+  if (!isLong())
+    return;
+  check({{4000, 17}, 1, 1, 1, 32, "i8", "f32", 1025});
+  check({{1000}, 1, 6, 2, 64, "bf16", "bf16", 7, ", softcap = 3.0"});
+}
+
+TEST(GpuPagedAttention, SeveralTokens) {
+  check({{515, 20}, 7, 3, 1, 40});
+  check({{300}, 65, 2, 1, 32, "bf16", "bf16"});
+  check({{90}, 2, 1, 1, 32, "f32", "f32", 0, "", 4});
+  check({{20}, 17, 1, 1, 7, "bf16", "bf16"});
+  check({{77, 20}, 5, 3, 1, 33, "f16", "f16", 40, ", softcap = 2.0"});
+  if (!isLong())
+    return;
+  check({{777, 260}, 3, 12, 12, 64, "i8", "bf16"});
+  check({{90}, 2, 1, 1, 32, "bf16", "bf16", 0, "", 4});
+  check({{700, 41}, 41, 6, 2, 96, "bf16", "bf16"});
+  check({{300}, 5, 2, 2, 256, "bf16", "bf16"});
+}
+
+/// The tokens of a prompt, one by one and in a launch of a few, have the bits
+/// that they have together.
+TEST(GpuPagedAttention, TokensDoNotDependOnOthers) {
+  for (const Paged &many :
+       {Paged{{800}, 4, 6, 2, 64, "bf16", "bf16"},
+        {{530}, 37, 3, 1, 40, "bf16", "bf16", 20, ", softcap = 2.0"},
+        {{290}, 7, 2, 1, 40, "i8", "f16"},
+        {{270}, 19, 1, 1, 33}}) {
+    std::vector<Tensor> arguments = pagedArguments(many);
+    arguments.back().mutableInts()[0] = many.tokens;
+    std::string text = pagedKernels(many, PagedResult::Whole).attention;
+    Tensor together = GpuKernel(text).run(arguments)[0];
+    Paged one = many;
+    one.tokens = 1;
+    PagedKernels texts = pagedKernels(one, PagedResult::Parts);
+    GpuKernel parts(texts.attention), join(texts.join);
+    for (int64_t token = 0; token < many.tokens; ++token) {
+      Tensor expected =
+          together.reshaped({many.tokens, 1, many.heads * many.dims})
+              .slice(token, 1);
+      expectSameBits(joined(parts, join, tokenAlone(many, arguments, token)),
+                     expected, "token " + std::to_string(token) + text);
+    }
+  }
+}
+
+/// The plain kernels, with which BINARY check compares.
+TEST(GpuPagedAttention, Plain) {
+  Paged p = {{300, 20}, 2, 2, 1, 16, "i8", "f32", 17};
+  std::vector<Tensor> arguments = pagedArguments(p);
+  for (const std::string &text :
+       {pagedKernels(p, PagedResult::Whole).attention, cacheWriteKernel(p)}) {
+    GpuKernel plain(text, GpuKernel::Form::Plain);
+    std::vector<Tensor> got = plain.run(arguments),
+                        expected = plain.reference(arguments);
+    for (size_t i = 0; i < expected.size(); ++i)
+      expectNear(got[i], expected[i], 1e-5, text);
+  }
+}
+
+TEST(GpuCacheWrite, IsTheReference) {
+  for (const Paged &p : {Paged{{40, 20}, 3, 2, 1, 40},
+                         {{300}, 65, 6, 2, 64, "bf16", "bf16"},
+                         {{33, 7}, 1, 3, 3, 20, "f16", "bf16"},
+                         {{33, 7}, 5, 3, 1, 80, "i8", "bf16"},
+                         {{19}, 2, 1, 1, 7, "i8"}}) {
+    std::vector<Tensor> arguments = pagedArguments(p);
+    for (Tensor &tensor : arguments)
+      if (eval::isFloat(tensor.kind()))
+        for (double &value : tensor.mutableFloats())
+          if (std::isnan(value)) // Not equal to itself.
+            value = 5;
+    std::string text = cacheWriteKernel(p);
+    GpuKernel kernel(text);
+    std::vector<Tensor> got = kernel.run(arguments),
+                        expected = kernel.reference(arguments);
+    for (size_t i = 0; i < expected.size(); ++i)
+      expectNear(got[i], expected[i], 0, text);
+  }
+}
+
+} // namespace
+} // namespace heddle::test

@@ -1,0 +1,57 @@
+//===- PagedTexts.h - Kernels of attention over a cache ---------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TEST_UNIT_KERNELS_PAGEDTEXTS_H
+#define HEDDLE_TEST_UNIT_KERNELS_PAGEDTEXTS_H
+
+#include "KernelReference.h"
+#include <algorithm>
+
+namespace heddle::test {
+
+/// Requests of `tokens` each, the last of which see `contexts` keys.
+struct Paged {
+  std::vector<int64_t> contexts;
+  int64_t tokens, heads, kv, dims;
+  const char *cache = "f32", *type = "f32";
+  int64_t window = 0;
+  const char *softcap = "";
+  int64_t pageTokens = 16;
+
+  int64_t rows() const { return static_cast<int64_t>(contexts.size()); }
+  int64_t rowPages() const {
+    int64_t most = *std::max_element(contexts.begin(), contexts.end());
+    return most / pageTokens + 2;
+  }
+  int64_t pages() const { return rows() * rowPages() + 3; }
+  bool isCoded() const { return std::string(cache) == "i8"; }
+};
+
+enum class PagedResult { Whole, Parts };
+
+/// The texts of two kernels: the attention, and what joins its parts.
+struct PagedKernels {
+  std::string attention, join;
+};
+PagedKernels pagedKernels(const Paged &p, PagedResult result);
+/// The text of the kernel that writes the cache, with the same arguments.
+std::string cacheWriteKernel(const Paged &p);
+
+/// Random keys, values and rows; pages in any order. Keys and values that no
+/// request has are NaN. The last request lacks its last token, if it has more
+/// than one.
+std::vector<eval::Tensor> pagedArguments(const Paged &p);
+
+/// `arguments` are those of one request. Returns the arguments of a launch for
+/// its token `token` alone.
+std::vector<eval::Tensor>
+tokenAlone(const Paged &p, std::vector<eval::Tensor> arguments, int64_t token);
+
+} // namespace heddle::test
+
+#endif // HEDDLE_TEST_UNIT_KERNELS_PAGEDTEXTS_H
