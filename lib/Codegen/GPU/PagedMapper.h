@@ -39,6 +39,8 @@ struct PagedStep {
 /// Maps one nn.paged_attention.
 class PagedMapper {
 public:
+  using Value = mlir::Value;
+  using Type = mlir::Type;
   using Values = PagedTiles::Values;
 
   PagedMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
@@ -72,21 +74,24 @@ private:
   void capScores(Values &scores);
   void hide(const PartKeys &part, Values &scores);
   Value shareMaxima(const Values &scores, int64_t i);
-  void storePowers(Values &scores, ArrayRef<Value> maxima);
+  void storePowers(Values &scores, llvm::ArrayRef<Value> maxima);
   Values resultOf(const Values &sums, int64_t row);
 
   Values attendAll();
   void storePart(const Values &sums, Value part);
   void storeOutput(const Values &state);
   void forRows(llvm::function_ref<void(int64_t i, Value token, Value head)>);
-  void storeRow(ArrayRef<Value> features, Value to, Type type, int64_t align);
+  void storeRow(llvm::ArrayRef<Value> features, Value to, Type type,
+                int64_t align);
 
   Value number(double value) {
-    return c.create<arith::ConstantOp>(
+    return c.create<mlir::arith::ConstantOp>(
         c.builder.getF32FloatAttr(static_cast<float>(value)));
   }
-  Value largerOf(Value x, Value y) { return c.create<arith::MaxNumFOp>(x, y); }
-  Value sumOf(Value x, Value y) { return c.create<arith::AddFOp>(x, y); }
+  Value largerOf(Value x, Value y) {
+    return c.create<mlir::arith::MaxNumFOp>(x, y);
+  }
+  Value sumOf(Value x, Value y) { return c.create<mlir::arith::AddFOp>(x, y); }
   Value loadFloat(Value array, Value index) {
     return c.load(c.builder.getF32Type(), c.at(array, c.mul(index, 4)));
   }
@@ -103,7 +108,7 @@ private:
   PagedShape shape;
   std::unique_ptr<PagedTiles> tiles;
   int64_t group, partTokens, partPages, numParts;
-  SmallVector<PagedStep> steps;
+  llvm::SmallVector<PagedStep> steps;
   int64_t stages = 0; ///< The steps under way at the same time.
   int64_t sharedBytes = 0;
   Value memory; ///< The begin of shared memory.
