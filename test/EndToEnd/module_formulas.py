@@ -173,85 +173,100 @@ def of_gpt2(f, c):
 
 def of_gpt_neo(f, c):
     width, inner, heads = c["hidden_size"], c["intermediate_size"], c["num_heads"]
-    f.embedding("wte", c["vocab_size"], width)
-    f.embedding("wpe", c["max_position_embeddings"], width)
+    if f.shard.first or f.shard.last:
+        f.embedding("wte", c["vocab_size"], width)
+    if f.shard.first:
+        f.embedding("wpe", c["max_position_embeddings"], width, split=False)
     for layer in f.shard.layers:
         at = f"h.{layer}."
         f.norm(at + "ln_1", width)
         for name in ("q_proj", "k_proj", "v_proj"):
-            f.linear(at + "attn.attention." + name, width, width, False)
+            f.linear(at + "attn.attention." + name, width, width, False, "out")
         f.attention(at + "attn.attention", heads, width // heads)
-        f.linear(at + "attn.attention.out_proj", width, width, True)
+        f.linear(at + "attn.attention.out_proj", width, width, True, "in")
         f.norm(at + "ln_2", width)
-        f.linear(at + "mlp.c_fc", width, inner, True)
+        f.linear(at + "mlp.c_fc", width, inner, True, "out")
         f.activation(at + "mlp.act", inner)
-        f.linear(at + "mlp.c_proj", inner, width, True)
-    f.norm("ln_f", width)
-    f.linear("lm_head", width, c["vocab_size"], False, tied=True)
+        f.linear(at + "mlp.c_proj", inner, width, True, "in")
+    if f.shard.last:
+        f.norm("ln_f", width)
+        f.linear("lm_head", width, c["vocab_size"], False, "out", tied=True)
 
 
 def of_gpt_neox(f, c):
     width, inner, heads = (c["hidden_size"], c["intermediate_size"],
                            c["num_attention_heads"])
-    f.embedding("embed_in", c["vocab_size"], width)
+    if f.shard.first:
+        f.embedding("embed_in", c["vocab_size"], width)
     for layer in f.shard.layers:
         at = f"layers.{layer}."
         f.norm(at + "input_layernorm", width)
         for name in ("query", "key", "value"):
-            f.linear(at + "attention." + name, width, width, True)
+            f.linear(at + "attention." + name, width, width, True, "out")
         f.attention(at + "attention", heads, width // heads)
-        f.linear(at + "attention.dense", width, width, True)
+        f.linear(at + "attention.dense", width, width, True, "in")
         f.norm(at + "post_attention_layernorm", width)
-        f.linear(at + "mlp.dense_h_to_4h", width, inner, True)
+        f.linear(at + "mlp.dense_h_to_4h", width, inner, True, "out")
         f.activation(at + "mlp.act", inner)
-        f.linear(at + "mlp.dense_4h_to_h", inner, width, True)
-    f.norm("final_layer_norm", width)
-    f.linear("embed_out", width, c["vocab_size"], False)
+        f.linear(at + "mlp.dense_4h_to_h", inner, width, True, "in")
+    if f.shard.last:
+        f.norm("final_layer_norm", width)
+        f.linear("embed_out", width, c["vocab_size"], False, "out")
 
 
 def of_opt(f, c):
     width, inner, heads = c["hidden_size"], c["ffn_dim"], c["num_attention_heads"]
-    f.embedding("embed_tokens", c["vocab_size"], width)
-    f.embedding("embed_positions", c["max_position_embeddings"] + 2, width)
+    if f.shard.first or f.shard.last:
+        f.embedding("embed_tokens", c["vocab_size"], width)
+    if f.shard.first:
+        f.embedding("embed_positions", c["max_position_embeddings"] + 2, width,
+                    split=False)
     for layer in f.shard.layers:
         at = f"layers.{layer}."
         f.norm(at + "self_attn_layer_norm", width)
         for name in ("q_proj", "k_proj", "v_proj"):
-            f.linear(at + "self_attn." + name, width, width, True)
+            f.linear(at + "self_attn." + name, width, width, True, "out")
         f.attention(at + "self_attn", heads, width // heads)
-        f.linear(at + "self_attn.out_proj", width, width, True)
+        f.linear(at + "self_attn.out_proj", width, width, True, "in")
         f.norm(at + "final_layer_norm", width)
-        f.linear(at + "fc1", width, inner, True)
+        f.linear(at + "fc1", width, inner, True, "out")
         f.activation(at + "activation_fn", inner)
-        f.linear(at + "fc2", inner, width, True)
-    f.norm("final_layer_norm", width)
-    f.linear("lm_head", width, c["vocab_size"], False, tied=True)
+        f.linear(at + "fc2", inner, width, True, "in")
+    if f.shard.last:
+        f.norm("final_layer_norm", width)
+        f.linear("lm_head", width, c["vocab_size"], False, "out", tied=True)
 
 
 def of_bert(f, c):
     width, inner, heads = (c["hidden_size"], c["intermediate_size"],
                            c["num_attention_heads"])
-    f.embedding("embeddings.word_embeddings", c["vocab_size"], width)
-    f.embedding("embeddings.position_embeddings", c["max_position_embeddings"], width)
-    f.embedding("embeddings.token_type_embeddings", c["type_vocab_size"], width)
-    f.norm("embeddings.LayerNorm", width)
+    if f.shard.first or f.shard.last:
+        f.embedding("embeddings.word_embeddings", c["vocab_size"], width)
+    if f.shard.first:
+        f.embedding("embeddings.position_embeddings", c["max_position_embeddings"],
+                    width, split=False)
+        f.embedding("embeddings.token_type_embeddings", c["type_vocab_size"], width)
+        f.norm("embeddings.LayerNorm", width)
     for layer in f.shard.layers:
         at = f"encoder.layer.{layer}."
         for name in ("query", "key", "value"):
-            f.linear(at + "attention.self." + name, width, width, True)
+            f.linear(at + "attention.self." + name, width, width, True, "out")
         f.attention(at + "attention.self", heads, width // heads)
-        f.linear(at + "attention.output.dense", width, width, True)
+        f.linear(at + "attention.output.dense", width, width, True, "in")
         f.norm(at + "attention.output.LayerNorm", width)
-        f.linear(at + "intermediate.dense", width, inner, True)
+        f.linear(at + "intermediate.dense", width, inner, True, "out")
         f.activation(at + "intermediate", inner)
-        f.linear(at + "output.dense", inner, width, True)
+        f.linear(at + "output.dense", inner, width, True, "in")
         f.norm(at + "output.LayerNorm", width)
+    if not f.shard.last:
+        return
     f.linear("cls.predictions.transform.dense", width, width, True)
-    f.activation("cls.predictions.transform.transform_act_fn", width)
+    # No rank shares this layer with others.
+    f.add("cls.predictions.transform.transform_act_fn", flops=f.count * width)
     f.norm("cls.predictions.transform.LayerNorm", width)
     # The decoder is the embedding's table, with a bias of its own.
-    f.linear("cls.predictions", width, c["vocab_size"], False, tied=True)
-    f.add("cls.predictions", c["vocab_size"])
+    f.linear("cls.predictions", width, c["vocab_size"], False, "out", tied=True)
+    f.add("cls.predictions", math.ceil(c["vocab_size"] / f.shard.tensor))
 
 
 def formulas(family, shard):
