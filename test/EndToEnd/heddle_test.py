@@ -424,9 +424,10 @@ class HeddleTest(unittest.TestCase):
 
     def assert_costs(self, most, known, other):
         """Processor seconds of `other` are at most `most` times those of `known`: the
-        least of each, in three tries. Both are functions that run programs."""
+        least of each, in up to eight tries, since a machine that others use adds up
+        to half of the time. Both are functions that run programs."""
         least = {known: float("inf"), other: float("inf")}
-        for _ in range(3):
+        for _ in range(8):
             for each in least:
                 before = processor_seconds()
                 each()
