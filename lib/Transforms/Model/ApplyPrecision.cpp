@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "NormWeights.h"
 #include "dialects/Dist/ComputeType.h"
 #include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Model/Passes.h"
@@ -111,7 +112,7 @@ private:
         return;
       }
       for (OpResult result : op->getResults())
-        if (!staysF32(result))
+        if (!staysF32(result) && !isNormWeight(op))
           result.setType(lowered(result.getType()));
     });
     updateFunctionType(function);

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "NormWeights.h"
 #include "dialects/Dist/Wire.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Common/VerifyPass.h"
@@ -55,10 +56,12 @@ struct Verify : VerifyPass<heddle::impl::ModelVerifyBase, Verify> {
 
   /// The first result of a computation is an activation, so it must have the
   /// compute precision. Losses are f32, and so are other results (statistics,
-  /// such as the mean of a row). A cast may have any type.
+  /// such as the mean of a row) and computed weights of norms. A cast may have
+  /// any type.
   LogicalResult verifyPrecision(Operation *op, const dist::Strategy &strategy) {
     auto properties = dyn_cast<nn::PropertiesOpInterface>(op);
-    if (!properties || isa<nn::CastOp>(op) || properties.staysF32(0))
+    if (!properties || isa<nn::CastOp>(op) || properties.staysF32(0) ||
+        isNormWeight(op))
       return success();
     Type element =
         cast<RankedTensorType>(op->getResult(0).getType()).getElementType();

@@ -37,6 +37,34 @@ nn.model @lowered family "gpt2" phase "import" attributes {
 
 // -----
 
+// 1 + w stays f32 if only norms read it.
+
+// CHECK-LABEL: nn.model @offset
+nn.model @offset family "gemma2" phase "import" attributes {
+    strategy = #dist.strategy<{precision = "fp16"}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<4xf32> {trainable}
+  nn.func @f(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+    %w = nn.get @w : tensor<4xf32>
+    // CHECK: nn.map ({{.*}}) : (tensor<4xf16>) -> tensor<4xf32>
+    %one = nn.map (%a = %w) : (tensor<4xf32>) -> tensor<4xf32> {
+      %c = arith.constant 1.0 : f64
+      %s = arith.addf %a, %c : f64
+      nn.return %s : f64
+    }
+    // CHECK: nn.rms_norm {{.*}} : (tensor<2x4xf16>, tensor<4xf32>) -> (tensor<2x4xf16>, tensor<2xf32>)
+    %n, %r = nn.rms_norm %x, %one {eps = 1.0e-6 : f64} : (tensor<2x4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2xf32>)
+    // CHECK: nn.map ({{.*}}) : (tensor<4xf16>) -> tensor<4xf16>
+    %two = nn.map (%a = %w) : (tensor<4xf32>) -> tensor<4xf32> {
+      nn.return %a : f64
+    }
+    %y = nn.mul %n, %n : tensor<2x4xf32>
+    %z = nn.add_bias %y, %two : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+    nn.return %z : tensor<2x4xf32>
+  }
+}
+
+// -----
+
 // fp32 changes nothing.
 
 // CHECK-LABEL: nn.model @kept

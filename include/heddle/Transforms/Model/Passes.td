@@ -18,7 +18,8 @@ def ModelApplyPrecision : Pass<"model-apply-precision", "::heddle::nn::ModelOp">
     type. If the model is trained, every parameter gets a `derived` state, a copy in
     that precision, which functions read instead; the parameter becomes the f32
     master weight. Else the parameters themselves get the type. Statistics,
-    log-sum-exps and losses stay f32. With fp32 the pass changes nothing.
+    log-sum-exps and losses stay f32, and so does what a map computes from a norm's
+    weight, such as Gemma's 1 + w. With fp32 the pass changes nothing.
 
     ```mlir
     %w = nn.get @ln_f.weight : tensor<768xf32>
