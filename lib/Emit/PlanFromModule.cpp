@@ -13,6 +13,7 @@
 #include "SequenceReader.h"
 #include "dialects/NN/Phases.h"
 #include "dialects/NN/ProgramPorts.h"
+#include "heddle/PlanFormat/CacheSize.h"
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/Settings/Groups.h"
 #include "heddle/Settings/LearningRate.h"
@@ -175,6 +176,9 @@ private:
                      {"zero", strategy.zero},
                      {"schedule", wordOf(strategy.schedule)},
                      {"target", wordOf(strategy.target)}};
+    if (strategy.mode == config::Mode::Serve && strategy.cacheBytes == 0 &&
+        factsOf(strategy.target).hasDeviceMemory)
+      plan.strategy[plan::cacheOfDeviceKey] = true;
     if (strategy.threadsOfMachine)
       plan.strategy[plan::threadsOfMachineKey] = true;
     if (strategy.profileStep > 0)

@@ -12,13 +12,13 @@
 
 #include "CompiledEngine.h"
 #include "KernelTimes.h"
+#include "MemoryRate.h"
 #include "Timing.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/app/RunLog.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/core/Philox.h"
 #include "heddle/runtime/core/ProgramNeeds.h"
-#include "heddle/runtime/devices/cpu/ReadRate.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/serve/Scheduler.h"
 
@@ -184,19 +184,19 @@ void DecodeBench::token(int64_t position) {
 }
 
 void DecodeBench::runTokens() {
-  ReadRate reading(job.threadPool());
+  MemoryRate memory(job);
   // Warm-up: the first accesses to memory pages are slow, so do not measure
   // them.
   for (int64_t i = 0; i < 2; ++i) {
     token(batch.context);
-    reading.measure();
+    memory.measure();
   }
   tokenSeconds.clear();
   processorSeconds.clear();
   for (int64_t i = 0; i < batch.tokens; ++i) {
     if (i % tokensPerRead == 0) {
       job.ranks().exchange("");
-      readRates.push_back(reading.measure());
+      readRates.push_back(memory.measure());
     }
     token(batch.context + i);
   }
@@ -348,6 +348,7 @@ struct DecodeFigures {
   BenchBatch batch;
   int64_t ranks, groups, threads;
   std::string program = {};
+  std::string rateMethod = {}; ///< What is measured as `readRate`.
   /// The numbers of kernel launches and of submissions to the device (such as
   /// CUDA graphs) in a run of the decode program.
   int64_t launches = 0, submissions = 0;
@@ -417,11 +418,11 @@ void DecodeFigures::print() const {
          formatBytes(int64_t(bytes / double(batch.count))).c_str(),
          bytes / median / 1e9);
   if (isInCache())
-    printf("in cache; 8 streams a thread read %.1f from memory\n",
+    printf("in cache; %s %.1f from memory\n", rateMethod.c_str(),
            readRate / 1e9);
   else
-    printf("%.1f%% of the %.1f that 8 streams a thread read\n",
-           100 * bytes / median / readRate, readRate / 1e9);
+    printf("%.1f%% of the %.1f that %s\n", 100 * bytes / median / readRate,
+           readRate / 1e9, rateMethod.c_str());
   printf("%lld launches of %s, which the device is told of in %lld\n",
          static_cast<long long>(launches), program.c_str(),
          static_cast<long long>(submissions));
@@ -452,6 +453,7 @@ static DecodeFigures figuresOf(Job &job, CompiledEngine &engine,
   const LoadedProgram &program = engine.decodeProgram(batch.ofGroup(0, groups));
   const CommandList &commands = program.commands();
   figures.program = program.program().name;
+  figures.rateMethod = MemoryRate::method(job.plan());
   for (size_t i = 0; i < commands.size(); ++i)
     figures.launches += commands.info(i).kernel() >= 0;
   figures.submissions = int64_t(commands.submissions());

@@ -76,34 +76,6 @@ void addGemm(CLI::App &verb, DeviceOptions &device) {
           "not at all, or by Heddle (default: as compiled)");
 }
 
-/// Adds the flag for the draft model's weights.
-void addDraft(CLI::App &verb, JobOptions &job) {
-  addFlag(verb, "--draft-weights", job.draftWeights, io::range::path(),
-          "Weights of the draft, of a binary that was compiled with --draft "
-          "(default: those that it was compiled with)")
-      ->type_name("DIR");
-}
-
-/// Adds the flags of the cache of converted weights.
-void addWeightCache(CLI::App &verb, JobOptions &job) {
-  addFlag(verb, "--weight-cache", job.weightCache,
-          ValueRange::choices({"auto", "map", "read", "none"}),
-          "Of a binary that serves: how weights come from the file that the "
-          "first start keeps. map: as pages that all processes share; read: "
-          "into memory of this one; auto: mapped if that is as fast to compute "
-          "with; none: no such file")
-      ->capture_default_str();
-  addFlag(verb, "--weight-cache-dir", job.weightCacheDirectory,
-          io::range::path(), "As --weights-cache DIR")
-      ->type_name("DIR");
-  addFlag(verb, "--weights-cache", job.weightsCache, io::range::path(),
-          "Where that file is: a directory; beside: .heddle/weights beside the "
-          "weights, for all who use the model; off: nowhere (default: "
-          "~/.cache/heddle/weights)")
-      ->type_name("DIR|beside|off")
-      ->excludes("--weight-cache-dir");
-}
-
 void CommandLine::addJob(CLI::App &verb, JobOptions &job) {
   addFlag(verb, "--weights", job.weights, io::range::path(),
           "Hugging Face directory or checkpoint (default: the weights the "
@@ -299,6 +271,7 @@ void CommandLine::addEval(CLI::App &app) {
   verb.add_flag("--json", eval.json, "Print one JSON object");
   addJob(verb, eval.job);
   addWeightCache(verb, eval.job);
+  addDeviceMemory(verb, eval.job);
   verb.callback([this] {
     requireBatches(!eval.data.empty(), eval.inputs, eval.mask);
     action = [this](Ranks &ranks) { return runEval(eval, ranks); };
@@ -344,6 +317,7 @@ void CommandLine::addGenerate(CLI::App &app) {
   addJob(verb, generate.job);
   addDraft(verb, generate.job);
   addWeightCache(verb, generate.job);
+  addDeviceMemory(verb, generate.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runGenerate(generate, ranks); };
   });
@@ -358,6 +332,7 @@ void CommandLine::addChat(CLI::App &app) {
   addJob(verb, generate.job);
   addDraft(verb, generate.job);
   addWeightCache(verb, generate.job);
+  addDeviceMemory(verb, generate.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runChat(generate, ranks); };
   });
@@ -421,6 +396,7 @@ void CommandLine::addServe(CLI::App &app) {
   addJob(verb, serve.job);
   addDraft(verb, serve.job);
   addWeightCache(verb, serve.job);
+  addDeviceMemory(verb, serve.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runServe(serve, ranks); };
   });
@@ -441,6 +417,7 @@ void CommandLine::addLogits(CLI::App &app) {
       ->required();
   addJob(verb, logits.job);
   addWeightCache(verb, logits.job);
+  addDeviceMemory(verb, logits.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runLogits(logits, ranks); };
   });
@@ -500,6 +477,7 @@ void CommandLine::addBench(CLI::App &app) {
   addJob(verb, bench.job);
   addDraft(verb, bench.job);
   addWeightCache(verb, bench.job);
+  addDeviceMemory(verb, bench.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runBench(bench, ranks); };
   });

@@ -5,7 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Helpers of CommandLine.cpp in other files: the flags of hyperparameters
-// (HyperFlags.cpp), and advice on flags and verbs that belong to `heddle`
+// (HyperFlags.cpp), of profiles (ProfileFlags.cpp) and of models that serve
+// (ServingFlags.cpp), and advice on flags and verbs that belong to `heddle`
 // rather than to a binary (CompileWords.cpp).
 //
 //===----------------------------------------------------------------------===//
@@ -25,6 +26,14 @@ void addHyperFlags(CLI::App &verb, HyperOptions &hyper);
 void addProfileFlags(CLI::App &verb, ProfileOptions &profile);
 /// Adds the flags of `train` that report on the whole run.
 void addReportFlags(CLI::App &verb, ReportOptions &reports);
+
+/// Adds the flag for the draft model's weights.
+void addDraft(CLI::App &verb, JobOptions &job);
+/// Adds the flags of the cache of converted weights.
+void addWeightCache(CLI::App &verb, JobOptions &job);
+/// Adds the flag that limits how much of a GPU's memory a binary uses whose
+/// cache of keys and values is as large as the GPU allows.
+void addDeviceMemory(CLI::App &verb, JobOptions &job);
 
 /// Returns advice on a word that the binary's command line does not accept. The
 /// word may be a flag of `heddle compile` (its value is fixed in the binary), a

@@ -11,7 +11,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "CompiledEncoder.h"
-#include "FillPort.h"
 #include "heddle/PlanFormat/Serving.h"
 #include "heddle/runtime/core/ProgramNeeds.h"
 #include "heddle/runtime/io/Diagnostic.h"
@@ -48,20 +47,22 @@ static bool givesLogits(const LoadedProgram &program) {
 }
 
 CompiledEncoder::CompiledEncoder(Job &job, Pooling made)
-    : job(job), pooling(std::move(made)) {
+    : job(job), pooling(std::move(made)), programs(job.session()) {
   for (const LoadedProgram &program : job.session().allPrograms())
     if (program.program().kind == plan::ProgramKind::Encode)
-      programs.push_back(&program);
-  if (programs.empty())
+      sizes.push_back(&program);
+  if (sizes.empty())
     failNoProgram(job.plan(), plan::ProgramKind::Encode);
   auto keyOf = [](const LoadedProgram *program) {
     return std::tuple(tokensOf(*program), rowsOf(*program));
   };
-  std::sort(programs.begin(), programs.end(),
+  std::sort(sizes.begin(), sizes.end(),
             [&](const LoadedProgram *a, const LoadedProgram *b) {
               return keyOf(a) < keyOf(b);
             });
-  const LoadedProgram &largest = *programs.back();
+  for (const LoadedProgram *program : sizes)
+    programs.add(*program);
+  const LoadedProgram &largest = *sizes.back();
   const plan::Plan &plan = job.plan();
   costs = costsOf(plan);
   most = {plan.vocabSize, pooling.widthOf(hiddenOf(largest).shape[2]),
@@ -71,11 +72,11 @@ CompiledEncoder::CompiledEncoder(Job &job, Pooling made)
 
 const LoadedProgram &CompiledEncoder::choose(int64_t rows, int64_t tokens,
                                              bool logits) const {
-  for (const LoadedProgram *program : programs)
+  for (const LoadedProgram *program : sizes)
     if (rowsOf(*program) >= rows && tokensOf(*program) >= tokens &&
         givesLogits(*program) == logits)
       return *program;
-  if (logits && std::none_of(programs.begin(), programs.end(),
+  if (logits && std::none_of(sizes.begin(), sizes.end(),
                              [](const LoadedProgram *program) {
                                return givesLogits(*program);
                              }))
@@ -95,21 +96,20 @@ int64_t CompiledEncoder::bucketOf(int64_t tokens) const {
 /// text gets one token, since attention over no tokens is undefined.
 void CompiledEncoder::runOn(const LoadedProgram &program,
                             const std::vector<const EncoderText *> &texts) {
-  Session &session = job.session();
   auto sizeOf = [&](int64_t row) {
     return row < int64_t(texts.size()) ? int64_t(texts[row]->tokens.size()) : 0;
   };
-  fillPort(session, program, PortRole::Ids, [&](int64_t row, int64_t token) {
+  programs.fill(program, PortRole::Ids, [&](int64_t row, int64_t token) {
     return token < sizeOf(row) ? texts[row]->tokens[token] : 0;
   });
-  fillPort(session, program, PortRole::Segments,
-           [](int64_t, int64_t) { return 0; });
-  fillPort(session, program, PortRole::Positions,
-           [](int64_t, int64_t token) { return int32_t(token); });
-  fillPort(session, program, PortRole::Lengths, [&](int64_t row, int64_t) {
+  programs.fill(program, PortRole::Segments,
+                [](int64_t, int64_t) { return 0; });
+  programs.fill(program, PortRole::Positions,
+                [](int64_t, int64_t token) { return int32_t(token); });
+  programs.fill(program, PortRole::Lengths, [&](int64_t row, int64_t) {
     return int32_t(std::max<int64_t>(1, sizeOf(row)));
   });
-  session.run(program);
+  programs.run(program);
 }
 
 void CompiledEncoder::pool(const LoadedProgram &program, int64_t row,
@@ -117,7 +117,7 @@ void CompiledEncoder::pool(const LoadedProgram &program, int64_t row,
   const Value &port = hiddenOf(program);
   const int64_t width = port.shape[2], tokens = int64_t(text.tokens.size());
   hidden.resize(tokens * width);
-  const char *first = job.session().load(port) +
+  const char *first = programs.result(program, port) +
                       row * port.shape[1] * width * plan::byteSize(port.type);
   io::convertElements(first, plan::nameOf(port.type), hidden.data(), "F32",
                       tokens * width);
@@ -176,8 +176,8 @@ void CompiledEncoder::score(const EncoderText &text, float *embedding,
   runOn(program, {&text});
   pool(program, 0, text, embedding);
   const Value &port = *program.output(PortRole::Logits);
-  io::convertElements(job.session().load(port), plan::nameOf(port.type), logits,
-                      "F32", tokens * most.vocab);
+  io::convertElements(programs.result(program, port), plan::nameOf(port.type),
+                      logits, "F32", tokens * most.vocab);
 }
 
 //===----------------------------------------------------------------------===//

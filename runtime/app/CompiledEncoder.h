@@ -13,6 +13,7 @@
 #define HEDDLE_RUNTIME_APP_COMPILEDENCODER_H
 
 #include "Pooling.h"
+#include "ServingPrograms.h"
 #include "heddle/runtime/app/Job.h"
 #include "heddle/runtime/serve/Encoder.h"
 
@@ -66,7 +67,8 @@ private:
   int64_t numRuns = 0;
   /// The programs `encode`, sorted by the number of tokens in a row, then by
   /// the number of rows.
-  std::vector<const LoadedProgram *> programs;
+  std::vector<const LoadedProgram *> sizes;
+  ServingPrograms programs;
   /// Estimated cost of a run of each program. The key is the program's name.
   std::map<std::string, double> costs;
   std::vector<float> hidden;

@@ -11,7 +11,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "CompiledEngine.h"
-#include "FillPort.h"
 #include "heddle/PlanFormat/Draft.h"
 #include "heddle/PlanFormat/Serving.h"
 #include "heddle/runtime/core/ProgramNeeds.h"
@@ -51,7 +50,7 @@ int64_t CompiledEngine::tokensOf(const LoadedProgram &program) {
   return inputOf(program, PortRole::Positions).shape.at(1);
 }
 
-CompiledEngine::CompiledEngine(Job &job) : job(job) {
+CompiledEngine::CompiledEngine(Job &job) : job(job), programs(job.session()) {
   for (const LoadedProgram &program : job.session().allPrograms())
     switch (program.program().kind) {
     case plan::ProgramKind::Prefill:
@@ -73,11 +72,16 @@ CompiledEngine::CompiledEngine(Job &job) : job(job) {
   auto sizeOf = [](const LoadedProgram *program) {
     return rowsOf(*program) * tokensOf(*program);
   };
-  for (auto *programs : {&prefills, &decodes})
-    std::sort(programs->begin(), programs->end(),
+  for (auto *sizes : {&prefills, &decodes}) {
+    std::sort(sizes->begin(), sizes->end(),
               [&](const LoadedProgram *a, const LoadedProgram *b) {
                 return sizeOf(a) < sizeOf(b);
               });
+    for (const LoadedProgram *program : *sizes)
+      programs.add(*program);
+  }
+  if (scoring)
+    programs.add(*scoring);
   const plan::Plan &plan = job.plan();
   const std::map<std::string, double> costs = costsOf(plan);
   std::vector<PromptCuts::Program> choices;
@@ -147,27 +151,21 @@ void CompiledEngine::fill(const LoadedProgram &program,
     return row < int64_t(feeds.size()) &&
            token < int64_t(feeds[row]->tokens.size());
   };
-  fillPort(job.session(), program, PortRole::Ids,
-           [&](int64_t row, int64_t token) {
-             return isThere(row, token) ? feeds[row]->tokens[token] : 0;
-           });
-  fillPort(job.session(), program, PortRole::Positions,
-           [&](int64_t row, int64_t token) {
-             return isThere(row, token) ? int32_t(feeds[row]->position + token)
-                                        : 0;
-           });
-  fillPort(job.session(), program, PortRole::Lengths,
-           [&](int64_t row, int64_t) {
-             return isThere(row, 0) ? int32_t(feeds[row]->tokens.size()) : 0;
-           });
-  fillPort(
-      job.session(), program, PortRole::Pages,
-      [&](int64_t row, int64_t number) {
-        return isThere(row, 0) && number < int64_t(feeds[row]->pages.size())
-                   ? std::max(feeds[row]->pages[number], 0) // May be noPage.
-                   : 0;
-      });
-  fillPort(job.session(), program, PortRole::Position, [&](int64_t, int64_t) {
+  programs.fill(program, PortRole::Ids, [&](int64_t row, int64_t token) {
+    return isThere(row, token) ? feeds[row]->tokens[token] : 0;
+  });
+  programs.fill(program, PortRole::Positions, [&](int64_t row, int64_t token) {
+    return isThere(row, token) ? int32_t(feeds[row]->position + token) : 0;
+  });
+  programs.fill(program, PortRole::Lengths, [&](int64_t row, int64_t) {
+    return isThere(row, 0) ? int32_t(feeds[row]->tokens.size()) : 0;
+  });
+  programs.fill(program, PortRole::Pages, [&](int64_t row, int64_t number) {
+    return isThere(row, 0) && number < int64_t(feeds[row]->pages.size())
+               ? std::max(feeds[row]->pages[number], 0) // May be noPage.
+               : 0;
+  });
+  programs.fill(program, PortRole::Position, [&](int64_t, int64_t) {
     return int32_t(feeds[0]->tokens.size()) - 1;
   });
 }
@@ -175,7 +173,7 @@ void CompiledEngine::fill(const LoadedProgram &program,
 void CompiledEngine::runOn(const LoadedProgram &program,
                            const std::vector<const Feed *> &feeds) {
   fill(program, feeds);
-  job.session().run(program);
+  programs.run(program);
 }
 
 void CompiledEngine::takeLogits(const LoadedProgram &program, int64_t row,
@@ -187,7 +185,7 @@ void CompiledEngine::takeLogits(const LoadedProgram &program, int64_t row,
     fail("H0385", "the program " + program.program().name + " gives no logits",
          "compile the binary again");
   int64_t width = port->shape.back() * plan::byteSize(port->type);
-  const char *data = job.session().load(*port) + row * width;
+  const char *data = programs.result(program, *port) + row * width;
   io::convertElements(data, plan::nameOf(port->type), logits, "F32",
                       most.vocab);
 }

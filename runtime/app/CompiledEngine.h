@@ -13,6 +13,7 @@
 #ifndef HEDDLE_RUNTIME_APP_COMPILEDENGINE_H
 #define HEDDLE_RUNTIME_APP_COMPILEDENGINE_H
 
+#include "ServingPrograms.h"
 #include "heddle/runtime/app/Job.h"
 #include "heddle/runtime/app/PromptCuts.h"
 #include "heddle/runtime/serve/Engine.h"
@@ -101,6 +102,7 @@ private:
   std::vector<const LoadedProgram *> prefills, decodes;
   PromptCuts cuts;
   const LoadedProgram *scoring = nullptr;
+  ServingPrograms programs;
 };
 
 } // namespace heddle::rt

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Job.h"
+#include "heddle/PlanFormat/CacheSize.h"
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/runtime/app/ServedMemory.h"
 #include "heddle/runtime/comm/Launcher.h"
@@ -67,6 +68,13 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
       plan().collectives == "library" &&
       (!options.device.shared || mayUseNccl(*own, ranks)))
     ranks.useLink(*own);
+  std::optional<Binary> draft;
+  ranks.together([&] {
+    if (plan::hasCacheOfDevice(plan()))
+      draft = readDraft(options.binary, target);
+  });
+  fitCache(binary.plan, draft ? &draft->plan : nullptr, *own, options.device,
+           ranks);
   ranks.together([&] { load(); });
 }
 
@@ -84,6 +92,7 @@ Job::Job(Job &checks, Binary draft)
     : others(checks.others), binary(std::move(draft)), target(checks.target),
       threads(checks.threads), runsOn(checks.runsOn) {
   plan::setThreads(binary.plan, threads->threads());
+  plan::setCachePages(binary.plan, checks.plan().serving.pages);
   load();
 }
 

@@ -4,13 +4,14 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The file format of saved memory, and the two ways to load it: mapping huge
-// pages, or reading with threads.
+// The file format of saved memory, and the ways to load it: mapping huge pages,
+// reading with threads, or for a GPU reading into pinned buffers.
 //
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/MemoryImage.h"
 #include "heddle/runtime/core/Arena.h"
+#include "heddle/runtime/core/UploadRing.h"
 #include "heddle/runtime/io/File.h"
 
 #include <algorithm>
@@ -19,7 +20,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
-#include <functional>
 #include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -104,13 +104,38 @@ MemoryImage::MemoryImage(Device &device, ThreadPool &threads,
         roundUp(std::max<int64_t>(end - within, 0), hugePage) + within;
     parts.push_back({part, file});
     end = file + part.bytes;
-    char *memory = device.map(part.begin);
+    isSeen &= device.map(part.begin) != nullptr;
     for (int64_t at = file; at < end;) {
       int64_t next = std::min(end, roundUp(at + 1, hugePage));
-      blocks.push_back({memory + (at - file), next - at, at});
+      blocks.push_back({part.begin + (at - file), next - at, at});
       at = next;
     }
   }
+}
+
+/// The most bytes of blocks that are written to a file, or copied to a device,
+/// at a time.
+static constexpr int64_t batchBytes = UploadRing::mostBytes;
+
+void MemoryImage::forEachBatch(
+    const std::function<void(size_t, size_t)> &f) const {
+  for (size_t first = 0; first < blocks.size();) {
+    size_t last = first + 1;
+    while (last < blocks.size() &&
+           bytesOf(first, last) + blocks[last].bytes <= batchBytes &&
+           blocks[last].memory == blocks[first].memory + bytesOf(first, last) &&
+           blocks[last].file == blocks[first].file + bytesOf(first, last))
+      ++last;
+    f(first, last);
+    first = last;
+  }
+}
+
+/// The bytes of the blocks from `first` to one before `end`, which are adjacent
+/// in the file.
+int64_t MemoryImage::bytesOf(size_t first, size_t end) const {
+  const Block &last = blocks[end - 1];
+  return last.file + last.bytes - blocks[first].file;
 }
 
 int64_t MemoryImage::bytes() const {
@@ -122,14 +147,6 @@ int64_t MemoryImage::bytes() const {
 // Writing
 //===----------------------------------------------------------------------===//
 
-std::vector<uint64_t> MemoryImage::checksums() const {
-  std::vector<uint64_t> sums(blocks.size());
-  forEach(threads, int64_t(blocks.size()), [&](int64_t i) {
-    sums[i] = io::hashBytes(blocks[i].memory, blocks[i].bytes);
-  });
-  return sums;
-}
-
 /// Returns the text at the end of the file, after the checksums `sums`. The
 /// text contains `key`, which identifies the file's content. The text's length
 /// depends only on `key`, so a reader can find where the text begins.
@@ -140,17 +157,36 @@ std::string MemoryImage::footerOf(const std::vector<uint64_t> &sums) const {
 }
 
 void MemoryImage::write(const std::string &path, mode_t mode) const {
-  std::vector<uint64_t> sums = checksums();
-  std::string footer = footerOf(sums);
+  device.synchronize();
+  std::vector<uint64_t> sums(blocks.size());
   io::OutputFile file(path, mode);
   std::vector<char> zeros(hugePage);
-  for (const Block &block : blocks) {
+  std::optional<DeviceMemory> pinned;
+  if (!isSeen)
+    pinned.emplace(device, MemoryRequest{MemoryKind::Pinned, batchBytes,
+                                         "weights on their way"});
+  forEachBatch([&](size_t first, size_t last) {
+    const Block &begin = blocks[first];
+    const int64_t count = bytesOf(first, last);
+    char *memory = device.map(isSeen ? begin.memory : pinned->address());
+    if (!isSeen) {
+      device.copyOut(Stream::Compute, memory, begin.memory, count);
+      device.synchronize(Stream::Compute);
+    }
+    forEach(threads, int64_t(last - first), [&](int64_t i) {
+      const Block &block = blocks[first + i];
+      sums[first + i] =
+          io::hashBytes(memory + (block.file - begin.file), block.bytes);
+    });
     // Fill the padding before a block in the file with zeros. A hole would keep
     // the file system from allocating whole huge pages.
-    if (block.file > file.size())
-      file.write(zeros.data(), block.file - file.size());
-    file.write(block.memory, block.bytes);
-  }
+    if (begin.file > file.size())
+      file.write(zeros.data(), begin.file - file.size());
+    // Linux keeps the data of a write of a huge page's size in a huge page.
+    for (size_t i = first; i < last; ++i)
+      file.write(memory + (blocks[i].file - begin.file), blocks[i].bytes);
+  });
+  std::string footer = footerOf(sums);
   file.write(sums.data(), sums.size() * sizeof(uint64_t));
   file.write(footer.data(), footer.size());
   file.commit(/*isDurable=*/false);
@@ -267,22 +303,50 @@ void MemoryImage::readAround(int file, const std::string &path) const {
 }
 
 /// Reads the bytes that are not mapped: all if `way` is Read, or else those
-/// outside of whole pages. Then compares the checksums of all blocks.
-void MemoryImage::fill(int file, const std::string &path, LoadWay way,
-                       const std::vector<uint64_t> &sums) const {
+/// outside of whole pages. Then compares the checksums of all blocks. Returns
+/// the offset in the file of a damaged block, or -1.
+int64_t MemoryImage::fill(int file, const std::string &path, LoadWay way,
+                          const std::vector<uint64_t> &sums) const {
   if (way == LoadWay::Map)
     readAround(file, path);
   std::atomic<int64_t> damaged{-1};
   forEach(threads, int64_t(blocks.size()), [&](int64_t i) {
     const Block &block = blocks[i];
-    bool isThere = way == LoadWay::Map ||
-                   readFully(file, block.memory, block.bytes, block.file);
-    if (!isThere || io::hashBytes(block.memory, block.bytes) != sums[i])
+    char *memory = device.map(block.memory);
+    bool isThere =
+        way == LoadWay::Map || readFully(file, memory, block.bytes, block.file);
+    if (!isThere || io::hashBytes(memory, block.bytes) != sums[i])
       damaged = block.file;
   });
-  if (damaged >= 0)
-    failDamaged(path, "the checksum of the bytes from " +
-                          std::to_string(damaged) + " on is another one");
+  return damaged;
+}
+
+/// Copies all blocks through pinned buffers to memory that the host cannot
+/// access. Returns the same as `fill`.
+int64_t MemoryImage::upload(int file, const std::vector<uint64_t> &sums) const {
+  UploadRing ring(device, std::max(end, hugePage));
+  std::atomic<int64_t> damaged{-1};
+  forEachBatch([&](size_t first, size_t last) {
+    const Block &begin = blocks[first];
+    char *slot = ring.next();
+    forEach(threads, int64_t(last - first), [&](int64_t i) {
+      const Block &block = blocks[first + i];
+      char *memory = slot + (block.file - begin.file);
+      if (!readFully(file, memory, block.bytes, block.file) ||
+          io::hashBytes(memory, block.bytes) != sums[first + i])
+        damaged = block.file;
+    });
+    ring.send(begin.memory, bytesOf(first, last));
+  });
+  ring.finish();
+  return damaged;
+}
+
+/// Fills all ranges with zeros.
+void MemoryImage::clear() {
+  for (const StoredPart &part : parts)
+    device.fill(Stream::Compute, part.begin, 0, part.bytes);
+  device.synchronize(Stream::Compute);
 }
 
 std::optional<LoadWay> MemoryImage::load(const std::string &path, LoadWay way) {
@@ -290,18 +354,22 @@ std::optional<LoadWay> MemoryImage::load(const std::string &path, LoadWay way) {
   if (file < 0)
     return std::nullopt;
   std::vector<uint64_t> sums = readChecksums(file, path);
-  bool isMapped = way != LoadWay::Read && map(file, path);
+  bool isMapped = isSeen && way != LoadWay::Read && map(file, path);
   if (isMapped && way == LoadWay::Auto && !isHuge()) {
     unmap();
     isMapped = false;
   }
   try {
-    fill(file, path, isMapped ? LoadWay::Map : LoadWay::Read, sums);
+    int64_t damaged =
+        isSeen ? fill(file, path, isMapped ? LoadWay::Map : LoadWay::Read, sums)
+               : upload(file, sums);
+    if (damaged >= 0)
+      failDamaged(path, "the checksum of the bytes from " +
+                            std::to_string(damaged) + " on is another one");
   } catch (const UserError &) {
     if (isMapped)
       unmap();
-    for (const StoredPart &part : parts)
-      memset(device.map(part.begin), 0, part.bytes);
+    clear();
     throw;
   }
   // Set the file's time, which says when it was last used. When a cache

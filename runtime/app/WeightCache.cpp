@@ -50,8 +50,7 @@ bool heddle::rt::isOfWeights(const State &state) {
 
 /// Returns the memory ranges of the states that are computed from weights.
 /// Adjacent states form one range, which includes the bytes between them. The
-/// result is empty if the binary trains, or if the host cannot access the
-/// states' memory.
+/// result is empty if the binary trains.
 static std::vector<ImagePart> partsOf(Job &job) {
   const plan::Plan &plan = job.plan();
   if (!isForServing(plan))
@@ -73,10 +72,14 @@ static std::vector<ImagePart> partsOf(Job &job) {
       isNext = false;
       continue;
     }
-    if (state.memory != MemoryKind::Device || !job.device().map(value.address))
+    if (state.memory != MemoryKind::Device)
       return {};
+    // The offset matters only for memory in which a file can be mapped. On a
+    // GPU it depends on the size of the cache of keys and values, which is
+    // chosen at each start.
+    bool isSeen = job.device().map(value.address);
     if (!isNext)
-      parts.push_back({value.address, state.offset, 0});
+      parts.push_back({value.address, isSeen ? state.offset : 0, 0});
     parts.back().bytes = value.address + value.numBytes() - parts.back().begin;
     isNext = true;
   }

@@ -12,6 +12,7 @@
 #include "heddle/runtime/app/Weights.h"
 #include "FrozenStates.h"
 #include "ModelText.h"
+#include "PackState.h"
 #include "Warnings.h"
 #include "WeightCache.h"
 #include "heddle/runtime/app/InitialValues.h"
@@ -145,11 +146,16 @@ static void fillState(Job &job, UploadRing &ring, size_t index, FillWork work) {
 }
 
 /// Creates the ring of buffers through which states are uploaded to the device.
+/// A buffer holds at least a panel of each packed weight.
 static UploadRing makeRing(Job &job) {
-  int64_t most = 0;
-  for (size_t i = 0; i < job.plan().states.size(); ++i)
-    most = std::max(most, job.session().state(i).numBytes());
-  return UploadRing(job.session().runsOn(), most);
+  int64_t most = 0, panel = 0;
+  for (size_t i = 0; i < job.plan().states.size(); ++i) {
+    const Value &value = job.session().state(i);
+    most = std::max(most, value.numBytes());
+    if (!job.plan().states[i].packed.empty())
+      panel = std::max(panel, panelBytes(value));
+  }
+  return UploadRing(job.session().runsOn(), most, panel);
 }
 
 /// Reads a state from its tensors in `weights`. `prefix`, such as `exp_avg.`,
@@ -332,26 +338,7 @@ void WeightMaker::readWeight(size_t index) {
 
 void WeightMaker::pack(size_t index) {
   readWeight(index);
-  struct Work {
-    const plan::PackedWeight &packed;
-    plan::DType type;
-    const float *weight;
-    const GroupScales &given;
-    void *to;
-  };
-  Session &session = job.session();
-  const Value &value = session.state(index);
-  Work work = {job.plan().states[index].packed[0], value.type, weight.data(),
-               given, session.at(value)};
-  auto share = [](const void *context, int64_t thread, int64_t threads) {
-    const Work &work = *static_cast<const Work *>(context);
-    int64_t panels = work.packed.panels();
-    packPanels(work.packed, work.type, work.weight, panels * thread / threads,
-               panels * (thread + 1) / threads, work.to, work.given);
-  };
-  job.threadPool().run(share, &work);
-  session.host().store(value.address, value.numBytes());
-  session.host().release(value.address, value.numBytes());
+  packState(job, ring, index, weight.data(), given);
 }
 
 /// Computes a state that is a parameter, or a copy of a parameter in another

@@ -111,7 +111,7 @@ static void requireMachineMemory(const plan::Plan &plan) {
 /// device.
 static Device &withMemoryFor(const plan::Plan &plan, Device &device) {
   requireMachineMemory(plan);
-  device.requireMemory(plan.memory);
+  device.requireMemory(plan);
   device.stage(plan.memory.stagingBytes);
   return device;
 }

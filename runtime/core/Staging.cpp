@@ -17,10 +17,38 @@ static int64_t roundUp(int64_t bytes, int64_t multiple) {
   return (bytes + multiple - 1) / multiple * multiple;
 }
 
+StagingBuffers::StagingBuffers(Device &device) : device(device) {
+  for (Buffer &buffer : buffers)
+    buffer.done = device.makeEvent();
+}
+
+void StagingBuffers::reserve(int64_t bytes) {
+  constexpr int64_t page = 4096;
+  size = std::max(size, roundUp(bytes, page));
+}
+
+char *StagingBuffers::at(int64_t run) {
+  Buffer &buffer = buffers[run % 2];
+  if (!buffer.memory)
+    buffer.memory.emplace(device,
+                          MemoryRequest{MemoryKind::Pinned, size,
+                                        "the inputs and results of a step"});
+  return device.map(buffer.memory->address());
+}
+
+int64_t StagingBuffers::endRun() {
+  if (size > 0) {
+    device.record(Stream::Compute, buffers[runs % 2].done);
+    device.await(buffers[(runs + 1) % 2].done);
+  }
+  return runs++;
+}
+
 Staging::Staging(Session &session, const LoadedProgram &program,
-                 const std::vector<const Value *> &results)
-    : session(session), program(program) {
-  constexpr int64_t line = 64, page = 4096;
+                 const std::vector<const Value *> &results,
+                 std::shared_ptr<StagingBuffers> shared)
+    : session(session), program(program), buffers(std::move(shared)) {
+  constexpr int64_t line = 64;
   Device &device = session.runsOn();
   int64_t bytes = 0;
   auto add = [&](const Value &value, bool isResult) {
@@ -33,15 +61,11 @@ Staging::Staging(Session &session, const LoadedProgram &program,
     add(program.input(i), false);
   for (const Value *result : results)
     add(*result, true);
+  if (!buffers)
+    buffers = std::make_shared<StagingBuffers>(device);
   if (values.empty())
     return;
-  for (Turn &one : turns) {
-    one.memory.emplace(device,
-                       MemoryRequest{MemoryKind::Pinned, roundUp(bytes, page),
-                                     "the inputs and results of a step"});
-    one.host = device.map(one.memory->address());
-    one.done = device.makeEvent();
-  }
+  buffers->reserve(bytes);
   for (Event &end : ends)
     end = device.makeEvent();
 }
@@ -57,8 +81,8 @@ void Staging::store(const Value &input) const {
   const StagedValue *staged = find(input);
   if (!staged)
     return session.store(input);
-  session.runsOn().copyIn(Stream::Compute, input.address, host(*staged, turn),
-                          input.numBytes());
+  session.runsOn().copyIn(Stream::Compute, input.address,
+                          host(*staged, buffers->nextRun()), input.numBytes());
 }
 
 /// Lets all streams except Compute wait for the copies of the stored inputs,
@@ -85,22 +109,16 @@ void Staging::join() {
 int64_t Staging::run(const Outcomes &outcomes, LaunchTime *times) {
   if (values.empty()) {
     session.run(program, outcomes, times);
-    return runs++;
+    return buffers->endRun();
   }
   Device &device = session.runsOn();
   fork();
   session.run(program, outcomes, times);
   join();
+  const int64_t number = buffers->nextRun();
   for (const StagedValue &staged : values)
     if (staged.isResult)
-      device.copyOut(Stream::Compute, host(staged, turn), staged.value->address,
-                     staged.value->numBytes());
-  device.record(Stream::Compute, turns[turn].done);
-  turn = 1 - turn;
-  // The next run will use the buffers that `turn` now selects. The last run
-  // that used them may still read its inputs or write its results, so the host
-  // waits for it.
-  if (runs > 0)
-    device.await(turns[turn].done);
-  return runs++;
+      device.copyOut(Stream::Compute, host(staged, number),
+                     staged.value->address, staged.value->numBytes());
+  return buffers->endRun();
 }

@@ -12,9 +12,12 @@
 
 using namespace heddle::rt;
 
-UploadRing::UploadRing(Device &device, int64_t wanted) : device(device) {
+UploadRing::UploadRing(Device &device, int64_t wanted, int64_t least)
+    : device(device) {
   constexpr int64_t page = 4096;
-  bytes = std::clamp((wanted + page - 1) / page * page, page, mostBytes);
+  const int64_t atLeast =
+      std::max<int64_t>({std::min(wanted, mostBytes), least, 1});
+  bytes = (atLeast + page - 1) / page * page;
 }
 
 char *UploadRing::next() {

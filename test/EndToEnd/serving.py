@@ -15,16 +15,21 @@ class ServingTest(h.HeddleTest):
         return self.compile(model, "--mode", "serve", "--threads", 2, *batch, *flags,
                             output=output)
 
-    def logits(self, binary, tokens, *flags, ranks=1):
+    @staticmethod
+    def words(binary):
+        """The command that runs a binary, which may be one itself: [..., BINARY]."""
+        return binary if isinstance(binary, list) else [binary]
+
+    def logits(self, binary, tokens, *flags, ranks=1, **variables):
         """Those after each token, [tokens, vocabulary]."""
-        out = binary + ".logits.safetensors"
-        h.run_ranks(ranks, [binary, "logits", "--prompt-ids",
-                            ",".join(map(str, tokens)), "-o", out, *flags])
+        out = self.words(binary)[-1] + ".logits.safetensors"
+        h.run_ranks(ranks, [*self.words(binary), "logits", "--prompt-ids",
+                            ",".join(map(str, tokens)), "-o", out, *flags], **variables)
         return h.read_safetensors(out)["logits"]
 
-    def generate(self, binary, tokens, count, ranks=1):
+    def generate(self, binary, tokens, count, *flags, ranks=1, **variables):
         """The tokens of the largest logits that follow."""
-        text = h.run_ranks(ranks, [binary, "generate", "--prompt-ids",
+        text = h.run_ranks(ranks, [*self.words(binary), "generate", "--prompt-ids",
                                    ",".join(map(str, tokens)), "--max-new-tokens",
-                                   count]).stdout
+                                   count, *flags], **variables).stdout
         return [int(word) for word in text.split()][len(tokens):]

@@ -139,6 +139,8 @@ TRAINING_JOB = JOB
 JOB = {**JOB, "--weight-cache": Choice("auto", "map", "read", "none"),
        "--weights-cache": Text,
        "--weight-cache-dir": Text}
+ENCODE_JOB = JOB
+JOB = {**JOB, "--device-memory": Number(0.01, 1)}
 SAMPLING = {"--max-new-tokens": COUNT, "--temperature": Number(0), "--top-k": SOME,
             "--top-p": Number(0, 1), "--min-p": Number(0, 1),
             "--repetition-penalty": Number(0.001, 100), "--stop": Text, "--seed": SEED}
@@ -173,7 +175,7 @@ BINARY = {
     "logits": {"--prompt": Text, "--prompt-ids": Text, "--output": Text, **JOB},
     "encode": {"--text": Text, "--ids": Text, "--prompt-name": Text,
                "--pooling": POOLING,
-               "--output": Text, **JOB},
+               "--output": Text, **ENCODE_JOB},
     "bench": {"--steps": SOME, "--warmup": COUNT, "--batch": SOME, "--context": SOME,
               "--tokens": SOME, **DRAFT, **JOB},
     "check": {"--join-timeout": JOIN, "--sample": COUNT, **GEMM},

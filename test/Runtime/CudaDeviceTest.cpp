@@ -152,12 +152,13 @@ TEST(CudaDevice, StatesWhatItsMakerStates) {
 TEST(CudaDevice, SaysHowMuchMemoryIsFree) {
   Variable fault("HEDDLE_EMULATE_FAULT", "little-memory:1000000");
   std::unique_ptr<Device> device = makeCudaDevice();
-  plan::Memory memory;
-  memory.persistentBytes[MemoryKind::Device] = 996 * 1000;
-  memory.arenaBytes[MemoryKind::Host] = int64_t(1) << 50;
-  EXPECT_EQ(errorOf([&] { device->requireMemory(memory); }), "");
-  memory.arenaBytes[MemoryKind::Device] = 5000;
-  std::string error = errorOf([&] { device->requireMemory(memory); });
+  EXPECT_EQ(device->freeBytes(), 1000000);
+  plan::Plan plan;
+  plan.memory.persistentBytes[MemoryKind::Device] = 996 * 1000;
+  plan.memory.arenaBytes[MemoryKind::Host] = int64_t(1) << 50;
+  EXPECT_EQ(errorOf([&] { device->requireMemory(plan); }), "");
+  plan.memory.arenaBytes[MemoryKind::Device] = 5000;
+  std::string error = errorOf([&] { device->requireMemory(plan); });
   EXPECT_TRUE(contains(error, "H0284")) << error;
   EXPECT_TRUE(contains(error, "1001000 bytes")) << error;
   EXPECT_TRUE(contains(error, "1000000 bytes")) << error;

@@ -82,6 +82,9 @@ TEST_P(DeviceTest, RingsBringMoreThanTheyHold) {
   EXPECT_EQ(bytesOf(*device, memory.address(), pieces * page), expected);
   EXPECT_EQ(UploadRing(*device, int64_t(1) << 40).slotBytes(),
             UploadRing::mostBytes);
+  constexpr int64_t least = UploadRing::mostBytes + 1;
+  EXPECT_EQ(UploadRing(*device, 1, least).slotBytes(),
+            UploadRing::mostBytes + page);
 }
 
 TEST_P(DeviceTest, AddressesThatAreNotMappedFault) {

@@ -9,6 +9,7 @@
 #include "heddle/runtime/app/MemoryImage.h"
 #include "Io/IoTestSupport.h"
 #include "heddle/runtime/devices/cpu/CpuDevice.h"
+#include "heddle/runtime/devices/separate/SeparateDevice.h"
 #include "heddle/runtime/io/CacheDirectory.h"
 
 #include <cstring>
@@ -86,6 +87,45 @@ TEST_F(MemoryImageTest, DoesNotWriteToTheFile) {
   ASSERT_TRUE(image().load(path, LoadWay::Map));
   fill(2);
   EXPECT_EQ(slurp(path), written);
+}
+
+/// Memory that the host cannot access is copied through pinned buffers, and is
+/// never mapped.
+TEST_F(MemoryImageTest, KeepsMemoryOfASeparateDevice) {
+  SeparateDevice other(threads, /*seed=*/1);
+  DeviceMemory separate(other,
+                        {MemoryKind::Device, regionBytes, "test", false});
+  std::vector<ImagePart> parts;
+  for (auto [offset, count] : extents)
+    parts.push_back({separate.address() + offset, offset, count});
+  MemoryImage image(other, threads, parts, "key");
+  auto bytesOf = [&] {
+    std::vector<char> found(regionBytes);
+    other.copyOut(Stream::Compute, found.data(), separate.address(),
+                  regionBytes);
+    other.synchronize(Stream::Compute);
+    return found;
+  };
+  auto store = [&](unsigned seed) {
+    fill(seed);
+    other.copyIn(Stream::Compute, separate.address(), bytes, regionBytes);
+    other.synchronize(Stream::Compute);
+    return std::vector<char>(bytes, bytes + regionBytes);
+  };
+  std::vector<char> kept = store(1);
+  image.write(path);
+  std::vector<char> before = store(2);
+  EXPECT_EQ(image.load(path, LoadWay::Map), LoadWay::Read);
+  std::vector<char> found = bytesOf();
+  for (int64_t i = 0; i < regionBytes; ++i)
+    ASSERT_EQ(found[i], isInParts(i) ? kept[i] : before[i]) << i;
+  std::string damaged = slurp(path);
+  damaged[int64_t(4) << 20] ^= 4;
+  directory.write("image", damaged);
+  EXPECT_EQ(codeOf([&] { image.load(path, LoadWay::Auto); }), "H0482");
+  found = bytesOf();
+  for (int64_t i = 0; i < regionBytes; ++i)
+    ASSERT_EQ(found[i], isInParts(i) ? 0 : before[i]) << i;
 }
 
 TEST_F(MemoryImageTest, FindsNoFile) {

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
+#include "heddle/PlanFormat/CacheSize.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/PlanFormat/MemoryHelp.h"
 #include "heddle/runtime/core/Arena.h"
@@ -42,7 +43,10 @@ public:
   statedPeak(const std::string &precision) const override {
     return peakOf(driver, number, gpu, precision);
   }
-  void requireMemory(const plan::Memory &memory) override;
+  std::optional<int64_t> freeBytes() const override {
+    return memoryInfo().first;
+  }
+  void requireMemory(const plan::Plan &plan) override;
   void stage(int64_t bytes) override { files.stage(bytes); }
   int64_t stagedBytes() const override { return files.stagedBytes(); }
   Address allocate(const MemoryRequest &request) override;
@@ -92,6 +96,7 @@ private:
 
   void open(const CudaOptions &options);
   void close();
+  std::pair<int64_t, int64_t> memoryInfo() const;
   StreamHandle of(Stream stream) const { return streams[size_t(stream)]; }
   Stream addStream();
   /// Returns the memory block that contains these bytes. Throws H0412 if there
@@ -243,20 +248,26 @@ std::string CudaDevice::serial() const {
 // Memory
 //===----------------------------------------------------------------------===//
 
-void CudaDevice::requireMemory(const plan::Memory &memory) {
-  int64_t needed = memory.peakBytes(MemoryKind::Device);
+/// Returns the free bytes and all bytes of the GPU's memory.
+std::pair<int64_t, int64_t> CudaDevice::memoryInfo() const {
   size_t free = 0, total = 0;
   check(driver.memoryInfo(&free, &total), "asking for free memory");
-  if (needed <= int64_t(free))
+  return {int64_t(free), int64_t(total)};
+}
+
+void CudaDevice::requireMemory(const plan::Plan &plan) {
+  const plan::Memory &memory = plan.memory;
+  int64_t needed = memory.peakBytes(MemoryKind::Device);
+  auto [free, total] = memoryInfo();
+  if (needed <= free)
     return;
   fail("H0284",
        "the plan needs " + plan::formatBytes(needed) + " (" +
            std::to_string(needed) + " bytes) of the GPU's memory; of the " +
-           plan::formatBytes(int64_t(total)) + " of this " + gpu.name + ", " +
-           plan::formatBytes(int64_t(free)) + " (" + std::to_string(free) +
+           plan::formatBytes(total) + " of this " + gpu.name + ", " +
+           plan::formatBytes(free) + " (" + std::to_string(free) +
            " bytes) are free; the most have: " + plan::largestOwners(memory),
-       "end other programs on this GPU, or compile with a smaller --batch or "
-       "--micro-batch, or with --recompute full");
+       plan::helpForDevice(plan, free));
 }
 
 Address CudaDevice::allocate(const MemoryRequest &request) {

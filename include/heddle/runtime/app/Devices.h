@@ -31,6 +31,9 @@ struct DeviceOptions {
   bool sync = false;    ///< Wait for each launch, so that a fault names it.
   bool noGraph = false; ///< Submit each launch alone instead of a CUDA graph.
   bool shared = false;  ///< Several ranks may share a GPU.
+  /// The part of the GPU's free memory that a plan may use whose cache of keys
+  /// and values is as large as the GPU allows.
+  double memoryShare = 0.9;
   /// Which kernels compute matrix products on a GPU: auto, library (cuBLASLt)
   /// or generated. If empty, the value given to the compiler is used.
   std::string gemm;
@@ -70,6 +73,14 @@ void warnOfOffloadInMemory(const plan::Plan &plan,
 std::unique_ptr<Device> openDevice(const plan::Plan &plan,
                                    const DeviceOptions &options,
                                    int64_t localRank, ThreadPool &pool);
+
+/// Reduces the cache of keys and values of `plan` to what this rank's GPU has
+/// free, if the plan leaves the size of its cache to the GPU. All ranks choose
+/// the same number of pages. `draft` is the plan of the draft model, whose
+/// cache has as many pages, or null. Throws H0284 if not even one sequence
+/// fits. Collective.
+void fitCache(plan::Plan &plan, const plan::Plan *draft, const Device &device,
+              const DeviceOptions &options, io::Peers &ranks);
 
 /// Throws H0285 on all ranks when two ranks use the same GPU. Collective.
 void requireOwnGpu(const Device &device, io::Peers &ranks);

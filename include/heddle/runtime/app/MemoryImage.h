@@ -16,6 +16,7 @@
 #include "heddle/runtime/core/Device.h"
 #include "heddle/runtime/devices/cpu/ThreadPool.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,10 +39,11 @@ enum class LoadWay {
   Read, ///< Copy the file's bytes into memory.
 };
 
-/// Ranges of memory that the host can access, saved in a file. The file has the
-/// ranges in order, then a checksum of each block, then the key that identifies
-/// the content. A range has the same offset in a huge page of the file as in
-/// memory, because files can only be mapped page by page.
+/// Ranges of a device's memory, saved in a file. The file has the ranges in
+/// order, then a checksum of each block, then the key that identifies the
+/// content. A range has the same offset in a huge page of the file as in
+/// memory, because files can only be mapped page by page. Memory that the host
+/// cannot access is never mapped, but copied through pinned buffers.
 class MemoryImage {
 public:
   /// `key` identifies the content; a file with another key is not loaded.
@@ -65,7 +67,7 @@ private:
   /// Bytes with one checksum. A block does not cross the border of a huge page
   /// in the file.
   struct Block {
-    char *memory = nullptr;
+    Address memory;
     int64_t bytes = 0;
     int64_t file = 0;
   };
@@ -75,15 +77,21 @@ private:
   };
   static Pages pagesOf(const StoredPart &part);
 
-  std::vector<uint64_t> checksums() const;
+  /// Calls `f` for consecutive blocks, from the first one to one before `end`,
+  /// that are adjacent in memory and have at most `batchBytes` bytes together.
+  void
+  forEachBatch(const std::function<void(size_t first, size_t end)> &f) const;
+  int64_t bytesOf(size_t first, size_t end) const;
   std::string footerOf(const std::vector<uint64_t> &sums) const;
   std::vector<uint64_t> readChecksums(int file, const std::string &path) const;
   bool map(int file, const std::string &path);
   void unmap();
   bool isHuge() const;
   void readAround(int file, const std::string &path) const;
-  void fill(int file, const std::string &path, LoadWay way,
-            const std::vector<uint64_t> &sums) const;
+  int64_t fill(int file, const std::string &path, LoadWay way,
+               const std::vector<uint64_t> &sums) const;
+  int64_t upload(int file, const std::vector<uint64_t> &sums) const;
+  void clear();
 
   Device &device;
   ThreadPool &threads;
@@ -91,6 +99,7 @@ private:
   std::vector<StoredPart> parts;
   std::vector<Block> blocks;
   int64_t end = 0; ///< Offset in the file at which the last range ends.
+  bool isSeen = true; ///< Whether the host can access the memory.
 };
 
 } // namespace heddle::rt

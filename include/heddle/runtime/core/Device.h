@@ -147,10 +147,11 @@ public:
   statedPeak(const std::string &precision) const {
     return std::nullopt;
   }
-  /// Throws, before any memory is allocated, if the device has too little
-  /// memory for a plan. Does nothing if the size of the device's memory is
-  /// unknown.
-  virtual void requireMemory(const plan::Memory &memory) {}
+  /// The free bytes of the device's own memory; nullopt if it has none.
+  virtual std::optional<int64_t> freeBytes() const { return std::nullopt; }
+  /// Throws, before any memory is allocated, if the device's own memory is too
+  /// small for the selected stage of a plan.
+  virtual void requireMemory(const plan::Plan &plan) {}
   /// Allocates the device's pinned buffers for copies, at most `bytes` bytes
   /// (plan::Memory::stagingBytes). Does nothing if the device has them already.
   virtual void stage(int64_t bytes) {}

@@ -15,29 +15,68 @@
 #include "heddle/runtime/core/Session.h"
 
 #include <array>
+#include <memory>
 #include <optional>
 
 namespace heddle::rt {
 
+/// Two equal buffers in pinned memory. Odd runs of programs use one of them and
+/// even runs the other, so that the host can write the inputs of a run while
+/// the device still computes the run before. Programs that never run at the
+/// same time can share the buffers.
+class StagingBuffers {
+public:
+  /// `device` must outlive the object.
+  explicit StagingBuffers(Device &device);
+
+  /// Makes each buffer have at least `bytes` bytes. Must not be called after
+  /// the first call of `at`, which allocates the buffers.
+  void reserve(int64_t bytes);
+  /// The bytes of both buffers.
+  int64_t bytes() const { return int64_t(buffers.size()) * size; }
+
+  /// The buffer of the run with number `run`. Throws H0292 if there is too
+  /// little memory.
+  char *at(int64_t run);
+  /// The number of the next run.
+  int64_t nextRun() const { return runs; }
+  /// Says that all work of the next run is submitted to the stream Compute, and
+  /// returns the number of that run. Then waits for the run before it, which
+  /// has used the buffer of the run after it.
+  int64_t endRun();
+  /// Waits until the run with this number, one of the last two, is done.
+  void await(int64_t run) { device.await(buffers[run % 2].done); }
+
+private:
+  struct Buffer {
+    std::optional<DeviceMemory> memory;
+    Event done; ///< The end of the last run that used the buffer.
+  };
+
+  Device &device;
+  std::array<Buffer, 2> buffers;
+  int64_t size = 0;
+  int64_t runs = 0;
+};
+
 /// The inputs that the host writes before each run of a program, and the
-/// outputs that the host reads after the run. Each value has two buffers in
-/// pinned memory. Odd runs use one buffer and even runs the other, so that the
-/// host can write the inputs of a run while the device still computes the run
-/// before. If the host can access the device's memory, there are no such
-/// buffers.
+/// outputs that the host reads after the run. They are in StagingBuffers. If
+/// the host can access the device's memory, they are not copied, and there are
+/// no such buffers.
 class Staging {
 public:
-  /// Makes buffers for the inputs of `program`, and for the outputs in
-  /// `results`. `session` must outlive the object. Throws H0292 if there is too
-  /// little memory.
+  /// Reserves space for the inputs of `program`, and for the outputs in
+  /// `results`, in `buffers`; if that is null, in buffers of this object.
+  /// `session` must outlive the object.
   Staging(Session &session, const LoadedProgram &program,
-          const std::vector<const Value *> &results);
+          const std::vector<const Value *> &results,
+          std::shared_ptr<StagingBuffers> buffers = nullptr);
 
   /// The buffer for the value of `input` in the next run. The host must write
   /// all of it.
   template <typename T> T *at(const Value &input) const {
     const StagedValue *staged = find(input);
-    return staged ? reinterpret_cast<T *>(host(*staged, turn))
+    return staged ? reinterpret_cast<T *>(host(*staged, buffers->nextRun()))
                   : session.at<T>(input);
   }
   /// Submits the copy of the input's buffer to the device, after all work that
@@ -55,8 +94,8 @@ public:
     const StagedValue *staged = find(output);
     if (!staged)
       return session.load<T>(output);
-    session.runsOn().await(turns[run % 2].done);
-    return reinterpret_cast<const T *>(host(*staged, run % 2));
+    buffers->await(run);
+    return reinterpret_cast<const T *>(host(*staged, run));
   }
 
 private:
@@ -65,16 +104,9 @@ private:
     int64_t offset; ///< Offset in the buffer of a run.
     bool isResult;
   };
-  /// One of the two sets of buffers: pinned memory for all inputs and results
-  /// of a run. Runs alternate between the two sets.
-  struct Turn {
-    std::optional<DeviceMemory> memory;
-    char *host = nullptr;
-    Event done;
-  };
   const StagedValue *find(const Value &value) const;
-  char *host(const StagedValue &staged, int64_t turn) const {
-    return turns[turn].host + staged.offset;
+  char *host(const StagedValue &staged, int64_t run) const {
+    return buffers->at(run) + staged.offset;
   }
   void fork();
   void join();
@@ -82,11 +114,9 @@ private:
   Session &session;
   const LoadedProgram &program;
   std::vector<StagedValue> values;
-  std::array<Turn, 2> turns;
+  std::shared_ptr<StagingBuffers> buffers;
   /// For each stream, the event that `fork` and `join` record.
   std::array<Event, numStreams> ends;
-  int64_t runs = 0;
-  int64_t turn = 0; ///< Index of the buffer of the next run.
 };
 
 } // namespace heddle::rt

@@ -23,13 +23,14 @@ namespace heddle::rt {
 /// the other.
 class UploadRing {
 public:
-  /// The maximum size of one of the two buffers.
-  static constexpr int64_t mostBytes = int64_t(4) << 20;
+  /// The usual maximum size of one of the two buffers.
+  static constexpr int64_t mostBytes = int64_t(16) << 20;
 
   /// Makes a ring of two slots of pinned memory. A slot has `bytes` bytes,
-  /// rounded up to pages, but at most `mostBytes`. The slots are allocated at
-  /// first use. `device` must outlive the ring.
-  UploadRing(Device &device, int64_t bytes);
+  /// rounded up to pages, but at most `mostBytes`, or `least` bytes if that is
+  /// more. The slots are allocated at first use. `device` must outlive the
+  /// ring.
+  UploadRing(Device &device, int64_t bytes, int64_t least = 0);
 
   /// The bytes of a slot.
   int64_t slotBytes() const { return bytes; }

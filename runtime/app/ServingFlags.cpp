@@ -1,0 +1,48 @@
+//===- ServingFlags.cpp - Flags of verbs that generate or encode ----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CommandLine.h"
+
+using namespace heddle;
+using namespace heddle::rt;
+using io::addFlag;
+using io::ValueRange;
+
+void heddle::rt::addDraft(CLI::App &verb, JobOptions &job) {
+  addFlag(verb, "--draft-weights", job.draftWeights, io::range::path(),
+          "Weights of the draft, of a binary that was compiled with --draft "
+          "(default: those that it was compiled with)")
+      ->type_name("DIR");
+}
+
+void heddle::rt::addWeightCache(CLI::App &verb, JobOptions &job) {
+  addFlag(verb, "--weight-cache", job.weightCache,
+          ValueRange::choices({"auto", "map", "read", "none"}),
+          "Of a binary that serves: how weights come from the file that the "
+          "first start keeps. map: as pages that all processes share; read: "
+          "into memory of this one; auto: mapped if that is as fast to compute "
+          "with; none: no such file")
+      ->capture_default_str();
+  addFlag(verb, "--weight-cache-dir", job.weightCacheDirectory,
+          io::range::path(), "As --weights-cache DIR")
+      ->type_name("DIR");
+  addFlag(verb, "--weights-cache", job.weightsCache, io::range::path(),
+          "Where that file is: a directory; beside: .heddle/weights beside the "
+          "weights, for all who use the model; off: nowhere (default: "
+          "~/.cache/heddle/weights)")
+      ->type_name("DIR|beside|off")
+      ->excludes("--weight-cache-dir");
+}
+
+void heddle::rt::addDeviceMemory(CLI::App &verb, JobOptions &job) {
+  addFlag(verb, "--device-memory", job.device.memoryShare,
+          ValueRange::numbers(0.01, 1),
+          "On a GPU: the part of its free memory that the binary may take, if "
+          "it was compiled with --kv-cache auto")
+      ->capture_default_str();
+}
