@@ -11,12 +11,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "ExplainKernels.h"
+#include "ExplainProgram.h"
 #include "ExplainText.h"
 #include "PtxResources.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/PlanFormat/PtxImage.h"
 #include "heddle/emulator/ptx/Sample.h"
 #include "heddle/runtime/core/DrawOperand.h"
+#include "heddle/runtime/core/ProgramNeeds.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
 #include <iostream>
@@ -179,7 +181,10 @@ static json describeLaunch(const std::string &target,
   return result;
 }
 
-json driver::describeLaunches(const rt::Binary &binary) {
+/// Describes the kernels that `calls`, the number of calls of each kernel, says
+/// are called. If it is empty, describes all kernels.
+static json describeKernels(const rt::Binary &binary,
+                            const std::vector<int64_t> &calls) {
   const plan::Plan &plan = binary.plan;
   auto image =
       plan::readPtxImage({binary.kernels.data(), binary.kernels.size()});
@@ -187,8 +192,9 @@ json driver::describeLaunches(const rt::Binary &binary) {
     fail("H0384", "the kernels cannot be read: they are none for a GPU",
          "compile the binary again");
   json all = json::array();
-  for (const plan::Kernel &kernel : plan.kernels) {
-    if (kernel.onHost)
+  for (size_t number = 0; number < plan.kernels.size(); ++number) {
+    const plan::Kernel &kernel = plan.kernels[number];
+    if (kernel.onHost || (!calls.empty() && calls[number] == 0))
       continue;
     const std::string &text = image->texts.at(kernel.text);
     std::string error;
@@ -208,7 +214,25 @@ json driver::describeLaunches(const rt::Binary &binary) {
                    {"ops", kernel.ops},
                    {"bytes", kernel.bytes},
                    {"launches", std::move(launches)}});
+    if (!calls.empty())
+      all.back()["calls"] = calls[number];
   }
+  return all;
+}
+
+json driver::describeLaunches(const rt::Binary &binary,
+                              const std::string &program) {
+  const plan::Plan &plan = binary.plan;
+  json all = {{"target", plan.target}};
+  std::vector<int64_t> calls;
+  if (!program.empty()) {
+    ProgramLaunches count = countProgramLaunches(plan, program);
+    all["program"] = program;
+    all["launches"] = count.all;
+    all["layer_launches"] = count.ofLayer;
+    calls = rt::needsOf(plan, programOf(plan, program)).launches;
+  }
+  all["kernels"] = describeKernels(binary, calls);
   return all;
 }
 
@@ -220,7 +244,13 @@ static std::string sizeText(const json &sizes) {
   return text;
 }
 
-void driver::printLaunches(const rt::Binary &binary) {
+void driver::printLaunches(const rt::Binary &binary,
+                           const std::string &program) {
+  const json described = describeLaunches(binary, program);
+  if (!program.empty())
+    std::cout << "program " << program << ": "
+              << launchesText(countProgramLaunches(binary.plan, program))
+              << "\n";
   std::cout
       << "kernels for " << binary.plan.target
       << ": grid, block and shared memory are stated by the plan, registers "
@@ -228,8 +258,9 @@ void driver::printLaunches(const rt::Binary &binary) {
          "those of the operands; requests,\nsectors and operations of tensor "
          "cores are counted, marked ~ where some blocks stand for all\n";
   std::vector<std::vector<std::string>> rows = {
-      {"kernel", "grid", "block", "registers", "shared", "occupancy", "to move",
-       "requested", "in sectors", "tensor cores"}};
+      {"kernel", program.empty() ? "" : "calls", "grid", "block", "registers",
+       "shared", "occupancy", "to move", "requested", "in sectors",
+       "tensor cores"}};
   auto text = [](const json &object, const char *key, auto format) {
     return object.contains(key) ? format(object[key]) : std::string("-");
   };
@@ -244,13 +275,14 @@ void driver::printLaunches(const rt::Binary &binary) {
     bool isEstimate = counted.contains("exact") && !counted["exact"];
     return (isEstimate ? "~" : "") + text(counted, key, format);
   };
-  for (const json &kernel : describeLaunches(binary)) {
+  for (const json &kernel : described["kernels"]) {
     std::string name = kernel["name"], size = bytes(kernel["bytes"]);
+    std::string calls = program.empty() ? "" : kernel["calls"].dump();
     for (const json &launch : kernel["launches"]) {
       const json &counted = launch["counted"];
       rows.push_back(
-          {std::exchange(name, ""), sizeText(launch["grid"]),
-           sizeText(launch["block"]),
+          {std::exchange(name, ""), std::exchange(calls, ""),
+           sizeText(launch["grid"]), sizeText(launch["block"]),
            text(launch, "registers", [](const json &v) { return v.dump(); }),
            bytes(launch["shared_bytes"]),
            text(launch, "occupancy",

@@ -18,12 +18,15 @@ namespace heddle::driver {
 
 /// Describes the launches of each GPU kernel as JSON: facts from the plan,
 /// numbers of registers from ptxas, occupancy, and counts of instructions and
-/// memory accesses from the PTX emulator. Throws H0384 if the binary has no GPU
-/// kernels.
-nlohmann::json describeLaunches(const rt::Binary &binary);
+/// memory accesses from the PTX emulator. If `program` is not empty, describes
+/// only the kernels of the program of this name, with the number of calls in a
+/// run. Throws H0384 if the binary has no GPU kernels, and H0113 if there is no
+/// such program.
+nlohmann::json describeLaunches(const rt::Binary &binary,
+                                const std::string &program);
 
 /// Prints the facts of `describeLaunches` as a table.
-void printLaunches(const rt::Binary &binary);
+void printLaunches(const rt::Binary &binary, const std::string &program);
 
 } // namespace heddle::driver
 

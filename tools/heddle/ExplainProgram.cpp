@@ -18,6 +18,7 @@
 #include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
 #include <iostream>
+#include <map>
 
 using namespace heddle;
 using namespace heddle::driver;
@@ -77,6 +78,40 @@ static std::pair<int64_t, int64_t> sizeOf(const plan::Program &program) {
       return {tokens / port.shape.back(), tokens};
     }
   return {0, 0};
+}
+
+/// Counts what the device launches when it runs a command sequence.
+static int64_t launchesOf(const plan::Plan &plan, int64_t sequence) {
+  int64_t sum = 0;
+  for (const plan::Command &command : plan.sequences.at(sequence).commands) {
+    if (const auto *launch = command.as<plan::command::Launch>()) {
+      const plan::Kernel &kernel = plan.kernels.at(launch->kernel);
+      sum += std::max<int64_t>(1, int64_t(kernel.launches.size()));
+    }
+    for (plan::SequenceRuns runs : plan::runsOf(command))
+      sum += runs.times * launchesOf(plan, runs.sequence);
+  }
+  return sum;
+}
+
+ProgramLaunches driver::countProgramLaunches(const plan::Plan &plan,
+                                             const std::string &name) {
+  const plan::Program &program = programOf(plan, name);
+  std::map<int64_t, int64_t> calls; // By the sequence that is called.
+  for (const plan::Command &command :
+       plan.sequences.at(program.sequence).commands)
+    for (plan::SequenceRuns runs : plan::runsOf(command))
+      calls[runs.sequence] += runs.times;
+  auto layer = std::max_element(
+      calls.begin(), calls.end(),
+      [](const auto &a, const auto &b) { return a.second < b.second; });
+  return {launchesOf(plan, program.sequence),
+          layer == calls.end() ? 0 : launchesOf(plan, layer->first)};
+}
+
+std::string driver::launchesText(const ProgramLaunches &launches) {
+  return std::to_string(launches.all) + " launches, " +
+         std::to_string(launches.ofLayer) + " of them in each layer";
 }
 
 json driver::describeProgram(const plan::Plan &plan, const std::string &name) {

@@ -20,6 +20,20 @@ namespace heddle::driver {
 /// `plan` has none.
 const plan::Program &programOf(const plan::Plan &plan, const std::string &name);
 
+/// The number of kernels that the device launches in a run of a program. A
+/// kernel of the plan can be several launches on a GPU.
+struct ProgramLaunches {
+  int64_t all = 0;
+  int64_t ofLayer = 0; ///< In a call of the layer that is called most often.
+};
+
+/// Throws H0113 if the plan's selected stage has no program `name`.
+ProgramLaunches countProgramLaunches(const plan::Plan &plan,
+                                     const std::string &name);
+
+/// Describes the counts, for example `41 launches, 8 of them in each layer`.
+std::string launchesText(const ProgramLaunches &launches);
+
 /// Describes a run of a program: its launches, the bytes that it must move,
 /// and, if the plan is for this machine's CPU, a lower bound of its time. The
 /// bound of a launch is the time of its bytes or of its operations, whichever

@@ -457,12 +457,9 @@ static rt::Binary readTarget(const ExplainFlags &flags) {
 static int explainKernels(const ExplainFlags &flags) {
   rt::Binary target = readTarget(flags);
   if (flags.json)
-    std::cout << json{{"target", target.plan.target},
-                      {"kernels", describeLaunches(target)}}
-                     .dump(2)
-              << "\n";
+    std::cout << describeLaunches(target, flags.program).dump(2) << "\n";
   else
-    printLaunches(target);
+    printLaunches(target, flags.program);
   return 0;
 }
 
