@@ -175,7 +175,9 @@ static Value rotatePair(ScalarBuilder &s, nn::RotaryOp op, Value x,
   // first cos - second sin, the new second is second cos + first sin.
   Value minus = s.create<arith::NegFOp>(sine);
   Value signedSine = s.create<arith::SelectOp>(isFirst, minus, sine);
-  return s.add(s.mul(x, cosine), s.mul(partner, signedSine));
+  // The explicit FMA gives the same bits in all kernels. Otherwise the code
+  // around it would decide which of the two products is rounded.
+  return s.create<math::FmaOp>(x, cosine, s.mul(partner, signedSine));
 }
 
 static Values lowerRotary(nn::RotaryOp op, nn::RotaryOp::Adaptor in,

@@ -29,18 +29,19 @@ public:
 
   template <typename OpT>
   TokenAddresses(KernelFrame &f, ThreadCode &c, OpT op)
-      : c(c), i32(c.builder, c.loc, c.builder.getI32Type()),
+      : f(f), c(c), i32(c.builder, c.loc, c.builder.getI32Type()),
         rows(typeOf(op.getPositions()).getDimSize(0)),
         tokens(typeOf(op.getPositions()).getDimSize(1)),
-        positions(pointerOf(f, op.getPositions())),
-        lengths(pointerOf(f, op.getLengths())) {}
+        positions(pointerOf(op.getPositions())),
+        lengths(pointerOf(op.getLengths())) {}
 
   static mlir::RankedTensorType typeOf(Value value) {
     return mlir::cast<mlir::RankedTensorType>(value.getType());
   }
-  Value pointerOf(KernelFrame &f, Value argument) {
-    return c.globalPointer(f.argumentBuffer(argument));
-  }
+  /// The address of a tensor. A cache that the kernel writes in place has the
+  /// address of the argument that it overwrites. Null if the kernel computes
+  /// the tensor.
+  Value pointerOf(Value tensor);
   /// `pointer` plus `index` (i32 or i64, not negative) elements.
   Value advance(Value pointer, Type element, Value index) {
     Value wide = index.getType().isInteger(32) ? c.wide(index) : index;
@@ -59,6 +60,7 @@ public:
   /// token does not exist. If `exists` is false, no token is read.
   Value countKeys(Value row, Value tokenOfRow, Value exists);
 
+  KernelFrame &f;
   ThreadCode &c;
   codegen::IntBuilder i32;
   int64_t rows, tokens;
@@ -78,16 +80,16 @@ public:
         type(typeOf(op.getQkv()[0]).getElementType()),
         scaleType(op.getScales() ? typeOf(op.getScales()).getElementType()
                                  : Type()),
-        keys(pointerOf(f, op.getKeys())), values(pointerOf(f, op.getValues())),
-        scales(op.getScales() ? pointerOf(f, op.getScales()) : Value()),
-        pages(pointerOf(f, op.getPages())) {
+        keys(pointerOf(op.getKeys())), values(pointerOf(op.getValues())),
+        scales(op.getScales() ? pointerOf(op.getScales()) : Value()),
+        pages(pointerOf(op.getPages())) {
     int64_t offsets[] = {0, heads * dims, (heads + kv) * dims};
     int64_t width = (heads + 2 * kv) * dims;
-    for (int64_t i = 0; i < 3; ++i)
-      qkv[i] =
-          packed
-              ? TokenRows{pointerOf(f, op.getQkv()[0]), offsets[i], width}
-              : TokenRows{pointerOf(f, op.getQkv()[i]), 0, op.getWidths()[i]};
+    for (int64_t i = 0; i < 3; ++i) {
+      Value tensor = op.getQkv()[packed ? 0 : i];
+      qkv[i] = {tensor, pointerOf(tensor), packed ? offsets[i] : 0,
+                packed ? width : op.getWidths()[i]};
+    }
   }
 
   /// Reads entry `number` of a row's page table: the index of the page that has
@@ -107,15 +109,15 @@ public:
     Value head = i32.add(i32.mul(page, kv), kvHead);
     return advance(scales, scaleType, c.mul(c.wide(head), 2 * pageTokens));
   }
-  /// The address of q, k or v (`which` is 0, 1 or 2) of a token's head. `token`
-  /// counts the tokens of all rows.
-  Value headAt(int64_t which, Value token, Value head) {
-    const TokenRows &from = qkv[which];
-    Value first = c.mul(c.wide(token), from.stride);
-    Value inRow = i32.add(i32.mul(head, dims), from.offset);
-    return advance(from.pointer, type,
-                   c.create<mlir::arith::AddIOp>(first, c.wide(inRow)));
-  }
+  /// Whether the kernel computes q, k or v (`which` is 0, 1 or 2). Otherwise it
+  /// is in memory.
+  bool isComputed(int64_t which) const { return !qkv[which].pointer; }
+  /// The address of q, k or v of a token's head, if it is in memory.
+  Value headAt(int64_t which, Value row, Value token, Value head);
+  /// A feature of q, k or v of a token's head, as f32. Null if the kernel
+  /// cannot compute it.
+  Value featureOf(int64_t which, Value row, Value token, Value head,
+                  Value feature);
 
   bool packed; ///< Whether one tensor holds q, k and v.
   int64_t heads, kv, dims, pageTokens, rowPages;
@@ -127,7 +129,7 @@ private:
   /// The rows of q, k or v: one for each token, `stride` elements apart. The
   /// first head begins `offset` elements after the begin of a row.
   struct TokenRows {
-    Value pointer;
+    Value tensor, pointer;
     int64_t offset, stride;
   };
   TokenRows qkv[3];
@@ -137,7 +139,8 @@ private:
 /// token.
 MappedKernel mapCacheWrite(planir::KernelOp kernel,
                            mlir::gpu::GPUModuleOp module);
-/// Maps nn.paged_attention.
+/// Maps nn.paged_attention. The kernel may also have the nn.cache_write of the
+/// same tokens, and operations that compute elements of q, k and v.
 MappedKernel mapPagedAttention(planir::KernelOp kernel,
                                mlir::gpu::GPUModuleOp module,
                                nn::PagedAttentionOp op);

@@ -40,6 +40,7 @@ public:
     rules.vectorSums = heddle::gpu::mostVectorSums;
     rules.sumsInRows = heddle::gpu::mostSumsInRows;
     rules.elementsOfSums = heddle::gpu::mostElementsOfSums;
+    rules.queriesOfCacheWrites = heddle::gpu::mostQueriesOfWrites;
     rules.rowAlignment = heddle::gpu::sectorBytes;
     return rules;
   }

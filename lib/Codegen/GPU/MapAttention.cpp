@@ -253,12 +253,10 @@ static MappedKernel mapForward(planir::KernelOp kernel,
 MappedKernel mapAttention(planir::KernelOp kernel,
                           mlir::gpu::GPUModuleOp module) {
   Block &body = kernel.getBody().front();
-  if (body.front().getNextNode() == body.getTerminator()) {
-    if (auto paged = dyn_cast<nn::PagedAttentionOp>(body.front()))
-      return mapPagedAttention(kernel, module, paged);
-    if (auto join = dyn_cast<nn::PagedAttentionJoinOp>(body.front()))
-      return mapPagedJoin(kernel, module, join);
-  }
+  for (auto paged : body.getOps<nn::PagedAttentionOp>())
+    return mapPagedAttention(kernel, module, paged);
+  if (auto join = dyn_cast<nn::PagedAttentionJoinOp>(body.front()))
+    return mapPagedJoin(kernel, module, join);
   auto op = dyn_cast<nn::AttentionOpInterface>(body.front());
   if (!op || op->getNextNode() != body.getTerminator())
     return MappedKernel::no("attention with other operations");

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CacheWriter.h"
 #include "MultiplyUnit.h"
 #include "PagedJoin.h"
 #include "PagedMapper.h"
@@ -32,10 +33,17 @@ constexpr int64_t maxWarps = 16;
 
 } // namespace
 
+/// Operations that compute elements need the dimensions of the buffers.
+static FrameOptions optionsOf(nn::CacheWriteOp write) {
+  FrameOptions options;
+  options.flat = !write;
+  return options;
+}
+
 PagedMapper::PagedMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
-                         nn::PagedAttentionOp op)
-    : op(op), f(kernel, module, flat()), c(f.builder, f.loc), a(f, c, op),
-      i32(a.i32), group(a.heads / a.kv),
+                         nn::PagedAttentionOp op, nn::CacheWriteOp write)
+    : op(op), write(write), f(kernel, module, optionsOf(write)),
+      c(f.builder, f.loc), a(f, c, op), i32(a.i32), group(a.heads / a.kv),
       partTokens(op.getPartPages() * a.pageTokens),
       partPages(op.getPartPages()), numParts(op.getNumParts()) {
   spec.scale = op.getHeads().getScale().convertToDouble();
@@ -208,9 +216,16 @@ void PagedMapper::storeRow(ArrayRef<Value> features, Value to, Type type,
   }
 }
 
+Value PagedMapper::outputPointer() {
+  for (unsigned i = 0; i < f.numOutputs(); ++i)
+    if (f.yielded(i) == op.getOutput())
+      return c.globalPointer(f.outputBuffer(i));
+  llvm_unreachable("attention without its output");
+}
+
 void PagedMapper::storePart(const Values &sums, Value part) {
   Type f32 = c.builder.getF32Type();
-  Value output = c.globalPointer(f.outputBuffer(0));
+  Value output = outputPointer();
   int64_t size = a.dims + 2;
   forRows([&](int64_t i, Value token, Value head) {
     Values result = resultOf(sums, i);
@@ -226,7 +241,7 @@ void PagedMapper::storePart(const Values &sums, Value part) {
 }
 
 void PagedMapper::storeOutput(const Values &state) {
-  Value output = c.globalPointer(f.outputBuffer(0));
+  Value output = outputPointer();
   int64_t perRow = 2 + tiles->sumColumns();
   PagedJoin join(c);
   forRows([&](int64_t i, Value token, Value head) {
@@ -242,7 +257,36 @@ void PagedMapper::storeOutput(const Values &state) {
   });
 }
 
-MappedLaunch PagedMapper::emit() {
+/// If the kernel also writes the cache: writes the tokens of the row whose
+/// positions are in the part, or with a null `part` all tokens. No other block
+/// reads or writes these keys of the head.
+LogicalResult PagedMapper::writeTokens(Value part) {
+  if (!write)
+    return success();
+  CacheWriter writer(a);
+  bool isKnown = true;
+  c.builder.create<scf::ForOp>(
+      c.loc, warp, c.constant(2 * a.tokens), c.constant(shape.warps),
+      ValueRange(), [&](OpBuilder &b, Location loc, Value item, ValueRange) {
+        Value token = c.div(item, 2);
+        Value number = i32.add(i32.mul(row, a.tokens), token);
+        Value position = a.loadInt(a.positions, number);
+        Value isMine = a.isThere(row, token);
+        if (part)
+          isMine = c.both(
+              isMine, c.create<arith::CmpIOp>(arith::CmpIPredicate::eq, part,
+                                              c.div(position, partTokens)));
+        {
+          InsideIf writes(c, isMine);
+          isKnown &= succeeded(
+              writer.writeItem(c.rem(item, 2), row, token, kvHead, position));
+        }
+        b.create<scf::YieldOp>(loc);
+      });
+  return success(isKnown);
+}
+
+FailureOr<MappedLaunch> PagedMapper::emit() {
   chooseSteps();
   allocate();
   thread = c.threadId();
@@ -256,10 +300,14 @@ MappedLaunch PagedMapper::emit() {
     Value part = c.blockId(mlir::gpu::Dimension::x);
     PartKeys keys = keysOf(part);
     InsideIf isSeen(c, c.less(keys.begin, keys.end));
-    loader->loadQueries(row, kvHead, firstQuery, queryTile);
+    if (failed(writeTokens(part)) ||
+        failed(loader->loadQueries(row, kvHead, firstQuery, queryTile)))
+      return failure();
     storePart(attend(keys), part);
   } else {
-    loader->loadQueries(row, kvHead, firstQuery, queryTile);
+    if (failed(writeTokens(/*part=*/{})) ||
+        failed(loader->loadQueries(row, kvHead, firstQuery, queryTile)))
+      return failure();
     storeOutput(attendAll());
   }
   int64_t queryTiles = llvm::divideCeil(a.tokens * group, shape.queries);
@@ -271,11 +319,28 @@ MappedLaunch PagedMapper::emit() {
 MappedKernel mapPagedAttention(planir::KernelOp kernel,
                                mlir::gpu::GPUModuleOp module,
                                nn::PagedAttentionOp op) {
+  Block &body = kernel.getBody().front();
+  auto write = op.getKeys().getDefiningOp<nn::CacheWriteOp>();
   int64_t keys = op.getPartPages() * op.getPageTokens();
+  int64_t queries = op.getPositions().getType().getDimSize(1) *
+                    op.getHeads().getCount() / op.getHeads().getKv();
   if (keys > maxWarps * chunkKeys)
     return MappedKernel::no("pages of more than 1024 positions");
+  // Several blocks would write the same keys.
+  if (write && queries > mostQueriesOfWrites)
+    return MappedKernel::no("cache writes with attention of many tokens");
+  if (!write && op->getNextNode() != body.getTerminator())
+    return MappedKernel::no("attention with other operations");
+  if (write && !isWrittenInPlace(kernel, write))
+    return MappedKernel::no("a cache that is not written in place");
+  if (!llvm::is_contained(body.getTerminator()->getOperands(), op.getOutput()))
+    return MappedKernel::no("attention without its output");
+  PagedMapper mapper(kernel, module, op, write);
+  FailureOr<MappedLaunch> launch = mapper.emit();
+  if (failed(launch))
+    return MappedKernel::no(mapper.reason());
   MappedKernel mapped;
-  mapped.launches.push_back(PagedMapper(kernel, module, op).emit());
+  mapped.launches.push_back(*launch);
   return mapped;
 }
 

@@ -54,7 +54,7 @@ void PagedJoinMapper::emitFeature(Value item) {
   Value first = c.constant(0);
   if (int64_t window = op.getMask().getWindow())
     first = a.i32.max(a.i32.sub(count, c.constant(window)), 0);
-  Value parts = a.pointerOf(f, op.getParts());
+  Value parts = a.pointerOf(op.getParts());
   PagedJoin join(c);
   SmallVector<Value> none = join.none(/*features=*/1);
   auto loop = c.builder.create<scf::ForOp>(

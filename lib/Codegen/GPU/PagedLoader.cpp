@@ -17,10 +17,6 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// A thread's accesses are unrolled if there are at most this many. If there
-/// are more, a loop emits them, which keeps the code short.
-static constexpr int64_t maxUnrolled = 16;
-
 /// The bytes of shared memory that one cycle accesses.
 static constexpr int64_t bankBytes = 128;
 
@@ -31,14 +27,15 @@ int64_t PagedLoader::accessWidth(int64_t row, Type type) {
   return width;
 }
 
-void PagedLoader::forAccesses(int64_t count, function_ref<void(Value)> body) {
+void PagedLoader::forAccesses(int64_t count, function_ref<void(Value)> body,
+                              int64_t mostUnrolled) {
   auto guarded = [&](Value access, bool isWhole) {
     if (isWhole)
       return body(access);
     InsideIf isIn(c, c.less(access, count));
     body(access);
   };
-  if (count <= maxUnrolled * threads()) {
+  if (count <= mostUnrolled * threads()) {
     for (int64_t base = 0; base < count; base += threads())
       guarded(c.add(thread, base), base + threads() <= count);
     return;
@@ -156,22 +153,55 @@ void PagedLoader::copyConverted(Value from, Type type, Value to, int64_t width,
   }
 }
 
-void PagedLoader::loadQueries(Value row, Value kvHead, Value first,
-                              Value tile) {
+/// Computes the queries by the operations of the kernel. A thread has the same
+/// feature of all queries, so that these share what depends on the feature,
+/// such as the frequency of a rotary embedding.
+LogicalResult PagedLoader::computeQueries(Value row, Value kvHead, Value tile) {
+  int64_t group = a.heads / a.kv;
+  bool isKnown = true;
+  auto compute = [&](Value feature) {
+    Value column = feature, isFeature;
+    if (shape.scoreFeatures() > a.dims) {
+      isFeature = c.less(feature, a.dims);
+      column = a.i32.min(feature, a.dims - 1);
+    }
+    for (int64_t query = 0; query < shape.queries; ++query) {
+      Value value = c.zero(shape.element);
+      if (query < a.tokens * group) {
+        Value head = c.add(c.mul(kvHead, group), query % group);
+        Value computed =
+            a.featureOf(0, row, c.constant(query / group), head, column);
+        isKnown &= bool(computed);
+        if (computed)
+          value = c.orZero(isFeature, c.narrow(computed, shape.element));
+      }
+      c.store(value, c.at(tile, c.add(c.mul(feature, shape.bytes()),
+                                      query * shape.queryBytes())));
+    }
+  };
+  forAccesses(shape.scoreFeatures(), compute, /*mostUnrolled=*/1);
+  return success(isKnown);
+}
+
+LogicalResult PagedLoader::loadQueries(Value row, Value kvHead, Value first,
+                                       Value tile) {
+  if (a.isComputed(0)) // One block has all queries of the head.
+    return computeQueries(row, kvHead, tile);
   int64_t width = accessWidth(a.dims, a.type), group = a.heads / a.kv;
   int64_t perRow = shape.scoreFeatures() / width;
-  int64_t count = a.tokens * group;
   forAccesses(shape.queries * perRow, [&](Value access) {
     Value inTile = c.div(access, perRow), query = c.add(first, inTile);
     Value feature = c.mul(c.rem(access, perRow), width);
-    Value exists = c.both(c.less(query, count), c.less(feature, a.dims));
-    Value token = c.add(c.mul(row, a.tokens), c.div(query, group));
+    Value exists =
+        c.both(c.less(query, a.tokens * group), c.less(feature, a.dims));
     Value head = c.add(c.mul(kvHead, group), c.rem(query, group));
-    Value from = a.advance(a.headAt(0, token, head), a.type, feature);
+    Value from =
+        a.advance(a.headAt(0, row, c.div(query, group), head), a.type, feature);
     Value to = c.at(tile, c.add(c.mul(inTile, shape.queryBytes()),
                                 c.mul(feature, shape.bytes())));
     copyConverted(from, a.type, to, width, exists);
   });
+  return success();
 }
 
 void PagedLoader::copyKeys(const PartKeys &part, Value tile, int64_t first,

@@ -45,8 +45,10 @@ public:
 
   /// Copies the queries `first` to `first` + `shape.queries` of a row that read
   /// the key head `kvHead`. Queries are numbered token by token. Zeros take the
-  /// place of queries that do not exist.
-  void loadQueries(Value row, Value kvHead, Value first, Value tile);
+  /// place of queries that do not exist. Fails if the kernel cannot compute a
+  /// query.
+  mlir::LogicalResult loadQueries(Value row, Value kvHead, Value first,
+                                  Value tile);
   /// Copies the part's entries of the page table to `pageNumbers`. Needs a
   /// barrier before the other copies.
   void loadPageNumbers(const PartKeys &part);
@@ -64,7 +66,12 @@ private:
   int64_t threads() const { return shape.warps * warpSize; }
   /// The number of elements of one access to rows of `row` elements.
   static int64_t accessWidth(int64_t row, Type type);
-  void forAccesses(int64_t count, llvm::function_ref<void(Value)> body);
+  /// Emits `body` for the accesses of a thread to `count` elements of a list. A
+  /// thread's accesses are unrolled if there are at most `mostUnrolled`.
+  /// Otherwise a loop emits them, which keeps the code short.
+  void forAccesses(int64_t count, llvm::function_ref<void(Value)> body,
+                   int64_t mostUnrolled = 16);
+  mlir::LogicalResult computeQueries(Value row, Value kvHead, Value tile);
   void copyAccess(Value from, Value index, Value to, int64_t width,
                   Value isPresent);
   void copyConverted(Value from, Type type, Value to, int64_t width,

@@ -43,17 +43,15 @@ public:
   using Type = mlir::Type;
   using Values = PagedTiles::Values;
 
+  /// `write` is the nn.cache_write in the same kernel; null if there is none.
   PagedMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
-              nn::PagedAttentionOp op);
+              nn::PagedAttentionOp op, nn::CacheWriteOp write);
 
-  MappedLaunch emit();
+  /// Fails if the kernel cannot compute q, k or v; `reason` says why.
+  mlir::FailureOr<MappedLaunch> emit();
+  std::string reason() const { return f.emitter.reason(); }
 
 private:
-  static FrameOptions flat() {
-    FrameOptions options;
-    options.flat = true;
-    return options;
-  }
   PagedShape chooseShape();
   void chooseSteps();
   void allocate();
@@ -63,6 +61,7 @@ private:
   PartKeys keysOf(Value part);
   bool isResident() const { return stages == int64_t(steps.size()); }
 
+  mlir::LogicalResult writeTokens(Value part);
   Values attend(const PartKeys &part);
   void startStep(const PartKeys &part, size_t step);
   Value tileOf(size_t step);
@@ -78,6 +77,7 @@ private:
   Values resultOf(const Values &sums, int64_t row);
 
   Values attendAll();
+  Value outputPointer();
   void storePart(const Values &sums, Value part);
   void storeOutput(const Values &state);
   void forRows(llvm::function_ref<void(int64_t i, Value token, Value head)>);
@@ -100,6 +100,7 @@ private:
   }
 
   nn::PagedAttentionOp op;
+  nn::CacheWriteOp write;
   codegen::AttentionSpec spec; ///< Only factors and the window.
   KernelFrame f;
   ThreadCode c;

@@ -290,6 +290,56 @@ private:
     }
   }
 
+  /// The operation's group if it has no other operation, or null.
+  Group *groupAlone(Operation *op) {
+    auto found = op ? owner.find(op) : owner.end();
+    return found != owner.end() && found->second->ops.size() == 1
+               ? found->second
+               : nullptr;
+  }
+
+  /// Joins attention over the cache with the write of its tokens to the cache,
+  /// and with the operations before these that compute elements of q, k and v.
+  void joinCacheWrites() {
+    for (Group &group : groups) {
+      auto attention = group.ops.size() == 1
+                           ? dyn_cast<nn::PagedAttentionOp>(group.ops[0])
+                           : nn::PagedAttentionOp();
+      Operation *write =
+          attention ? attention.getKeys().getDefiningOp() : nullptr;
+      if (!attention || rules.queriesOfCacheWrites == 0 || !groupAlone(write))
+        continue;
+      SmallVector<Operation *> ops = {write, attention};
+      auto canJoin = [&](ArrayRef<Operation *> all) {
+        return fuse::refusalOfCacheGroup(all, rules).empty() &&
+               llvm::none_of(write->getUsers(), [&](Operation *user) {
+                 return user != attention &&
+                        user->getBlock() == attention->getBlock() &&
+                        user->isBeforeInBlock(attention);
+               });
+      };
+      if (!canJoin(ops))
+        continue;
+      for (Value operand : attention.getQkv()) {
+        Operation *producer = operand.getDefiningOp();
+        SmallVector<Operation *> more(ops);
+        more.insert(more.begin(), producer);
+        if (groupAlone(producer) && !llvm::is_contained(ops, producer) &&
+            canJoin(more))
+          ops = more;
+      }
+      llvm::sort(ops, [](Operation *a, Operation *b) {
+        return a->isBeforeInBlock(b);
+      });
+      for (Operation *op : ops) {
+        owner[op]->ops.clear();
+        owner[op] = &group;
+      }
+      numFused += ops.size() - 1;
+      group.ops = ops;
+    }
+  }
+
   LogicalResult formKernels(nn::ModelOp model, Block &block) {
     groups.clear();
     owner.clear();
@@ -308,6 +358,7 @@ private:
     joinSums();
     joinVectorSums();
     joinVectors();
+    joinCacheWrites();
     for (Group &group : groups)
       if (!group.ops.empty())
         outline(model, group);

@@ -48,13 +48,16 @@ FailureOr<codegen::FusionRules> fuse::rulesOf(nn::ModelOp model) {
   rules.policy = strategy.fusion;
   rules.joinsPackedProducts &= rules.policy == config::Fusion::Deep;
   rules.columnsInRows &= rules.policy != config::Fusion::None;
+  if (rules.policy != config::Fusion::Deep)
+    rules.queriesOfCacheWrites = 0;
   return rules;
 }
 
 nn::Generator fuse::generatorOf(ArrayRef<Operation *> members) {
-  for (Operation *op : members)
-    if (generatorOf(op) == nn::Generator::Gemm)
-      return nn::Generator::Gemm;
+  for (nn::Generator one : {nn::Generator::Gemm, nn::Generator::Attention})
+    for (Operation *op : members)
+      if (generatorOf(op) == one)
+        return one;
   return *generatorOf(members.front());
 }
 
@@ -241,6 +244,46 @@ static std::string refusalOfPolicy(Operation *op, ArrayRef<Operation *> members,
   if (isGeneric && (fuse::generatorOf(op) == nn::Generator::Gemm ||
                     fuse::generatorOf(members) == nn::Generator::Gemm))
     return "--fusion generic gives every product a kernel";
+  return "";
+}
+
+/// Whether an operation computes each element of a head from a few elements of
+/// the same head, as a rotary embedding does.
+static bool computesHeadElements(Operation *op) {
+  return isOnHeads(op) && !op->hasTrait<nn::Rowwise>() &&
+         fuse::generatorOf(op) == nn::Generator::Rows &&
+         op->getNumResults() == 1 &&
+         op->getResult(0).getType() == op->getOperand(0).getType();
+}
+
+std::string fuse::refusalOfCacheGroup(ArrayRef<Operation *> ops,
+                                      const codegen::FusionRules &rules) {
+  auto attention = cast<nn::PagedAttentionOp>(ops.back());
+  auto write = attention.getKeys().getDefiningOp<nn::CacheWriteOp>();
+  if (!write || !llvm::is_contained(ops, write))
+    return "it does not write the cache that attention reads";
+  nn::HeadsAttr heads = attention.getHeads();
+  int64_t queries =
+      shapeOf(attention.getPositions())[1] * heads.getCount() / heads.getKv();
+  if (queries > rules.queriesOfCacheWrites)
+    return "a key head has " + std::to_string(queries) +
+           " queries, more than " + std::to_string(rules.queriesOfCacheWrites);
+  if (write.getPages() != attention.getPages() ||
+      write.getPositions() != attention.getPositions() ||
+      write.getLengths() != attention.getLengths() ||
+      write.getQkv() != attention.getQkv())
+    return "it writes other tokens";
+  for (Operation *op : ops) {
+    if (nn::conditionOf(op) != nn::conditionOf(attention))
+      return "some steps skip only one of the two";
+    if (op == attention || op == write)
+      continue;
+    if (!computesHeadElements(op))
+      return "it does not compute elements of heads";
+    for (Operation *user : op->getUsers())
+      if (!llvm::is_contained(ops, user))
+        return "what it computes is used elsewhere";
+  }
   return "";
 }
 

@@ -25,7 +25,7 @@ namespace heddle::fuse {
 std::optional<nn::Generator> generatorOf(mlir::Operation *op);
 
 /// Returns the code generator of a kernel with these operations. If one of them
-/// is a matrix product, it decides which code generator is used.
+/// is a matrix product or attention, it decides which code generator is used.
 nn::Generator generatorOf(llvm::ArrayRef<mlir::Operation *> members);
 
 /// Returns the fusion rules of the model's target, restricted by the option
@@ -49,6 +49,13 @@ bool isOfColumns(mlir::Operation *op, const codegen::FusionRules &rules);
 std::string refusal(mlir::Operation *op,
                     llvm::ArrayRef<mlir::Operation *> members,
                     const codegen::FusionRules &rules);
+
+/// Returns the reason why `ops` cannot share a kernel that writes the cache and
+/// computes attention over it; empty if they can. The last of them is an
+/// nn.paged_attention, and one of them is the nn.cache_write of the same
+/// tokens. The others compute elements of heads.
+std::string refusalOfCacheGroup(llvm::ArrayRef<mlir::Operation *> ops,
+                                const codegen::FusionRules &rules);
 
 /// For each result of `op` that is computed in the memory of an operand,
 /// returns that operand. Only results for which this saves memory or a copy are

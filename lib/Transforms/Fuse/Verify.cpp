@@ -43,12 +43,19 @@ LogicalResult verifyKernel(planir::KernelOp kernel,
     return kernel.emitError("H0907: begins with ")
            << first.getName() << ", which makes no kernel";
   SmallVector<Operation *> members = {&first};
-  for (Operation &op :
-       llvm::make_range(std::next(from), std::prev(body.end()))) {
-    std::string why = fuse::refusal(&op, members, rules);
+  SmallVector<Operation *> all = llvm::to_vector(
+      llvm::map_range(llvm::make_range(from, std::prev(body.end())),
+                      [](Operation &op) { return &op; }));
+  bool isCacheGroup = all.size() > 1 && isa<nn::PagedAttentionOp>(all.back());
+  std::string whyNot =
+      isCacheGroup ? fuse::refusalOfCacheGroup(all, rules) : "";
+  if (!whyNot.empty())
+    return all.back()->emitError("H0907: cannot be in this kernel: ") << whyNot;
+  for (Operation *op : ArrayRef(all).drop_front()) {
+    std::string why = isCacheGroup ? "" : fuse::refusal(op, members, rules);
     if (!why.empty())
-      return op.emitError("H0907: cannot be in this kernel: ") << why;
-    members.push_back(&op);
+      return op->emitError("H0907: cannot be in this kernel: ") << why;
+    members.push_back(op);
   }
   nn::Generator generator = fuse::generatorOf(members);
   if (generator != kernel.getGenerator())

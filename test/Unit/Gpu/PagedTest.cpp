@@ -13,6 +13,7 @@
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
 #include <cmath>
+#include <numeric>
 
 using namespace mlir;
 
@@ -58,9 +59,10 @@ public:
     loaded = std::move(*code);
   }
 
-  std::vector<Tensor> run(ArrayRef<Tensor> arguments) {
+  std::vector<Tensor> run(ArrayRef<Tensor> arguments,
+                          emulator::Counters *counters = nullptr) {
     return execute(kernel, arguments, [&](const std::vector<void *> &refs) {
-      EXPECT_EQ(loaded->run(refs), "") << text;
+      EXPECT_EQ(loaded->run(refs, {}, counters), "") << text;
     });
   }
   std::vector<Tensor> reference(ArrayRef<Tensor> arguments) {
@@ -74,6 +76,15 @@ private:
   planir::KernelOp kernel;
   std::unique_ptr<gpu::EmulatedKernel> loaded;
 };
+
+/// The tensor with 5 in place of NaN, which is not equal to itself.
+Tensor withoutNaN(Tensor tensor) {
+  if (eval::isFloat(tensor.kind()))
+    for (double &value : tensor.mutableFloats())
+      if (std::isnan(value))
+        value = 5;
+  return tensor;
+}
 
 /// The parts, joined, as programs of one token do it.
 Tensor joined(GpuKernel &parts, GpuKernel &join, ArrayRef<Tensor> arguments) {
@@ -175,6 +186,96 @@ TEST(GpuPagedAttention, Plain) {
   }
 }
 
+/// One kernel that rotates q and k, writes the cache and computes attention has
+/// the bits of three kernels.
+void checkFused(const Paged &p, PagedResult result) {
+  std::vector<Tensor> arguments = pagedArguments(p);
+  size_t x = arguments.size() - 4, at = arguments.size() - 2;
+  std::string text = fusedKernel(p, result);
+  std::vector<Tensor> fused = GpuKernel(text).run(arguments);
+  arguments[x] =
+      GpuKernel(rotaryKernel(p)).run({arguments[x], arguments[at]})[0];
+  std::vector<Tensor> caches = GpuKernel(cacheWriteKernel(p)).run(arguments);
+  for (size_t i = 0; i < caches.size(); ++i) {
+    expectSameBits(withoutNaN(fused[i]), withoutNaN(caches[i]), text);
+    arguments[i] = caches[i];
+  }
+  Tensor output =
+      GpuKernel(pagedKernels(p, result).attention).run(arguments)[0];
+  if (result == PagedResult::Whole)
+    return expectSameBits(fused.back(), output, text);
+  // Parts in which a token sees no key are undefined.
+  GpuKernel join(pagedKernels(p, result).join);
+  std::vector<Tensor> rest(arguments.end() - 2, arguments.end());
+  auto joinedOf = [&](const Tensor &parts) {
+    return join.run({parts, rest[0], rest[1]})[0];
+  };
+  expectSameBits(joinedOf(fused.back()), joinedOf(output), text);
+}
+
+TEST(GpuPagedAttention, FusedWithWrites) {
+  checkFused({{300, 31}, 1, 4, 2, 20, "f16", "f16"}, PagedResult::Parts);
+  checkFused({{256, 257, 5, 700}, 1, 12, 3, 64, "bf16", "bf16"},
+             PagedResult::Parts);
+  checkFused({{513, 2}, 1, 5, 1, 47, "i8", "bf16", 100}, PagedResult::Parts);
+  checkFused({{258, 20}, 4, 3, 1, 40, "i8"}, PagedResult::Whole);
+  checkFused({{77}, 8, 2, 1, 80, "bf16", "bf16"}, PagedResult::Whole);
+}
+
+/// What a kernel does for 512 more keys of a request.
+emulator::Counters countMoreKeys(Paged p, PagedResult result) {
+  auto count = [&](int64_t context) {
+    p.contexts[0] = context;
+    Paged longest = p;
+    longest.contexts[0] = 1024;
+    std::vector<Tensor> arguments = pagedArguments(longest);
+    for (int64_t t = 0; t < p.tokens; ++t)
+      arguments[arguments.size() - 2].mutableInts()[t] = context - p.tokens + t;
+    arguments.back().mutableInts()[0] = p.tokens;
+    emulator::Counters counters;
+    GpuKernel(pagedKernels(longest, result).attention)
+        .run(arguments, &counters);
+    return counters;
+  };
+  emulator::Counters less = count(512), more = count(1024);
+  more.globalBytes -= less.globalBytes;
+  more.globalSectors -= less.globalSectors;
+  more.sharedWavefronts -= less.sharedWavefronts;
+  more.idealWavefronts -= less.idealWavefronts;
+  more.tensorOperations -= less.tensorOperations;
+  for (size_t i = 0; i < std::size(more.instructions); ++i)
+    more.instructions[i] -= less.instructions[i];
+  return more;
+}
+
+/// Bytes of keys and values are requested once for a tile of queries, in whole
+/// sectors, and without bank conflicts.
+TEST(GpuPagedAttention, Counts) {
+  struct Case {
+    Paged paged;
+    double conflicts, instructions; ///< Instructions for each byte.
+  };
+  for (const auto &[p, conflicts, instructions] :
+       {Case{{{0}, 1, 4, 1, 128, "bf16", "bf16"}, 1, 0.06},
+        {{{0}, 1, 1, 1, 64, "bf16", "bf16"}, 1, 0.08},
+        {{{0}, 1, 4, 1, 128, "i8", "bf16"}, 1.2, 0.26},
+        {{{0}, 64, 4, 1, 128, "bf16", "bf16"}, 1, 0.5},
+        {{{0}, 1, 1, 1, 64}, 1, 0.1}}) {
+    bool isOne = p.tokens == 1;
+    auto counted =
+        countMoreKeys(p, isOne ? PagedResult::Parts : PagedResult::Whole);
+    double element = p.isCoded() ? 1 : std::string(p.cache) == "bf16" ? 2 : 4;
+    double bytes = 512. * 2 * (p.dims * element + (p.isCoded() ? 2 : 0));
+    double tiles = std::ceil(double(p.tokens * p.heads / p.kv) / 32);
+    EXPECT_LE(counted.globalBytes, 1.05 * tiles * bytes) << p.cache;
+    EXPECT_LE(counted.globalSectors * 32, 1.03 * counted.globalBytes);
+    EXPECT_LE(counted.sharedWavefronts, conflicts * counted.idealWavefronts);
+    uint64_t all = std::accumulate(std::begin(counted.instructions),
+                                   std::end(counted.instructions), uint64_t(0));
+    EXPECT_LE(all, instructions * bytes) << p.cache;
+  }
+}
+
 TEST(GpuCacheWrite, IsTheReference) {
   for (const Paged &p : {Paged{{40, 20}, 3, 2, 1, 40},
                          {{300}, 65, 6, 2, 64, "bf16", "bf16"},
@@ -183,10 +284,7 @@ TEST(GpuCacheWrite, IsTheReference) {
                          {{19}, 2, 1, 1, 7, "i8"}}) {
     std::vector<Tensor> arguments = pagedArguments(p);
     for (Tensor &tensor : arguments)
-      if (eval::isFloat(tensor.kind()))
-        for (double &value : tensor.mutableFloats())
-          if (std::isnan(value)) // Not equal to itself.
-            value = 5;
+      tensor = withoutNaN(tensor);
     std::string text = cacheWriteKernel(p);
     GpuKernel kernel(text);
     std::vector<Tensor> got = kernel.run(arguments),

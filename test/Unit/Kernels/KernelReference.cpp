@@ -143,19 +143,41 @@ void expectSameBits(const Tensor &actual, const Tensor &expected,
     EXPECT_TRUE(actual.ints() == expected.ints()) << what;
 }
 
+namespace {
+/// The memory of an operand, aligned as on a GPU, with bytes after it that a
+/// kernel must not change.
+class GuardedMemory {
+public:
+  explicit GuardedMemory(int64_t bytes)
+      : bytes(bytes), memory(bytes + guard + alignment, poison) {}
+  uint8_t *data() {
+    auto address = reinterpret_cast<uintptr_t>(memory.data());
+    return memory.data() + (alignment - address % alignment) % alignment;
+  }
+  bool isGuardIntact() {
+    return std::all_of(data() + bytes, data() + bytes + guard,
+                       [](uint8_t byte) { return byte == poison; });
+  }
+
+private:
+  static constexpr uint8_t poison = 0xff; // A NaN in every float type.
+  static constexpr size_t guard = 64, alignment = 256;
+
+  int64_t bytes;
+  std::vector<uint8_t> memory;
+};
+} // namespace
+
 std::vector<Tensor> execute(planir::KernelOp kernel, ArrayRef<Tensor> arguments,
                             RunKernel run) {
-  constexpr uint8_t poison = 0xff; // A NaN in every float type.
-  constexpr size_t guard = 64;
   // In the order of the kernel's operands; a number has an empty one.
-  std::vector<std::vector<uint8_t>> buffers;
+  std::vector<GuardedMemory> buffers;
   std::vector<void *> refs;
   for (auto [operand, type] : llvm::enumerate(kernel.getLaunchTypes())) {
-    buffers.emplace_back();
+    buffers.emplace_back(
+        type.isIndex() ? 0 : dist::byteSize(kernel.getBufferType(operand)));
     if (type.isIndex())
       continue;
-    int64_t bytes = dist::byteSize(kernel.getBufferType(operand));
-    buffers.back().assign(bytes + guard, poison);
     if (operand < arguments.size())
       arguments[operand].toBytes(buffers.back().data(),
                                  kernel.getLeadingDimension(operand));
@@ -166,12 +188,11 @@ std::vector<Tensor> execute(planir::KernelOp kernel, ArrayRef<Tensor> arguments,
   for (auto [number, type] : llvm::enumerate(kernel.getResultTypes())) {
     Tensor like(type);
     unsigned operand = kernel.getLaunchOperandOf(number);
-    const std::vector<uint8_t> &buffer = buffers[operand];
+    GuardedMemory &buffer = buffers[operand];
     results.push_back(Tensor::fromBytes(like.kind(), like.shape(),
                                         buffer.data(),
                                         kernel.getLeadingDimension(operand)));
-    for (size_t i = buffer.size() - guard; i < buffer.size(); ++i)
-      EXPECT_EQ(buffer[i], poison) << "wrote beyond the end of a result";
+    EXPECT_TRUE(buffer.isGuardIntact()) << "wrote beyond the end of a result";
   }
   return results;
 }

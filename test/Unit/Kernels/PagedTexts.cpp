@@ -24,49 +24,119 @@ static std::string shape(std::initializer_list<int64_t> sizes,
   return text + type + ">";
 }
 
+namespace {
+/// The types and the arguments of the kernels of a case.
+struct PagedTypes {
+  explicit PagedTypes(const Paged &p, PagedResult result = PagedResult::Whole)
+      : p(p), keys(shape({p.pages(), p.kv, p.dims, p.pageTokens}, p.cache)),
+        values(shape({p.pages(), p.kv, p.pageTokens, p.dims}, p.cache)),
+        scales(shape({p.pages(), p.kv, 2, p.pageTokens}, "f16")),
+        x(shape({p.rows(), p.tokens, (p.heads + 2 * p.kv) * p.dims}, p.type)),
+        table(shape({p.rows(), p.rowPages()}, "i32")),
+        at(shape({p.rows(), p.tokens}, "i32")),
+        lengths(shape({p.rows()}, "i32")),
+        parts(shape({p.rows(), p.tokens,
+                     (p.rowPages() * p.pageTokens + 255) / 256, p.heads,
+                     p.dims + 2},
+                    "f32")),
+        whole(shape({p.rows(), p.tokens, p.heads * p.dims}, p.type)),
+        out(result == PagedResult::Whole ? whole : parts),
+        isWhole(result == PagedResult::Whole) {
+    caches = keys + ", " + values + (p.isCoded() ? ", " + scales : "");
+    mask = "mask = #nn.mask<causal" +
+           (p.window > 0 ? ", window = " + std::to_string(p.window) : "") + ">";
+  }
+
+  std::string arguments() const {
+    return "plan.kernel @k(%k: " + keys + ", %v: " + values +
+           (p.isCoded() ? ", %s: " + scales : "") + ", %x: " + x +
+           ", %p: " + table + ", %at: " + at + ", %n: " + lengths + ") -> ";
+  }
+  std::string attributes(const std::string &generator,
+                         const std::string &ties) const {
+    return " attributes {generator = #plan.generator<" + generator +
+           ">, ties = array<i64: " + ties + ">} {\n";
+  }
+  /// Operation `name` on the cache, which is `k` in the names of its values,
+  /// and on the tokens `tokens`.
+  std::string cacheOp(const std::string &name, const std::string &k,
+                      const std::string &v, const std::string &s,
+                      const std::string &tokens, const std::string &more,
+                      const std::string &results) const {
+    return "nn." + name + " " + k + ", " + v +
+           (p.isCoded() ? " scales " + s : "") + " of " + tokens +
+           " pages %p at %at lengths %n {heads = #nn.heads<" +
+           std::to_string(p.heads) + ", kv = " + std::to_string(p.kv) +
+           ", scale = 0.21" + p.softcap + ">" + more + "} : (" + caches + ", " +
+           x + ", " + table + ", " + at + ", " + lengths + ") -> " + results +
+           "\n";
+  }
+  std::string attention(const std::string &k, const std::string &v,
+                        const std::string &s, const std::string &tokens) const {
+    return "  %y = " + cacheOp("paged_attention", k, v, s, tokens,
+                               ", " + mask + (isWhole ? "" : ", in_parts"),
+                               out);
+  }
+  std::string written() const { return p.isCoded() ? "%a, %b, %c" : "%a, %b"; }
+  std::string write(const std::string &tokens) const {
+    return "  " + written() + " = " +
+           cacheOp("cache_write", "%k", "%v", "%s", tokens, "",
+                   "(" + caches + ")");
+  }
+  std::string cacheTies() const { return p.isCoded() ? "0, 1, 2" : "0, 1"; }
+  std::string rotary() const {
+    return "  %r = nn.rotary %x at %at {dims = " +
+           std::to_string(p.dims / 2 * 2) +
+           " : i64, heads = " + std::to_string(p.heads + 2 * p.kv) +
+           " : i64, theta = 100.0 : f64} : (" + x + ", " + at + ") -> " + x +
+           "\n";
+  }
+  std::string yield(const std::string &results,
+                    const std::string &types) const {
+    return "  plan.yield " + results + " : " + types + "\n}";
+  }
+
+  const Paged &p;
+  std::string keys, values, scales, x, table, at, lengths, parts, whole, out,
+      caches, mask;
+  bool isWhole;
+};
+} // namespace
+
 PagedKernels test::pagedKernels(const Paged &p, PagedResult result) {
-  std::string keys = shape({p.pages(), p.kv, p.dims, p.pageTokens}, p.cache);
-  std::string values = shape({p.pages(), p.kv, p.pageTokens, p.dims}, p.cache);
-  std::string scales = shape({p.pages(), p.kv, 2, p.pageTokens}, "f16");
-  std::string x =
-      shape({p.rows(), p.tokens, (p.heads + 2 * p.kv) * p.dims}, p.type);
-  std::string table = shape({p.rows(), p.rowPages()}, "i32");
-  std::string at = shape({p.rows(), p.tokens}, "i32");
-  std::string lengths = shape({p.rows()}, "i32");
-  int64_t partPages = 256 / p.pageTokens;
-  std::string parts =
-      shape({p.rows(), p.tokens, (p.rowPages() + partPages - 1) / partPages,
-             p.heads, p.dims + 2},
-            "f32");
-  std::string y = shape({p.rows(), p.tokens, p.heads * p.dims}, p.type);
-  std::string mask = "mask = #nn.mask<causal";
-  if (p.window > 0)
-    mask += ", window = " + std::to_string(p.window);
-  mask += ">";
-  std::string out = result == PagedResult::Whole ? y : parts;
-  std::string kernel = " attributes {generator = #plan.generator<attention>, "
-                       "ties = array<i64: -1>} {\n  %y = ";
-  auto end = [](const std::string &type) {
-    return " -> " + type + "\n  plan.yield %y : " + type + "\n}";
-  };
+  PagedTypes t(p, result);
   PagedKernels texts;
-  texts.attention =
-      "plan.kernel @k(%k: " + keys + ", %v: " + values +
-      (p.isCoded() ? ", %s: " + scales : "") + ", %x: " + x + ", %p: " + table +
-      ", %at: " + at + ", %n: " + lengths + ") -> " + out + kernel +
-      "nn.paged_attention %k, %v" + (p.isCoded() ? " scales %s" : "") +
-      " of %x pages %p at %at lengths %n {heads = #nn.heads<" +
-      std::to_string(p.heads) + ", kv = " + std::to_string(p.kv) +
-      ", scale = 0.21" + p.softcap + ">, " + mask +
-      (result == PagedResult::Whole ? "" : ", in_parts") + "} : (" + keys +
-      ", " + values + (p.isCoded() ? ", " + scales : "") + ", " + x + ", " +
-      table + ", " + at + ", " + lengths + ")" + end(out);
-  texts.join = "plan.kernel @k(%x: " + parts + ", %at: " + at +
-               ", %n: " + lengths + ") -> " + y + kernel +
-               "nn.paged_attention_join %x at %at lengths %n {" + mask +
-               ", part_tokens = 256 : i64} : (" + parts + ", " + at + ", " +
-               lengths + ")" + end(y);
+  texts.attention = t.arguments() + t.out + t.attributes("attention", "-1") +
+                    t.attention("%k", "%v", "%s", "%x") + t.yield("%y", t.out);
+  texts.join = "plan.kernel @k(%x: " + t.parts + ", %at: " + t.at +
+               ", %n: " + t.lengths + ") -> " + t.whole +
+               t.attributes("attention", "-1") +
+               "  %y = nn.paged_attention_join %x at %at lengths %n {" +
+               t.mask + ", part_tokens = 256 : i64} : (" + t.parts + ", " +
+               t.at + ", " + t.lengths + ") -> " + t.whole + "\n" +
+               t.yield("%y", t.whole);
   return texts;
+}
+
+std::string test::cacheWriteKernel(const Paged &p) {
+  PagedTypes t(p);
+  return t.arguments() + "(" + t.caches + ")" +
+         t.attributes("cache", t.cacheTies()) + t.write("%x") +
+         t.yield(t.written(), t.caches);
+}
+
+std::string test::fusedKernel(const Paged &p, PagedResult result) {
+  PagedTypes t(p, result);
+  return t.arguments() + "(" + t.caches + ", " + t.out + ")" +
+         t.attributes("attention", t.cacheTies() + ", -1") + t.rotary() +
+         t.write("%r") + t.attention("%a", "%b", "%c", "%r") +
+         t.yield(t.written() + ", %y", t.caches + ", " + t.out);
+}
+
+std::string test::rotaryKernel(const Paged &p) {
+  PagedTypes t(p);
+  return "plan.kernel @k(%x: " + t.x + ", %at: " + t.at + ") -> " + t.x +
+         t.attributes("rows", "-1") + t.rotary() + t.yield("%r", t.x);
 }
 
 /// Makes keys and values NaN that no text has, in caches of floats.
@@ -88,33 +158,6 @@ static void spoilRest(const Paged &p, ArrayRef<int64_t> table, Tensor &keys,
         values.mutableFloats()[(head * p.pageTokens + key) * p.dims + d] = none;
       }
   }
-}
-
-std::string test::cacheWriteKernel(const Paged &p) {
-  std::string keys = shape({p.pages(), p.kv, p.dims, p.pageTokens}, p.cache);
-  std::string values = shape({p.pages(), p.kv, p.pageTokens, p.dims}, p.cache);
-  std::string scales = shape({p.pages(), p.kv, 2, p.pageTokens}, "f16");
-  std::string x =
-      shape({p.rows(), p.tokens, (p.heads + 2 * p.kv) * p.dims}, p.type);
-  std::string table = shape({p.rows(), p.rowPages()}, "i32");
-  std::string at = shape({p.rows(), p.tokens}, "i32");
-  std::string lengths = shape({p.rows()}, "i32");
-  std::string caches =
-      keys + ", " + values + (p.isCoded() ? ", " + scales : "");
-  std::string results = p.isCoded() ? "%a, %b, %c" : "%a, %b";
-  return "plan.kernel @k(%k: " + keys + ", %v: " + values +
-         (p.isCoded() ? ", %s: " + scales : "") + ", %x: " + x +
-         ", %p: " + table + ", %at: " + at + ", %n: " + lengths + ") -> (" +
-         caches +
-         ") attributes {generator = #plan.generator<cache>, ties = array<i64: "
-         "0, 1" +
-         (p.isCoded() ? ", 2" : "") + ">} {\n  " + results +
-         " = nn.cache_write %k, %v" + (p.isCoded() ? " scales %s" : "") +
-         " of %x pages %p at %at lengths %n {heads = #nn.heads<" +
-         std::to_string(p.heads) + ", kv = " + std::to_string(p.kv) +
-         ", scale = 0.21>} : (" + caches + ", " + x + ", " + table + ", " + at +
-         ", " + lengths + ") -> (" + caches + ")\n  plan.yield " + results +
-         " : " + caches + "\n}";
 }
 
 std::vector<Tensor> test::pagedArguments(const Paged &p) {

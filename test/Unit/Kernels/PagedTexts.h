@@ -42,6 +42,12 @@ PagedKernels pagedKernels(const Paged &p, PagedResult result);
 /// The text of the kernel that writes the cache, with the same arguments.
 std::string cacheWriteKernel(const Paged &p);
 
+/// The text of the kernel that rotates q, k and v, writes the cache and
+/// computes attention over it, with the same arguments, and of the kernel that
+/// rotates.
+std::string fusedKernel(const Paged &p, PagedResult result);
+std::string rotaryKernel(const Paged &p);
+
 /// Random keys, values and rows; pages in any order. Keys and values that no
 /// request has are NaN. The last request lacks its last token, if it has more
 /// than one.

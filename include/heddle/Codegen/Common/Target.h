@@ -52,6 +52,12 @@ struct FusionRules {
   /// The largest number of rows for which products with packed weights are in
   /// one kernel with the row-wise operations that compute these rows. 0: never.
   int64_t rowsOfPrologues = 0;
+  /// The largest number of queries of a key head (tokens of a row, times the
+  /// query heads that share the key head) for which one kernel writes keys and
+  /// values to the cache and computes attention over it. The kernel then also
+  /// computes operations on elements of heads before these, such as rotary
+  /// embeddings. 0: never.
+  int64_t queriesOfCacheWrites = 0;
   /// Whether a value with one element for each column, such as a norm's weight
   /// plus 1, is computed again for each row in the only kernel that reads it.
   bool columnsInRows = false;

@@ -83,6 +83,11 @@ constexpr int64_t mostSumsInRows = 4, mostElementsOfSums = 512 * 32;
 /// addresses of all vectors are parameters of the kernel.
 constexpr int64_t mostVectorSums = 32;
 
+/// The largest number of queries of a key head (tokens of a row, times the
+/// query heads that share the key head) in a kernel that writes the cache and
+/// computes attention over it. One block must have all of them.
+constexpr int64_t mostQueriesOfWrites = 16;
+
 /// Maps `kernel`, which does not change, for `chip`, and writes its functions
 /// into `module`. If the kernel has no mapping, the result's `reason` says why.
 /// Fails, after emitting an error, if the kernel is invalid.

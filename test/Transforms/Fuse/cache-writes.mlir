@@ -1,0 +1,63 @@
+// RUN: heddle-opt %s --split-input-file --fuse-form-kernels --fuse-verify | FileCheck %s --check-prefixes=CHECK,DEEP
+// RUN: sed 's/target = "sm_90"/target = "sm_90", fusion = generic/' %s | heddle-opt --split-input-file --fuse-form-kernels --fuse-verify | FileCheck %s --check-prefixes=CHECK,APART
+// RUN: sed 's/target = "sm_90"//' %s | heddle-opt --split-input-file --fuse-form-kernels --fuse-verify | FileCheck %s --check-prefixes=CHECK,APART
+// RUN: heddle-opt %s --split-input-file --fuse-form-kernels | sed 's/target = sm_90/target = sm_90, fusion = generic/' | not heddle-opt --split-input-file --fuse-verify 2>&1 | FileCheck %s --check-prefix=REFUSED
+
+// On GPUs the attention of one token rotates q and k, and writes the cache.
+nn.model @decode family "llama" phase "spmd" attributes {
+    strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
+  // CHECK-LABEL: nn.func @block
+  nn.func @block(%q: tensor<3x1x16xf32>, %k: tensor<3x1x8xf32>, %v: tensor<3x1x8xf32>, %keys: tensor<3x2x4x16xf32>, %values: tensor<3x2x16x4xf32>, %table: tensor<3x1xi32>, %at: tensor<3x1xi32>, %n: tensor<3xi32>) -> (tensor<3x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>) {
+    // DEEP-NEXT: %[[ALL:.*]]:3 = plan.launch @rotary_rotary_cache_write_paged_attention(
+    // DEEP-NEXT: nn.return %[[ALL]]#2, %[[ALL]]#0, %[[ALL]]#1
+    // APART-NEXT: plan.launch @rotary
+    // APART-NEXT: plan.launch @rotary
+    // APART-NEXT: plan.launch @cache_write
+    // APART-NEXT: plan.launch @paged_attention
+    // APART-NEXT: nn.return
+    // REFUSED: H0907: cannot be in this kernel: a key head has 2 queries, more than 0
+    %tq = nn.rotary %q at %at {dims = 4 : i64, heads = 4 : i64, theta = 1.0e4 : f64} : (tensor<3x1x16xf32>, tensor<3x1xi32>) -> tensor<3x1x16xf32>
+    %tk = nn.rotary %k at %at {dims = 4 : i64, heads = 2 : i64, theta = 1.0e4 : f64} : (tensor<3x1x8xf32>, tensor<3x1xi32>) -> tensor<3x1x8xf32>
+    %k1, %v1 = nn.cache_write %keys, %values of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x16xf32>, tensor<3x1x8xf32>, tensor<3x1x8xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
+    %a = nn.paged_attention %k1, %v1 of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x16xf32>, tensor<3x1x8xf32>, tensor<3x1x8xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> tensor<3x1x16xf32>
+    nn.return %a, %k1, %v1 : tensor<3x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>
+  }
+}
+
+// -----
+
+// An operation that other operations read too has a kernel of its own, and so
+// has one that needs a whole head.
+nn.model @others family "llama" phase "spmd" attributes {
+    strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
+  // CHECK-LABEL: nn.func @block
+  nn.func @block(%q: tensor<3x1x16xf32>, %k: tensor<3x1x8xf32>, %v: tensor<3x1x8xf32>, %keys: tensor<3x2x4x16xf32>, %values: tensor<3x2x16x4xf32>, %table: tensor<3x1xi32>, %at: tensor<3x1xi32>, %n: tensor<3xi32>) -> (tensor<3x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>) {
+    // DEEP-NEXT: plan.launch @rotary
+    // DEEP-NEXT: nn.keep
+    // DEEP-NEXT: plan.launch @relu
+    // DEEP-NEXT: plan.launch @cache_write_paged_attention
+    // DEEP-NEXT: nn.return
+    %tq = nn.rotary %q at %at {dims = 4 : i64, heads = 4 : i64, theta = 1.0e4 : f64} : (tensor<3x1x16xf32>, tensor<3x1xi32>) -> tensor<3x1x16xf32>
+    nn.keep %tq as "q" : tensor<3x1x16xf32>
+    %rk = nn.map relu(%k) : tensor<3x1x8xf32>
+    %k1, %v1 = nn.cache_write %keys, %values of %tq, %rk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x16xf32>, tensor<3x1x8xf32>, tensor<3x1x8xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
+    %a = nn.paged_attention %k1, %v1 of %tq, %rk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x16xf32>, tensor<3x1x8xf32>, tensor<3x1x8xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> tensor<3x1x16xf32>
+    nn.return %a, %k1, %v1 : tensor<3x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>
+  }
+}
+
+// -----
+
+// The attention of many tokens has several blocks for a head.
+nn.model @prefill family "llama" phase "spmd" attributes {
+    strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
+  // CHECK-LABEL: nn.func @block
+  nn.func @block(%x: tensor<1x9x32xf32>, %keys: tensor<3x2x4x16xf32>, %values: tensor<3x2x16x4xf32>, %table: tensor<1x1xi32>, %at: tensor<1x9xi32>, %n: tensor<1xi32>) -> (tensor<1x9x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>) {
+    // CHECK-NEXT: plan.launch @cache_write
+    // CHECK-NEXT: plan.launch @paged_attention
+    // CHECK-NEXT: nn.return
+    %k1, %v1 = nn.cache_write %keys, %values of %x pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x9x32xf32>, tensor<1x1xi32>, tensor<1x9xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
+    %a = nn.paged_attention %k1, %v1 of %x pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x9x32xf32>, tensor<1x1xi32>, tensor<1x9xi32>, tensor<1xi32>) -> tensor<1x9x16xf32>
+    nn.return %a, %k1, %v1 : tensor<1x9x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>
+  }
+}
