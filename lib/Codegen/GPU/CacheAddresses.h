@@ -143,7 +143,7 @@ MappedKernel mapCacheWrite(planir::KernelOp kernel,
 /// same tokens, and operations that compute elements of q, k and v.
 MappedKernel mapPagedAttention(planir::KernelOp kernel,
                                mlir::gpu::GPUModuleOp module,
-                               nn::PagedAttentionOp op);
+                               nn::PagedAttentionOp op, const Chip &chip);
 /// Maps nn.paged_attention_join.
 MappedKernel mapPagedJoin(planir::KernelOp kernel,
                           mlir::gpu::GPUModuleOp module,

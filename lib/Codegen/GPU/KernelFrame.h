@@ -187,7 +187,7 @@ mlir::FailureOr<MappedKernel> mapGemm(planir::KernelOp kernel,
 /// Maps nn.attention or its gradient. Each block handles some of the queries or
 /// of the keys of one head.
 MappedKernel mapAttention(planir::KernelOp kernel,
-                          mlir::gpu::GPUModuleOp module);
+                          mlir::gpu::GPUModuleOp module, const Chip &chip);
 
 } // namespace heddle::gpu
 

@@ -251,10 +251,10 @@ static MappedKernel mapForward(planir::KernelOp kernel,
 }
 
 MappedKernel mapAttention(planir::KernelOp kernel,
-                          mlir::gpu::GPUModuleOp module) {
+                          mlir::gpu::GPUModuleOp module, const Chip &chip) {
   Block &body = kernel.getBody().front();
   for (auto paged : body.getOps<nn::PagedAttentionOp>())
-    return mapPagedAttention(kernel, module, paged);
+    return mapPagedAttention(kernel, module, paged, chip);
   if (auto join = dyn_cast<nn::PagedAttentionJoinOp>(body.front()))
     return mapPagedJoin(kernel, module, join);
   auto op = dyn_cast<nn::AttentionOpInterface>(body.front());

@@ -69,7 +69,7 @@ static FailureOr<MappedKernel> mapBody(planir::KernelOp kernel,
   case nn::Generator::Segments:
     return mapSegments(kernel, module);
   case nn::Generator::Attention:
-    return mapAttention(kernel, module);
+    return mapAttention(kernel, module, chip);
   case nn::Generator::Cache:
     return mapCacheWrite(kernel, module);
   }

@@ -23,9 +23,15 @@ namespace {
 /// The most bytes of shared memory that a block may use. Every supported chip
 /// offers a block at least this many.
 constexpr int64_t maxSharedBytes = 160 * 1024;
-/// The bytes of keys and values under way in a block that goes over several
-/// parts. More of them would leave a multiprocessor fewer blocks.
-constexpr int64_t ringBytes = 56 * 1024;
+/// The most bytes of keys and values under way in a block: of a block that goes
+/// over all parts, and of a block that computes single parts. With more bytes,
+/// a multiprocessor would run fewer blocks, and nothing would be fetched while
+/// one of them multiplies.
+constexpr int64_t ringBytes = 56 * 1024, ringBytesOfPart = 92 * 1024;
+/// The shared memory of a multiprocessor, and the most of its blocks. Blocks
+/// that compute single parts share these parts out among them. Of a chip with
+/// less memory, some blocks start when others end.
+constexpr int64_t multiprocessorBytes = 224 * 1024, mostBlocks = 8;
 /// The most bytes of a tile of values.
 constexpr int64_t maxValueBytes = 36 * 1024;
 /// The most warps of a block.
@@ -104,9 +110,9 @@ void PagedMapper::allocate() {
     keyScales = reserve(shape.keys() * word);
     valueScales = reserve(shape.keys() * word);
   }
-  int64_t limit = maxSharedBytes - sharedBytes, total = 0, largest = 0;
-  if (!op.getInParts())
-    limit = std::min(limit, ringBytes);
+  int64_t total = 0, largest = 0;
+  int64_t limit = std::min(maxSharedBytes - sharedBytes,
+                           op.getInParts() ? ringBytesOfPart : ringBytes);
   for (const PagedStep &step : steps) {
     total += step.bytes;
     largest = std::max(largest, step.bytes);
@@ -129,13 +135,11 @@ Value PagedMapper::acrossWarp(Value value,
 
 /// Finds the queries of the block, and the keys that they see. Lane i of each
 /// warp does so for the query in row i of the tile.
-void PagedMapper::findQueries() {
+void PagedMapper::findQueries(Value ofRow, Value tile) {
   int64_t queries = a.tokens * group;
-  int64_t queryTiles = llvm::divideCeil(queries, shape.queries);
-  Value block = c.blockId(mlir::gpu::Dimension::y);
-  row = c.blockId(mlir::gpu::Dimension::z);
-  kvHead = c.div(block, queryTiles);
-  firstQuery = c.mul(c.rem(block, queryTiles), shape.queries);
+  row = ofRow;
+  kvHead = c.div(tile, queryTiles());
+  firstQuery = c.mul(c.rem(tile, queryTiles()), shape.queries);
   Value query = c.add(firstQuery, lane);
   Value exists = c.both(c.less(lane, shape.queries), c.less(query, queries));
   keyEnd = a.countKeys(row, c.div(query, group), exists);
@@ -286,7 +290,67 @@ LogicalResult PagedMapper::writeTokens(Value part) {
   return success(isKnown);
 }
 
-FailureOr<MappedLaunch> PagedMapper::emit() {
+/// Computes the output of a tile of queries.
+LogicalResult PagedMapper::emitWhole() {
+  findQueries(c.blockId(mlir::gpu::Dimension::y),
+              c.blockId(mlir::gpu::Dimension::x));
+  if (failed(writeTokens(/*part=*/{})) ||
+      failed(loader->loadQueries(row, kvHead, firstQuery, queryTile)))
+    return failure();
+  storeOutput(attendAll());
+  f.finish({a.kv * queryTiles(), a.rows}, shape.warps * warpSize, sharedBytes);
+  return success();
+}
+
+/// The number of parts that some token of the launch sees.
+Value PagedMapper::countParts() {
+  int64_t count = a.rows * a.tokens;
+  auto loop = c.builder.create<scf::ForOp>(
+      c.loc, c.constant(0), c.constant(count), c.constant(warpSize),
+      ValueRange{c.constant(0)},
+      [&](OpBuilder &b, Location loc, Value base, ValueRange carried) {
+        Value number = i32.min(c.add(base, lane), count - 1);
+        Value keys = a.countKeys(c.div(number, a.tokens),
+                                 c.rem(number, a.tokens), /*exists=*/{});
+        b.create<scf::YieldOp>(loc, i32.max(carried[0], keys));
+      });
+  Value most = acrossWarp(loop.getResult(0),
+                          [&](Value x, Value y) { return i32.max(x, y); });
+  return i32.div(i32.add(most, partTokens - 1), partTokens);
+}
+
+/// Computes the results of single parts. A fixed number of blocks shares out
+/// those that exist: parts that no request has cost nothing. Which block
+/// computes a part does not change its result.
+LogicalResult PagedMapper::emitParts(const Chip &chip) {
+  int64_t ofPart = a.rows * a.kv * queryTiles();
+  int64_t perMultiprocessor =
+      std::clamp<int64_t>(multiprocessorBytes / sharedBytes, 1, mostBlocks);
+  int64_t blocks =
+      std::min(ofPart * numParts, chip.multiprocessors * perMultiprocessor);
+  LogicalResult result = success();
+  c.builder.create<scf::ForOp>(
+      c.loc, c.blockId(mlir::gpu::Dimension::x), c.mul(countParts(), ofPart),
+      c.constant(blocks), ValueRange(),
+      [&](OpBuilder &b, Location loc, Value item, ValueRange) {
+        Value part = c.div(item, ofPart), inPart = c.rem(item, ofPart);
+        findQueries(c.div(inPart, a.kv * queryTiles()),
+                    c.rem(inPart, a.kv * queryTiles()));
+        PartKeys keys = keysOf(part);
+        {
+          InsideIf isSeen(c, c.less(keys.begin, keys.end));
+          if (failed(writeTokens(part)) ||
+              failed(loader->loadQueries(row, kvHead, firstQuery, queryTile)))
+            result = failure();
+          storePart(attend(keys), part);
+        }
+        b.create<scf::YieldOp>(loc);
+      });
+  f.finish({blocks}, shape.warps * warpSize, sharedBytes);
+  return result;
+}
+
+FailureOr<MappedLaunch> PagedMapper::emit(const Chip &chip) {
   chooseSteps();
   allocate();
   thread = c.threadId();
@@ -295,30 +359,14 @@ FailureOr<MappedLaunch> PagedMapper::emit() {
   tiles = unitFor(shape.element, shape.element, config::Matmul::Ieee)
               .createPagedTiles(c, shape);
   loader.emplace(a, shape, pageNumbers);
-  findQueries();
-  if (op.getInParts()) {
-    Value part = c.blockId(mlir::gpu::Dimension::x);
-    PartKeys keys = keysOf(part);
-    InsideIf isSeen(c, c.less(keys.begin, keys.end));
-    if (failed(writeTokens(part)) ||
-        failed(loader->loadQueries(row, kvHead, firstQuery, queryTile)))
-      return failure();
-    storePart(attend(keys), part);
-  } else {
-    if (failed(writeTokens(/*part=*/{})) ||
-        failed(loader->loadQueries(row, kvHead, firstQuery, queryTile)))
-      return failure();
-    storeOutput(attendAll());
-  }
-  int64_t queryTiles = llvm::divideCeil(a.tokens * group, shape.queries);
-  f.finish({op.getInParts() ? numParts : 1, a.kv * queryTiles, a.rows},
-           shape.warps * warpSize, sharedBytes);
+  if (failed(op.getInParts() ? emitParts(chip) : emitWhole()))
+    return failure();
   return f.launch();
 }
 
 MappedKernel mapPagedAttention(planir::KernelOp kernel,
                                mlir::gpu::GPUModuleOp module,
-                               nn::PagedAttentionOp op) {
+                               nn::PagedAttentionOp op, const Chip &chip) {
   Block &body = kernel.getBody().front();
   auto write = op.getKeys().getDefiningOp<nn::CacheWriteOp>();
   int64_t keys = op.getPartPages() * op.getPageTokens();
@@ -336,7 +384,7 @@ MappedKernel mapPagedAttention(planir::KernelOp kernel,
   if (!llvm::is_contained(body.getTerminator()->getOperands(), op.getOutput()))
     return MappedKernel::no("attention without its output");
   PagedMapper mapper(kernel, module, op, write);
-  FailureOr<MappedLaunch> launch = mapper.emit();
+  FailureOr<MappedLaunch> launch = mapper.emit(chip);
   if (failed(launch))
     return MappedKernel::no(mapper.reason());
   MappedKernel mapped;

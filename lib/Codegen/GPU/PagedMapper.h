@@ -48,7 +48,7 @@ public:
               nn::PagedAttentionOp op, nn::CacheWriteOp write);
 
   /// Fails if the kernel cannot compute q, k or v; `reason` says why.
-  mlir::FailureOr<MappedLaunch> emit();
+  mlir::FailureOr<MappedLaunch> emit(const Chip &chip);
   std::string reason() const { return f.emitter.reason(); }
 
 private:
@@ -56,7 +56,11 @@ private:
   void chooseSteps();
   void allocate();
   Value reserve(int64_t bytes);
-  void findQueries();
+  void findQueries(Value ofRow, Value tile);
+  /// The tiles of the queries of a row that read the same key head.
+  int64_t queryTiles() const {
+    return llvm::divideCeil(a.tokens * group, shape.queries);
+  }
   Value acrossWarp(Value value, llvm::function_ref<Value(Value, Value)> body);
   PartKeys keysOf(Value part);
   bool isResident() const { return stages == int64_t(steps.size()); }
@@ -76,6 +80,9 @@ private:
   void storePowers(Values &scores, llvm::ArrayRef<Value> maxima);
   Values resultOf(const Values &sums, int64_t row);
 
+  mlir::LogicalResult emitWhole();
+  mlir::LogicalResult emitParts(const Chip &chip);
+  Value countParts();
   Values attendAll();
   Value outputPointer();
   void storePart(const Values &sums, Value part);
