@@ -268,6 +268,10 @@ std::string fuse::refusalOfCacheGroup(ArrayRef<Operation *> ops,
   if (queries > rules.queriesOfCacheWrites)
     return "a key head has " + std::to_string(queries) +
            " queries, more than " + std::to_string(rules.queriesOfCacheWrites);
+  // Rows can be tokens of one sequence, as the guesses of a draft are. Then a
+  // row reads keys and values that the block of another row writes.
+  if (shapeOf(attention.getPositions())[0] > 1)
+    return "its rows may belong to one sequence";
   if (write.getPages() != attention.getPages() ||
       write.getPositions() != attention.getPositions() ||
       write.getLengths() != attention.getLengths() ||

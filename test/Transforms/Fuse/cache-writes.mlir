@@ -7,7 +7,7 @@
 nn.model @decode family "llama" phase "spmd" attributes {
     strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
   // CHECK-LABEL: nn.func @block
-  nn.func @block(%q: tensor<3x1x16xf32>, %k: tensor<3x1x8xf32>, %v: tensor<3x1x8xf32>, %keys: tensor<3x2x4x16xf32>, %values: tensor<3x2x16x4xf32>, %table: tensor<3x1xi32>, %at: tensor<3x1xi32>, %n: tensor<3xi32>) -> (tensor<3x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>) {
+  nn.func @block(%q: tensor<1x1x16xf32>, %k: tensor<1x1x8xf32>, %v: tensor<1x1x8xf32>, %keys: tensor<3x2x4x16xf32>, %values: tensor<3x2x16x4xf32>, %table: tensor<1x1xi32>, %at: tensor<1x1xi32>, %n: tensor<1xi32>) -> (tensor<1x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>) {
     // DEEP-NEXT: %[[ALL:.*]]:3 = plan.launch @rotary_rotary_cache_write_paged_attention(
     // DEEP-NEXT: nn.return %[[ALL]]#2, %[[ALL]]#0, %[[ALL]]#1
     // APART-NEXT: plan.launch @rotary
@@ -16,11 +16,11 @@ nn.model @decode family "llama" phase "spmd" attributes {
     // APART-NEXT: plan.launch @paged_attention
     // APART-NEXT: nn.return
     // REFUSED: H0907: cannot be in this kernel: a key head has 2 queries, more than 0
-    %tq = nn.rotary %q at %at {dims = 4 : i64, heads = 4 : i64, theta = 1.0e4 : f64} : (tensor<3x1x16xf32>, tensor<3x1xi32>) -> tensor<3x1x16xf32>
-    %tk = nn.rotary %k at %at {dims = 4 : i64, heads = 2 : i64, theta = 1.0e4 : f64} : (tensor<3x1x8xf32>, tensor<3x1xi32>) -> tensor<3x1x8xf32>
-    %k1, %v1 = nn.cache_write %keys, %values of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x16xf32>, tensor<3x1x8xf32>, tensor<3x1x8xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
-    %a = nn.paged_attention %k1, %v1 of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x16xf32>, tensor<3x1x8xf32>, tensor<3x1x8xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> tensor<3x1x16xf32>
-    nn.return %a, %k1, %v1 : tensor<3x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>
+    %tq = nn.rotary %q at %at {dims = 4 : i64, heads = 4 : i64, theta = 1.0e4 : f64} : (tensor<1x1x16xf32>, tensor<1x1xi32>) -> tensor<1x1x16xf32>
+    %tk = nn.rotary %k at %at {dims = 4 : i64, heads = 2 : i64, theta = 1.0e4 : f64} : (tensor<1x1x8xf32>, tensor<1x1xi32>) -> tensor<1x1x8xf32>
+    %k1, %v1 = nn.cache_write %keys, %values of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x1x16xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>, tensor<1x1xi32>, tensor<1x1xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
+    %a = nn.paged_attention %k1, %v1 of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x1x16xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>, tensor<1x1xi32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x16xf32>
+    nn.return %a, %k1, %v1 : tensor<1x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>
   }
 }
 
@@ -31,18 +31,18 @@ nn.model @decode family "llama" phase "spmd" attributes {
 nn.model @others family "llama" phase "spmd" attributes {
     strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
   // CHECK-LABEL: nn.func @block
-  nn.func @block(%q: tensor<3x1x16xf32>, %k: tensor<3x1x8xf32>, %v: tensor<3x1x8xf32>, %keys: tensor<3x2x4x16xf32>, %values: tensor<3x2x16x4xf32>, %table: tensor<3x1xi32>, %at: tensor<3x1xi32>, %n: tensor<3xi32>) -> (tensor<3x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>) {
+  nn.func @block(%q: tensor<1x1x16xf32>, %k: tensor<1x1x8xf32>, %v: tensor<1x1x8xf32>, %keys: tensor<3x2x4x16xf32>, %values: tensor<3x2x16x4xf32>, %table: tensor<1x1xi32>, %at: tensor<1x1xi32>, %n: tensor<1xi32>) -> (tensor<1x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>) {
     // DEEP-NEXT: plan.launch @rotary
     // DEEP-NEXT: nn.keep
     // DEEP-NEXT: plan.launch @relu
     // DEEP-NEXT: plan.launch @cache_write_paged_attention
     // DEEP-NEXT: nn.return
-    %tq = nn.rotary %q at %at {dims = 4 : i64, heads = 4 : i64, theta = 1.0e4 : f64} : (tensor<3x1x16xf32>, tensor<3x1xi32>) -> tensor<3x1x16xf32>
-    nn.keep %tq as "q" : tensor<3x1x16xf32>
-    %rk = nn.map relu(%k) : tensor<3x1x8xf32>
-    %k1, %v1 = nn.cache_write %keys, %values of %tq, %rk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x16xf32>, tensor<3x1x8xf32>, tensor<3x1x8xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
-    %a = nn.paged_attention %k1, %v1 of %tq, %rk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x16xf32>, tensor<3x1x8xf32>, tensor<3x1x8xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> tensor<3x1x16xf32>
-    nn.return %a, %k1, %v1 : tensor<3x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>
+    %tq = nn.rotary %q at %at {dims = 4 : i64, heads = 4 : i64, theta = 1.0e4 : f64} : (tensor<1x1x16xf32>, tensor<1x1xi32>) -> tensor<1x1x16xf32>
+    nn.keep %tq as "q" : tensor<1x1x16xf32>
+    %rk = nn.map relu(%k) : tensor<1x1x8xf32>
+    %k1, %v1 = nn.cache_write %keys, %values of %tq, %rk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x1x16xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>, tensor<1x1xi32>, tensor<1x1xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
+    %a = nn.paged_attention %k1, %v1 of %tq, %rk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x1x16xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>, tensor<1x1xi32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x16xf32>
+    nn.return %a, %k1, %v1 : tensor<1x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>
   }
 }
 
@@ -59,5 +59,21 @@ nn.model @prefill family "llama" phase "spmd" attributes {
     %k1, %v1 = nn.cache_write %keys, %values of %x pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x9x32xf32>, tensor<1x1xi32>, tensor<1x9xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
     %a = nn.paged_attention %k1, %v1 of %x pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x9x32xf32>, tensor<1x1xi32>, tensor<1x9xi32>, tensor<1xi32>) -> tensor<1x9x16xf32>
     nn.return %a, %k1, %v1 : tensor<1x9x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>
+  }
+}
+
+// -----
+
+// Rows may be tokens of one sequence: each reads what the rows before it write.
+nn.model @rows family "llama" phase "spmd" attributes {
+    strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
+  // CHECK-LABEL: nn.func @block
+  nn.func @block(%x: tensor<3x1x32xf32>, %keys: tensor<3x2x4x16xf32>, %values: tensor<3x2x16x4xf32>, %table: tensor<3x1xi32>, %at: tensor<3x1xi32>, %n: tensor<3xi32>) -> (tensor<3x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>) {
+    // CHECK-NEXT: plan.launch @cache_write
+    // CHECK-NEXT: plan.launch @paged_attention
+    // CHECK-NEXT: nn.return
+    %k1, %v1 = nn.cache_write %keys, %values of %x pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x32xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
+    %a = nn.paged_attention %k1, %v1 of %x pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x32xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> tensor<3x1x16xf32>
+    nn.return %a, %k1, %v1 : tensor<3x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>
   }
 }
