@@ -198,15 +198,8 @@ const char *config::whyNoGpu(const Settings &values) {
   return factsOf(values.target).hasGemmSettings ? "" : "the target is no GPU";
 }
 
-const char *config::whyNoContext(const Settings &values) {
-  return values.mode == Mode::Train && !factsOf(values.target).hasServing
-             ? "the mode is train, on a GPU: texts have no cache"
-             : "";
-}
-
 const char *config::whyNoCache(const Settings &values) {
-  return values.mode == Mode::Encode ? "the mode is encode"
-                                     : whyNoContext(values);
+  return values.mode == Mode::Encode ? "the mode is encode" : "";
 }
 
 const char *config::whyNothingTrains(const Settings &values) {

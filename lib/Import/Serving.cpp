@@ -23,9 +23,6 @@ using namespace heddle::config;
 /// Throws an error for settings that serving and encoding do not support.
 static void checkServing(const Settings &values) {
   std::string mode = std::string("--mode ") + wordOf(values.mode);
-  if (!factsOf(values.target).hasServing)
-    fail("H0126", mode + " is not supported on GPUs yet",
-         "use --target x86-64");
   if (values.sequence * values.pipe > 1 || values.zero > 0)
     fail("H0129",
          mode + " splits a model over the axis tensor alone: seq, pipe and "
@@ -37,6 +34,36 @@ static void checkServing(const Settings &values) {
              " texts of --max-batch cannot be shared out alike among data=" +
              std::to_string(values.data) + " groups of ranks",
          "give --max-batch a multiple of " + std::to_string(values.data));
+}
+
+/// Lets Heddle's kernels compute all products on GPUs. The sums of a library
+/// depend on the number of rows, so a text would depend on other requests.
+static void settleProducts(ResolvedSettings &settings) {
+  Settings &values = settings.values;
+  if (std::none_of(
+          settings.targets.begin(), settings.targets.end(),
+          [](Target target) { return factsOf(target).hasGemmSettings; }))
+    return;
+  if (values.gemm == Gemm::Library)
+    fail("H0126",
+         std::string("--gemm library: the sums of cuBLASLt depend on how many "
+                     "rows a product has, and --mode ") +
+             wordOf(values.mode) + " computes texts together and alone alike",
+         "leave out --gemm library");
+  values.gemm = Gemm::Generated;
+  settings.setOrigin("gemm", {Origin::Kind::Derived, "--mode", {}});
+}
+
+/// Throws an error for quantized weights on a GPU, whose back end multiplies by
+/// weights as they are.
+static void checkQuantization(const ResolvedSettings &settings) {
+  bool isOnGpu = std::any_of(
+      settings.targets.begin(), settings.targets.end(),
+      [](Target target) { return !factsOf(target).kernelsRunOnHost; });
+  if (isOnGpu && settings.values.quantize != Quantize::None)
+    fail("H0143", "products with quantized weights have no code for GPUs",
+         "use --target x86-64, or --quantize none with files whose weights are "
+         "no codes");
 }
 
 static void settleCacheType(ResolvedSettings &settings) {
@@ -74,9 +101,12 @@ static void checkActivations(const Settings &values) {
 }
 
 /// Whether int8 activations make products with quantized weights faster.
-/// Measurements (bench/README.md) say that they always do, with one exception:
-/// single tokens on a CPU with AVX-512 and without AMX.
+/// Measurements on CPUs (bench/README.md) say that they always do, with one
+/// exception: single tokens on a CPU with AVX-512 and without AMX. On a GPU,
+/// products of few rows take as long as reading their weights.
 static bool pays(const Settings &values) {
+  if (!factsOf(values.target).kernelsRunOnHost)
+    return false;
   auto has = [&](March level, const char *feature) {
     return values.march == level ||
            (values.march == March::Native && rt::hasCpuFeature(feature));
@@ -254,11 +284,7 @@ static void settleTexts(ResolvedSettings &settings, const ModelSpec &spec) {
     values.seq = std::min(spec.maxPositions, usualTokens);
     settings.setOrigin("seq", {Origin::Kind::Model, "", {}});
   }
-  bool hasServing =
-      std::all_of(settings.targets.begin(), settings.targets.end(),
-                  [](Target target) { return factsOf(target).hasServing; });
-  if (!hasServing || *whyNoContext(values) ||
-      spec.objective == plan::Objective::MaskedToken) {
+  if (spec.objective == plan::Objective::MaskedToken) {
     values.maxContext = 1;
     return;
   }
@@ -299,6 +325,8 @@ void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
                        {Origin::Kind::Derived, "the target", {}});
   checkActivations(values);
   checkServing(values);
+  checkQuantization(settings);
+  settleProducts(settings);
   if (values.mode == Mode::Serve)
     settleCacheType(settings);
   constexpr int64_t row = 1024;

@@ -197,6 +197,23 @@ void config::mergeByteSize(const SettingFlag &flag, const std::string &text,
   merger.give(flag.key, *bytes, flagOrigin(flag));
 }
 
+static const std::string autoSize = "auto";
+
+void config::mergeCacheSize(const SettingFlag &flag, const std::string &text,
+                            Merger &merger) {
+  if (text == autoSize)
+    return merger.give(flag.key, int64_t(0), flagOrigin(flag));
+  mergeByteSize(flag, text, merger);
+}
+
+io::ValueRange config::cacheSizeRange() {
+  return io::ValueRange::matching(
+      "auto, or a size from 1 byte, as 16GiB, 512MiB or 1000000",
+      [](const std::string &text) {
+        return text == autoSize || parseByteSize(text) > 0;
+      });
+}
+
 /// Parses sizes for several kinds of memory. A single size without a kind is
 /// the size of device memory.
 static std::optional<std::map<std::string, int64_t>>

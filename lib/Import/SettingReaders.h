@@ -40,6 +40,12 @@ void mergeDistributedOptimizer(const SettingFlag &flag, const std::string &text,
 /// Reads a size in bytes, for example `16GiB`.
 void mergeByteSize(const SettingFlag &flag, const std::string &text,
                    Merger &merger);
+/// Reads the size of the key-value cache. `auto` is 0 bytes: the compiler or
+/// the binary chooses the size.
+void mergeCacheSize(const SettingFlag &flag, const std::string &text,
+                    Merger &merger);
+/// The range of --kv-cache, in the form that `mergeCacheSize` reads.
+io::ValueRange cacheSizeRange();
 /// Reads memory budgets, for example `16GiB` or `device=8GiB,file=1TiB`.
 void mergeBudgets(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
@@ -175,7 +181,6 @@ const char *whyOneSeqRank(const Settings &values);
 const char *whyOneRank(const Settings &values);
 const char *whyNoGradientTravels(const Settings &values);
 const char *whyNoGpu(const Settings &values);
-const char *whyNoContext(const Settings &values);
 const char *whyNoCache(const Settings &values);
 const char *whyNothingTrains(const Settings &values);
 const char *whyNotLamb(const Settings &values);

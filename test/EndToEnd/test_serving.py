@@ -333,7 +333,8 @@ class Serving(serving.ServingTest):
     def test_refuses_what_cannot_serve(self):
         model, *_ = self.make_model(positions=CONTEXT)
         build = [h.HEDDLE, "compile", model, "--mode", "serve", "-o", self.path("x")]
-        self.refused("H0126", build + ["--target", "sm_80"], "--target x86-64")
+        self.refused("H0126", build + ["--target", "sm_80", "--gemm", "library"],
+                     "leave out --gemm library")
         self.refused("H0128", build + ["--max-context", 91], "n_positions = 90")
         self.refused("H0129", build + ["--mesh", "pipe=2"], "data=N,tensor=N")
         self.refused("H0139", build + ["--mesh", "data=2", "--max-batch", 3],

@@ -117,8 +117,6 @@ struct TargetFacts {
   /// Whether the settings `--gemm` and `--matmul` may be used. They choose how
   /// matrices are multiplied.
   bool hasGemmSettings = false;
-  /// Whether programs with a cache of keys and values can be compiled.
-  bool hasServing = true;
 };
 
 inline constexpr TargetFacts gpuFacts = {
@@ -130,8 +128,7 @@ inline constexpr TargetFacts gpuFacts = {
     /*stepIsGraph=*/true,
     /*collectives=*/Collectives::Library,
     /*libraryIsNccl=*/true,
-    /*hasGemmSettings=*/true,
-    /*hasServing=*/false};
+    /*hasGemmSettings=*/true};
 
 /// The facts of each target, in the order of `Target`.
 inline constexpr TargetFacts targetTable[] = {

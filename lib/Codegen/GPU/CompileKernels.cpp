@@ -133,7 +133,7 @@ compileKernelsForGpu(ModuleOp module, StringRef chip, StringRef cache) {
   codegen::KernelJobs jobs;
   auto add = [&](Operation *root) {
     Chip target = *known;
-    target.matmul = settingsOf(root).matmul;
+    setProducts(target, root);
     auto compile = [target,
                     &ptxas](const codegen::KernelSource &source,
                             MLIRContext &context) -> FailureOr<std::string> {

@@ -43,8 +43,10 @@ Tiling chooseTiling(const codegen::Product &product, const MultiplyUnit &unit,
                     const Chip &chip) {
   std::optional<Tiling> best;
   double least = 0;
+  // Without split-K, every tiling adds the terms in the order of k.
+  const int64_t mostParts = chip.fixedSums ? 1 : 16;
   for (TilingCandidate candidate : unit.tilings())
-    for (int64_t parts = 1; parts <= 16; ++parts) {
+    for (int64_t parts = 1; parts <= mostParts; ++parts) {
       Tiling &tiling = candidate.tiling;
       tiling.partK = product.k;
       if (parts > 1)

@@ -27,9 +27,19 @@ config::Settings settingsOf(Operation *root) {
                                             : config::Settings();
 }
 
+void setProducts(Chip &target, Operation *root) {
+  const config::Settings settings = settingsOf(root);
+  target.matmul = settings.matmul;
+  target.fixedSums = settings.mode != config::Mode::Train;
+}
+
 std::string describeTarget(StringRef chip, Operation *root) {
-  bool tf32 = settingsOf(root).matmul == config::Matmul::Tf32;
-  return (chip + (tf32 ? " tf32" : "")).str();
+  Chip target;
+  setProducts(target, root);
+  bool tf32 = target.matmul == config::Matmul::Tf32;
+  return (chip + (tf32 ? " tf32" : "") +
+          (target.fixedSums ? " fixed sums" : ""))
+      .str();
 }
 
 //===----------------------------------------------------------------------===//

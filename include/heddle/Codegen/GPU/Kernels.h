@@ -37,6 +37,9 @@ struct Chip {
   int64_t multiprocessors;
   /// How products in f32 are multiplied (--matmul).
   config::Matmul matmul = config::Matmul::Ieee;
+  /// Whether the order in which a product adds its terms must not depend on the
+  /// number of rows. Binaries that serve or encode need this.
+  bool fixedSums = false;
 };
 
 /// The chip sm_80 or sm_90; null for other names.
@@ -128,6 +131,9 @@ std::string plainNameOf(llvm::StringRef object);
 /// The settings of `root` if it is a model; if it is a module, the default
 /// settings.
 config::Settings settingsOf(mlir::Operation *root);
+
+/// Sets how `target` multiplies, by the settings of `root`.
+void setProducts(Chip &target, mlir::Operation *root);
 /// Describes the target of the kernels in `root`, for the hashes of kernels:
 /// `sm_90`, or `sm_90 tf32`.
 std::string describeTarget(llvm::StringRef chip, mlir::Operation *root);
