@@ -27,15 +27,18 @@ static Type bufferType(planir::KernelOp kernel, unsigned operand, bool flat) {
 }
 
 int64_t widestChunk(planir::KernelOp kernel, int64_t columns) {
-  int64_t most = 0, bytes = 1;
+  std::pair<int64_t, int64_t> largest; // The number of elements and the rank.
+  int64_t bytes = 1;
   auto consider = [&](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);
-    if (!tensor || tensor.getNumElements() < most)
+    if (!tensor)
       return;
-    if (tensor.getNumElements() > most)
+    std::pair<int64_t, int64_t> size(tensor.getNumElements(), tensor.getRank());
+    if (size > largest)
       bytes = 1;
-    most = tensor.getNumElements();
-    bytes = std::max(bytes, dist::byteSize(tensor.getElementType()));
+    largest = std::max(largest, size);
+    if (size == largest)
+      bytes = std::max(bytes, dist::byteSize(tensor.getElementType()));
   };
   llvm::for_each(kernel.getArgumentTypes(), consider);
   llvm::for_each(kernel.getResultTypes(), consider);

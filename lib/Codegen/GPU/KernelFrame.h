@@ -136,8 +136,11 @@ struct InsideIf {
 
 /// Returns the width of a chunk: the number of adjacent elements that a thread
 /// handles together. One access holds a chunk of the kernel's largest tensor.
-/// If several tensors are the largest, the one with the widest elements counts:
-/// the lanes of a warp then access consecutive bytes of each of these tensors.
+/// If several tensors are the largest, those of the highest rank count: next to
+/// a single row, the weight of a norm counts no more than next to many rows, so
+/// that the row is summed in the same order. Of these tensors, the one with the
+/// widest elements counts: the lanes of a warp then access consecutive bytes of
+/// each of them.
 /// If `columns` is given, the width is halved until it divides `columns`.
 int64_t widestChunk(planir::KernelOp kernel, int64_t columns = 0);
 

@@ -172,6 +172,37 @@ TEST(GpuPagedAttention, TokensDoNotDependOnOthers) {
   }
 }
 
+/// The norm of a token has the bits that it has in a chunk of tokens, also if
+/// the weight has wider elements than the token.
+TEST(GpuPagedAttention, NormsDoNotDependOnOthers) {
+  auto norm = [](int64_t tokens) {
+    std::string x = "tensor<1x" + std::to_string(tokens) + "x200xbf16>";
+    std::string results = x + ", tensor<1x" + std::to_string(tokens) + "xf32>";
+    return "plan.kernel @k(%x: " + x + ", %w: tensor<200xf32>) -> (" + results +
+           ") attributes {generator = #plan.generator<rows>, ties = array<i64: "
+           "-1, -1>} {\n  %y, %r = nn.rms_norm %x, %w {eps = 1.0e-5 : f64} : "
+           "(" +
+           x + ", tensor<200xf32>) -> (" + results +
+           ")\n  plan.yield %y, %r : " + results + "\n}";
+  };
+  std::vector<Tensor> arguments =
+      pagedArguments({{9}, 9, 3, 1, 40, "f32", "bf16"});
+  Tensor x = arguments[2].reshaped({1, 9, 200}),
+         w(eval::ElementKind::F32, {200});
+  for (double &value : w.mutableFloats())
+    value = 2;
+  std::vector<Tensor> many = GpuKernel(norm(9)).run({x, w});
+  GpuKernel alone(norm(1));
+  for (int64_t token = 0; token < 9; ++token) {
+    Tensor one = x.reshaped({9, 1, 200}).slice(token, 1).reshaped({1, 1, 200});
+    std::vector<Tensor> got = alone.run({one, w});
+    expectSameBits(got[0].reshaped({1, 1, 200}),
+                   many[0].reshaped({9, 1, 200}).slice(token, 1), norm(1));
+    expectSameBits(got[1].reshaped({1, 1}),
+                   many[1].reshaped({9, 1}).slice(token, 1), norm(1));
+  }
+}
+
 /// The plain kernels, with which BINARY check compares.
 TEST(GpuPagedAttention, Plain) {
   Paged p = {{300, 20}, 2, 2, 1, 16, "i8", "f32", 17};
