@@ -123,6 +123,14 @@ def NN_SourceAttr : AttrDef<NN_Dialect, "Source"> {
   }];
 }
 
+def NN_PackedLayoutAttr : EnumAttr<NN_Dialect, NN_PackedLayout, "packed_layout"> {
+  let assemblyFormat = "$value";
+}
+
+def NN_PackedLayoutParameter : EnumParameter<NN_PackedLayout> {
+  let defaultValue = "::heddle::nn::PackedLayout::Panels";
+}
+
 def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
   let mnemonic = "packed";
   let summary = "How a derived state is quantized or packed from a weight when weights are loaded.";
@@ -142,15 +150,18 @@ def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
     inputs. With `even`, quantization is symmetric: there are no zeros, and the
     scale is the largest magnitude of a group divided by the largest code.
     Otherwise the smallest and the largest value of a group become the smallest
-    and the largest code.
+    and the largest code. `layout` is that of the products that read the state
+    (nn.packed_linear); `panels` is not printed.
   }];
   let parameters = (ins EnumParameter<NN_PackedPart>:$part,
                         "::mlir::StringAttr":$name,
                         "::mlir::RankedTensorType":$of,
                         "int64_t":$bits, "int64_t":$group, "bool":$even,
-                        "bool":$transposed);
+                        "bool":$transposed,
+                        NN_PackedLayoutParameter:$layout);
   let assemblyFormat = [{
-    `<` $part `of` $name `as` $of `,` struct($bits, $group, $even, $transposed) `>`
+    `<` $part `of` $name `as` $of `,` struct($bits, $group, $even, $transposed)
+    (`,` `layout` `=` $layout^)? `>`
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -85,6 +85,11 @@ def NN_PackedPart : NN_Enum<"PackedPart", "which tensor of a quantized or packed
     I32EnumAttrCase<"Scales", 1, "scales">,
     I32EnumAttrCase<"Zeros", 2, "zeros">]>;
 
+// The names of the cases are those that the plan format uses.
+def NN_PackedLayout : NN_Enum<"PackedLayout", "the order of the words of a packed weight", [
+    I32EnumAttrCase<"Panels", 0, "panels">,
+    I32EnumAttrCase<"Fragments", 1, "fragments">]>;
+
 def NN_InitKind : NN_Enum<"InitKind", "how a state is initialized", [
     I32EnumAttrCase<"Zeros", 0, "zeros">,
     I32EnumAttrCase<"Constant", 1, "constant">,

@@ -16,7 +16,9 @@
 def NN_PackedLinearOp : NN_NonDifferentiableOp<"packed_linear",
     (ins NN_Float:$input, NN_Any:$weight, Optional<NN_Float>:$scales,
          Optional<NN_Float>:$zeros, Optional<NN_Float>:$bias,
-         OptionalAttr<I64Attr>:$bits, OptionalAttr<I64Attr>:$input_block),
+         OptionalAttr<I64Attr>:$bits, OptionalAttr<I64Attr>:$input_block,
+         DefaultValuedAttr<NN_PackedLayoutAttr,
+                           "::heddle::nn::PackedLayout::Panels">:$layout),
     [AttrSizedOperandSegments]> {
   let summary = "out[..., o] = sum over i of x[..., i] w[i, o] + bias[o], w quantized or packed";
   let description = [{
@@ -30,20 +32,34 @@ def NN_PackedLinearOp : NN_NonDifferentiableOp<"packed_linear",
         -> tensor<1x1x768xf32>
     ```
 
+    **Words.** A word of 32 bits holds consecutive values along i of one output:
+    one f32, two bf16 or f16, four int8 codes or eight int4 codes. The first value
+    is in the lowest bits. The exception is int4: codes 0, 2, 4, 6 are in the lower
+    half of the word and 1, 3, 5, 7 in the upper half, so that the codes of the
+    pairs 0 1, 2 3, 4 5, 6 7 have the same position in their halves.
+
     **Layout.** A kernel reads the weight once, from its first byte to its last.
-    The weight is cut into panels of 32 outputs. A panel is a list of rows of 32
-    words, one for each output. A word of 32 bits holds consecutive values along
-    i of one output: one f32, two bf16 or f16, four int8 codes or eight int4
-    codes. The first value is in the lowest bits. The exception is int4: codes 0,
-    2, 4, 6 are in the lower half of the word and 1, 3, 5, 7 in the upper half, so
-    that the codes of the pairs 0 1, 2 3, 4 5, 6 7 have the same position in their
-    halves. Floats have the type [panels, words, 32, values of a word]; codes
-    are i32 [panels, words, 32], and `bits` is the width of a code. Padding of
-    inputs to whole words and of outputs to whole panels is zero.
+    The weight is cut into panels of adjacent outputs. A panel is a list of blocks,
+    and a block has a few adjacent words of each output of the panel. `layout` is
+    the order of the words in a block; the target chooses it.
+
+    | `layout` | outputs of a panel | words of an output in a block | order |
+    |---|---|---|---|
+    | `panels`, the default | 32 | 1 | by output |
+    | `fragments` | 16 | 8 | as mma.sync reads its left operand |
+
+    With `fragments`, each of the 32 lanes of a warp has four adjacent words. Word w
+    of output o belongs to lane 4 (o mod 8) + w mod 4, and is its word
+    o / 8 + 2 (w / 4). A quantization group begins at a multiple of four words.
+
+    Floats have the type [panels, blocks, words of a block, values of a word];
+    codes are i32 [panels, blocks, words of a block], and `bits` is the width of a
+    code. Padding of groups, of inputs to whole blocks and of outputs to whole
+    panels is zero.
 
     **Quantization.** A code q is a signed integer. The inputs are cut into
-    groups of equal length; `scales` and `zeros` are [panels, groups, 32], and
-    w = scale * (q - zero). Zeros are integral; without `zeros` they are 0. The
+    groups of equal length; `scales` and `zeros` are [panels, groups, outputs
+    of a panel], and w = scale * (q - zero). Zeros are integral; without `zeros` they are 0. The
     sum of x * q over a group is computed first and then scaled, so that the
     result does not depend on how a kernel unpacks codes.
 
@@ -57,13 +73,14 @@ def NN_PackedLinearOp : NN_NonDifferentiableOp<"packed_linear",
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
     $input `,` $weight (`scales` $scales^)? (`zeros` $zeros^)? (`bias` $bias^)?
-    (`bits` $bits^)? (`input_block` $input_block^)? attr-dict `:` functional-type(operands, results)
+    (`bits` $bits^)? (`input_block` $input_block^)?
+    (`layout` $layout^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = !strconcat([{
-    /// The number of output features in a panel. The packed weight consists of
-    /// panels, each of which is contiguous in memory.
-    static constexpr int64_t panelWidth = 32;
+    /// The weight's sizes and layout. It has no name, and its type is
+    /// [inputs, outputs].
+    ::heddle::plan::PackedWeight getPacked();
     /// How many elements of the weight are in a packed word of 32 bits.
     int64_t getPerWord();
     int64_t getInputs();

@@ -22,6 +22,15 @@ int64_t PackedLinearOp::getPerWord() {
   return tensorOf(getWeight()).getShape().back();
 }
 
+plan::PackedWeight PackedLinearOp::getPacked() {
+  plan::PackedWeight packed;
+  packed.shape = {getInputs(), getOutputs()};
+  packed.bits = plan::PackedWeight::wordBits / getPerWord();
+  packed.group = getGroups() > 0 ? getInputs() / getGroups() : 0;
+  packed.layout = static_cast<plan::PackedLayout>(getLayout());
+  return packed;
+}
+
 int64_t PackedLinearOp::getInputs() {
   return tensorOf(getInput()).getShape().back();
 }
@@ -48,8 +57,8 @@ static LogicalResult verifyKind(PackedLinearOp op) {
     if (type && weight.getRank() == 4 &&
         weight.getDimSize(3) * type->bytes * 8 == plan::PackedWeight::wordBits)
       return success();
-    return op.emitOpError("needs a weight [panels, words, 32, values of a "
-                          "word] of f32, bf16, f16 or codes, got ")
+    return op.emitOpError("needs a weight [panels, blocks, words of a block, "
+                          "values of a word] of f32, bf16, f16 or codes, got ")
            << weight;
   }
   if (!op.getBits() || (*op.getBits() != 4 && *op.getBits() != 8))
@@ -57,7 +66,9 @@ static LogicalResult verifyKind(PackedLinearOp op) {
   if (!op.getScales())
     return op.emitOpError("has a quantized weight without scales");
   if (weight.getRank() != 3)
-    return op.emitOpError("needs codes [panels, words, 32], got ") << weight;
+    return op.emitOpError(
+               "needs codes [panels, blocks, words of a block], got ")
+           << weight;
   return success();
 }
 
@@ -78,37 +89,49 @@ static LogicalResult verifyInputBlock(PackedLinearOp op) {
          << longest << " is needed";
 }
 
+/// Verifies that quantization groups have equal lengths and whole words.
+static LogicalResult verifyGroups(PackedLinearOp op) {
+  if (!op.getScales())
+    return success();
+  auto scales = tensorOf(op.getScales());
+  if (scales.getRank() != 3)
+    return op.emitOpError("needs scales [panels, groups, outputs of a panel], "
+                          "got ")
+           << scales;
+  int64_t groups = op.getGroups(), inputs = op.getInputs();
+  if (groups < 1 || inputs % groups != 0 ||
+      (groups > 1 && inputs / groups % op.getPerWord() != 0))
+    return op.emitOpError("cuts ") << inputs << " inputs into " << groups
+                                   << " groups, which have no whole words";
+  return success();
+}
+
 LogicalResult PackedLinearOp::verify() {
   auto input = tensorOf(getInput()), output = tensorOf(getOutput());
   if (input.getRank() < 1 || output.getRank() != input.getRank() ||
       input.getShape().drop_back() != output.getShape().drop_back())
     return emitOpError("makes ") << output << " of " << input;
-  if (failed(verifyKind(*this)))
+  if (failed(verifyKind(*this)) || failed(verifyGroups(*this)))
     return failure();
   auto weight = tensorOf(getWeight());
-  int64_t panels = llvm::divideCeil(getOutputs(), panelWidth);
-  int64_t words = llvm::divideCeil(getInputs(), getPerWord());
-  if (weight.getDimSize(0) != panels || weight.getDimSize(1) != words ||
-      weight.getDimSize(2) != panelWidth)
+  plan::PackedWeight packed = getPacked();
+  std::vector<int64_t> shape = packed.stateShape();
+  if (weight.getShape().take_front(3) != ArrayRef(shape).take_front(3))
     return emitOpError("of ")
            << getInputs() << " inputs and " << getOutputs()
-           << " outputs needs a weight of " << panels << "x" << words << "x"
-           << panelWidth << " words, got " << weight;
+           << " outputs needs a weight of " << shape[0] << "x" << shape[1]
+           << "x" << shape[2] << " words, got " << weight;
   if (Value bias = getBias();
       bias && tensorOf(bias).getShape() != ArrayRef<int64_t>(getOutputs()))
     return emitOpError("has a bias of type ") << bias.getType();
   if (!getScales())
     return success();
   auto scales = tensorOf(getScales());
-  if (scales.getRank() != 3 || scales.getDimSize(0) != panels ||
-      scales.getDimSize(2) != panelWidth)
+  if (scales.getDimSize(0) != packed.panels() ||
+      scales.getDimSize(2) != packed.block().outputs)
     return emitOpError("needs scales of ")
-           << panels << "xGROUPSx" << panelWidth << ", got " << scales;
-  int64_t groups = getGroups();
-  if (groups < 1 || getInputs() % groups != 0 ||
-      (groups > 1 && getInputs() / groups % getPerWord() != 0))
-    return emitOpError("cuts ") << getInputs() << " inputs into " << groups
-                                << " groups, which have no whole words";
+           << packed.panels() << "xGROUPSx" << packed.block().outputs
+           << ", got " << scales;
   if (getZeros() && getZeros().getType() != scales)
     return emitOpError("has zeros of type ")
            << getZeros().getType() << ", and scales of type " << scales;
@@ -132,21 +155,26 @@ StringRef PackedLinearOp::getNotDifferentiableReason() {
 
 // Ranks can split the output features between panels, the contiguous blocks of
 // the packed weight. They can split the input features between groups, which
-// have scales of their own, or between words if there is at most one group.
-// They cannot split the input features if the input is rounded to int8 in
-// blocks that the split could cut: other blocks would give other results.
+// have scales of their own, or between blocks if there is at most one group;
+// groups must then be whole blocks. They cannot split the input features if the
+// input is rounded to int8 in blocks that the split could cut: other blocks
+// would give other results.
 dist::ShardingRule PackedLinearOp::getShardingRule() {
-  int64_t groups = getGroups(), perWord = getPerWord();
-  bool splitsOut = getOutputs() % panelWidth == 0;
-  bool splitsIn =
-      groups > 1 || (getInputs() % perWord == 0 && !getInputBlock());
+  plan::PackedWeight packed = getPacked();
+  plan::PackedBlock block = packed.block();
+  int64_t groups = getGroups(), blockInputs = getPerWord() * block.words;
+  bool splitsOut = getOutputs() % block.outputs == 0;
+  bool splitsIn = groups > 1
+                      ? packed.groupWords() % block.words == 0
+                      : getInputs() % blockInputs == 0 && !getInputBlock();
   std::string rows = leadingLetters(tensorOf(getInput()).getRank() - 1);
   std::string panel = splitsOut ? "o" : "x", word = splitsIn ? "i" : "y";
   std::string weight = panel + word + "l";
   if (!getScales())
     weight += "w";
-  std::string scales = panel + (groups > 1 ? "i" : "u") + "l";
-  std::string whole = "lwu";
+  std::string scales = panel + (groups > 1 && splitsIn ? "i" : "u") +
+                       (block.words == 1 ? "l" : "v");
+  std::string whole = "lwuv";
   if (!splitsOut)
     whole += "ox";
   if (!splitsIn)
@@ -166,10 +194,12 @@ dist::ShardingRule PackedLinearOp::getShardingRule() {
     factor.units = units.str();
   };
   if (splitsOut)
-    count("o", getOutputs() / panelWidth, "panels");
+    count("o", packed.panels(), "panels");
   if (splitsIn)
-    count("i", groups > 1 ? groups : getInputs() / perWord,
-          groups > 1 ? "groups" : "words");
+    count("i", groups > 1 ? groups : packed.blocks(),
+          groups > 1         ? "groups"
+          : block.words == 1 ? "words"
+                             : "blocks");
   return rule;
 }
 
@@ -180,7 +210,7 @@ dist::ShardingRule PackedLinearOp::getShardingRule() {
 LogicalResult PackedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  PackedPart part, StringAttr name,
                                  RankedTensorType of, int64_t bits,
-                                 int64_t group, bool even, bool) {
+                                 int64_t group, bool even, bool, PackedLayout) {
   if (!of.hasStaticShape() || of.getRank() != 2 || of.getNumElements() == 0)
     return emitError() << "packs " << name << " of type " << of
                        << "; weights of products are of rank 2";
@@ -213,6 +243,7 @@ plan::PackedWeight PackedAttr::toPlan() const {
   packed.group = getGroup();
   packed.even = getEven();
   packed.transposed = getTransposed();
+  packed.layout = static_cast<plan::PackedLayout>(getLayout());
   return packed;
 }
 

@@ -47,36 +47,35 @@ LogicalResult evalLinear(nn::LinearOp op, const Inputs &in, Outputs &out) {
 /// of nn.packed_linear that describe it.
 struct PackedWeight {
   PackedWeight(nn::PackedLinearOp op, const Inputs &in)
-      : words(in[op.getWeight()]), perWord(op.getPerWord()),
-        stride(words.shape()[1]), scales(in.findFloats(op.getScales())),
-        zeros(in.findFloats(op.getZeros())), groups(op.getGroups()) {
-    if (groups > 0)
-      groupLength = op.getInputs() / groups;
-  }
+      : words(in[op.getWeight()]), packed(op.getPacked()),
+        scales(in.findFloats(op.getScales())),
+        zeros(in.findFloats(op.getZeros())), groups(op.getGroups()) {}
 
   /// The value for input `i` and output `o` of the weight; for a quantized
   /// weight, its code.
   double value(int64_t i, int64_t o) const {
-    constexpr int64_t width = nn::PackedLinearOp::panelWidth;
-    int64_t word = (o / width * stride + i / perWord) * width + o % width;
+    int64_t width = packed.block().outputs, perWord = packed.perWord();
+    int64_t word = o / width * packed.panelWords() +
+                   packed.indexInPanel(o % width, packed.wordOf(i));
+    int64_t inWord = i % packed.groupLength() % perWord;
     if (groups == 0)
-      return words.floats()[word * perWord + i % perWord];
-    int64_t bits = 32 / perWord;
-    int64_t above = 32 - bits - plan::PackedWeight::bitOf(bits, i % perWord);
+      return words.floats()[word * perWord + inWord];
+    int64_t bits = packed.bits;
+    int64_t above = 32 - bits - plan::PackedWeight::bitOf(bits, inWord);
     auto high = static_cast<uint32_t>(words.ints()[word]) << above;
     return static_cast<int32_t>(high) >> (32 - bits);
   }
   /// Returns the index of the scale that output `o` has in a quantization group
   /// of inputs. Zero points have the same index.
   int64_t groupIndex(int64_t group, int64_t o) const {
-    constexpr int64_t width = nn::PackedLinearOp::panelWidth;
+    int64_t width = packed.block().outputs;
     return (o / width * groups + group) * width + o % width;
   }
 
   const Tensor &words;
-  int64_t perWord, stride;
+  plan::PackedWeight packed;
   const double *scales, *zeros;
-  int64_t groups, groupLength = 1;
+  int64_t groups;
 };
 
 /// Rounds a row of activations to int8 codes, and multiplies the codes by their
@@ -116,7 +115,7 @@ LogicalResult evalPackedLinear(nn::PackedLinearOp op, const Inputs &in,
       for (int64_t i = 0; i < inputs; ++i) {
         double w = weight.value(i, o);
         if (weight.groups > 0) {
-          int64_t at = weight.groupIndex(i / weight.groupLength, o);
+          int64_t at = weight.groupIndex(i / weight.packed.groupLength(), o);
           w = weight.scales[at] * (w - (weight.zeros ? weight.zeros[at] : 0));
         }
         sum += of[i] * w;

@@ -119,15 +119,15 @@ GroupScales heddle::rt::scalesOfShard(const GroupScales &codes,
 
 namespace {
 
-/// Packs one panel of outputs.
+/// Packs one panel, the outputs that the layout keeps together.
 class Panel {
 public:
   Panel(const PackedWeight &packed, plan::DType type, const float *weight,
         int64_t number, const GroupScales &given)
-      : packed(packed), type(type), inputs(packed.inputs()),
-        first(number * PackedWeight::panelWidth),
-        count(std::min(PackedWeight::panelWidth, packed.outputs() - first)),
-        given(given), values(PackedWeight::panelWidth * inputs) {
+      : packed(packed), type(type), width(packed.block().outputs),
+        inputs(packed.inputs()), first(number * width),
+        count(std::min(width, packed.outputs() - first)), given(given),
+        values(width * inputs) {
     int64_t outputs = packed.outputs();
     for (int64_t i = 0; i < inputs; ++i)
       for (int64_t o = 0; o < count; ++o)
@@ -136,27 +136,26 @@ public:
                                      : weight[i * outputs + first + o];
   }
 
-  void writeFloats(char *to) const {
-    for (int64_t o = 0; o < PackedWeight::panelWidth; ++o)
-      for (int64_t i = 0; i < inputs; ++i)
-        setBits(to, o, i, bitsOf(values[o * inputs + i]));
+  void writeFloats(uint32_t *to) const {
+    for (int64_t o = 0; o < count; ++o)
+      writeWords(to, o, 0, [&](float value) { return bitsOf(value); });
   }
 
-  void writeCodes(char *to) const {
+  void writeCodes(uint32_t *to) const {
     forEachGroup([&](int64_t o, int64_t begin, GroupScale code) {
-      for (int64_t i = begin; i < begin + packed.groupLength(); ++i)
-        setBits(to, o, i, quantize(values[o * inputs + i], code, packed.bits));
+      writeWords(to, o, begin, [&](float value) {
+        return uint32_t(quantize(value, code, packed.bits));
+      });
     });
   }
 
   /// Writes the scales, or the zero points, of all quantization groups of the
-  /// panel. A panel is the 32 outputs that the layout keeps together.
+  /// panel.
   void writeGroups(uint16_t *to) const {
     forEachGroup([&](int64_t o, int64_t begin, GroupScale code) {
       float value =
           packed.part == PackedPart::Scales ? code.scale : float(code.zero);
-      to[begin / packed.groupLength() * PackedWeight::panelWidth + o] =
-          io::floatToF16(value);
+      to[begin / packed.groupLength() * width + o] = io::floatToF16(value);
     });
   }
 
@@ -170,22 +169,27 @@ private:
     return word;
   }
 
-  /// A panel is 32 outputs. Writes the code of input `i` and output `o` of the
-  /// panel into its bits of a word. These bits must be 0 before.
-  void setBits(char *to, int64_t o, int64_t i, uint32_t value) const {
+  /// Writes the words of output `o` of the panel for the quantization group of
+  /// inputs that begins at `begin`. `convert` returns the bits of a value.
+  template <typename Convert>
+  void writeWords(uint32_t *to, int64_t o, int64_t begin,
+                  Convert convert) const {
+    int64_t perWord = packed.perWord(), length = packed.groupLength();
     uint32_t mask = uint32_t((uint64_t(1) << packed.bits) - 1);
-    char *at = to + (i / packed.perWord() * PackedWeight::panelWidth + o) *
-                        sizeof(uint32_t);
-    uint32_t word = 0;
-    std::memcpy(&word, at, sizeof(word));
-    word |= (value & mask) << PackedWeight::bitOf(packed.bits,
-                                                  i % packed.perWord());
-    std::memcpy(at, &word, sizeof(word));
+    int64_t number = packed.wordOf(begin);
+    for (int64_t start = 0; start < length; start += perWord) {
+      uint32_t word = 0;
+      int64_t end = std::min(perWord, length - start);
+      for (int64_t i = 0; i < end; ++i)
+        word |= (convert(values[o * inputs + begin + start + i]) & mask)
+                << PackedWeight::bitOf(packed.bits, i);
+      to[packed.indexInPanel(o, number++)] = word;
+    }
   }
 
   template <typename Visit> void forEachGroup(Visit visit) const {
     int64_t length = packed.groupLength();
-    for (int64_t o = 0; o < PackedWeight::panelWidth; ++o)
+    for (int64_t o = 0; o < width; ++o)
       for (int64_t begin = 0; begin < inputs; begin += length)
         visit(o, begin, codeOfGroup(o, begin / length));
   }
@@ -201,6 +205,7 @@ private:
 
   const PackedWeight &packed;
   plan::DType type;
+  int64_t width; ///< Outputs of a panel.
   int64_t inputs, first, count;
   const GroupScales &given;
   std::vector<float> values; ///< The values of one output after the other.
@@ -215,13 +220,12 @@ void heddle::rt::packPanels(const PackedWeight &packed, plan::DType type,
     Panel panel(packed, type, weight, number, given);
     if (packed.part != PackedPart::Words) {
       panel.writeGroups(static_cast<uint16_t *>(state) +
-                        number * packed.groups() * PackedWeight::panelWidth);
+                        number * packed.groups() * packed.block().outputs);
       continue;
     }
-    int64_t bytes =
-        packed.words() * PackedWeight::panelWidth * sizeof(uint32_t);
-    char *to = static_cast<char *>(state) + number * bytes;
-    std::memset(to, 0, bytes);
+    int64_t words = packed.panelWords();
+    auto *to = static_cast<uint32_t *>(state) + number * words;
+    std::fill_n(to, words, 0);
     if (packed.isQuantized())
       panel.writeCodes(to);
     else

@@ -120,7 +120,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WeightSlice::Loop, extent, state, tensor)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WeightSlice, tensor, shape, loops, state,
                                    first)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedWeight, part, name, shape, bits, group,
-                                   even, transposed)
+                                   even, transposed, layout)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(State, name, role, parameter, type, shape,
                                    placement, offset, memory, trainable,
                                    checkpointed, decays, sources, init, packed)

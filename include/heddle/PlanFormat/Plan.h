@@ -41,7 +41,7 @@ std::string kernelSectionName(size_t target = 0);
 /// The version of the plan's JSON, which is raised with every change of the
 /// JSON. A runtime reads plans of its own version only. This suffices, because
 /// each binary contains a runtime that fits its plan.
-inline constexpr int64_t formatVersion = 22;
+inline constexpr int64_t formatVersion = 23;
 
 /// A launch of a GPU function over a grid of thread blocks.
 struct GridLaunch {
@@ -187,6 +187,8 @@ inline constexpr std::array enumNames<StateRole> = {
 template <>
 inline constexpr std::array enumNames<PackedPart> = {"words", "scales",
                                                      "zeros"};
+template <>
+inline constexpr std::array enumNames<PackedLayout> = {"panels", "fragments"};
 
 /// A tensor that lives across steps: a parameter, moment, gradient or cache.
 struct State {

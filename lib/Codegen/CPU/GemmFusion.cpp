@@ -142,6 +142,9 @@ LogicalResult emitGemmKernel(KernelEmitter &k) {
   if (!first.sums.empty())
     return first.sums[0]->emitError("is in the kernel of a product, which sums "
                                     "nothing beside on this target");
+  if (first.bits > 0 &&
+      failed(codegen::verifyLayout(*products, nn::PackedLayout::Panels)))
+    return failure();
   if (first.bits > 0)
     return emitPackedProducts(k, *products);
   return GemmFusion(k, first).emit();

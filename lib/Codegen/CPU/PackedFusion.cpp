@@ -27,7 +27,6 @@
 #include "dialects/Dist/ByteSize.h"
 #include "dialects/NN/HeadColumns.h"
 #include "heddle/Codegen/Common/LinalgLowerings.h"
-#include "heddle/PlanFormat/PackedWeight.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include <numeric>
 
@@ -208,8 +207,7 @@ LogicalResult PackedFusion::findHeads() {
   SmallVector<Operation *> ops;
   for (Operation &op : k.kernel.getBody().front())
     if (int64_t columns = nn::headColumnsOf(&op)) {
-      int64_t panel = plan::PackedWeight::panelWidth;
-      int64_t together = std::lcm(columns, panel) / panel;
+      int64_t together = std::lcm(columns, panelWidth) / panelWidth;
       spec.panelsTogether = std::lcm(spec.panelsTogether, together);
       ops.push_back(&op);
     }

@@ -11,7 +11,6 @@
 #include "PackedGemmAmx.h"
 #include "PackedPanels.h"
 #include "dialects/Dist/ByteSize.h"
-#include "heddle/PlanFormat/PackedWeight.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -20,7 +19,6 @@ namespace heddle::cpu {
 
 namespace {
 
-constexpr int64_t panelWidth = plan::PackedWeight::panelWidth;
 constexpr int64_t wordBytes = 4, panelRowBytes = panelWidth * wordBytes;
 /// The largest number of streams of memory that a thread reads. With more, a
 /// core reads all of them more slowly.

@@ -18,9 +18,15 @@
 
 #include "heddle/Codegen/CPU/Gemm.h"
 #include "heddle/Codegen/CPU/WorkShares.h"
+#include "heddle/PlanFormat/PackedWeight.h"
 #include <functional>
 
 namespace heddle::cpu {
+
+/// Outputs of a panel in the layout of packed weights that kernels for x86-64
+/// read.
+constexpr int64_t panelWidth =
+    plan::PackedBlock(plan::PackedLayout::Panels).outputs;
 
 /// The properties that products of the same A share. All sizes are static.
 struct PackedGemmSpec {

@@ -9,7 +9,6 @@
 #include "PackedGemmAmx.h"
 #include "PackedPanels.h"
 #include "PairUnit.h"
-#include "heddle/PlanFormat/PackedWeight.h"
 #include "llvm/Support/MathExtras.h"
 #include <numeric>
 
@@ -19,7 +18,6 @@ namespace heddle::cpu {
 
 namespace {
 
-constexpr int64_t panelWidth = plan::PackedWeight::panelWidth;
 constexpr int64_t quadBytes = 4, panelRowBytes = panelWidth * quadBytes;
 /// The number of tile registers for sums. Registers for A follow, then those
 /// for B.

@@ -10,7 +10,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "PackedGemmAmx.h"
-#include "heddle/PlanFormat/PackedWeight.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -136,9 +135,8 @@ void PackedGemmAmx::finish() {
   auto finishRow = [&](int64_t panel, Value local) {
     for (int64_t v = 0; v < vectors; ++v) {
       int64_t first = panel * numWeights * vectors + v;
-      Value column =
-          b.add(b.mul(columns[first].panel, plan::PackedWeight::panelWidth),
-                v * f32s.getNumElements());
+      Value column = b.add(b.mul(columns[first].panel, panelWidth),
+                           v * f32s.getNumElements());
       SmallVector<Value> ofRow;
       for (int64_t w = 0; w < numWeights; ++w)
         ofRow.push_back(load(f32s, sumAt(totals, first + w * vectors, local)));

@@ -10,14 +10,11 @@
 #include "IntegerActivations.h"
 #include "PackedGemmAmx.h"
 #include "dialects/Dist/ByteSize.h"
-#include "heddle/PlanFormat/PackedWeight.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
 namespace heddle::cpu {
-
-static constexpr int64_t panelWidth = plan::PackedWeight::panelWidth;
 
 PackedScratch::PackedScratch(const PackedGemmSpec &spec,
                              const CpuTarget &target) {

@@ -142,6 +142,23 @@ FailureOr<SmallVector<Product, 1>> describeProducts(planir::KernelOp kernel) {
   return products;
 }
 
+LogicalResult verifyLayout(ArrayRef<Product> products,
+                           nn::PackedLayout layout) {
+  for (const Product &product : products) {
+    auto packed = dyn_cast<nn::PackedLinearOp>(product.op);
+    if (!packed || packed.getLayout() == layout)
+      continue;
+    auto error = packed.emitError("H0174: its weight has the layout ")
+                 << stringifyPackedLayout(packed.getLayout())
+                 << ", and kernels of this target read "
+                 << stringifyPackedLayout(layout);
+    error.attachNote() << "help: compile again from a dump of a phase before "
+                          "fuse, which chooses the layout";
+    return failure();
+  }
+  return success();
+}
+
 FailureOr<Product> describeProduct(planir::KernelOp kernel) {
   FailureOr<SmallVector<Product, 1>> products = describeProducts(kernel);
   if (failed(products))

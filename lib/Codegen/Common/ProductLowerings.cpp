@@ -50,36 +50,62 @@ static Values lowerLinear(nn::LinearOp op, nn::LinearOp::Adaptor in,
   })};
 }
 
+/// Emits arithmetic on indices, with constants as right operands.
+struct IndexMath {
+  ScalarBuilder &s;
+
+  Value add(Value x, Value y) { return s.create<arith::AddIOp>(x, y); }
+  Value mul(Value x, int64_t by) {
+    return s.create<arith::MulIOp>(x, s.index(by));
+  }
+  Value div(Value x, int64_t by) {
+    return s.create<arith::DivUIOp>(x, s.index(by));
+  }
+  Value rem(Value x, int64_t by) {
+    return s.create<arith::RemUIOp>(x, s.index(by));
+  }
+};
+
+/// As plan::PackedBlock::position, for an output of a panel and a word of a
+/// block.
+static Value positionInBlock(IndexMath &m, const plan::PackedBlock &block,
+                             Value output, Value word) {
+  if (block.words == 1)
+    return output;
+  Value lane = m.add(m.mul(m.rem(output, 8), 4), m.rem(word, 4));
+  Value inLane = m.add(m.div(output, 8), m.mul(m.div(word, 4), 2));
+  return m.add(m.mul(lane, 4), inLane);
+}
+
 /// Returns the element of a packed weight at input `i` and output `o` as f32: a
 /// float, or an int4 or int8 code before scales are applied.
 static Value unpackWeight(ScalarBuilder &s, nn::PackedLinearOp op, Value weight,
                           Value i, Value o) {
-  int64_t perWord = op.getPerWord();
-  auto div = [&](Value x, int64_t by) -> Value {
-    return s.create<arith::DivUIOp>(x, s.index(by));
-  };
-  auto rem = [&](Value x, int64_t by) -> Value {
-    return s.create<arith::RemUIOp>(x, s.index(by));
-  };
-  Values at = {div(o, op.panelWidth), div(i, perWord), rem(o, op.panelWidth)};
+  plan::PackedWeight packed = op.getPacked();
+  plan::PackedBlock block = packed.block();
+  IndexMath m = {s};
+  // As plan::PackedWeight::wordOf.
+  Value inGroup = m.rem(i, packed.groupLength());
+  Value word = m.add(m.mul(m.div(i, packed.groupLength()), packed.groupWords()),
+                     m.div(inGroup, packed.perWord()));
+  Value index = m.rem(inGroup, packed.perWord());
+  Values at = {m.div(o, block.outputs), m.div(word, block.words),
+               positionInBlock(m, block, m.rem(o, block.outputs),
+                               m.rem(word, block.words))};
   if (!op.getBits()) {
-    at.push_back(rem(i, perWord));
+    at.push_back(index);
     return s.extract(weight, at);
   }
-  auto bits = static_cast<int64_t>(*op.getBits());
-  Value word = s.extract(weight, at);
-  Value index = rem(i, perWord), start;
-  auto times = [&](Value x, int64_t by) -> Value {
-    return s.create<arith::MulIOp>(x, s.index(by));
-  };
+  Value bits = s.extract(weight, at);
   // As plan::PackedWeight::bitOf.
-  start = bits == 4 ? Value(s.create<arith::AddIOp>(times(rem(index, 2), 16),
-                                                    times(div(index, 2), 4)))
-                    : times(index, bits);
+  Value start = packed.bits == 4 ? m.add(m.mul(m.rem(index, 2), 16),
+                                         m.mul(m.div(index, 2), 4))
+                                 : m.mul(index, packed.bits);
   Value above = s.create<arith::SubIOp>(
-      s.i32(32 - bits), s.create<arith::IndexCastOp>(s.getI32Type(), start));
-  Value high = s.create<arith::ShLIOp>(word, above);
-  Value code = s.create<arith::ShRSIOp>(high, s.i32(32 - bits));
+      s.i32(32 - packed.bits),
+      s.create<arith::IndexCastOp>(s.getI32Type(), start));
+  Value high = s.create<arith::ShLIOp>(bits, above);
+  Value code = s.create<arith::ShRSIOp>(high, s.i32(32 - packed.bits));
   return s.create<arith::SIToFPOp>(s.getF32Type(), code);
 }
 
@@ -152,10 +178,10 @@ static Values lowerPackedLinear(nn::PackedLinearOp op,
     Value i = s.position(k), o = s.position(column);
     Value w = unpackWeight(s, op, in.getWeight(), i, o);
     if (groups > 0) {
-      Value group =
-          s.create<arith::DivUIOp>(i, s.index(op.getInputs() / groups));
-      Values at = {s.create<arith::DivUIOp>(o, s.index(op.panelWidth)), group,
-                   s.create<arith::RemUIOp>(o, s.index(op.panelWidth))};
+      IndexMath m = {s};
+      int64_t width = op.getPacked().block().outputs;
+      Values at = {m.div(o, width), m.div(i, op.getInputs() / groups),
+                   m.rem(o, width)};
       if (in.getZeros())
         w = s.sub(w, s.extract(in.getZeros(), at));
       w = s.mul(w, s.extract(in.getScales(), at));

@@ -42,6 +42,8 @@ public:
     rules.elementsOfSums = heddle::gpu::mostElementsOfSums;
     rules.queriesOfCacheWrites = heddle::gpu::mostQueriesOfWrites;
     rules.rowAlignment = heddle::gpu::sectorBytes;
+    rules.packedLayout = nn::PackedLayout::Fragments;
+    rules.joinsPackedProducts = true;
     return rules;
   }
   void registerDialects(DialectRegistry &registry) const override {

@@ -17,6 +17,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "MultiplyUnit.h"
+#include "PackedTiles.h"
+#include "ProductResults.h"
 #include "dialects/NN/NNDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -53,8 +55,6 @@ private:
                ? tiling.parts * (product.m * product.n + numFactorSums()) * 4
                : 0;
   }
-  int64_t widestChunk(int64_t most) const;
-  int64_t resultChunk();
   GemmOperand operand(Value value, bool kContiguous, int64_t outer,
                       int64_t tileOuter, Value firstOuter) const;
   LogicalResult startFrame(StringRef suffix);
@@ -78,8 +78,11 @@ private:
   LogicalResult emitFactorSum(Value place, Value sum);
   LogicalResult storeFactorSum(Value place, Value sum);
   LogicalResult storeChunk(Value row, Value column, ArrayRef<Value> sums,
-                           bool isShifted);
-  FailureOr<Value> finishSums(Value sums, ArrayRef<Value> leading);
+                           bool isShifted) {
+    return ProductResults(*frame, *code)
+        .store(row, column, ProductSums{product, SmallVector<Value>(sums)},
+               isShifted);
+  }
 
   planir::KernelOp kernel;
   mlir::gpu::GPUModuleOp module;
@@ -226,35 +229,13 @@ LogicalResult GemmMapper::emitProduct() {
 // The results
 //===----------------------------------------------------------------------===//
 
-/// Returns the largest number of adjacent columns, at most `most`, that divides
-/// the length of a row. Vectors of so many columns are aligned in every row.
-int64_t GemmMapper::widestChunk(int64_t most) const {
-  while (product.n % most)
-    most /= 2;
-  return most;
-}
-
-/// Returns the number of columns of a chunk: as many elements as a 16-byte
-/// access holds. If the tensors of the result's shape have different element
-/// types, the narrowest type counts.
-int64_t GemmMapper::resultChunk() {
-  auto shape = cast<RankedTensorType>(product.result().getType()).getShape();
-  for (Type type : llvm::concat<const Type>(kernel.getArgumentTypes(),
-                                            kernel.getResultTypes()))
-    if (auto tensor = dyn_cast<RankedTensorType>(type))
-      if (tensor.getShape() == shape &&
-          dist::byteSize(tensor.getElementType()) == 2)
-        return 8;
-  return 4;
-}
-
 /// Emits code that reads the block's sums of products row by row, applies the
 /// epilogue and stores the kernel's results. With split-K, the code stores
 /// partial sums instead. Each thread handles some chunks of adjacent columns.
 LogicalResult GemmMapper::emitTile(SumTile &tile) {
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
-  int64_t most = part ? 4 : resultChunk();
+  int64_t most = part ? 4 : resultChunk(kernel, product);
   // With `isOdd`, the length of a row is no multiple of the chunk's width. With
   // `isShifted`, each chunk then begins at an aligned address, which is a
   // different column in each row. Only long rows are shifted. Rows with padding
@@ -262,7 +243,7 @@ LogicalResult GemmMapper::emitTile(SumTile &tile) {
   bool isOdd = !part && product.n % most;
   bool isAligned = isOdd && resultsArePadded();
   bool isShifted = isOdd && !isAligned && product.n >= tiling.n;
-  int64_t width = isShifted || isAligned ? most : widestChunk(most);
+  int64_t width = isShifted || isAligned ? most : widestChunk(product, most);
   int64_t perRow = tiling.n / width + isShifted;
   auto loop =
       b.create<scf::ForOp>(c.loc, c.threadId(), c.constant(tiling.m * perRow),
@@ -387,7 +368,8 @@ LogicalResult GemmMapper::emitSumOfParts() {
     return failure();
   ThreadCode &c = *code;
   // The width is that of one access to partial sums, which are f32.
-  int64_t width = widestChunk(accessBytes / 4), perRow = product.n / width;
+  int64_t width = widestChunk(product, accessBytes / 4),
+          perRow = product.n / width;
   int64_t chunks = product.m * perRow;
   Value chunk =
       c.add(c.mul(c.blockId(mlir::gpu::Dimension::x), threads), c.threadId());
@@ -451,59 +433,6 @@ LogicalResult GemmMapper::storeFactorSum(Value place, Value sum) {
   return success();
 }
 
-/// Adds the product's addend to its sums, and rounds them to the product's
-/// element type.
-FailureOr<Value> GemmMapper::finishSums(Value sums, ArrayRef<Value> leading) {
-  ThreadCode &c = *code;
-  if (product.addend) {
-    FailureOr<Value> values = frame->emitter.elements(
-        product.addend, product.addendIsRow ? ArrayRef<Value>() : leading);
-    if (failed(values))
-      return failure();
-    sums = c.create<arith::AddFOp>(sums, c.widen(*values));
-  }
-  return c.narrow(sums, getElementTypeOrSelf(product.result().getType()));
-}
-
-/// Computes and stores the results of adjacent columns of one row (a chunk).
-/// With `isShifted`, the chunk is aligned in memory, though its first column is
-/// no multiple of its width.
-LogicalResult GemmMapper::storeChunk(Value row, Value column,
-                                     ArrayRef<Value> sums, bool isShifted) {
-  KernelFrame &f = *frame;
-  auto width = static_cast<int64_t>(sums.size());
-  Chunk chunk = f.chunk(code->toIndex(column), width);
-  SmallVector<Value> leading = code->split(row, product.rowDims());
-  if (isShifted) {
-    chunk.row = leading;
-    chunk.shape = cast<RankedTensorType>(product.result().getType()).getShape();
-  }
-  ElementEmitter::Scope scope(f.emitter, chunk);
-  Value together = sums[0];
-  if (width > 1)
-    together = f.builder.create<vector::FromElementsOp>(
-        f.loc, VectorType::get({width}, together.getType()), sums);
-  FailureOr<Value> products = finishSums(together, leading);
-  if (failed(products))
-    return failure();
-  f.emitter.define(product.result(), leading, *products);
-  SmallVector<Value> elements(f.numOutputs());
-  for (unsigned i = 0; i < f.numOutputs(); ++i) {
-    if (product.isSum(f.yielded(i)))
-      continue;
-    FailureOr<Value> values = f.emitter.elements(f.yielded(i), leading);
-    if (failed(values))
-      return failure();
-    elements[i] = *values;
-  }
-  SmallVector<Value> start(leading);
-  start.push_back(chunk.base);
-  for (unsigned i = 0; i < f.numOutputs(); ++i)
-    if (elements[i])
-      f.store(elements[i], f.outputBuffer(i), start);
-  return success();
-}
-
 MappedKernel GemmMapper::run() {
   bool isDone = succeeded(emitProduct());
   if (isDone && tiling.parts > 1)
@@ -520,13 +449,15 @@ MappedKernel GemmMapper::run() {
 FailureOr<MappedKernel> mapGemm(planir::KernelOp kernel,
                                 mlir::gpu::GPUModuleOp module,
                                 const Chip &chip) {
+  FailureOr<SmallVector<codegen::Product, 1>> products =
+      codegen::describeProducts(kernel);
+  if (failed(products))
+    return failure();
+  if (products->front().bits > 0)
+    return mapPackedProducts(kernel, module, *products);
   FailureOr<codegen::Product> product = codegen::describeProduct(kernel);
   if (failed(product))
     return failure();
-  if (product->bits > 0)
-    return product->op->emitError(
-        "H0143: products with packed weights have no code for GPUs; compile "
-        "for x86-64");
   return GemmMapper(kernel, module, *product, chip).run();
 }
 

@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Groups.h"
 #include "heddle/Settings/QuantizeGroups.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Fuse/Passes.h"
@@ -39,9 +40,10 @@ using PackedValues = SmallVector<Value, 3>;
 class Packer {
 public:
   Packer(nn::ModelOp model, int64_t bits, int64_t group, bool even,
-         bool roundsInputs, ArrayRef<llvm::GlobPattern> kept)
+         bool roundsInputs, nn::PackedLayout layout,
+         ArrayRef<llvm::GlobPattern> kept)
       : model(model), symbols(model), bits(bits), group(group), even(even),
-        roundsInputs(roundsInputs), kept(kept) {
+        roundsInputs(roundsInputs), layout(layout), kept(kept) {
     model.walk([&](nn::SetOp set) { written.insert(set.getState()); });
     for (auto bucket : model.getOps<nn::BucketOp>())
       for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>())
@@ -73,6 +75,7 @@ private:
   SymbolTable symbols;
   int64_t bits, group;
   bool even, roundsInputs;
+  nn::PackedLayout layout;
   ArrayRef<llvm::GlobPattern> kept;
   llvm::StringSet<> written;
   /// The calls of each function.
@@ -199,9 +202,9 @@ nn::StateOp Packer::derive(nn::StateOp state, WeightFormat format,
   if (known)
     return known;
   MLIRContext *context = model.getContext();
-  auto attribute = nn::PackedAttr::get(context, part, state.getSymNameAttr(),
-                                       state.getTensorType(), format.bits,
-                                       format.group, format.even, transposed);
+  auto attribute = nn::PackedAttr::get(
+      context, part, state.getSymNameAttr(), state.getTensorType(), format.bits,
+      format.group, format.even, transposed, layout);
   OpBuilder builder(context);
   // New states precede the parameter: packed values first, then scales and zero
   // points.
@@ -277,21 +280,19 @@ void Packer::replace(nn::LinearOp linear) {
   PackedValues parts = pack(linear.getWeight(), linear);
   OpBuilder builder(linear);
   bool hasCodes = parts.size() > 1;
-  auto words = cast<RankedTensorType>(parts[0].getType());
   IntegerAttr bitsAttr, blockAttr;
   int64_t inputs = linear.getInput().getType().getShape().back();
-  int64_t perWord = llvm::divideCeil(inputs, words.getDimSize(1));
   if (hasCodes)
-    bitsAttr = builder.getI64IntegerAttr(32 / perWord);
+    bitsAttr = builder.getI64IntegerAttr(bits);
   if (hasCodes && roundsInputs) {
     auto scales = cast<RankedTensorType>(parts[1].getType());
     blockAttr = builder.getI64IntegerAttr(
-        inputBlockOf(inputs / scales.getDimSize(1), perWord));
+        inputBlockOf(inputs / scales.getDimSize(1), 32 / bits));
   }
   auto packedLinear = builder.create<nn::PackedLinearOp>(
       linear.getLoc(), linear.getType(), linear.getInput(), parts[0],
       hasCodes ? parts[1] : Value(), parts.size() > 2 ? parts[2] : Value(),
-      linear.getBias(), bitsAttr, blockAttr, ArrayAttr());
+      linear.getBias(), bitsAttr, blockAttr, layout, ArrayAttr());
   linear.replaceAllUsesWith(packedLinear.getOutput());
   linear.erase();
   ++numPacked;
@@ -414,7 +415,11 @@ private:
       }
       patterns.push_back(std::move(*pattern));
     }
-    Packer packer(model, bits, group, even, roundInputs, patterns);
+    FailureOr<codegen::FusionRules> rules = fuse::rulesOf(model);
+    if (failed(rules))
+      return failure();
+    Packer packer(model, bits, group, even, roundInputs, rules->packedLayout,
+                  patterns);
     if (failed(packer.run()))
       return failure();
     numPacked += packer.numPacked;

@@ -33,7 +33,8 @@ plan.kernel @no_product(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
 
 plan.kernel @packed(%x: tensor<3x16xf32>, %w: tensor<1x16x32x1xf32>) -> tensor<3x8xf32>
     attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
-  // expected-error @+1 {{H0143: products with packed weights have no code for GPUs; compile for x86-64}}
+  // expected-error @+2 {{H0174: its weight has the layout panels, and kernels of this target read fragments}}
+  // expected-note @+1 {{help: compile again from a dump of a phase before fuse, which chooses the layout}}
   %y = nn.packed_linear %x, %w : (tensor<3x16xf32>, tensor<1x16x32x1xf32>) -> tensor<3x8xf32>
   plan.yield %y : tensor<3x8xf32>
 }

@@ -849,6 +849,14 @@ nn.func @packed_panels(%x: tensor<1x8xf32>, %w: tensor<1x8x32x1xf32>) {
 
 // -----
 
+nn.func @packed_fragments(%x: tensor<1x8xf32>, %w: tensor<1x8x32x1xf32>) {
+  // expected-error@+1 {{of 8 inputs and 32 outputs needs a weight of 2x1x128 words}}
+  %0 = nn.packed_linear %x, %w layout fragments : (tensor<1x8xf32>, tensor<1x8x32x1xf32>) -> tensor<1x32xf32>
+  nn.return
+}
+
+// -----
+
 nn.func @packed_groups(%x: tensor<1x24xf32>, %w: tensor<1x3x32xi32>, %s: tensor<1x2x32xf32>) {
   // expected-error@+1 {{cuts 24 inputs into 2 groups, which have no whole words}}
   %0 = nn.packed_linear %x, %w scales %s bits 4 : (tensor<1x24xf32>, tensor<1x3x32xi32>, tensor<1x2x32xf32>) -> tensor<1x32xf32>

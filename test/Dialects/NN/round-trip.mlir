@@ -85,7 +85,7 @@ nn.func @elementwise(%x: tensor<2x4xbf16>, %g: tensor<2x4xbf16>,
 // CHECK-LABEL: nn.func @packed_linear
 nn.func @packed_linear(%x: tensor<2x3x16xbf16>, %f: tensor<2x16x32x1xf32>,
     %h: tensor<2x8x32x2xbf16>, %c: tensor<2x2x32xi32>, %s: tensor<2x2x32xf16>,
-    %b: tensor<40xbf16>) {
+    %b: tensor<40xbf16>, %g: tensor<3x1x128xi32>, %t: tensor<3x2x16xf16>) {
   // CHECK: nn.packed_linear %{{.*}}, %{{.*}} : (tensor<2x3x16xbf16>, tensor<2x16x32x1xf32>) -> tensor<2x3x40xbf16>
   %0 = nn.packed_linear %x, %f : (tensor<2x3x16xbf16>, tensor<2x16x32x1xf32>) -> tensor<2x3x40xbf16>
   // CHECK: nn.packed_linear %{{.*}}, %{{.*}} bias %{{.*}} : (tensor<2x3x16xbf16>, tensor<2x8x32x2xbf16>, tensor<40xbf16>) -> tensor<2x3x40xbf16>
@@ -94,6 +94,8 @@ nn.func @packed_linear(%x: tensor<2x3x16xbf16>, %f: tensor<2x16x32x1xf32>,
   %2 = nn.packed_linear %x, %c scales %s zeros %s bias %b bits 4 : (tensor<2x3x16xbf16>, tensor<2x2x32xi32>, tensor<2x2x32xf16>, tensor<2x2x32xf16>, tensor<40xbf16>) -> tensor<2x3x40xbf16>
   // CHECK: nn.packed_linear %{{.*}}, %{{.*}} scales %{{.*}} bits 4 input_block 8 :
   %3 = nn.packed_linear %x, %c scales %s bits 4 input_block 8 : (tensor<2x3x16xbf16>, tensor<2x2x32xi32>, tensor<2x2x32xf16>) -> tensor<2x3x40xbf16>
+  // CHECK: nn.packed_linear %{{.*}}, %{{.*}} scales %{{.*}} bits 4 layout fragments :
+  %4 = nn.packed_linear %x, %g scales %t bits 4 layout fragments : (tensor<2x3x16xbf16>, tensor<3x1x128xi32>, tensor<3x2x16xf16>) -> tensor<2x3x40xbf16>
   nn.return
 }
 

@@ -2,6 +2,7 @@
 // RUN: heddle-opt %s "-fuse-pack-weights=bits=4 group=8 keep=wte" | FileCheck %s --check-prefix=INT4
 // RUN: heddle-opt %s "-fuse-pack-weights=bits=8 even=false" | FileCheck %s --check-prefix=INT8
 // RUN: heddle-opt %s "-fuse-pack-weights=bits=4 group=8 keep=wte round-inputs" | FileCheck %s --check-prefix=ROUNDED
+// RUN: sed 's/strategy<{}>/strategy<{target = sm_80}>/' %s | heddle-opt "-fuse-pack-weights=bits=4 group=8 keep=wte" | heddle-opt | FileCheck %s --check-prefix=GPU
 // RUN: not heddle-opt %s "-fuse-pack-weights=bits=4 group=64" 2>&1 | FileCheck %s --check-prefix=GROUP
 // RUN: not heddle-opt %s "-fuse-pack-weights=bits=4 keep=h.0.*" 2>&1 | FileCheck %s --check-prefix=FORMS
 // RUN: not heddle-opt %s "-fuse-pack-weights=bits=4 group=12" 2>&1 | FileCheck %s --check-prefix=WORDS
@@ -24,6 +25,11 @@ nn.model @m family "gpt2" phase "spmd" attributes {
   // INT4: nn.state @wte.words role derived : tensor<2x8x32x2xbf16>
   // INT4: nn.state @h.0.w.words role derived : tensor<2x2x32xi32> {{.*}}bits = 4, group = 8, even = true
   // INT4: nn.state @h.0.w.scales role derived : tensor<2x2x32xf16> {{.*}}#nn.packed<scales of "h.0.w"
+  // A group begins at half a block of 8 words, and 40 outputs are 3 panels of 16.
+  // GPU: nn.state @wte.words role derived : tensor<3x1x128x2xbf16> {packed = #nn.packed<words of "wte" {{.*}}transposed = true, layout = fragments>}
+  // GPU: nn.state @h.0.w.words role derived : tensor<3x1x128xi32>
+  // GPU: nn.state @h.0.w.scales role derived : tensor<3x2x16xf16>
+  // GPU: nn.packed_linear %{{.*}}, %{{.*}} scales %{{.*}} bias %{{.*}} bits 4 layout fragments :
   // INT8: nn.state @wte.words role derived : tensor<2x4x32xi32>
   // INT8: nn.state @wte.zeros role derived : tensor<2x1x32xf16>
   nn.state @wte role parameter : tensor<40x16xbf16>

@@ -129,6 +129,17 @@ static std::vector<OpCase> makeLinearCases() {
        "(tensor<2x12xf32>, tensor<1x3x32xi32>, tensor<1x1x32xf32>) -> "
        "tensor<2x32xf32>",
        int64_t(1) << 31},
+      {"nn.packed_linear",
+       "%x: tensor<2x16xf32>, %w: tensor<2x1x128x2xbf16>, %b: tensor<32xf32>",
+       "nn.packed_linear %x, %w bias %b layout fragments : (tensor<2x16xf32>, "
+       "tensor<2x1x128x2xbf16>, tensor<32xf32>) -> tensor<2x32xf32>"},
+      {"nn.packed_linear",
+       "%x: tensor<2x96xf32>, %w: tensor<2x3x128xi32>, %s: tensor<2x6x16xf32>, "
+       "%z: tensor<2x6x16xf32>",
+       "nn.packed_linear %x, %w scales %s zeros %z bits 4 layout fragments : "
+       "(tensor<2x96xf32>, tensor<2x3x128xi32>, tensor<2x6x16xf32>, "
+       "tensor<2x6x16xf32>) -> tensor<2x21xf32>",
+       int64_t(1) << 31},
       {"nn.add_bias", x + ", %b: tensor<4xf32>",
        "nn.add_bias %x, %b : (tensor<2x3x4xf32>, tensor<4xf32>) -> "
        "tensor<2x3x4xf32>"},

@@ -85,6 +85,17 @@ static int64_t leadingDimensionFor(Type type) {
   return columns % width ? llvm::alignTo(columns, width) : 0;
 }
 
+/// Whether an operand is a packed weight: a state, whose rows have no gaps.
+static bool isPackedWeight(planir::KernelOp kernel, unsigned operand) {
+  if (operand >= kernel.getBody().getNumArguments())
+    return false;
+  Value argument = kernel.getBody().getArgument(operand);
+  return llvm::any_of(argument.getUsers(), [&](Operation *user) {
+    auto packed = dyn_cast<nn::PackedLinearOp>(user);
+    return packed && packed.getInput() != argument;
+  });
+}
+
 /// Gives rows gaps where a plan may have them: in all tensors of a shape or in
 /// none. False when there are none.
 static bool addGaps(planir::KernelOp kernel) {
@@ -94,13 +105,14 @@ static bool addGaps(planir::KernelOp kernel) {
     return false;
   SmallVector<Type> types = kernel.getLaunchTypes();
   SmallVector<int64_t> leading;
-  for (Type type : types) {
-    bool mayHaveGaps = llvm::all_of(types, [&](Type other) {
-      auto a = dyn_cast<RankedTensorType>(type);
-      auto b = dyn_cast<RankedTensorType>(other);
-      return a &&
-             (!b || a.getShape() != b.getShape() || leadingDimensionFor(b));
-    });
+  for (auto [operand, type] : llvm::enumerate(types)) {
+    bool mayHaveGaps = !isPackedWeight(kernel, operand) &&
+                       llvm::all_of(types, [&](Type other) {
+                         auto a = dyn_cast<RankedTensorType>(type);
+                         auto b = dyn_cast<RankedTensorType>(other);
+                         return a && (!b || a.getShape() != b.getShape() ||
+                                      leadingDimensionFor(b));
+                       });
     leading.push_back(mayHaveGaps ? leadingDimensionFor(type) : 0);
   }
   if (llvm::all_of(leading, [](int64_t leading) { return leading == 0; }))

@@ -90,9 +90,12 @@ std::vector<Tensor> randomArguments(planir::KernelOp kernel,
     }
     Tensor tensor(type);
     bool positive = bool(kernel.getArgAttr(index, "test.positive"));
+    bool integral = bool(kernel.getArgAttr(index, "test.integral"));
     if (eval::isFloat(tensor.kind()))
       for (double &value : tensor.mutableFloats())
-        value = positive ? 0.1 + std::abs(normal(engine)) : normal(engine);
+        value = positive   ? 0.1 + std::abs(normal(engine))
+                : integral ? std::round(3 * normal(engine))
+                           : normal(engine);
     else
       for (int64_t &value : tensor.mutableInts())
         value = integer(engine);

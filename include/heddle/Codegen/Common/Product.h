@@ -72,6 +72,11 @@ struct Product {
 mlir::FailureOr<llvm::SmallVector<Product, 1>>
 describeProducts(planir::KernelOp kernel);
 
+/// Checks that the packed weights of a kernel's products have the layout that
+/// the target's kernels read. Reports H0174.
+mlir::LogicalResult verifyLayout(llvm::ArrayRef<Product> products,
+                                 nn::PackedLayout layout);
+
 /// Describes the only product of a kernel, for targets that compute one product
 /// in a kernel and do not compute its operands in the same kernel. Reports an
 /// error if the kernel has another number of products, or if an operand is not

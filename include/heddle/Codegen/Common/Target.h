@@ -28,7 +28,8 @@ struct TargetOptions {
 };
 
 /// The operations that a target can fuse into one kernel, in addition to those
-/// that every target can. This is all that the fuse phase knows about a target.
+/// that every target can, and the layouts of its operands. This is all that the
+/// fuse phase knows about a target.
 struct FusionRules {
   /// The compilation setting that limits fusion. The fuse phase applies the
   /// rules below only as far as this setting allows.
@@ -72,6 +73,8 @@ struct FusionRules {
   /// The leading dimensions of operands and results of products are multiples
   /// of this many bytes; rows are padded if needed. 0: no padding.
   int64_t rowAlignment = 0;
+  /// The layout of packed weights that the target's products read.
+  nn::PackedLayout packedLayout = nn::PackedLayout::Panels;
 };
 
 /// A back end, which compiles kernels for one kind of device. The compilation

@@ -92,8 +92,8 @@ def FusePackWeights : Pass<"fuse-pack-weights", "::mlir::ModuleOp"> {
     whose weight is a parameter becomes `nn.packed_linear`. Its weight is a derived
     state, which the binary computes when it loads weights, in the order in which the
     kernel reads it. So no product packs weights while it runs. If nothing else reads
-    the parameter, it is removed, and its values are never in memory as a whole. GPUs
-    have no code for `nn.packed_linear` (H0143).
+    the parameter, it is removed, and its values are never in memory as a whole. The
+    target chooses the layout of packed weights (`FusionRules::packedLayout`).
 
     With `bits`, weights are quantized: int4 or int8 codes with one scale for each group
     of inputs. The group size must divide the number of inputs (H0144). Weights whose

@@ -65,10 +65,10 @@ GroupScales scalesOfShard(const GroupScales &codes,
                           const std::vector<ElementRange> &runs);
 
 /// Writes the panels `begin` to `end` - 1 of the packed `weight`, which has the
-/// shape `packed.shape`. A panel is 32 outputs. `state` is the buffer for all
-/// panels, with elements of type `type`: weights as floats, packed codes in
-/// i32, or scales or zero points in f16. Uses the scales in `given`; if `given`
-/// is empty, `scaleOf` computes the scales.
+/// shape `packed.shape`. `state` is the buffer for all panels, with elements of
+/// type `type`: weights as floats, packed codes in i32, or scales or zero
+/// points in f16. Uses the scales in `given`; if `given` is empty, `scaleOf`
+/// computes the scales.
 void packPanels(const plan::PackedWeight &packed, plan::DType type,
                 const float *weight, int64_t begin, int64_t end, void *state,
                 const GroupScales &given = {});

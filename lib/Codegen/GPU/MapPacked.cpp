@@ -1,0 +1,258 @@
+//===- MapPacked.cpp - Products with packed weights -----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Maps products of rows by packed weights (nn.packed_linear), and their
+// epilogue. A block multiplies a panel of outputs by a tile of rows
+// (PanelSums). If several products of the kernel give one result, a block
+// multiplies a panel of each of them. Otherwise each product has blocks of its
+// own.
+//
+// If inputs are rounded to int8 (`input_block`), a launch before the products
+// writes their codes and scales to scratch memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PackedTiles.h"
+#include "ProductResults.h"
+#include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/SmallBitVector.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+namespace {
+/// Products whose results are computed together, by the same blocks.
+struct JointProducts {
+  llvm::SmallBitVector products; ///< Of the kernel's products.
+  SmallVector<unsigned> outputs; ///< The results computed of them.
+};
+
+class PackedMapper {
+public:
+  PackedMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
+               ArrayRef<codegen::Product> products)
+      : kernel(kernel), module(module), products(products),
+        shapes(products.begin(), products.end()), rounded(shapes.front()) {}
+
+  MappedKernel run();
+
+private:
+  const codegen::Product &first() const { return products.front(); }
+  std::string findJoint();
+  llvm::SmallBitVector productsOf(Value value) const;
+  LogicalResult startFrame(StringRef suffix);
+  LogicalResult emitRounding();
+  LogicalResult emitProducts();
+  LogicalResult emitJoint(const JointProducts &of, Value panel);
+  LogicalResult emitResults(const JointProducts &of, Value panel,
+                            MutableArrayRef<std::unique_ptr<PanelSums>> sums);
+
+  planir::KernelOp kernel;
+  mlir::gpu::GPUModuleOp module;
+  ArrayRef<codegen::Product> products;
+  std::vector<FragmentShape> shapes;
+  RoundedInputs rounded;
+  SmallVector<JointProducts> joint;
+  std::unique_ptr<KernelFrame> frame;
+  std::unique_ptr<ThreadCode> code;
+  Value memory, firstRow;
+  int64_t sharedBytes = 0;
+  SmallVector<MappedLaunch, 2> launches;
+};
+} // namespace
+
+LogicalResult PackedMapper::startFrame(StringRef suffix) {
+  FrameOptions options;
+  options.scratchBytes = rounded.scratchBytes();
+  options.suffix = suffix.str();
+  frame = std::make_unique<KernelFrame>(kernel, module, options);
+  code = std::make_unique<ThreadCode>(frame->builder, frame->loc);
+  return frame->emitScalars();
+}
+
+/// Emits the launch that rounds inputs: a warp for each block of inputs.
+LogicalResult PackedMapper::emitRounding() {
+  constexpr int64_t warps = 4;
+  if (failed(startFrame("")))
+    return failure();
+  ThreadCode &c = *code;
+  int64_t ofRow = rounded.scalesOfRow(), blocks = first().m * ofRow;
+  Value number = c.add(c.mul(c.blockId(mlir::gpu::Dimension::x), warps),
+                       c.div(c.threadId(), warpSize));
+  {
+    InsideIf inside(c, c.less(number, blocks));
+    rounded.roundBlock(*frame, c, first().a, c.div(number, ofRow),
+                       c.rem(number, ofRow));
+  }
+  frame->finish({static_cast<int64_t>(llvm::divideCeil(blocks, warps))},
+                warps * warpSize);
+  launches.push_back(frame->launch());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Which products a block computes
+//===----------------------------------------------------------------------===//
+
+/// The products that `value` is computed of.
+llvm::SmallBitVector PackedMapper::productsOf(Value value) const {
+  SetVector<Operation *> slice;
+  BackwardSliceOptions options;
+  options.inclusive = true;
+  getBackwardSlice(value, &slice, options);
+  llvm::SmallBitVector found(products.size());
+  for (auto [i, product] : llvm::enumerate(products))
+    if (slice.contains(product.op))
+      found.set(i);
+  return found;
+}
+
+/// Divides the kernel's products into those that give no result together.
+/// Returns why that is not possible; empty if it is.
+std::string PackedMapper::findJoint() {
+  Operation *yield = kernel.getBody().front().getTerminator();
+  for (unsigned i = 0; i < yield->getNumOperands(); ++i) {
+    JointProducts all = {productsOf(yield->getOperand(i)), {i}};
+    for (JointProducts &other : joint) {
+      if (!all.products.anyCommon(other.products))
+        continue;
+      all.products |= other.products;
+      all.outputs.insert(all.outputs.begin(), other.outputs.begin(),
+                         other.outputs.end());
+      other.products.reset();
+    }
+    llvm::erase_if(joint, [](const JointProducts &other) {
+      return other.products.none();
+    });
+    if (all.products.none())
+      return "a result that is computed of no product";
+    joint.push_back(all);
+  }
+  for (const JointProducts &of : joint)
+    for (int i : of.products.set_bits())
+      if (products[i].n != products[of.products.find_first()].n)
+        return "a result of products with different columns";
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// The products
+//===----------------------------------------------------------------------===//
+
+/// Adds up the sums of all warps, and computes the results of the block.
+LogicalResult
+PackedMapper::emitResults(const JointProducts &of, Value panel,
+                          MutableArrayRef<std::unique_ptr<PanelSums>> sums) {
+  ThreadCode &c = *code;
+  OpBuilder &b = c.builder;
+  const codegen::Product &product = products[of.products.find_first()];
+  int64_t width = widestChunk(product, resultChunk(kernel, product));
+  int64_t perRow = FragmentShape::panelOutputs / width;
+  auto loop = b.create<scf::ForOp>(c.loc, c.threadId(),
+                                   c.constant(shapes[0].tileRows * perRow),
+                                   c.constant(shapes[0].parts * warpSize));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value inTile = c.div(loop.getInductionVar(), perRow);
+  Value output = c.mul(c.rem(loop.getInductionVar(), perRow), width);
+  Value row = c.add(firstRow, inTile);
+  Value column = c.add(c.mul(panel, FragmentShape::panelOutputs), output);
+  InsideIf inside(c, c.both(c.less(row, product.m), c.less(column, product.n)));
+  SmallVector<ProductSums> ofProducts;
+  Value from = c.at(memory, sums.front()->ringBytes());
+  for (auto [i, number] : llvm::enumerate(of.products.set_bits())) {
+    ofProducts.push_back(
+        {products[number], sums[i]->join(from, inTile, output, width)});
+    from = c.at(from, sums[i]->sumBytes());
+  }
+  return ProductResults(*frame, c, of.outputs).store(row, column, ofProducts);
+}
+
+/// Emits the code of blocks that compute a panel of some products.
+LogicalResult PackedMapper::emitJoint(const JointProducts &of, Value panel) {
+  ThreadCode &c = *code;
+  SmallVector<std::unique_ptr<PanelSums>> sums;
+  int64_t bytes = 0;
+  for (int i : of.products.set_bits()) {
+    sums.push_back(std::make_unique<PanelSums>(*frame, c, shapes[i],
+                                               products[i], panel, firstRow));
+    if (bytes == 0)
+      bytes = sums.back()->ringBytes();
+    sums.back()->emit(memory, c.at(memory, bytes));
+    bytes += sums.back()->sumBytes();
+  }
+  sharedBytes = std::max(sharedBytes, bytes);
+  c.barrier();
+  return emitResults(of, panel, sums);
+}
+
+LogicalResult PackedMapper::emitProducts() {
+  if (failed(startFrame(rounded.scratchBytes() > 0 ? "_product" : "")))
+    return failure();
+  ThreadCode &c = *code;
+  memory = c.sharedMemory();
+  Value block = c.blockId(mlir::gpu::Dimension::x);
+  // The products have the same rows, and weights with the same types, so that
+  // their tiles are alike.
+  int64_t tileRows = shapes.front().tileRows;
+  firstRow = c.mul(c.blockId(mlir::gpu::Dimension::y), tileRows);
+  int64_t blocks = 0;
+  for (const JointProducts &of : joint) {
+    int64_t panels = shapes[of.products.find_first()].weight.panels();
+    Value panel = c.add(block, -blocks);
+    Value isHere;
+    if (joint.size() > 1)
+      isHere = c.both(c.less(c.constant(blocks - 1), block),
+                      c.less(block, blocks + panels));
+    blocks += panels;
+    if (!isHere) {
+      if (failed(emitJoint(of, panel)))
+        return failure();
+      continue;
+    }
+    InsideIf inside(c, isHere);
+    if (failed(emitJoint(of, panel)))
+      return failure();
+  }
+  auto rowTiles = static_cast<int64_t>(llvm::divideCeil(first().m, tileRows));
+  frame->finish({blocks, rowTiles}, shapes[0].parts * warpSize, sharedBytes);
+  launches.push_back(frame->launch());
+  return success();
+}
+
+MappedKernel PackedMapper::run() {
+  if (std::string why = findJoint(); !why.empty())
+    return MappedKernel::no(why);
+  bool isDone = rounded.scratchBytes() == 0 || succeeded(emitRounding());
+  if (isDone && succeeded(emitProducts()))
+    return {launches, rounded.scratchBytes(), ""};
+  for (const MappedLaunch &launch : launches)
+    launch.func->erase();
+  std::string reason = frame->emitter.reason();
+  frame->func.erase();
+  return MappedKernel::no(reason);
+}
+
+FailureOr<MappedKernel> mapPackedProducts(planir::KernelOp kernel,
+                                          mlir::gpu::GPUModuleOp module,
+                                          ArrayRef<codegen::Product> products) {
+  if (failed(codegen::verifyLayout(products, nn::PackedLayout::Fragments)))
+    return failure();
+  const codegen::Product &first = products.front();
+  if (!isa<BlockArgument>(first.a))
+    return MappedKernel::no("a product of rows that its kernel computes");
+  FragmentShape shape(first);
+  if (shape.inputBlock > 0 && shape.inputBlock % shape.halfInputs() != 0 &&
+      shape.inputBlock < shape.weight.groupLength())
+    return MappedKernel::no("inputs that are rounded in blocks of no multiple "
+                            "of " +
+                            std::to_string(shape.halfInputs()));
+  return PackedMapper(kernel, module, products).run();
+}
+
+} // namespace heddle::gpu

@@ -1,0 +1,379 @@
+//===- PackedUnits.cpp - Units of products with packed weights ------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Loads rows of x, and multiplies them by words of a packed weight: by
+// mma.sync, or by FMA in f32. Which elements of x a lane loads follows from the
+// order of words in the layout: along k, a product may have any order that is
+// the same for both operands.
+//
+//===----------------------------------------------------------------------===//
+
+#include "MmaUnit.h"
+#include "PackedTiles.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include <numeric>
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+FragmentShape::FragmentShape(const codegen::Product &product)
+    : weight(cast<nn::PackedLinearOp>(product.op).getPacked()), rows(product.m),
+      groups(product.groups), inputBlock(product.inputBlock),
+      halvesOfGroup(weight.groupWords() / halfWords) {
+  if (groups == 0)
+    weightType = getElementTypeOrSelf(product.b.getType());
+  if (inputBlock > 0)
+    halvesOfScale = std::min<int64_t>(
+        llvm::divideCeil(inputBlock, halfInputs()), halvesOfGroup);
+  else if (groups > 1)
+    halvesOfScale = halvesOfGroup;
+  if (halvesOfScale > 0)
+    blocksOfUnit =
+        std::lcm(groups > 1 ? halvesOfGroup : halvesOfScale, int64_t(2)) / 2;
+  parts = std::min<int64_t>(mostParts,
+                            llvm::divideCeil(weight.blocks(), blocksOfUnit));
+  Type input = getElementTypeOrSelf(product.a.getType());
+  isMma =
+      inputBlock > 0 || (!input.isF32() && (hasCodes() || weightType == input));
+  chooseTile();
+}
+
+/// Chooses how many rows a warp multiplies at once: as many as registers hold
+/// sums of.
+void FragmentShape::chooseTile() {
+  constexpr int64_t mostTiles = 8;
+  if (!isMma) {
+    // Sums that are scaled take twice the registers.
+    tileRows = std::min<int64_t>(rows, halvesOfScale > 0 ? 16 : 32);
+    return;
+  }
+  int64_t tiles = llvm::divideCeil(rows, mmaN);
+  int64_t blocks = llvm::divideCeil(tiles, mostTiles);
+  tileRows = static_cast<int64_t>(llvm::divideCeil(tiles, blocks)) * mmaN;
+}
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+/// Whether the elements of a word are in x or outside of it together, and one
+/// access loads them.
+bool RowReader::isWhole() const {
+  return stride % shape.perWord() == 0 &&
+         shape.weight.inputs() % shape.perWord() == 0;
+}
+
+/// Returns the condition that an element is in x and, in the padding of a
+/// quantization group, not after the group's `end`. Null: it always is.
+Value RowReader::inside(const Position &place, Value input, Value end) const {
+  Value condition;
+  if (place.checksRow)
+    condition = c.less(c.add(place.firstRow, place.row), shape.rows);
+  bool fillsBlocks =
+      shape.weight.blocks() * 2 * shape.halfInputs() == shape.weight.inputs();
+  if (!fillsBlocks)
+    condition = c.both(condition, c.less(input, end));
+  return condition;
+}
+
+Value RowReader::loadInside(Type type, Value row, Value input,
+                            Value condition) const {
+  Value offset = c.add(c.mul(c.wide(row), stride), c.wide(input));
+  Value pointer = c.at(memory, c.mul(offset, dist::byteSize(element)));
+  if (condition)
+    pointer = c.create<arith::SelectOp>(condition, pointer, memory);
+  return c.orZero(condition, c.load(type, pointer));
+}
+
+SmallVector<Value> RowReader::load(const Position &place, bool asPairs) const {
+  OpBuilder &b = c.builder;
+  int64_t perWord = shape.perWord();
+  if (slot)
+    return asPairs ? loadFromSlot(place, b.getI32Type(), perWord / 2)
+                   : loadFromSlot(place, element, perWord);
+  Value row = c.add(place.firstRow, place.row), half = place.half;
+  Value first = c.mul(half, shape.halfInputs());
+  Value end = c.constant(shape.weight.inputs());
+  if (shape.isPadded()) {
+    Value group = c.div(half, shape.halvesOfGroup);
+    first = c.add(c.mul(group, shape.weight.groupLength()),
+                  c.mul(c.rem(half, shape.halvesOfGroup), shape.halfInputs()));
+    end = c.create<arith::MinSIOp>(
+        end, c.mul(c.add(group, 1), shape.weight.groupLength()));
+  }
+  first = c.add(first, c.mul(place.word, perWord));
+  if (isWhole()) {
+    Value condition = inside(place, first, end);
+    int64_t count = asPairs ? perWord / 2 : perWord;
+    Type type = asPairs ? b.getI32Type() : element;
+    if (count > 1)
+      type = VectorType::get({count}, type);
+    Value all = loadInside(type, row, first, condition);
+    SmallVector<Value> values = {all};
+    if (count > 1)
+      values = c.elements(all);
+    if (!asPairs)
+      for (Value &value : values)
+        value = c.widen(value);
+    return values;
+  }
+  SmallVector<Value> values;
+  for (int64_t i = 0; i < perWord; ++i) {
+    Value input = c.add(first, i);
+    Value condition = inside(place, input, end);
+    if (!asPairs) {
+      values.push_back(c.widen(loadInside(element, row, input, condition)));
+      continue;
+    }
+    Value bits = c.create<arith::ExtUIOp>(
+        b.getI32Type(), loadInside(b.getI16Type(), row, input, condition));
+    if (i % 2 == 0)
+      values.push_back(bits);
+    else
+      values.back() = c.create<arith::OrIOp>(
+          values.back(), c.create<arith::ShLIOp>(bits, c.constant(16)));
+  }
+  return values;
+}
+
+/// Returns the key of a row in a slot: 16-byte unit i of the row is stored at
+/// index i xor key. Lanes whose words are multiplied by the same half of eight
+/// rows then read from different banks.
+Value RowReader::unitKey(Value row) const {
+  constexpr int64_t unitsOfBanks = 8;
+  int64_t units = rowBytes() / accessBytes;
+  if (units < 2 || units > unitsOfBanks)
+    return c.constant(0);
+  return c.mul(c.rem(c.div(row, unitsOfBanks / units), 2), units / 2);
+}
+
+SmallVector<Value> RowReader::loadFromSlot(const Position &place, Type type,
+                                           int64_t count) const {
+  int64_t typeBytes = dist::byteSize(type);
+  Value byte = c.add(c.mul(c.rem(place.half, 2), rowBytes() / 2),
+                     c.mul(place.word, shape.perWord() * elementBytes()));
+  Value row = c.at(slot, c.mul(place.row, rowBytes()));
+  Value key = unitKey(place.row);
+  SmallVector<Value> values;
+  int64_t perAccess = std::min(count, accessBytes / typeBytes);
+  for (int64_t i = 0; i < count; i += perAccess) {
+    Value first = c.add(byte, i * typeBytes);
+    Value offset =
+        c.add(c.mul(c.exclusiveOr(c.div(first, accessBytes), key), accessBytes),
+              c.rem(first, accessBytes));
+    if (perAccess == 1)
+      values.push_back(c.load(type, c.at(row, offset)));
+    else
+      llvm::append_range(
+          values, c.elements(c.loadVector(type, perAccess, c.at(row, offset))));
+  }
+  if (isa<FloatType>(type))
+    for (Value &value : values)
+      value = c.widen(value);
+  return values;
+}
+
+void RowReader::startCopies(Value target, Value block, Value firstRow,
+                            int64_t numRows, bool checksRow) const {
+  int64_t units = rowBytes() / accessBytes, all = numRows * units;
+  int64_t perUnit = accessBytes / elementBytes();
+  int64_t inputs = shape.weight.inputs();
+  bool fillsBlocks = shape.weight.blocks() * 2 * shape.halfInputs() == inputs;
+  Value lane = c.rem(c.threadId(), warpSize);
+  auto start = [&](Value index) {
+    Value row = c.div(index, units), unit = c.rem(index, units);
+    Value inX = c.add(firstRow, row);
+    Value input =
+        c.add(c.mul(block, 2 * shape.halfInputs()), c.mul(unit, perUnit));
+    Value present = c.constant(accessBytes);
+    if (!fillsBlocks) {
+      present = c.create<arith::MinSIOp>(
+          present, c.mul(c.sub(c.constant(inputs), input), elementBytes()));
+      present = c.create<arith::MaxSIOp>(present, c.constant(0));
+    }
+    if (checksRow)
+      present = c.orZero(c.less(inX, shape.rows), present);
+    Value element = c.add(c.mul(c.wide(inX), stride), c.wide(input));
+    Value place = c.add(c.mul(row, rowBytes()),
+                        c.mul(c.exclusiveOr(unit, unitKey(row)), accessBytes));
+    c.copyAsync(c.at(target, place),
+                c.at(memory, c.mul(element, elementBytes())), accessBytes,
+                present);
+  };
+  for (int64_t first = 0; first < all; first += warpSize) {
+    Value index = c.add(lane, first);
+    if (all - first >= warpSize) {
+      start(index);
+      continue;
+    }
+    InsideIf inside(c, c.less(index, all));
+    start(index);
+  }
+}
+
+PackedUnit::PackedUnit(ThreadCode &c, const FragmentShape &shape,
+                       const RowReader &rows)
+    : c(c), shape(shape), rows(rows), lane(c.rem(c.threadId(), warpSize)) {}
+
+//===----------------------------------------------------------------------===//
+// Tensor cores
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The weight is the left operand of mma.sync, and eight rows of x the right
+/// one. A fragment of floats is a block; codes of a half fill one or two
+/// fragments.
+class PackedMma : public PackedUnit {
+public:
+  PackedMma(ThreadCode &c, const FragmentShape &shape, const RowReader &rows,
+            Type type)
+      : PackedUnit(c, shape, rows), type(type),
+        mma(static_cast<const MmaUnit &>(
+            unitFor(type, type, config::Matmul::Ieee))),
+        offsets(2) {
+    if (shape.hasCodes())
+      offsets.assign(2, codeOffsets(c, shape.weight.bits, type, Value()));
+  }
+
+  int64_t numSums() const override {
+    return shape.tileRows / mmaN * sumsOfTile;
+  }
+  void setZeros(ArrayRef<Value> zeros) override {
+    for (auto [offset, zero] : llvm::zip(offsets, zeros))
+      offset = codeOffsets(c, shape.weight.bits, type, zero);
+  }
+  void multiply(ArrayRef<Value> words, Value firstRow, Value half,
+                MutableArrayRef<Value> sums) override;
+  void forSums(MutableArrayRef<Value> sums, SumBody body) override;
+  Value join(MutableArrayRef<Value>) override { return {}; }
+
+private:
+  static constexpr int64_t sumsOfTile = 4;
+
+  SmallVector<SmallVector<Value>> leftFragments(ArrayRef<Value> words) const;
+
+  Type type;
+  const MmaUnit &mma;
+  SmallVector<Value> offsets;
+};
+} // namespace
+
+/// The left fragments of `words`, in the order in which they are multiplied.
+SmallVector<SmallVector<Value>>
+PackedMma::leftFragments(ArrayRef<Value> words) const {
+  if (!shape.hasCodes())
+    return {SmallVector<Value>(words)};
+  SmallVector<SmallVector<Value>> fragments;
+  for (size_t at = 0; at < words.size(); at += 2) {
+    SmallVector<Value> pairs[2];
+    for (int64_t i = 0; i < 2; ++i)
+      pairs[i] =
+          codePairs(c, shape.weight.bits, type, words[at + i], offsets[i]);
+    for (size_t pair = 0; pair < pairs[0].size(); pair += 2)
+      fragments.push_back({pairs[0][pair], pairs[1][pair], pairs[0][pair + 1],
+                           pairs[1][pair + 1]});
+  }
+  return fragments;
+}
+
+void PackedMma::multiply(ArrayRef<Value> words, Value firstRow, Value half,
+                         MutableArrayRef<Value> sums) {
+  SmallVector<SmallVector<Value>> left = leftFragments(words);
+  for (int64_t tile = 0; tile < shape.tileRows / mmaN; ++tile) {
+    Value row = c.add(c.div(lane, 4), tile * mmaN);
+    SmallVector<Value> right;
+    for (size_t i = 0; i < words.size() / 2; ++i)
+      llvm::append_range(right,
+                         rows.load(positionOf(firstRow, row, c.add(half, i)),
+                                   /*asPairs=*/true));
+    for (auto [i, fragment] : llvm::enumerate(left))
+      mma.multiply(c, fragment, ArrayRef(right).slice(2 * i, 2),
+                   sums.slice(tile * sumsOfTile, sumsOfTile));
+  }
+}
+
+void PackedMma::forSums(MutableArrayRef<Value> sums, SumBody body) {
+  Value row = c.mul(c.rem(lane, 4), 2);
+  for (auto [i, sum] : llvm::enumerate(sums))
+    body(c.add(row, i / sumsOfTile * mmaN + i % 2), i % sumsOfTile / 2, sum);
+}
+
+std::unique_ptr<PackedUnit> createPackedMma(ThreadCode &c,
+                                            const FragmentShape &shape,
+                                            const RowReader &rows, Type type) {
+  return std::make_unique<PackedMma>(c, shape, rows, type);
+}
+
+//===----------------------------------------------------------------------===//
+// FMA
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A lane multiplies its words by all rows of the tile. Four adjacent lanes
+/// have parts of the same sums.
+class PackedFma : public PackedUnit {
+public:
+  using PackedUnit::PackedUnit;
+
+  int64_t numSums() const override { return shape.tileRows * 2; }
+  void setZeros(ArrayRef<Value> newZeros) override {
+    zeros.assign(newZeros.begin(), newZeros.end());
+  }
+  void multiply(ArrayRef<Value> words, Value firstRow, Value half,
+                MutableArrayRef<Value> sums) override;
+  void forSums(MutableArrayRef<Value> sums, SumBody body) override {
+    for (auto [i, sum] : llvm::enumerate(sums))
+      body(c.constant(static_cast<int64_t>(i) / 2), i % 2, sum);
+  }
+  Value join(MutableArrayRef<Value> sums) override;
+
+private:
+  SmallVector<Value> zeros;
+};
+} // namespace
+
+void PackedFma::multiply(ArrayRef<Value> words, Value firstRow, Value half,
+                         MutableArrayRef<Value> sums) {
+  for (size_t i = 0; i < words.size() / 2; ++i) {
+    SmallVector<SmallVector<Value>> left;
+    for (int64_t output = 0; output < 2; ++output) {
+      left.push_back(wordFloats(c, shape.weight.bits, shape.weightType,
+                                words[2 * i + output]));
+      if (!zeros.empty())
+        for (Value &value : left.back())
+          value = c.create<arith::SubFOp>(value, zeros[output]);
+    }
+    for (int64_t row = 0; row < shape.tileRows; ++row) {
+      SmallVector<Value> right =
+          rows.load(positionOf(firstRow, c.constant(row), c.add(half, i)),
+                    /*asPairs=*/false);
+      for (int64_t output = 0; output < 2; ++output)
+        for (auto [x, w] : llvm::zip(right, left[output])) {
+          Value &sum = sums[row * 2 + output];
+          sum = c.create<math::FmaOp>(x, w, sum);
+        }
+    }
+  }
+}
+
+Value PackedFma::join(MutableArrayRef<Value> sums) {
+  for (Value &sum : sums)
+    for (int64_t offset = 1; offset < FragmentShape::halfWords; offset *= 2) {
+      auto other = c.builder.create<mlir::gpu::ShuffleOp>(
+          c.loc, sum, offset, warpSize, mlir::gpu::ShuffleMode::XOR);
+      sum = c.create<arith::AddFOp>(sum, other.getShuffleResult());
+    }
+  return c.less(word(), 1);
+}
+
+std::unique_ptr<PackedUnit> createPackedFma(ThreadCode &c,
+                                            const FragmentShape &shape,
+                                            const RowReader &rows) {
+  return std::make_unique<PackedFma>(c, shape, rows);
+}
+
+} // namespace heddle::gpu
