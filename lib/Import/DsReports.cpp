@@ -38,8 +38,7 @@ void config::mergeFlopsProfiler(const io::JsonValue &root, Merger &merger) {
                            std::pair("profile_depth", "module_depth"),
                            std::pair("profile_top", "top_modules"),
                            std::pair("profile_file", "output_file")})
-    if (const io::JsonValue *value = section->find(name);
-        value && !value->isNull())
+    if (const io::JsonValue *value = section->findNonNull(name))
       readKey(settingOf(key), *value, merger);
   if (!section->find("profile_step"))
     merger.give("profile_step", int64_t(1),
@@ -54,9 +53,8 @@ static void mergeMonitor(const io::JsonValue &root, const char *name,
   if (!section)
     return;
   auto textOf = [&](const char *member, const char *fallback) {
-    const io::JsonValue *value = section->find(member);
-    return value && !value->isNull() ? value->asString()
-                                     : std::string(fallback);
+    const io::JsonValue *value = section->findNonNull(member);
+    return value ? value->asString() : std::string(fallback);
   };
   std::filesystem::path path = textOf("output_path", "");
   path /= textOf("job_name", "DeepSpeedJobName");

@@ -55,20 +55,14 @@ std::optional<LossScale> config::lossScaleOf(const Settings &settings) {
   return scale;
 }
 
-/// Returns the shortest digits that parse to the number.
-static std::string shortest(double value) {
-  char buffer[32];
-  char *end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  return std::string(buffer, end);
-}
-
 std::string config::checkLossScale(const Settings &settings) {
   std::optional<LossScale> scale = lossScaleOf(settings);
   if (!scale || scale->least <= scale->initial)
     return "";
-  return "H0169: the least loss scale " + shortest(scale->least) +
-         " is above the first one, " + shortest(scale->initial) +
-         "; give --loss-scale-min at most " + shortest(scale->initial) +
+  return "H0169: the least loss scale " + io::shortestDigits(scale->least) +
+         " is above the first one, " + io::shortestDigits(scale->initial) +
+         "; give --loss-scale-min at most " +
+         io::shortestDigits(scale->initial) +
          ", or a larger --loss-scale-initial";
 }
 
@@ -77,8 +71,9 @@ std::string config::noteOfLossScale(const Settings &settings) {
   int exponent = 0;
   if (!scale || std::frexp(scale->initial, &exponent) == 0.5)
     return "";
-  return "the loss scale " + shortest(scale->initial) +
+  return "the loss scale " + io::shortestDigits(scale->initial) +
          " is no power of two, so gradients are rounded when they are "
          "scaled; " +
-         shortest(std::ldexp(1, exponent - 1)) + " is the next smaller one";
+         io::shortestDigits(std::ldexp(1, exponent - 1)) +
+         " is the next smaller one";
 }

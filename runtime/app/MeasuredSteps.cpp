@@ -8,6 +8,7 @@
 
 #include "MeasuredSteps.h"
 #include "heddle/PlanFormat/RunChoices.h"
+#include "heddle/runtime/io/Affix.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/File.h"
 
@@ -125,7 +126,7 @@ void MeasuredSteps::report(JobRate rate, StepProfile &profile) {
         flame,
         flameJson(plan, program->commands(), times, profiled, rank).dump() +
             "\n");
-  bool isJson = file.size() > 5 && file.substr(file.size() - 5) == ".json";
+  bool isJson = io::endsWith(file, ".json");
   std::string text =
       isJson ? profileJson(plan, profile, rate, options).dump(2) + "\n"
              : profileText(plan, profile, rate, options);

@@ -10,9 +10,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "StepProfile.h"
-#include "TextTable.h"
 
 #include "heddle/PlanFormat/Format.h"
+#include "heddle/runtime/io/TextTable.h"
 
 #include <algorithm>
 
@@ -51,13 +51,6 @@ static std::string percent(double part, double all) {
   return text;
 }
 
-static int64_t sizeOf(const plan::Mesh &mesh, const char *name) {
-  for (const plan::Mesh::Axis &axis : mesh.axes)
-    if (axis.name == name)
-      return axis.size;
-  return 1;
-}
-
 static std::vector<Field> fieldsOf(const plan::Plan &plan,
                                    const StepProfile &profile,
                                    const JobRate &rate) {
@@ -74,10 +67,10 @@ static std::vector<Field> fieldsOf(const plan::Plan &plan,
                    : 0;
   return {
       {"world_size", "ranks", ranks, ""},
-      {"data_parallel_size", "ranks along data",
-       double(sizeOf(plan.mesh, "data")), ""},
+      {"data_parallel_size", "ranks along data", double(plan.mesh.size("data")),
+       ""},
       {"model_parallel_size", "ranks along tensor",
-       double(sizeOf(plan.mesh, "tensor")), ""},
+       double(plan.mesh.size("tensor")), ""},
       {"micro_batch_rows", "rows of a micro-batch", double(plan.microBatch),
        ""},
       {"parameters_per_rank", "parameters of this rank", double(all.parameters),
@@ -153,14 +146,10 @@ json heddle::rt::profileJson(const plan::Plan &plan, const StepProfile &profile,
   json &modules = all["modules"] = json::array();
   profile.model.walk(options.levels(), [&](const ModuleNode &module, int64_t) {
     ModuleCosts costs = module.total();
-    modules.push_back({{"path", module.path},
-                       {"parameters", costs.parameters},
-                       {"macs", int64_t(costs.macs)},
-                       {"flops", int64_t(costs.flops)},
-                       {"model_flops", int64_t(costs.modelFlops)},
-                       {"bytes", int64_t(costs.bytes)},
-                       {"forward_s", costs.forwardSeconds},
-                       {"backward_s", costs.backwardSeconds}});
+    json counts = module.counts();
+    counts["forward_s"] = costs.forwardSeconds;
+    counts["backward_s"] = costs.backwardSeconds;
+    modules.push_back(std::move(counts));
   });
   return all;
 }
@@ -169,9 +158,8 @@ json heddle::rt::profileJson(const plan::Plan &plan, const StepProfile &profile,
 // Text
 //===----------------------------------------------------------------------===//
 
-static void addTable(std::string &text,
-                     const std::vector<std::vector<std::string>> &rows) {
-  for (const std::string &line : tableLines(rows))
+static void addTable(std::string &text, const std::vector<io::TableRow> &rows) {
+  for (const std::string &line : io::tableLines(rows))
     text += line + "\n";
 }
 
@@ -230,7 +218,7 @@ std::string heddle::rt::profileText(const plan::Plan &plan,
                                     const ProfileOptions &options) {
   std::string text = "profile of step " + std::to_string(profile.step) +
                      " on rank " + std::to_string(profile.rank) + "\n";
-  std::vector<std::vector<std::string>> rows;
+  std::vector<io::TableRow> rows;
   for (const Field &field : fieldsOf(plan, profile, rate))
     rows.push_back({field.label, valueText(field)});
   addTable(text, rows);

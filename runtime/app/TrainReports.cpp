@@ -8,11 +8,11 @@
 
 #include "TrainReports.h"
 #include "ResidentMemory.h"
-#include "TextTable.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/runtime/app/StepParts.h"
 #include "heddle/runtime/comm/CommLog.h"
 #include "heddle/runtime/io/File.h"
+#include "heddle/runtime/io/TextTable.h"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -66,7 +66,7 @@ std::vector<TrainReport> TrainReports::finish() {
 
 TrainReport TrainReports::reportCommunication() {
   ordered_json operations = ordered_json::array();
-  std::vector<std::vector<std::string>> rows = {
+  std::vector<io::TableRow> rows = {
       {"operation", "axes", "ranks", "size", "count", "mean time", "total time",
        "bus bandwidth", "slowest rank", "stragglers"}};
   for (const CommSummary &summary :
@@ -100,15 +100,14 @@ TrainReport TrainReports::reportCommunication() {
   }
   TrainReport report{JsonLine("comms"), {"communication of the run"}};
   report.event.addRaw("operations", operations.dump());
-  for (const std::string &line : tableLines(rows))
+  for (const std::string &line : io::tableLines(rows))
     report.lines.push_back(line);
   return report;
 }
 
 TrainReport TrainReports::reportMemory() {
   ordered_json owners = ordered_json::array();
-  std::vector<std::vector<std::string>> rows = {
-      {"owner", "planned", "resident"}};
+  std::vector<io::TableRow> rows = {{"owner", "planned", "resident"}};
   for (const OwnedMemory &memory : ownedMemory(job.session())) {
     bool isKnown = memory.resident >= 0;
     owners.push_back({{"owner", memory.owner}, {"planned", memory.planned}});
@@ -119,7 +118,7 @@ TrainReport TrainReports::reportMemory() {
   }
   TrainReport report{JsonLine("memory"), {"memory of rank 0"}};
   report.event.addRaw("owners", owners.dump());
-  for (const std::string &line : tableLines(rows))
+  for (const std::string &line : io::tableLines(rows))
     report.lines.push_back(line);
   return report;
 }

@@ -9,6 +9,7 @@
 #include "heddle/runtime/core/ModuleCosts.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 using namespace heddle;
@@ -38,6 +39,16 @@ ModuleCosts ModuleNode::total() const {
   for (const auto &child : children)
     sum += child->total();
   return sum;
+}
+
+nlohmann::json ModuleNode::counts() const {
+  ModuleCosts costs = total();
+  return {{"path", path},
+          {"parameters", costs.parameters},
+          {"macs", int64_t(costs.macs)},
+          {"flops", int64_t(costs.flops)},
+          {"model_flops", int64_t(costs.modelFlops)},
+          {"bytes", int64_t(costs.bytes)}};
 }
 
 ModuleNode &ModuleNode::at(const std::string &inner) {

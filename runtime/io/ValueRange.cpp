@@ -54,8 +54,7 @@ ValueRange ValueRange::matching(std::string what,
   return range;
 }
 
-/// Returns the shortest digits that parse to the number.
-static std::string shortest(double value) {
+std::string io::shortestDigits(double value) {
   char buffer[32];
   auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
   return std::string(buffer, end);
@@ -68,9 +67,9 @@ std::string ValueRange::describe() const {
     return "a whole number from " + std::to_string(leastInteger) + " to " +
            std::to_string(mostInteger);
   case Kind::Numbers:
-    text = "a number from " + shortest(least);
+    text = "a number from " + shortestDigits(least);
     if (most < std::numeric_limits<double>::max())
-      text += (belowMost ? " to below " : " to ") + shortest(most);
+      text += (belowMost ? " to below " : " to ") + shortestDigits(most);
     return text;
   case Kind::Choices:
     for (const std::string &choice : all)

@@ -30,13 +30,7 @@ json driver::describeModules(const plan::Plan &plan, const std::string &name,
   json modules = json::array();
   rt::ModuleCount count = rt::countModules(plan, programFor(plan, name));
   count.model.walk(depth, [&](const rt::ModuleNode &module, int64_t) {
-    rt::ModuleCosts costs = module.total();
-    modules.push_back({{"path", module.path},
-                       {"parameters", costs.parameters},
-                       {"macs", int64_t(costs.macs)},
-                       {"flops", int64_t(costs.flops)},
-                       {"model_flops", int64_t(costs.modelFlops)},
-                       {"bytes", int64_t(costs.bytes)}});
+    modules.push_back(module.counts());
   });
   return modules;
 }

@@ -63,23 +63,7 @@ size_t driver::terminalWidth() {
   return width == 0 ? usual : std::max(width, least);
 }
 
-static std::string padded(const std::string &text, size_t width, bool left) {
-  std::string fill(width > text.size() ? width - text.size() : 0, ' ');
-  return left ? text + fill : fill + text;
-}
-
 void driver::printTable(const std::vector<TableRow> &rows) {
-  std::vector<size_t> widths;
-  for (const TableRow &row : rows)
-    for (size_t i = 0; i < row.size(); ++i) {
-      widths.resize(std::max(widths.size(), i + 1));
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  for (const TableRow &row : rows) {
-    std::string line = " ";
-    for (size_t i = 0; i < row.size(); ++i)
-      line += " " + padded(row[i], i + 1 == row.size() ? 0 : widths[i],
-                           i == 0 || i + 1 == row.size());
+  for (const std::string &line : io::tableLines(rows, /*lastIsText=*/true))
     std::cout << line << "\n";
-  }
 }

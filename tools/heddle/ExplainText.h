@@ -12,6 +12,7 @@
 #define HEDDLE_TOOLS_HEDDLE_EXPLAINTEXT_H
 
 #include "heddle/PlanFormat/Mesh.h"
+#include "heddle/runtime/io/TextTable.h"
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ std::string meshText(const plan::Mesh &mesh);
 /// COLUMNS, or the width of the terminal. If both are unknown, it is 80.
 size_t terminalWidth();
 
-using TableRow = std::vector<std::string>;
+using io::TableRow;
 /// Prints rows in aligned columns. The first and the last column are
 /// left-aligned, the others right-aligned.
 void printTable(const std::vector<TableRow> &rows);

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct ModuleNode {
 
   /// The costs including those of all modules inside.
   ModuleCosts total() const;
+  /// Returns path, parameters, MACs, FLOPs, model FLOPs and bytes of `total()`
+  /// as `explain --modules` and profiles show them.
+  nlohmann::json counts() const;
   /// Returns the module with this path inside of this module; adds it, and the
   /// modules around it, if they are not there yet.
   ModuleNode &at(const std::string &inner);

@@ -19,6 +19,9 @@
 
 namespace heddle::io {
 
+/// Returns the shortest digits that parse to the number.
+std::string shortestDigits(double value);
+
 /// The values that a flag, or a key of a configuration file, accepts.
 class ValueRange {
 public:

@@ -6,24 +6,27 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TextTable.h"
+#include "heddle/runtime/io/TextTable.h"
 
 #include <algorithm>
 
-std::vector<std::string>
-heddle::rt::tableLines(const std::vector<std::vector<std::string>> &rows) {
+using namespace heddle;
+
+std::vector<std::string> io::tableLines(const std::vector<TableRow> &rows,
+                                        bool lastIsText) {
   std::vector<size_t> widths;
-  for (const auto &row : rows) {
+  for (const TableRow &row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
     for (size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], row[i].size());
   }
   std::vector<std::string> lines;
-  for (const auto &row : rows) {
+  for (const TableRow &row : rows) {
     std::string line = " ";
     for (size_t i = 0; i < row.size(); ++i) {
-      std::string fill(widths[i] - row[i].size(), ' ');
-      line += " " + (i == 0 ? row[i] + fill : fill + row[i]);
+      bool isText = lastIsText && i + 1 == row.size();
+      std::string fill(isText ? 0 : widths[i] - row[i].size(), ' ');
+      line += " " + (isText || i == 0 ? row[i] + fill : fill + row[i]);
     }
     lines.push_back(std::move(line));
   }

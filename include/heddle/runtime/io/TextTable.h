@@ -8,19 +8,22 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_APP_TEXTTABLE_H
-#define HEDDLE_RUNTIME_APP_TEXTTABLE_H
+#ifndef HEDDLE_RUNTIME_IO_TEXTTABLE_H
+#define HEDDLE_RUNTIME_IO_TEXTTABLE_H
 
 #include <string>
 #include <vector>
 
-namespace heddle::rt {
+namespace heddle::io {
+
+using TableRow = std::vector<std::string>;
 
 /// Returns the lines of a table, indented by two blanks. The first column is
-/// aligned on the left, all others on the right.
-std::vector<std::string>
-tableLines(const std::vector<std::vector<std::string>> &rows);
+/// aligned on the left, the others on the right. With `lastIsText`, the last
+/// text of each row is on the left too, and may be of any width.
+std::vector<std::string> tableLines(const std::vector<TableRow> &rows,
+                                    bool lastIsText = false);
 
-} // namespace heddle::rt
+} // namespace heddle::io
 
-#endif // HEDDLE_RUNTIME_APP_TEXTTABLE_H
+#endif // HEDDLE_RUNTIME_IO_TEXTTABLE_H
