@@ -66,7 +66,7 @@ NeedsCounter::stateOffset(const Ref &ref, const Arguments &arguments) const {
   return std::nullopt;
 }
 
-static bool readsCache(const plan::Kernel &kernel) {
+bool heddle::rt::readsCache(const plan::Kernel &kernel) {
   return kernel.ops.find("paged_attention") != std::string::npos;
 }
 

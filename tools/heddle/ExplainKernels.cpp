@@ -13,6 +13,7 @@
 #include "ExplainKernels.h"
 #include "ExplainProgram.h"
 #include "ExplainText.h"
+#include "PredictProgram.h"
 #include "PtxResources.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/PlanFormat/PtxImage.h"
@@ -221,7 +222,7 @@ static json describeKernels(const rt::Binary &binary,
 }
 
 json driver::describeLaunches(const rt::Binary &binary,
-                              const std::string &program) {
+                              const std::string &program, int64_t context) {
   const plan::Plan &plan = binary.plan;
   json all = {{"target", plan.target}};
   std::vector<int64_t> calls;
@@ -233,6 +234,9 @@ json driver::describeLaunches(const rt::Binary &binary,
     calls = rt::needsOf(plan, programOf(plan, program)).launches;
   }
   all["kernels"] = describeKernels(binary, calls);
+  if (!program.empty())
+    all["predicted"] = predictProgram(plan, programOf(plan, program),
+                                      all["kernels"], context);
   return all;
 }
 
@@ -244,13 +248,15 @@ static std::string sizeText(const json &sizes) {
   return text;
 }
 
-void driver::printLaunches(const rt::Binary &binary,
-                           const std::string &program) {
-  const json described = describeLaunches(binary, program);
-  if (!program.empty())
+void driver::printLaunches(const rt::Binary &binary, const std::string &program,
+                           int64_t context) {
+  const json described = describeLaunches(binary, program, context);
+  if (!program.empty()) {
     std::cout << "program " << program << ": "
               << launchesText(countProgramLaunches(binary.plan, program))
               << "\n";
+    printPrediction(described["predicted"]);
+  }
   std::cout
       << "kernels for " << binary.plan.target
       << ": grid, block and shared memory are stated by the plan, registers "

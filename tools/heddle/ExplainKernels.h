@@ -20,13 +20,15 @@ namespace heddle::driver {
 /// numbers of registers from ptxas, occupancy, and counts of instructions and
 /// memory accesses from the PTX emulator. If `program` is not empty, describes
 /// only the kernels of the program of this name, with the number of calls in a
-/// run. Throws H0384 if the binary has no GPU kernels, and H0113 if there is no
-/// such program.
+/// run, and predicts its time with `context` positions (see PredictProgram.h).
+/// Throws H0384 if the binary has no GPU kernels, and H0113 if there is no such
+/// program.
 nlohmann::json describeLaunches(const rt::Binary &binary,
-                                const std::string &program);
+                                const std::string &program, int64_t context);
 
 /// Prints the facts of `describeLaunches` as a table.
-void printLaunches(const rt::Binary &binary, const std::string &program);
+void printLaunches(const rt::Binary &binary, const std::string &program,
+                   int64_t context);
 
 } // namespace heddle::driver
 

@@ -67,9 +67,7 @@ static Rates measureRates(const plan::Plan &plan) {
   return rates;
 }
 
-/// Returns how many tokens a run of the program computes, and to how many
-/// requests they belong.
-static std::pair<int64_t, int64_t> sizeOf(const plan::Program &program) {
+std::pair<int64_t, int64_t> driver::sizeOf(const plan::Program &program) {
   for (const plan::Port &port : program.inputs)
     if (port.role == plan::PortRole::Ids && !port.shape.empty()) {
       int64_t tokens = 1;

@@ -31,6 +31,10 @@ struct ProgramLaunches {
 ProgramLaunches countProgramLaunches(const plan::Plan &plan,
                                      const std::string &name);
 
+/// Returns the number of sequences whose tokens a run of the program computes,
+/// and the number of these tokens. Both are 0 for a program without ids.
+std::pair<int64_t, int64_t> sizeOf(const plan::Program &program);
+
 /// Describes the counts, for example `41 launches, 8 of them in each layer`.
 std::string launchesText(const ProgramLaunches &launches);
 

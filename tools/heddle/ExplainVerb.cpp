@@ -427,7 +427,7 @@ constexpr int64_t mostDepth = 64;
 struct ExplainFlags {
   std::string path, trace, cluster, program, target;
   bool json = false, kernels = false, draft = false, modules = false;
-  int64_t rank = 0, depth = mostDepth;
+  int64_t rank = 0, depth = mostDepth, context = 0;
 };
 
 } // namespace
@@ -457,9 +457,10 @@ static rt::Binary readTarget(const ExplainFlags &flags) {
 static int explainKernels(const ExplainFlags &flags) {
   rt::Binary target = readTarget(flags);
   if (flags.json)
-    std::cout << describeLaunches(target, flags.program).dump(2) << "\n";
+    std::cout << describeLaunches(target, flags.program, flags.context).dump(2)
+              << "\n";
   else
-    printLaunches(target, flags.program);
+    printLaunches(target, flags.program, flags.context);
   return 0;
 }
 
@@ -567,6 +568,9 @@ void driver::addExplainVerb(CLI::App &app, Action &action) {
               "One program, as decode/8: its kernels, the bytes that it must "
               "move, its time at least")
       ->default_str("all");
+  io::addFlag(*verb, "--context", flags->context, io::range::count(1),
+              "With --kernels --program: positions of a sequence")
+      ->default_str("the most");
   CLI::Option *modules = verb->add_flag(
       "--modules", flags->modules,
       "Parameters, MACs, FLOPs and bytes of each module of the model");

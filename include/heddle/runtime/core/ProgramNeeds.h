@@ -59,6 +59,9 @@ struct ProgramNeeds {
   }
 };
 
+/// Whether a kernel reads the KV cache.
+bool readsCache(const plan::Kernel &kernel);
+
 /// What a run of `program` computes and reads. The program belongs to the
 /// pipeline stage that is selected in `plan`.
 ProgramNeeds needsOf(const plan::Plan &plan, const plan::Program &program);

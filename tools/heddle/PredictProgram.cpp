@@ -1,0 +1,97 @@
+//===- PredictProgram.cpp - The time of a program on a GPU ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PredictProgram.h"
+#include "ExplainProgram.h"
+#include "ExplainText.h"
+#include "heddle/Cost/GpuTime.h"
+#include "heddle/PlanFormat/Format.h"
+#include "heddle/runtime/core/ProgramNeeds.h"
+
+#include <iostream>
+
+using namespace heddle;
+using namespace heddle::driver;
+using nlohmann::json;
+
+/// The instructions of warps in one call of a kernel. Empty if the emulator
+/// could not run it.
+static std::optional<double> instructionsOf(const json &kernel) {
+  double sum = 0;
+  for (const json &launch : kernel["launches"]) {
+    if (!launch["counted"].contains("instructions"))
+      return std::nullopt;
+    sum += launch["counted"]["instructions"].get<double>();
+  }
+  return sum;
+}
+
+json driver::predictProgram(const plan::Plan &plan,
+                            const plan::Program &program, const json &kernels,
+                            int64_t context) {
+  const cost::GpuSpeed *gpu = cost::findGpuSpeed(plan.target);
+  rt::ProgramNeeds needs = rt::needsOf(plan, program);
+  if (!gpu || needs.caches.empty())
+    return nullptr;
+  if (context == 0)
+    context = plan.serving.maxContext;
+  double cacheBytes =
+      needs.cacheBytesAt(context) * double(sizeOf(program).first);
+  int64_t attentions = 0;
+  for (size_t i = 0; i < plan.kernels.size(); ++i)
+    attentions += rt::readsCache(plan.kernels[i]) ? needs.launches[i] : 0;
+  cost::GpuTime time;
+  size_t described = 0;
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const plan::Kernel &kernel = plan.kernels[i];
+    if (needs.launches[i] == 0 || kernel.onHost)
+      continue;
+    const json &facts = kernels.at(described++);
+    std::optional<double> instructions = instructionsOf(facts);
+    if (!instructions)
+      return nullptr;
+    // The memory that moves, and the instructions, are those of all launches of
+    // the kernel together; each of them has a beginning and an end.
+    auto launches = int64_t(std::max<size_t>(1, facts["launches"].size()));
+    double bytes =
+        rt::readsCache(kernel) ? cacheBytes / double(attentions) : kernel.bytes;
+    time.add(*gpu, {bytes / double(launches), *instructions / double(launches)},
+             launches * needs.launches[i]);
+  }
+  return {{"gpu", gpu->name},
+          {"context", context},
+          {"rows", sizeOf(program).first},
+          {"bytes", time.bytes},
+          {"seconds", time.seconds()},
+          {"memory_s", time.memory},
+          {"issue_s", time.issue},
+          {"launch_s", time.launches},
+          {"bound_by", time.bound()},
+          {"share_of_copy", time.shareOfCopy(*gpu)},
+          {"copy_bytes_per_s", gpu->copyBytesPerSecond}};
+}
+
+void driver::printPrediction(const json &predicted) {
+  if (predicted.is_null())
+    return;
+  std::cout << "predicted on an " << predicted["gpu"].get<std::string>()
+            << ", with a context of " << predicted["context"] << ": "
+            << formatSeconds(predicted["seconds"]) << ", bounded by "
+            << predicted["bound_by"].get<std::string>() << "\n  memory "
+            << formatSeconds(predicted["memory_s"]) << " for "
+            << plan::formatBytes(int64_t(predicted["bytes"].get<double>()))
+            << ", issue slots " << formatSeconds(predicted["issue_s"])
+            << ", between launches " << formatSeconds(predicted["launch_s"])
+            << ";\n  "
+            << formatNumber("%.0f %%",
+                            100 * predicted["share_of_copy"].get<double>())
+            << " of the bandwidth that a copy reaches, "
+            << formatNumber("%.2f TB/s",
+                            predicted["copy_bytes_per_s"].get<double>() / 1e12)
+            << "\n";
+}
