@@ -54,18 +54,6 @@ static void settleProducts(ResolvedSettings &settings) {
   settings.setOrigin("gemm", {Origin::Kind::Derived, "--mode", {}});
 }
 
-/// Throws an error for quantized weights on a GPU, whose back end multiplies by
-/// weights as they are.
-static void checkQuantization(const ResolvedSettings &settings) {
-  bool isOnGpu = std::any_of(
-      settings.targets.begin(), settings.targets.end(),
-      [](Target target) { return !factsOf(target).kernelsRunOnHost; });
-  if (isOnGpu && settings.values.quantize != Quantize::None)
-    fail("H0143", "products with quantized weights have no code for GPUs",
-         "use --target x86-64, or --quantize none with files whose weights are "
-         "no codes");
-}
-
 static void settleCacheType(ResolvedSettings &settings) {
   Settings &values = settings.values;
   if (values.cacheType != CacheType::OfModel)
@@ -325,7 +313,6 @@ void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
                        {Origin::Kind::Derived, "the target", {}});
   checkActivations(values);
   checkServing(values);
-  checkQuantization(settings);
   settleProducts(settings);
   if (values.mode == Mode::Serve)
     settleCacheType(settings);

@@ -217,11 +217,15 @@ FailureOr<LibraryProductAttr> libraryProductOf(planir::KernelOp kernel) {
   if (settings.gemm == config::Gemm::Generated ||
       kernel.getGenerator() != nn::Generator::Gemm)
     return LibraryProductAttr();
+  FailureOr<SmallVector<codegen::Product, 1>> products =
+      codegen::describeProducts(kernel);
+  if (failed(products))
+    return failure();
+  if (products->front().bits > 0) // The library reads no packed weights.
+    return LibraryProductAttr();
   FailureOr<codegen::Product> product = codegen::describeProduct(kernel);
   if (failed(product))
     return failure();
-  if (product->bits > 0) // The library does not support quantized weights.
-    return LibraryProductAttr();
   return CallReader(kernel, *product)
       .read(settings.matmul == config::Matmul::Tf32);
 }

@@ -287,8 +287,9 @@ static double toleranceOf(planir::KernelOp kernel, int64_t longestSum,
     return ofRounding;
   double ofOperands = 0;
   if (kernel.getGenerator() == nn::Generator::Gemm)
-    if (auto product = codegen::describeProduct(kernel); succeeded(product))
-      ofOperands = unitFor(*product, chip).tolerance();
+    if (auto products = codegen::describeProducts(kernel); succeeded(products))
+      for (const codegen::Product &product : *products)
+        ofOperands = std::max(ofOperands, unitFor(product, chip).tolerance());
   double ofTerm = llvm::any_of(kernel.getArgumentTypes(), dist::isNarrow)
                       ? 0x1p-18
                       : 0x1p-21;

@@ -392,11 +392,6 @@ private:
     const dist::Strategy &strategy = model.getStrategy().getValue();
     if (bits < 0 && strategy.mode == config::Mode::Train)
       return success();
-    // The GPU back end multiplies by weights as they are, if no weight is
-    // quantized.
-    if (bits < 0 && strategy.quantize == config::Quantize::None &&
-        !factsOf(strategy.target).kernelsRunOnHost)
-      return success();
     choose(strategy);
     if (bits > 0 && group % (32 / bits) != 0)
       return refuseGroup(model);
