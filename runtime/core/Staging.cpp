@@ -28,12 +28,15 @@ void StagingBuffers::reserve(int64_t bytes) {
 }
 
 char *StagingBuffers::at(int64_t run) {
-  Buffer &buffer = buffers[run % 2];
-  if (!buffer.memory)
-    buffer.memory.emplace(device,
-                          MemoryRequest{MemoryKind::Pinned, size,
-                                        "the inputs and results of a step"});
-  return device.map(buffer.memory->address());
+  // Both at once: an allocation between two runs would wait for the device.
+  if (!buffers.front().memory)
+    for (Buffer &buffer : buffers) {
+      buffer.memory.emplace(device,
+                            MemoryRequest{MemoryKind::Pinned, size,
+                                          "the inputs and results of a step"});
+      buffer.host = device.map(buffer.memory->address());
+    }
+  return buffers[run % 2].host;
 }
 
 int64_t StagingBuffers::endRun() {

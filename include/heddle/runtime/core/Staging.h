@@ -50,6 +50,7 @@ public:
 private:
   struct Buffer {
     std::optional<DeviceMemory> memory;
+    char *host = nullptr;
     Event done; ///< The end of the last run that used the buffer.
   };
 
