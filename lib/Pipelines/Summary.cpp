@@ -14,11 +14,6 @@
 
 using namespace heddle;
 
-/// Prints bytes as `60.25 MiB (63172608 bytes)`.
-static std::string textOf(int64_t bytes) {
-  return plan::formatBytes(bytes) + " (" + std::to_string(bytes) + " bytes)";
-}
-
 /// Describes the memory of a rank. For a GPU it lists device memory, host
 /// memory and pinned memory separately.
 static std::string memoryOf(const plan::Plan &plan) {
@@ -26,15 +21,18 @@ static std::string memoryOf(const plan::Plan &plan) {
   int64_t onFile = of(plan::MemoryKind::File);
   int64_t host = of(plan::MemoryKind::Host);
   int64_t pinned = of(plan::MemoryKind::Pinned);
-  std::string text = textOf(plan.memory.peakBytes()) + " of memory";
+  std::string text =
+      plan::formatExactBytes(plan.memory.peakBytes()) + " of memory";
   if (plan.device == plan::DeviceKind::Cuda && host + pinned > 0) {
-    text = textOf(of(plan::MemoryKind::Device)) + " of device memory";
+    text = plan::formatExactBytes(of(plan::MemoryKind::Device)) +
+           " of device memory";
     if (host > 0)
-      text += ", " + textOf(host) + " of host memory";
+      text += ", " + plan::formatExactBytes(host) + " of host memory";
     if (pinned > 0)
-      text += ", " + textOf(pinned) + " of pinned memory";
+      text += ", " + plan::formatExactBytes(pinned) + " of pinned memory";
   }
-  return text + (onFile > 0 ? ", " + textOf(onFile) + " on file" : "");
+  return text +
+         (onFile > 0 ? ", " + plan::formatExactBytes(onFile) + " on file" : "");
 }
 
 /// Returns the bytes that a rank needs of its machine's main memory. On a GPU

@@ -16,28 +16,11 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// The bytes that a plan needs on the GPU besides the pages of its cache. A
-/// cache that is made smaller can leave up to an alignment of unused bytes
-/// after each of its states, and a page of the machine at the end.
-static int64_t bytesBesidePages(const plan::Plan &plan) {
-  constexpr int64_t alignment = 256, page = 4096;
-  int64_t states = std::count_if(plan.states.begin(), plan.states.end(),
-                                 [](const plan::State &state) {
-                                   return state.role == plan::StateRole::Cache;
-                                 });
-  return plan.memory.peakBytes(MemoryKind::Device) - plan::cacheBytes(plan) +
-         states * alignment + page;
-}
-
 /// The number of ranks that use this rank's GPU. Collective.
 static int64_t ranksOnDevice(const Device &device, io::Peers &ranks) {
   const std::string own = io::hostIdentity() + " " + device.serial();
   std::vector<std::string> all = ranks.exchange(own);
   return std::count(all.begin(), all.end(), own);
-}
-
-static std::string bytesText(int64_t bytes) {
-  return plan::formatBytes(bytes) + " (" + std::to_string(bytes) + " bytes)";
 }
 
 void heddle::rt::fitCache(plan::Plan &plan, const plan::Plan *draft,
@@ -46,10 +29,10 @@ void heddle::rt::fitCache(plan::Plan &plan, const plan::Plan *draft,
   if (!plan::hasCacheOfDevice(plan))
     return;
   const int64_t users = ranksOnDevice(device, ranks);
-  int64_t free = 0, pages = 0, beside = bytesBesidePages(plan);
+  int64_t free = 0, pages = 0, beside = plan::bytesBesidePages(plan);
   int64_t pageBytes = plan::cachePageBytes(plan);
   if (draft) {
-    beside += bytesBesidePages(*draft);
+    beside += plan::bytesBesidePages(*draft);
     pageBytes += plan::cachePageBytes(*draft);
   }
   ranks.together([&] {
@@ -65,9 +48,10 @@ void heddle::rt::fitCache(plan::Plan &plan, const plan::Plan *draft,
     fail("H0284",
          "a request of --max-context " +
              std::to_string(plan.serving.maxContext) + " tokens needs " +
-             bytesText(least * pageBytes) + " of cache, besides " +
-             bytesText(beside) + " of weights and values; of this " +
-             device.model() + " " + bytesText(free) +
+             plan::formatExactBytes(least * pageBytes) + " of cache, besides " +
+             plan::formatExactBytes(beside) +
+             " of weights and values; of this " + device.model() + " " +
+             plan::formatExactBytes(free) +
              " are free for this rank, and it may use " + share +
              " of them (--device-memory)",
          "end other programs on this GPU, or compile with a smaller "

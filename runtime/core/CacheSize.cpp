@@ -20,6 +20,9 @@ using namespace heddle::plan;
 
 namespace {
 
+constexpr int64_t alignment = 256; ///< That of buffers on all devices.
+constexpr int64_t page = 4096;     ///< A page of the machine.
+
 /// Gives the caches of a plan another number of pages.
 class CacheResizer {
 public:
@@ -28,13 +31,10 @@ public:
 
 private:
   /// A cache state: its bytes before and after, and by how many bytes the
-  /// states behind it move.
+  /// states after it in memory move.
   struct Change {
     int64_t before = 0, after = 0;
-    int64_t moved() const {
-      constexpr int64_t alignment = 256; // That of buffers on all devices.
-      return (before - after) / alignment * alignment;
-    }
+    int64_t moved() const { return (before - after) / alignment * alignment; }
   };
   /// For each argument of a command sequence: the cache that it is, or null.
   using Arguments = std::vector<const Change *>;
@@ -168,7 +168,6 @@ void CacheResizer::run() {
     all += change.moved();
     freed += change.before - change.after;
   }
-  constexpr int64_t page = 4096;
   int64_t &bytes = plan.memory.persistentBytes[MemoryKind::Device];
   all = all / page * page;
   bytes -= all;
@@ -195,6 +194,16 @@ int64_t heddle::plan::cacheBytes(const Plan &plan) {
 
 int64_t heddle::plan::cachePageBytes(const Plan &plan) {
   return cacheBytes(plan) / std::max<int64_t>(plan.serving.pages, 1);
+}
+
+int64_t heddle::plan::bytesBesidePages(const Plan &plan) {
+  // Each smaller cache can leave up to an alignment of unused bytes after it,
+  // and all of them a page at the end.
+  int64_t caches = std::count_if(
+      plan.states.begin(), plan.states.end(),
+      [](const State &state) { return state.role == StateRole::Cache; });
+  return plan.memory.peakBytes(MemoryKind::Device) - cacheBytes(plan) +
+         caches * alignment + page;
 }
 
 int64_t heddle::plan::pagesOfSequence(const Plan &plan) {

@@ -23,3 +23,7 @@ std::string heddle::plan::formatBytes(int64_t bytes) {
            units[unit]);
   return text.data();
 }
+
+std::string heddle::plan::formatExactBytes(int64_t bytes) {
+  return formatBytes(bytes) + " (" + std::to_string(bytes) + " bytes)";
+}

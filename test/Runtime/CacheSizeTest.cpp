@@ -86,7 +86,7 @@ TEST(CacheSize, ResizesCachesAndMovesWhatIsBehindThem) {
   setCachePages(plan, 7);
   EXPECT_EQ(plan.serving.pages, 7);
   EXPECT_EQ(cacheBytes(plan), 7 * 768);
-  // Each cache is 1152 bytes smaller, and what is behind stays aligned.
+  // Each cache is 1152 bytes smaller, and the states after it stay aligned.
   EXPECT_EQ(plan.states[0].offset, 0);
   EXPECT_EQ(plan.states[1].offset, 512);
   EXPECT_EQ(plan.states[2].offset, 4352 - 1024);

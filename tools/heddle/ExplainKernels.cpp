@@ -214,6 +214,7 @@ static json describeKernels(const rt::Binary &binary,
     all.push_back({{"name", kernel.name},
                    {"ops", kernel.ops},
                    {"bytes", kernel.bytes},
+                   {"reads_cache", rt::readsCache(kernel)},
                    {"launches", std::move(launches)}});
     if (!calls.empty())
       all.back()["calls"] = calls[number];
@@ -252,9 +253,9 @@ void driver::printLaunches(const rt::Binary &binary, const std::string &program,
                            int64_t context) {
   const json described = describeLaunches(binary, program, context);
   if (!program.empty()) {
-    std::cout << "program " << program << ": "
-              << launchesText(countProgramLaunches(binary.plan, program))
-              << "\n";
+    ProgramLaunches count = {described["launches"],
+                             described["layer_launches"]};
+    std::cout << "program " << program << ": " << launchesText(count) << "\n";
     printPrediction(described["predicted"]);
   }
   std::cout

@@ -181,13 +181,13 @@ static void printFitting(const FitSearch &search, bool isAll) {
   const Mixture &nearest = *search.nearest;
   int64_t needed =
       nearest.bytes.total() - nearest.bytes[plan::MemoryKind::File];
-  wrong.message =
-      "nothing fits: the smallest plan, " + flagsOf(nearest.settings) +
-      ", needs " + plan::formatBytes(needed) + " (" + std::to_string(needed) +
-      " bytes), a rank has " + plan::formatBytes(search.limits.device);
+  wrong.message = "nothing fits: the smallest plan, " +
+                  flagsOf(nearest.settings) + ", needs " +
+                  plan::formatExactBytes(needed) + ", a rank has " +
+                  plan::formatBytes(search.limits.device);
   for (const plan::Owner &owner : nearest.owners)
-    wrong.notes.push_back(owner.name + ": " + plan::formatBytes(owner.bytes) +
-                          " (" + std::to_string(owner.bytes) + " bytes)");
+    wrong.notes.push_back(owner.name + ": " +
+                          plan::formatExactBytes(owner.bytes));
   wrong.help = search.change.empty() ? "use more ranks, or a shorter --seq"
                                      : "add " + search.change;
   throw UserError(wrong);

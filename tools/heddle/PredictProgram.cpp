@@ -42,26 +42,21 @@ json driver::predictProgram(const plan::Plan &plan,
     context = plan.serving.maxContext;
   double cacheBytes =
       needs.cacheBytesAt(context) * double(sizeOf(program).first);
-  int64_t attentions = 0;
-  for (size_t i = 0; i < plan.kernels.size(); ++i)
-    attentions += rt::readsCache(plan.kernels[i]) ? needs.launches[i] : 0;
+  int64_t readers = 0; // The calls among which the cache is shared out.
+  for (const json &kernel : kernels)
+    readers += kernel["reads_cache"] ? kernel["calls"].get<int64_t>() : 0;
   cost::GpuTime time;
-  size_t described = 0;
-  for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    const plan::Kernel &kernel = plan.kernels[i];
-    if (needs.launches[i] == 0 || kernel.onHost)
-      continue;
-    const json &facts = kernels.at(described++);
-    std::optional<double> instructions = instructionsOf(facts);
+  for (const json &kernel : kernels) {
+    std::optional<double> instructions = instructionsOf(kernel);
     if (!instructions)
       return nullptr;
     // The memory that moves, and the instructions, are those of all launches of
     // the kernel together; each of them has a beginning and an end.
-    auto launches = int64_t(std::max<size_t>(1, facts["launches"].size()));
-    double bytes =
-        rt::readsCache(kernel) ? cacheBytes / double(attentions) : kernel.bytes;
+    auto launches = int64_t(std::max<size_t>(1, kernel["launches"].size()));
+    double bytes = kernel["reads_cache"] ? cacheBytes / double(readers)
+                                         : kernel["bytes"].get<double>();
     time.add(*gpu, {bytes / double(launches), *instructions / double(launches)},
-             launches * needs.launches[i]);
+             launches * kernel["calls"].get<int64_t>());
   }
   return {{"gpu", gpu->name},
           {"context", context},

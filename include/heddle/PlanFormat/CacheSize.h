@@ -27,11 +27,15 @@ bool hasCacheOfDevice(const Plan &plan);
 int64_t cacheBytes(const Plan &plan);
 int64_t cachePageBytes(const Plan &plan);
 
+/// The bytes that the selected stage needs on a GPU besides the pages of its
+/// cache, with the unused bytes that `setCachePages` can leave.
+int64_t bytesBesidePages(const Plan &plan);
+
 /// The number of pages that a sequence of `Serving::maxContext` tokens needs.
 int64_t pagesOfSequence(const Plan &plan);
 
 /// Makes the cache of the selected stage have `pages` pages, at most as many as
-/// it has. The states behind it in memory move forward.
+/// it has. The states after it in memory move forward.
 void setCachePages(Plan &plan, int64_t pages);
 
 /// What to change if `available` bytes of a GPU's memory are too few for the

@@ -16,6 +16,8 @@ namespace heddle::plan {
 
 /// Returns a number of bytes as text, such as "512 B" or "3.00 MiB".
 std::string formatBytes(int64_t bytes);
+/// Returns a number of bytes rounded and exact: "3.00 MiB (3145728 bytes)".
+std::string formatExactBytes(int64_t bytes);
 
 } // namespace heddle::plan
 

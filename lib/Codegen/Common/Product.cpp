@@ -159,15 +159,13 @@ LogicalResult verifyLayout(ArrayRef<Product> products,
   return success();
 }
 
-FailureOr<Product> describeProduct(planir::KernelOp kernel) {
-  FailureOr<SmallVector<Product, 1>> products = describeProducts(kernel);
-  if (failed(products))
-    return failure();
-  if (products->size() > 1)
+FailureOr<Product> soleProduct(planir::KernelOp kernel,
+                               ArrayRef<Product> products) {
+  if (products.size() > 1)
     return kernel.emitError("holds more than one matrix product");
-  if (!isa<BlockArgument>(products->front().a))
+  if (!isa<BlockArgument>(products.front().a))
     return kernel.emitError("makes the rows that its product multiplies");
-  return products->front();
+  return products.front();
 }
 
 } // namespace heddle::codegen

@@ -26,11 +26,10 @@ Value CacheWriter::encode(Value scale) {
   for (Value feature : features)
     largest =
         c.create<arith::MaxNumFOp>(largest, c.create<math::AbsFOp>(feature));
-  for (int64_t offset = 1; offset < warpSize; offset *= 2) {
-    auto other = c.builder.create<mlir::gpu::ShuffleOp>(
-        c.loc, largest, offset, warpSize, mlir::gpu::ShuffleMode::XOR);
-    largest = c.create<arith::MaxNumFOp>(largest, other.getShuffleResult());
-  }
+  largest =
+      acrossLanes(c.builder, c.loc, largest, warpSize, [&](Value a, Value b) {
+        return c.create<arith::MaxNumFOp>(a, b);
+      });
   Value unit =
       c.narrow(c.create<arith::DivFOp>(largest, number(127)), a.scaleType);
   {

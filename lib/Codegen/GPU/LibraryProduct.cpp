@@ -223,7 +223,7 @@ FailureOr<LibraryProductAttr> libraryProductOf(planir::KernelOp kernel) {
     return failure();
   if (products->front().bits > 0) // The library reads no packed weights.
     return LibraryProductAttr();
-  FailureOr<codegen::Product> product = codegen::describeProduct(kernel);
+  FailureOr<codegen::Product> product = codegen::soleProduct(kernel, *products);
   if (failed(product))
     return failure();
   return CallReader(kernel, *product)

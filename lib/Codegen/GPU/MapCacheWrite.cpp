@@ -22,17 +22,12 @@ class CacheWriteMapper {
 public:
   CacheWriteMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
                    nn::CacheWriteOp op)
-      : f(kernel, module, flat()), c(f.builder, f.loc), a(f, c, op) {}
+      : f(kernel, module, FrameOptions{/*flat=*/true}), c(f.builder, f.loc),
+        a(f, c, op) {}
 
   MappedLaunch emit();
 
 private:
-  static FrameOptions flat() {
-    FrameOptions options;
-    options.flat = true;
-    return options;
-  }
-
   KernelFrame f;
   ThreadCode c;
   CacheAddresses a;

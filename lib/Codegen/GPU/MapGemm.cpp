@@ -455,7 +455,7 @@ FailureOr<MappedKernel> mapGemm(planir::KernelOp kernel,
     return failure();
   if (products->front().bits > 0)
     return mapPackedProducts(kernel, module, *products);
-  FailureOr<codegen::Product> product = codegen::describeProduct(kernel);
+  FailureOr<codegen::Product> product = codegen::soleProduct(kernel, *products);
   if (failed(product))
     return failure();
   return GemmMapper(kernel, module, *product, chip).run();

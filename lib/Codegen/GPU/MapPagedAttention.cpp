@@ -39,17 +39,12 @@ constexpr int64_t maxWarps = 16;
 
 } // namespace
 
-/// Operations that compute elements need the dimensions of the buffers.
-static FrameOptions optionsOf(nn::CacheWriteOp write) {
-  FrameOptions options;
-  options.flat = !write;
-  return options;
-}
-
 PagedMapper::PagedMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
                          nn::PagedAttentionOp op, nn::CacheWriteOp write)
-    : op(op), write(write), f(kernel, module, optionsOf(write)),
-      c(f.builder, f.loc), a(f, c, op), i32(a.i32), group(a.heads / a.kv),
+    : op(op), write(write),
+      // Operations that compute elements need the dimensions of the buffers.
+      f(kernel, module, FrameOptions{/*flat=*/!write}), c(f.builder, f.loc),
+      a(f, c, op), i32(a.i32), group(a.heads / a.kv),
       partTokens(op.getPartPages() * a.pageTokens),
       partPages(op.getPartPages()), numParts(op.getNumParts()) {
   spec.scale = op.getHeads().getScale().convertToDouble();
@@ -125,12 +120,7 @@ void PagedMapper::allocate() {
 
 Value PagedMapper::acrossWarp(Value value,
                               function_ref<Value(Value, Value)> body) {
-  for (int64_t offset = 1; offset < warpSize; offset *= 2) {
-    auto other = c.builder.create<mlir::gpu::ShuffleOp>(
-        c.loc, value, offset, warpSize, mlir::gpu::ShuffleMode::XOR);
-    value = body(value, other.getShuffleResult());
-  }
-  return value;
+  return acrossLanes(c.builder, c.loc, value, warpSize, body);
 }
 
 /// Finds the queries of the block, and the keys that they see. Lane i of each

@@ -23,16 +23,12 @@ class PagedJoinMapper {
 public:
   PagedJoinMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
                   nn::PagedAttentionJoinOp op)
-      : f(kernel, module, flat()), c(f.builder, f.loc), a(f, c, op), op(op) {}
+      : f(kernel, module, FrameOptions{/*flat=*/true}), c(f.builder, f.loc),
+        a(f, c, op), op(op) {}
 
   MappedLaunch emit();
 
 private:
-  static FrameOptions flat() {
-    FrameOptions options;
-    options.flat = true;
-    return options;
-  }
   void emitFeature(Value item);
 
   KernelFrame f;

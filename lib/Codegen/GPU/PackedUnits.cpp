@@ -362,11 +362,9 @@ void PackedFma::multiply(ArrayRef<Value> words, Value firstRow, Value half,
 
 Value PackedFma::join(MutableArrayRef<Value> sums) {
   for (Value &sum : sums)
-    for (int64_t offset = 1; offset < FragmentShape::halfWords; offset *= 2) {
-      auto other = c.builder.create<mlir::gpu::ShuffleOp>(
-          c.loc, sum, offset, warpSize, mlir::gpu::ShuffleMode::XOR);
-      sum = c.create<arith::AddFOp>(sum, other.getShuffleResult());
-    }
+    sum = acrossLanes(
+        c.builder, c.loc, sum, FragmentShape::halfWords,
+        [&](Value a, Value b) { return c.create<arith::AddFOp>(a, b); });
   return c.less(word(), 1);
 }
 

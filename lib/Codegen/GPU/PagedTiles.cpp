@@ -28,12 +28,7 @@ Value PagedTiles::at(Value tile, Value row, int64_t rowBytes, Value column) {
 
 Value PagedTiles::acrossRow(Value value,
                             function_ref<Value(Value, Value)> combine) {
-  for (int64_t offset = 1; offset < rowLanes; offset *= 2) {
-    auto other = c.builder.create<mlir::gpu::ShuffleOp>(
-        c.loc, value, offset, warpSize, mlir::gpu::ShuffleMode::XOR);
-    value = combine(value, other.getShuffleResult());
-  }
-  return value;
+  return acrossLanes(c.builder, c.loc, value, rowLanes, combine);
 }
 
 } // namespace heddle::gpu

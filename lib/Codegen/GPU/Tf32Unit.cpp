@@ -258,12 +258,9 @@ void FetchedSums::add(const SummedTile &tile, MutableArrayRef<Value> sums) {
 /// Adds up `sum` over the adjacent lanes that fetch different elements along k
 /// of the same row or column of the operand.
 Value FetchedSums::acrossLanes(Value sum) {
-  for (int64_t offset = 1; offset < units.lanesAlongK(); offset *= 2) {
-    auto other = c.builder.create<mlir::gpu::ShuffleOp>(
-        c.loc, sum, offset, warpSize, mlir::gpu::ShuffleMode::XOR);
-    sum = c.create<arith::AddFOp>(sum, other.getShuffleResult());
-  }
-  return sum;
+  return gpu::acrossLanes(
+      c.builder, c.loc, sum, units.lanesAlongK(),
+      [&](Value a, Value b) { return c.create<arith::AddFOp>(a, b); });
 }
 
 /// Adjacent lanes hold the same sums, so that only the first of them passes its

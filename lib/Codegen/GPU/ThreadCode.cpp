@@ -261,4 +261,14 @@ void ThreadCode::waitForCopies(int64_t pending) {
   builder.create<NVVM::CpAsyncWaitGroupOp>(loc, pending);
 }
 
+Value acrossLanes(OpBuilder &builder, Location loc, Value value, int64_t lanes,
+                  function_ref<Value(Value, Value)> combine) {
+  for (int64_t offset = 1; offset < lanes; offset *= 2) {
+    auto other = builder.create<mlir::gpu::ShuffleOp>(
+        loc, value, offset, warpSize, mlir::gpu::ShuffleMode::XOR);
+    value = combine(value, other.getShuffleResult());
+  }
+  return value;
+}
+
 } // namespace heddle::gpu

@@ -105,6 +105,13 @@ public:
   void waitForCopies(int64_t pending);
 };
 
+/// Combines the 32-bit values of each group of `lanes` adjacent lanes of a
+/// warp. All lanes of the group get the same result. `lanes` is a power of two.
+mlir::Value
+acrossLanes(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
+            int64_t lanes,
+            llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> combine);
+
 } // namespace heddle::gpu
 
 #endif // HEDDLE_LIB_CODEGEN_GPU_THREADCODE_H

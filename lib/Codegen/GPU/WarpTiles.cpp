@@ -43,12 +43,7 @@ WarpTile WarpTiles::zeroSums() {
 }
 
 Value WarpTiles::acrossRow(Value value, Combine combine) {
-  for (int64_t offset = 1; offset < rowLanes; offset *= 2) {
-    auto other = f.builder.create<mlir::gpu::ShuffleOp>(
-        f.loc, value, offset, warpSize, mlir::gpu::ShuffleMode::XOR);
-    value = combine(value, other.getShuffleResult());
-  }
-  return value;
+  return acrossLanes(f.builder, f.loc, value, rowLanes, combine);
 }
 
 Value WarpTiles::shuffle(Value value, Value lane) {

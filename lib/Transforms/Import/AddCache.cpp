@@ -179,14 +179,11 @@ LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
                           "its target's, or a larger --kv-cache";
     return error;
   }
-  auto text = [](int64_t bytes) {
-    return plan::formatBytes(bytes) + " (" + std::to_string(bytes) + " bytes)";
-  };
   InFlightDiagnostic error = model.emitError("H0204: a cache of ")
-                             << text(strategy.cacheBytes)
+                             << plan::formatExactBytes(strategy.cacheBytes)
                              << " has no room for a text of "
                              << strategy.maxContext << " tokens, which needs "
-                             << text(ofSequence * pageBytes);
+                             << plan::formatExactBytes(ofSequence * pageBytes);
   error.attachNote() << "help: give it --kv-cache " << ofSequence * pageBytes
                      << ", or a smaller --max-context";
   return error;

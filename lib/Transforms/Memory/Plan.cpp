@@ -394,22 +394,20 @@ private:
   }
 
   static InFlightDiagnostic tell(const Bound &bound) {
-    auto text = [](int64_t bytes) {
-      return plan::formatBytes(bytes) + " (" + std::to_string(bytes) +
-             " bytes)";
-    };
     planir::ProgramOp program = bound.program;
     InFlightDiagnostic diagnostic = program.emitError("H0201: the plan needs ")
-                                    << text(bound.bytes) << bound.what;
+                                    << plan::formatExactBytes(bound.bytes)
+                                    << bound.what;
     if (auto stage = program.getStage())
       diagnostic << " in stage " << *stage;
     diagnostic << (bound.hasBudget() ? ", the budget is "
                                      : ", a rank has at most ")
-               << text(bound.limit());
+               << plan::formatExactBytes(bound.limit());
     for (NamedAttribute owner : program.getOwners())
       diagnostic.attachNote()
           << owner.getName().getValue() << ": "
-          << text(cast<IntegerAttr>(owner.getValue()).getInt());
+          << plan::formatExactBytes(
+                 cast<IntegerAttr>(owner.getValue()).getInt());
     return diagnostic;
   }
 };

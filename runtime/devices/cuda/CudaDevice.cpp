@@ -262,11 +262,10 @@ void CudaDevice::requireMemory(const plan::Plan &plan) {
   if (needed <= free)
     return;
   fail("H0284",
-       "the plan needs " + plan::formatBytes(needed) + " (" +
-           std::to_string(needed) + " bytes) of the GPU's memory; of the " +
-           plan::formatBytes(total) + " of this " + gpu.name + ", " +
-           plan::formatBytes(free) + " (" + std::to_string(free) +
-           " bytes) are free; the most have: " + plan::largestOwners(memory),
+       "the plan needs " + plan::formatExactBytes(needed) +
+           " of the GPU's memory; of the " + plan::formatBytes(total) +
+           " of this " + gpu.name + ", " + plan::formatExactBytes(free) +
+           " are free; the most have: " + plan::largestOwners(memory),
        plan::helpForDevice(plan, free));
 }
 

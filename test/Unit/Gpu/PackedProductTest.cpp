@@ -53,7 +53,7 @@ std::string packedType(const Packed &p, plan::PackedPart part,
   return shape(weight.stateShape(), element);
 }
 
-/// A kernel of the product alone, of `type`; with a bias and more behind it if
+/// A kernel of the product alone, of `type`; with a bias and more after it if
 /// it `ends`.
 std::string textOf(const Packed &p, const std::string &type, bool ends) {
   std::string scales = packedType(p, plan::PackedPart::Scales, type);

@@ -77,11 +77,12 @@ describeProducts(planir::KernelOp kernel);
 mlir::LogicalResult verifyLayout(llvm::ArrayRef<Product> products,
                                  nn::PackedLayout layout);
 
-/// Describes the only product of a kernel, for targets that compute one product
-/// in a kernel and do not compute its operands in the same kernel. Reports an
-/// error if the kernel has another number of products, or if an operand is not
-/// an argument of the kernel.
-mlir::FailureOr<Product> describeProduct(planir::KernelOp kernel);
+/// Returns the only one of a kernel's `products`, for targets that compute one
+/// product in a kernel and do not compute its operands in the same kernel.
+/// Reports an error if there are several, or if an operand is not an argument
+/// of the kernel.
+mlir::FailureOr<Product> soleProduct(planir::KernelOp kernel,
+                                     llvm::ArrayRef<Product> products);
 
 } // namespace heddle::codegen
 
