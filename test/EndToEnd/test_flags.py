@@ -28,7 +28,8 @@ class Integer:
 
 class Number:
     def __init__(self, least, most=None, open_end=False):
-        self.good = [least, "1e-3", most if most and not open_end else 0.5]
+        self.good = [least, "1e-3" if least <= 1e-3 else "5e-1",
+                     most if most and not open_end else 0.5]
         end = "" if most is None else f" to {'below ' * open_end}{most}"
         self.words = f"a number from {least}{end}"
         self.odd = ["", "nan", "inf", "text", "0.1x", least - 1]
@@ -111,7 +112,8 @@ DRIVER = {
         "--start-from": Text, "--cache": Text},
     "fit": {},
     "explain": {"--rank": Integer(0, 2 ** 20 - 1), "--cluster": Text, "--trace": Text,
-                "--program": Text, "--target": Text, "--depth": Integer(0, 64)},
+                "--program": Text, "--target": Text, "--depth": Integer(0, 64),
+                "--context": SOME},
     "eval": {"--inputs": Text, "--program": Text,
              "--steps": SOME, "--weights": Text, "--seed": SEED, "--precision": Text,
              "--threads": THREADS, "--output": Text},

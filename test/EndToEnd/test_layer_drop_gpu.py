@@ -55,7 +55,9 @@ class LayerDropGpu(test_gpu.GpuTest):
                 self.assertGreater(len(set(map(tuple, gpu))), 3)
 
     def test_bf16(self):
-        self.assert_rounds_alike(self.model, *CONSTANT, seq=SEQ, products=("generated",))
+        # The mean over fewer steps says more about the steps than about rounding.
+        self.assert_rounds_alike(self.model, *CONSTANT, seq=SEQ, products=("generated",),
+                                 steps=10)
 
     def gpu(self, *flags, chip="sm_90", name="gpu"):
         return self.compile(self.model, "--batch", ROWS, "--seq", SEQ, "--target", chip,

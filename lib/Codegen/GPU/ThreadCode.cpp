@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ThreadCode.h"
+#include "KernelFrame.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
