@@ -35,28 +35,38 @@ mkdir "$bundle"
 
 # config FAMILY SIZES: a config.json of random weights.
 config() {
+  local spread=initializer_range
+  [ "$1" != opt ] || spread=init_std
+  local gated='"hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+    "tie_word_embeddings": false,'
   case $1 in
   gpt2) echo '{"model_type": "gpt2", "activation_function": "gelu_new",
     "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1,
-    "initializer_range": 0.02, "layer_norm_epsilon": 1e-5, '"$2"'}' ;;
-  llama) echo '{"model_type": "llama", "hidden_act": "silu",
-    "initializer_range": 0.02, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
-    "tie_word_embeddings": false, '"$2"'}' ;;
+    "layer_norm_epsilon": 1e-5,' ;;
+  llama | mistral | qwen2 | qwen3) echo '{"model_type": "'"$1"'", '"$gated" ;;
   bert) echo '{"model_type": "bert", "architectures": ["BertForMaskedLM"],
-    "hidden_act": "gelu", "initializer_range": 0.02, "layer_norm_eps": 1e-12,
+    "hidden_act": "gelu", "layer_norm_eps": 1e-12,
     "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
-    "type_vocab_size": 2, "pad_token_id": 0, '"$2"'}' ;;
+    "type_vocab_size": 2, "pad_token_id": 0,' ;;
   gemma2) echo '{"model_type": "gemma2", "hidden_activation": "gelu_pytorch_tanh",
-    "initializer_range": 0.02, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
-    "tie_word_embeddings": true, "attention_bias": false, '"$2"'}' ;;
+    "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+    "tie_word_embeddings": true, "attention_bias": false,' ;;
+  gpt_neo) echo '{"model_type": "gpt_neo", "activation_function": "gelu_new",' ;;
+  gpt_neox) echo '{"model_type": "gpt_neox", "hidden_act": "gelu", "rotary_pct": 0.5,
+    "rotary_emb_base": 10000, "use_parallel_residual": true,
+    "tie_word_embeddings": false,' ;;
+  opt) echo '{"model_type": "opt", "activation_function": "relu",
+    "do_layer_norm_before": true,' ;;
   esac
+  echo '"'$spread'": '"$initializer, $2"'}'
 }
+initializer=0.02
 
-# compile SET NAME FAMILY SIZES FLAGS...: the binary without the runtime.
-compile() {
+# pack SET NAME FAMILY SIZES FLAGS...: the binary without the runtime.
+pack() {
   local part=$bundle/$1/$2.part binary=$work/$2
   config "$3" "$4" >"$binary.json"
-  "$heddle" compile "$binary.json" --init random --seed 7 --config "$work/ds.json" \
+  "$heddle" compile "$binary.json" --init random --seed 7 \
     --target "$targets" "${@:5}" -o "$binary" >/dev/null
   cmp -s <(tail -c +$((header + 1)) "$runtime") \
     <(head -c "$(stat -c %s "$runtime")" "$binary" | tail -c +$((header + 1))) ||
@@ -64,6 +74,9 @@ compile() {
   { head -c "$header" "$binary"; tail -c +$(($(stat -c %s "$runtime") + 1)) "$binary"; } >"$part"
   rm "$binary"
 }
+
+# compile SET NAME FAMILY SIZES FLAGS...: a binary that trains.
+compile() { pack "${@:1:4}" --config "$work/ds.json" "${@:5}"; }
 
 # Both sets have the same names. `check` runs all that have no code for a CPU; the
 # others have what a CPU computes in seconds, to compare with.
@@ -122,9 +135,64 @@ compile_kernels() {
     --matmul tf32
 }
 
+# Small models that serve, which a CPU computes, too: every family in fp32, and one in
+# each other type. Their weights are large, so that texts do not repeat one token.
+compile_serving() {
+  local sizes='"vocab_size": 307, "max_position_embeddings": 96, "hidden_size": 48,
+    "intermediate_size": 80, "num_attention_heads": 4,'
+  local gated="$sizes"' "num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16'
+  local gpt2='"vocab_size": 307, "n_positions": 96, "n_embd": 48, "n_layer": 2, "n_head": 4'
+  local serving=(--mode serve --max-batch 2 --max-context 96 --march x86-64-v3)
+  local targets=x86-64,$targets initializer=0.2 family
+  mkdir "$bundle/serving"
+  pack serving llama-fp32 llama "$gated" "${serving[@]}" --precision fp32
+  for family in mistral qwen2 qwen3; do
+    pack serving $family-fp32 $family "$gated"', "sliding_window": 21' \
+      "${serving[@]}" --precision fp32
+  done
+  pack serving gpt2-fp32 gpt2 "$gpt2" "${serving[@]}" --precision fp32
+  pack serving gemma2-fp32 gemma2 "$gated"', "sliding_window": 21,
+    "query_pre_attn_scalar": 16, "attn_logit_softcapping": 50.0,
+    "final_logit_softcapping": 30.0' "${serving[@]}" --precision fp32
+  pack serving gpt_neox-fp32 gpt_neox "$sizes"' "num_hidden_layers": 2' \
+    "${serving[@]}" --precision fp32
+  pack serving gpt_neo-fp32 gpt_neo '"vocab_size": 307, "max_position_embeddings": 96,
+    "hidden_size": 48, "num_layers": 2, "num_heads": 4, "window_size": 21,
+    "attention_types": [[["global", "local"], 1]]' "${serving[@]}" --precision fp32
+  pack serving opt-fp32 opt '"vocab_size": 307, "max_position_embeddings": 96,
+    "hidden_size": 48, "ffn_dim": 80, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "word_embed_proj_dim": 48' "${serving[@]}" --precision fp32
+  pack serving llama-bf16 llama "$gated" "${serving[@]}" --precision bf16
+  pack serving llama-fp16 llama "$gated" "${serving[@]}" --precision fp16
+  pack serving llama-int8 llama "$gated" "${serving[@]}" --precision fp32 \
+    --quantize int8 --quantize-activations none
+  pack serving llama-int8-groups llama "$gated" "${serving[@]}" --precision fp32 \
+    --quantize int8 --quantize-group 16 --quantize-activations none
+  pack serving llama-int4 llama "$gated" "${serving[@]}" --precision fp32 \
+    --quantize int4 --quantize-group 16 --quantize-activations none
+  pack serving llama-int4-zeros llama "$gated" "${serving[@]}" --precision fp32 \
+    --quantize int4 --quantize-group 16 --quantize-zeros --quantize-activations none
+  pack serving llama-int8-cache llama "$gated" "${serving[@]}" --precision fp32 \
+    --kv-type int8
+}
+
+# compile_decode SET LLAMA8B LLAMA1B CONTEXT GPT2 CONTEXT: what `decode` measures.
+compile_decode() {
+  local set=$1 type flags
+  local serving=(--mode serve --precision bf16 --max-batch 32 --kv-cache auto)
+  for type in bf16 int8 int4; do
+    flags=(--quantize $type)
+    [ $type != bf16 ] || flags=()
+    pack "$set" llama-8b-$type llama "$2" "${serving[@]}" --max-context "$4" "${flags[@]}"
+    pack "$set" llama-1b-$type llama "$3" "${serving[@]}" --max-context "$4" "${flags[@]}"
+    pack "$set" gpt2-xl-$type gpt2 "$5" "${serving[@]}" --max-context "$6" "${flags[@]}"
+  done
+}
+
 echo '{"optimizer": {"type": "AdamW", "params": {"lr": 3e-4, "weight_decay": 0.01}},
   "gradient_clipping": 1.0}' >"$work/ds.json"
 compile_kernels
+compile_serving
 for set in $sets; do
   case $set in
   small)
@@ -136,6 +204,11 @@ for set in $sets; do
       '"vocab_size": 307, "max_position_embeddings": 32, "hidden_size": 32,
        "intermediate_size": 44, "num_hidden_layers": 1, "num_attention_heads": 4' \
       4 19 2 19
+    llama='"vocab_size": 307, "hidden_size": 64, "intermediate_size": 128,
+      "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2'
+    compile_decode small "$llama"', "max_position_embeddings": 64' \
+      "$llama"', "max_position_embeddings": 64' 64 \
+      '"vocab_size": 307, "n_positions": 64, "n_embd": 64, "n_layer": 1, "n_head": 4' 64
     ;;
   full)
     compile_set full \
@@ -146,6 +219,14 @@ for set in $sets; do
       '"vocab_size": 30522, "max_position_embeddings": 512, "hidden_size": 768,
        "intermediate_size": 3072, "num_hidden_layers": 4, "num_attention_heads": 12' \
       8 512 4 64
+    compile_decode full \
+      '"vocab_size": 128256, "max_position_embeddings": 8192, "hidden_size": 4096,
+       "intermediate_size": 14336, "num_hidden_layers": 32,
+       "num_attention_heads": 32, "num_key_value_heads": 8' \
+      '"vocab_size": 32000, "max_position_embeddings": 4096, "hidden_size": 2048,
+       "intermediate_size": 5632, "num_hidden_layers": 22,
+       "num_attention_heads": 32, "num_key_value_heads": 4' 2176 \
+      '"vocab_size": 50257, "n_positions": 1024, "n_embd": 1600, "n_layer": 48, "n_head": 25' 1024
     ;;
   esac
 done

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # usage: run_gpu.sh [--small] [--gpus N] [--stage NAME]... [--limit SECONDS] [--sample TERMS] [--out DIR] [--unpack]
 # Runs what gpu_bundle.sh packed on this machine's NVIDIA GPUs, in stages of at
-# most nine minutes (--limit: another time), and judges the numbers:
-#   info     GPU, driver and libraries
-#   check    every kernel of every model against a plain one
-#   train    GPT-2: generated and library products, with and without graphs
-#   cpu      GPT-2 with small batches: losses beside the CPU's, in fp32 and bf16
-#   ranks    two, four and eight ranks: losses beside those of one
-#   kill     a rank is killed: the other one ends within ten seconds
-#   kernels  times per kernel
+# most nine minutes (--limit: another time; serve-check and decode have two and six
+# at most), and judges the numbers:
+#   info         GPU, driver and libraries
+#   check        every kernel of every model against a plain one
+#   serve-check  small models that serve: logits and texts beside the CPU's
+#   decode       LLaMA 8B and 1.1B, GPT-2 XL in bf16, int8, int4: tokens per second
+#   train        GPT-2: generated and library products, with and without graphs
+#   cpu          GPT-2 with small batches: losses beside the CPU's, in fp32 and bf16
+#   ranks        two, four and eight ranks: losses beside those of one
+#   kill         a rank is killed: the other one ends within ten seconds
+#   kernels      times per kernel
 # Needs bash, awk and the driver. Writes results.json and results.txt to DIR
 # (default: results), and exits with 1 when a number is wrong. What could not be
 # measured is listed as such. --small: tiny models and three steps. --sample is
@@ -18,10 +21,14 @@ set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 models=$here/full
+contexts=128,2048 gpt2_contexts=128,896 decoded=20 serve_limit=120 decode_limit=360
 steps=200 few=20 fewest=10 limit=540 sample=0 gpus='' out=results stages='' unpack=
 while [ $# -gt 0 ]; do
   case $1 in
-  --small) models=$here/small steps=3 few=3 fewest=3 ;;
+  --small)
+    models=$here/small steps=3 few=3 fewest=3
+    contexts=8,40 gpt2_contexts=8,40 decoded=2 serve_limit=$((1 << 30)) decode_limit=$((1 << 30))
+    ;;
   --gpus) gpus=$2; shift ;;
   --stage) stages="$stages $2"; shift ;;
   --limit) limit=$2; shift ;;
@@ -35,7 +42,7 @@ done
 
 # What the binaries have in common is packed once: all but the ELF header of
 # their first bytes.
-for part in "$models"/*.part "$here"/kernels/*.part; do
+for part in "$models"/*.part "$here"/kernels/*.part "$here"/serving/*.part; do
   binary=${part%.part}
   [ ! -e "$binary" ] || continue
   { head -c 64 "$part" && tail -c +65 "$here/runtime" && tail -c +65 "$part"; } >"$binary.new" &&
@@ -43,7 +50,7 @@ for part in "$models"/*.part "$here"/kernels/*.part; do
 done
 [ -z "$unpack" ] || exit 0
 
-stages=${stages:-info check train cpu ranks kill kernels}
+stages=${stages:-info check serve-check decode train cpu ranks kill kernels}
 tokens=$here/tokens.bin
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -61,7 +68,7 @@ kernel_times=
 # or "not measured".
 row() {
   printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "${4//[$'\t\n\\"']/ }" >>"$rows"
-  printf '%-8s %-28s %-12s %s\n' "$1" "$2" "$3" "$4"
+  printf '%-11s %-28s %-12s %s\n' "$1" "$2" "$3" "$4"
 }
 
 # is_over: the stage has had its time.
@@ -376,6 +383,96 @@ stage_kill() {
   tell_way kill
 }
 
+# floats FILE: the numbers of the only tensor of a file, one a line.
+floats() {
+  local header
+  header=$(od -A n -t u8 -N 8 "$1" | tr -d ' ')
+  od -A n -v -t f4 -w4 -j $((8 + header)) "$1"
+}
+
+# farthest FILE FILE: the largest difference of their numbers, relative to the
+# largest number; nothing when they have no number, not equally many or one is none.
+farthest() {
+  paste <(floats "$1") <(floats "$2") | awk '
+    NF != 2 || /n/ { bad = 1 }
+    {
+      d = $1 - $2; size = $1
+      if (d < 0) d = -d
+      if (size < 0) size = -size
+      if (d > worst) worst = d
+      if (size > most) most = size
+    }
+    END { if (most > 0 && !bad) printf "%.3g", worst / most }'
+}
+
+# serving BINARY BOUND [TEXTS]: logits on the GPU, by a prefill and token by token, and
+# on the CPU; with TEXTS also the 48 most likely next tokens.
+serving() {
+  local model=${1##*/} worst status device said
+  local ids=5,17,2,301,44,44,9,260,31,8,77,150,3,290,12,61,7,98,222,19,35,35,1,180,66
+  local name=serving-$model
+  for device in cpu cuda; do
+    rm -f "$out/$name.$device"
+    run "$name" "$1" logits --device $device --prompt-ids $ids -o "$out/$name.$device" &&
+      run "$name" "$1" generate --device $device --prompt-ids $ids --max-new-tokens 48
+    status=$?
+    if [ $status != 0 ]; then
+      failed serve-check "$model" $status "$name"
+      return
+    fi
+    cp "$out/$name.out" "$out/$name.$device.txt"
+  done
+  rm -f "$out/$name.decode"
+  run "$name" "$1" logits --device cuda --decode --prompt-ids $ids -o "$out/$name.decode"
+  worst=$(farthest "$out/$name.cpu" "$out/$name.cuda")
+  said="logits differ by ${worst:-something that is no number}, may by $2"
+  if [ -z "$worst" ] || ! awk "BEGIN { exit !($worst <= $2) }"; then
+    row serve-check "$model" wrong "$said"
+  elif ! cmp -s "$out/$name.cuda" "$out/$name.decode"; then
+    row serve-check "$model" wrong "token by token there are other bits: $(why "$name")"
+  elif [ -n "${3:-}" ] && ! cmp -s "$out/$name.cpu.txt" "$out/$name.cuda.txt"; then
+    row serve-check "$model" wrong "$said; texts differ"
+  else
+    row serve-check "$model" ok "$said${3:+; 48 tokens are the same}"
+  fi
+}
+
+stage_serve-check() {
+  local part limit=$((limit < serve_limit ? limit : serve_limit))
+  for part in "$here"/serving/*.part; do
+    case $part in
+    *-fp32.part) serving "${part%.part}" 1e-4 texts ;;
+    *-bf16.part) serving "${part%.part}" 0.05 ;;
+    *-fp16.part) serving "${part%.part}" 0.01 ;;
+    *-cache.part) serving "${part%.part}" 0.02 ;;
+    *) serving "${part%.part}" 1e-3 texts ;;
+    esac
+  done
+}
+
+# decode BINARY CONTEXTS: a line for each context and number of texts that was
+# measured, even if the time did not suffice for all.
+decode() {
+  local name=decode-$1 status
+  run "$name" "$models/$1" bench --device cuda --decode --batch 1,8,32 --context "$2" \
+    --tokens "$decoded" --json
+  status=$?
+  sed -n 's/.*"batch":\([0-9]*\),"context":\([0-9]*\),.*"tokens_per_s":\([^,]*\),.*"fraction_of_stream":\([^,]*\),.*"first_token_s":\([^,]*\),.*/\1 \2 \3 \4 \5/p' "$out/$name.out" |
+    while read -r batch context rate share first; do
+      row decode "$1, $batch x $context" ok "$(awk "BEGIN {
+        printf \"%.1f tokens/s, %.0f %% of a copy's rate, first token after %.3f s\", $rate, 100 * $share, $first }")"
+    done
+  [ $status = 0 ] || failed decode "$1" $status "$name"
+}
+
+# The most important figures come first.
+stage_decode() {
+  local model limit=$((limit < decode_limit ? limit : decode_limit))
+  for model in llama-8b-bf16 llama-8b-int4 llama-8b-int8; do decode $model $contexts; done
+  for model in bf16 int4 int8; do decode gpt2-xl-$model $gpt2_contexts; done
+  for model in bf16 int4 int8; do decode llama-1b-$model $contexts; done
+}
+
 stage_kernels() {
   local status measure=("$models/gpt2" bench --device cuda --kernels --steps 3 --warmup 1)
   run kernels "${measure[@]}" && run kernels-json "${measure[@]}" --json
@@ -401,7 +498,7 @@ write_results() {
       printf "\"not_measured\": %d,\n", count["not measured"]
     }' "$rows" >"$out/results.json"
   printf ' "kernels": %s\n}\n' "${kernel_times:-[]}" >>"$out/results.json"
-  awk -F '\t' '{ printf "%-8s %-28s %-12s %s\n", $1, $2, $3, $4 }' "$rows" >"$out/results.txt"
+  awk -F '\t' '{ printf "%-11s %-28s %-12s %s\n", $1, $2, $3, $4 }' "$rows" >"$out/results.txt"
 }
 
 for stage in $stages; do

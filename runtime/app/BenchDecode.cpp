@@ -45,7 +45,8 @@ struct BenchBatch {
   int64_t count = 1, context = 1, tokens = 1;
 
   /// Throws H0166 when the sequences do not fit into the key-value cache.
-  BenchBatch(const BenchOptions &options, const EngineLimits &limits);
+  BenchBatch(int64_t count, std::optional<int64_t> context,
+             std::optional<int64_t> tokens, const EngineLimits &limits);
   /// Returns the number of sequences that belong to `group` if there are
   /// `groups` groups.
   int64_t ofGroup(int64_t group, int64_t groups) const {
@@ -102,10 +103,11 @@ private:
 
 } // namespace
 
-BenchBatch::BenchBatch(const BenchOptions &options, const EngineLimits &limits)
-    : count(options.batch),
-      tokens(options.tokens.value_or(std::clamp<int64_t>(
-          limits.maxContext - options.context.value_or(1), 1, 64))) {
+BenchBatch::BenchBatch(int64_t count, std::optional<int64_t> givenContext,
+                       std::optional<int64_t> givenTokens,
+                       const EngineLimits &limits)
+    : count(count), tokens(givenTokens.value_or(std::clamp<int64_t>(
+                        limits.maxContext - givenContext.value_or(1), 1, 64))) {
   const int64_t most = limits.maxRows * limits.groups;
   if (count > most)
     fail("H0166",
@@ -114,7 +116,7 @@ BenchBatch::BenchBatch(const BenchOptions &options, const EngineLimits &limits)
              " texts together",
          "give --batch " + std::to_string(most) +
              ", or compile with --max-batch " + std::to_string(count));
-  context = options.context.value_or(
+  context = givenContext.value_or(
       std::clamp<int64_t>(limits.maxContext - tokens, 1, 512));
   if (context + tokens > limits.maxContext)
     fail("H0166",
@@ -479,33 +481,55 @@ static DecodeFigures figuresOf(Job &job, CompiledEngine &engine,
   return figures;
 }
 
+/// Returns all pairs of a context and a number of sequences.
+static std::vector<BenchBatch> batchesOf(const BenchOptions &options,
+                                         const EngineLimits &limits) {
+  std::vector<std::optional<int64_t>> contexts(options.contexts.counts.begin(),
+                                               options.contexts.counts.end());
+  if (contexts.empty())
+    contexts.push_back(std::nullopt);
+  std::vector<BenchBatch> batches;
+  for (std::optional<int64_t> context : contexts)
+    for (int64_t count : options.batches.counts)
+      batches.emplace_back(count, context, options.tokens, limits);
+  return batches;
+}
+
+static void measure(const BenchOptions &options, Job &job,
+                    CompiledEngine &engine, Engine *draft,
+                    const BenchBatch &batch) {
+  DecodeBench bench(job, engine, batch);
+  bench.runPrompts(4);
+  bench.runTokens();
+  DecodeFigures figures = figuresOf(job, engine, bench, batch);
+  if (draft) {
+    ChosenTokens without = chooseTokens(job, engine, nullptr, batch);
+    figures.withAndWithout = {chooseTokens(job, engine, draft, batch), without};
+  }
+  if (job.isFirst()) {
+    options.json ? figures.printJson() : figures.print();
+    fflush(stdout);
+  }
+  if (options.kernels && !options.json)
+    bench.printKernels();
+}
+
 int heddle::rt::runBenchDecode(const BenchOptions &options, Ranks &ranks) {
   Job job(options.job, ranks);
   std::unique_ptr<Job> draftJob = job.openDraft(options.job);
   std::unique_ptr<CompiledEngine> engine, draft;
-  std::optional<BenchBatch> batch;
+  std::vector<BenchBatch> batches;
   ranks.together([&] {
     if (draftJob)
       std::tie(engine, draft) = CompiledEngine::withDraft(job, *draftJob);
     else
       engine = std::make_unique<CompiledEngine>(job);
-    batch.emplace(options, engine->limits());
+    batches = batchesOf(options, engine->limits());
   });
   loadWeights(job, options.job);
   if (draft)
     loadWeights(*draftJob, options.job.ofDraft());
-  DecodeBench bench(job, *engine, *batch);
-  bench.runPrompts(4);
-  bench.runTokens();
-  DecodeFigures figures = figuresOf(job, *engine, bench, *batch);
-  if (draft) {
-    ChosenTokens without = chooseTokens(job, *engine, nullptr, *batch);
-    figures.withAndWithout = {chooseTokens(job, *engine, draft.get(), *batch),
-                              without};
-  }
-  if (job.isFirst())
-    options.json ? figures.printJson() : figures.print();
-  if (options.kernels && !options.json)
-    bench.printKernels();
+  for (const BenchBatch &batch : batches)
+    measure(options, job, *engine, draft.get(), batch);
   return 0;
 }

@@ -459,21 +459,7 @@ void CommandLine::addBench(CLI::App &app) {
   verb.add_flag("--kernels", bench.kernels,
                 "Time every launch and list the kernels");
   verb.add_flag("--json", bench.json, "Print one JSON object");
-  CLI::Option *decode =
-      verb.add_flag("--decode", bench.decode,
-                    "Time tokens of texts, and the prompts before them");
-  addFlag(verb, "--batch", bench.batch, io::range::count(1),
-          "Texts that are continued together")
-      ->capture_default_str()
-      ->needs(decode);
-  addFlag(verb, "--context", bench.context, io::range::count(1),
-          "Tokens of each text before those that are timed (default: 512, or "
-          "as many as fit)")
-      ->needs(decode);
-  addFlag(
-      verb, "--tokens", bench.tokens, io::range::count(1),
-      "Tokens to time, one after the other (default: 64, or as many as fit)")
-      ->needs(decode);
+  addDecodeFlags(verb, bench);
   addJob(verb, bench.job);
   addDraft(verb, bench.job);
   addWeightCache(verb, bench.job);

@@ -27,6 +27,8 @@ void addProfileFlags(CLI::App &verb, ProfileOptions &profile);
 /// Adds the flags of `train` that report on the whole run.
 void addReportFlags(CLI::App &verb, ReportOptions &reports);
 
+/// Adds the flags of `bench` that measure generation.
+void addDecodeFlags(CLI::App &verb, BenchOptions &bench);
 /// Adds the flag for the draft model's weights.
 void addDraft(CLI::App &verb, JobOptions &job);
 /// Adds the flags of the cache of converted weights.

@@ -7,11 +7,52 @@
 //===----------------------------------------------------------------------===//
 
 #include "CommandLine.h"
+#include <algorithm>
+#include <sstream>
 
 using namespace heddle;
 using namespace heddle::rt;
 using io::addFlag;
 using io::ValueRange;
+
+namespace heddle::rt {
+/// Reads whole numbers above 0 that are separated by commas. Returns false if
+/// the text is another one. CLI11 calls this function to read a flag.
+static bool lexical_cast(const std::string &text, CountList &list) {
+  static const ValueRange range = io::range::count(1);
+  list.counts.clear();
+  std::istringstream words(text + ",");
+  for (std::string word; std::getline(words, word, ',');) {
+    if (!range.take(word))
+      return false;
+    list.counts.push_back(std::stoll(word));
+  }
+  return true;
+}
+} // namespace heddle::rt
+
+void heddle::rt::addDecodeFlags(CLI::App &verb, BenchOptions &bench) {
+  static const ValueRange counts = ValueRange::matching(
+      "whole numbers above 0, such as 1,8,32", [](const std::string &text) {
+        CountList list;
+        return lexical_cast(text, list);
+      });
+  CLI::Option *decode =
+      verb.add_flag("--decode", bench.decode,
+                    "Time tokens of texts, and the prompts before them");
+  addFlag(verb, "--batch", bench.batches, counts,
+          "Texts that are continued together (default: 1), or several such "
+          "numbers, each of which is timed")
+      ->needs(decode);
+  addFlag(verb, "--context", bench.contexts, counts,
+          "Tokens of each text before those that are timed (default: 512, or "
+          "as many as fit), or several such numbers")
+      ->needs(decode);
+  addFlag(
+      verb, "--tokens", bench.tokens, io::range::count(1),
+      "Tokens to time, one after the other (default: 64, or as many as fit)")
+      ->needs(decode);
+}
 
 void heddle::rt::addDraft(CLI::App &verb, JobOptions &job) {
   addFlag(verb, "--draft-weights", job.draftWeights, io::range::path(),

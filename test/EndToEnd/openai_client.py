@@ -5,6 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The client that most programs have, for the tests that run with packages."""
 
+import concurrent.futures
 import importlib.util
 import unittest
 
@@ -49,3 +50,26 @@ def check_texts(test, port, key, **drawn):
         with test.assertRaises(openai.AuthenticationError):
             client.with_options(api_key="wrong").completions.create(**words)
         return text
+
+
+def check_together(test, port, prompts, tokens):
+    """A client for each prompt, all at once; every third one goes away after the first
+    part of its answer. Returns the texts of the others, by the prompt's index."""
+    with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool, \
+            connect(port, "none") as client:
+        model = client.models.list().data[0].id
+
+        def ask(index):
+            stream = client.completions.create(
+                model=model, prompt=prompts[index], max_tokens=tokens, temperature=0,
+                stream=True, extra_body={"ignore_eos": True})
+            if index % 3 == 2:
+                next(iter(stream))
+                stream.close()
+                return None
+            return "".join(part.choices[0].text for part in stream)
+
+        texts = list(pool.map(ask, range(len(prompts))))
+    test.assertEqual([text is None for text in texts],
+                     [index % 3 == 2 for index in range(len(prompts))])
+    return {index: text for index, text in enumerate(texts) if text is not None}

@@ -17,7 +17,7 @@ import heddle_test as h
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LONGEST = 3000  # Seconds that making the whole archive, or small models, may take.
 REAL_LONGEST = 14400  # And a stage of the real models, on a machine that is busy.
-STAGES = ("info", "check", "train", "cpu", "ranks", "kill", "kernels")
+STAGES = ("info", "check", "serve-check", "decode", "train", "cpu", "ranks", "kill", "kernels")
 
 # Operations of which only these models have kernels.
 BROUGHT = {"gemma2": {"map"}, "gpt2-lamb": {"lamb", "segment_sums", "scale_segments"},

@@ -80,6 +80,11 @@ class DropRates:
     odd = ["", "1", "-0.1", "nan", "0.5,", "0.5x", "0.5 0.6"]
 
 
+class Counts:
+    good, words = ["1", "1,8,32", MOST_COUNT], "whole numbers above 0, such as 1,8,32"
+    odd = ["", "0", "-1", "text", "1,", ",1", "1,,2", "1,0", "1 2", "1.5", str(MOST_COUNT + 1)]
+
+
 class LossScale:
     good = ["none", "dynamic", "1024", "1e-30", "1e38"]
     words = "dynamic, none, or a number from 1e-30 to 1e38"
@@ -178,7 +183,7 @@ BINARY = {
     "encode": {"--text": Text, "--ids": Text, "--prompt-name": Text,
                "--pooling": POOLING,
                "--output": Text, **ENCODE_JOB},
-    "bench": {"--steps": SOME, "--warmup": COUNT, "--batch": SOME, "--context": SOME,
+    "bench": {"--steps": SOME, "--warmup": COUNT, "--batch": Counts, "--context": Counts,
               "--tokens": SOME, **DRAFT, **JOB},
     "check": {"--join-timeout": JOIN, "--sample": COUNT, **GEMM},
     "info": {"--join-timeout": JOIN},

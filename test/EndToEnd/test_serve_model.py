@@ -257,22 +257,23 @@ class ServeModelTest(h.HeddleTest):
     LONG = dict(prompt=[1], max_tokens=4000, ignore_eos=True)
 
     def test_lost_rank(self):
-        self.check_lost_rank(self.long_texts("--mesh", "tensor=2", "--max-batch", 2))
+        self.check_lost_rank(
+            [self.long_texts("--mesh", "tensor=2", "--max-batch", 2)])
 
     def test_lost_rank_of_another_group(self):
-        self.check_lost_rank(self.long_texts("--mesh", "data=2", "--max-batch", 8))
+        self.check_lost_rank([self.long_texts("--mesh", "data=2", "--max-batch", 8)])
 
-    def check_lost_rank(self, binary):
+    def check_lost_rank(self, command, **variables):
         """All clients hear of it, and rank 0 ends within ten seconds. Nobody ends it
         before: its launcher lets it live."""
         common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
-                  "MASTER_PORT": str(free_port())}
-        other = subprocess.Popen([binary, "serve", "--port", "0"],
+                  "MASTER_PORT": str(free_port()), **variables}
+        other = subprocess.Popen([*command, "serve", "--port", "0"],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                  env={**os.environ, **common, "RANK": "1"})
         self.addCleanup(other.wait)
         self.addCleanup(other.kill)
-        with Served([binary], **common, RANK="0") as server:
+        with Served(command, **common, RANK="0") as server:
             answers = {}
 
             def ask(streams):

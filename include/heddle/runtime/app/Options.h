@@ -212,6 +212,11 @@ struct EncodeOptions {
   std::string output;     ///< Output file; empty: one line on stdout.
 };
 
+/// Whole numbers above 0 that a flag lists, separated by commas.
+struct CountList {
+  std::vector<int64_t> counts;
+};
+
 /// Options of `bench`.
 struct BenchOptions {
   JobOptions job;
@@ -220,12 +225,12 @@ struct BenchOptions {
   bool kernels = false; ///< Time every launch and list the kernels.
   bool json = false;
   /// `--decode`: measure generation instead of training steps: `tokens` tokens
-  /// after `context` tokens, for `batch` sequences together. Only for binaries
-  /// that serve.
+  /// after each number of tokens in `contexts`, for each number of sequences in
+  /// `batches`. Only for binaries that serve.
   bool decode = false;
-  int64_t batch = 1;
-  std::optional<int64_t> context; ///< None: as many as fit, at most 512.
-  std::optional<int64_t> tokens;  ///< None: as many as fit, at most 64.
+  CountList batches = {{1}};
+  CountList contexts;            ///< Empty: as many as fit, at most 512.
+  std::optional<int64_t> tokens; ///< None: as many as fit, at most 64.
 };
 
 /// Options of `info`.
