@@ -11,6 +11,7 @@
 
 #include "heddle/runtime/app/Weights.h"
 #include "FrozenStates.h"
+#include "LoadProgress.h"
 #include "ModelText.h"
 #include "PackState.h"
 #include "Warnings.h"
@@ -383,9 +384,12 @@ static void makeStates(Job &job, UploadRing &ring,
   if (weights)
     requireOrders(*weights, plan.weights.orders);
   WeightMaker maker(job, ring, weights);
+  LoadProgress progress(job);
   for (size_t i = 0; i < plan.states.size(); ++i)
-    if (isOfWeights(plan.states[i]))
+    if (isOfWeights(plan.states[i])) {
       maker.make(i);
+      progress.add(i);
+    }
   if (weights)
     warnOfRounding(job, maker.roundedAgain(), *weights);
 }

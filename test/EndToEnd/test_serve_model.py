@@ -9,6 +9,7 @@ import contextlib
 import http.client
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -247,6 +248,31 @@ class ServeModelTest(h.HeddleTest):
                     self.check_texts(one, server)
                     server.process.send_signal(signal.SIGTERM)
                     server.process.wait(60)
+
+    @h.long_only
+    def test_progress_on_a_terminal(self):
+        """Of weights that take longer than a second to load."""
+        config = self.path("config.json")
+        with open(config, "w") as file:
+            json.dump(h.gpt2_config(vocab=50000, embed=1024, layers=8, heads=16), file)
+        binary = self.compile(config, "--init", "random", "--mode", "serve",
+                              "--threads", 1, "--max-context", 32)
+        here, there = pty.openpty()
+        process = subprocess.Popen(
+            [binary, "generate", "--prompt-ids", "1", "--max-new-tokens", "1",
+             "--weights-cache", "off"], stdout=subprocess.DEVNULL, stderr=there)
+        os.close(there)
+        said = ""
+        with contextlib.suppress(OSError):  # The end of a terminal.
+            while part := os.read(here, 4096):
+                said += part.decode()
+        os.close(here)
+        self.assertEqual(process.wait(), 0, said)
+        shown = re.findall(r"\r\x1b\[Kloaded ([\d.]+) of ([\d.]+) GB", said)
+        self.assertGreater(len(shown), 0, said)
+        loaded = [float(part) for part, _ in shown]
+        self.assertEqual(loaded, sorted(loaded))
+        self.assertLessEqual(loaded[-1], float(shown[0][1]))
 
     def long_texts(self, *flags):
         """Of a model whose texts take long enough to lose a rank meanwhile."""
