@@ -135,8 +135,14 @@ private:
   TokenRows qkv[3];
 };
 
+/// Whether the operation is the only one of its kernel.
+inline bool isAlone(mlir::Operation *op) {
+  return op == &op->getBlock()->front() &&
+         op->getNextNode() == op->getBlock()->getTerminator();
+}
+
 /// Maps nn.cache_write: a warp writes the key or the value of one head of one
-/// token.
+/// token. The kernel may also have operations that compute elements of k and v.
 MappedKernel mapCacheWrite(planir::KernelOp kernel,
                            mlir::gpu::GPUModuleOp module);
 /// Maps nn.paged_attention. The kernel may also have the nn.cache_write of the

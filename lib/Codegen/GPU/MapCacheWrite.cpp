@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Maps nn.cache_write: a warp writes the key or the value of one head of one
-// token.
+// token. It computes their features if the kernel has operations for that.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,10 +22,13 @@ class CacheWriteMapper {
 public:
   CacheWriteMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
                    nn::CacheWriteOp op)
-      : f(kernel, module, FrameOptions{/*flat=*/true}), c(f.builder, f.loc),
-        a(f, c, op) {}
+      // Operations that compute elements need the dimensions of the buffers.
+      : f(kernel, module, FrameOptions{/*flat=*/isAlone(op)}),
+        c(f.builder, f.loc), a(f, c, op) {}
 
-  MappedLaunch emit();
+  /// Fails if the kernel cannot compute k or v; `reason` says why.
+  FailureOr<MappedLaunch> emit();
+  std::string reason() const { return f.emitter.reason(); }
 
 private:
   KernelFrame f;
@@ -34,7 +37,7 @@ private:
 };
 } // namespace
 
-MappedLaunch CacheWriteMapper::emit() {
+FailureOr<MappedLaunch> CacheWriteMapper::emit() {
   int64_t items = a.rows * a.tokens * a.kv * 2;
   Value item =
       a.i32.add(a.i32.mul(c.blockId(mlir::gpu::Dimension::x), warpsOfBlock),
@@ -45,9 +48,9 @@ MappedLaunch CacheWriteMapper::emit() {
     InsideIf isItem(c, c.less(item, items));
     InsideIf exists(c, a.isThere(row, token));
     CacheWriter writer(a);
-    LogicalResult written = writer.writeItem(c.rem(item, 2), row, token, head,
-                                             a.loadInt(a.positions, number));
-    (void)written; // Features in memory are always known.
+    if (failed(writer.writeItem(c.rem(item, 2), row, token, head,
+                                a.loadInt(a.positions, number))))
+      return failure();
   }
   auto blocks = static_cast<int64_t>(llvm::divideCeil(items, warpsOfBlock));
   f.finish({blocks}, warpsOfBlock * warpSize);
@@ -57,13 +60,18 @@ MappedLaunch CacheWriteMapper::emit() {
 MappedKernel mapCacheWrite(planir::KernelOp kernel,
                            mlir::gpu::GPUModuleOp module) {
   Block &body = kernel.getBody().front();
-  auto write = dyn_cast<nn::CacheWriteOp>(body.front());
-  if (!write || write->getNextNode() != body.getTerminator())
-    return MappedKernel::no("cache writes with other operations");
+  auto write = dyn_cast_if_present<nn::CacheWriteOp>(
+      body.getTerminator()->getPrevNode());
+  if (!write)
+    return MappedKernel::no("operations after a cache write");
   if (!isWrittenInPlace(kernel, write))
     return MappedKernel::no("a cache that is not written in place");
+  CacheWriteMapper mapper(kernel, module, write);
+  FailureOr<MappedLaunch> launch = mapper.emit();
+  if (failed(launch))
+    return MappedKernel::no(mapper.reason());
   MappedKernel mapped;
-  mapped.launches.push_back(CacheWriteMapper(kernel, module, write).emit());
+  mapped.launches.push_back(*launch);
   return mapped;
 }
 

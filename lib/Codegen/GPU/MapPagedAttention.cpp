@@ -43,8 +43,8 @@ PagedMapper::PagedMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
                          nn::PagedAttentionOp op, nn::CacheWriteOp write)
     : op(op), write(write),
       // Operations that compute elements need the dimensions of the buffers.
-      f(kernel, module, FrameOptions{/*flat=*/!write}), c(f.builder, f.loc),
-      a(f, c, op), i32(a.i32), group(a.heads / a.kv),
+      f(kernel, module, FrameOptions{/*flat=*/isAlone(op)}),
+      c(f.builder, f.loc), a(f, c, op), i32(a.i32), group(a.heads / a.kv),
       partTokens(op.getPartPages() * a.pageTokens),
       partPages(op.getPartPages()), numParts(op.getNumParts()) {
   spec.scale = op.getHeads().getScale().convertToDouble();
@@ -60,9 +60,11 @@ PagedShape PagedMapper::chooseShape() {
   // exact in every type.
   bool isNarrow = !a.type.isF32() && (a.scales || a.cacheType == a.type);
   chosen.element = isNarrow ? a.type : c.builder.getF32Type();
+  chosen.stored = isNarrow ? a.cacheType : chosen.element;
   int64_t queries = a.tokens * group;
   if (isNarrow)
-    queries = static_cast<int64_t>(llvm::alignTo(queries, 16));
+    queries =
+        static_cast<int64_t>(llvm::alignTo(queries, queries > 8 ? 16 : 8));
   chosen.queries =
       std::min(isNarrow ? mostMmaQueries : mostFmaQueries, queries);
   chosen.dims = a.dims;
@@ -115,7 +117,10 @@ void PagedMapper::allocate() {
   stages = total <= limit ? int64_t(steps.size())
                           : std::min(std::max<int64_t>(limit / largest, 2),
                                      int64_t(steps.size()) - 1);
-  ring = reserve(isResident() ? total : stages * largest);
+  int64_t ringSize = isResident() ? total : stages * largest;
+  if (op.getInParts())
+    ringSize = std::max(ringSize, shape.queries * resultFloats() * word);
+  ring = reserve(ringSize);
 }
 
 Value PagedMapper::acrossWarp(Value value,
@@ -217,21 +222,57 @@ Value PagedMapper::outputPointer() {
   llvm_unreachable("attention without its output");
 }
 
+/// The floats from one row of results of a part in shared memory to the next:
+/// rows in which lanes store `sumChunk` floats in the same cycle are in other
+/// banks.
+int64_t PagedMapper::resultFloats() const {
+  constexpr int64_t banks = 32;
+  int64_t floats = 4 * tiles->sumChunk();
+  while (floats < a.dims + 2)
+    floats += banks;
+  return floats;
+}
+
+/// Stores the results of a part. The threads first exchange them through shared
+/// memory, in place of keys and values: rows of D + 2 floats begin anywhere in
+/// a sector, so that a warp should store consecutive floats of all heads.
 void PagedMapper::storePart(const Values &sums, Value part) {
   Type f32 = c.builder.getF32Type();
-  Value output = outputPointer();
-  int64_t size = a.dims + 2;
-  forRows([&](int64_t i, Value token, Value head) {
+  c.barrier();
+  forRows([&](int64_t i, Value, Value) {
     Values result = resultOf(sums, i);
-    Value index = c.add(c.mul(row, a.tokens), token);
-    index = c.add(c.mul(index, numParts), part);
-    index = c.add(c.mul(index, a.heads), head);
-    Value to = a.advance(output, f32, c.mul(c.wide(index), size));
-    storeRow(ArrayRef(result).drop_front(2), to, f32, size);
+    Value to =
+        c.at(ring, c.mul(tiles->sumRow(i), resultFloats() * sizeof(float)));
+    storeRow(ArrayRef(result).drop_front(2), to, f32, resultFloats());
     InsideIf isFirst(c, c.less(tiles->sumFeature(0), 1));
     storeFloat(result[1], to, c.constant(a.dims));
     storeFloat(result[0], to, c.constant(a.dims + 1));
   });
+  c.barrier();
+  copyPart(part);
+}
+
+/// Copies the results of a part from shared memory to the output.
+void PagedMapper::copyPart(Value part) {
+  Type f32 = c.builder.getF32Type();
+  Value output = outputPointer();
+  int64_t size = a.dims + 2, width = size % 2 ? 1 : 2, perRow = size / width;
+  int64_t queries = a.tokens * group;
+  loader->forAccesses(
+      std::min(shape.queries, queries) * perRow, [&](Value access) {
+        Value inTile = c.div(access, perRow);
+        Value query = c.add(firstQuery, inTile);
+        InsideIf exists(c, c.less(query, queries));
+        Value index = c.add(c.mul(row, a.tokens), c.div(query, group));
+        index = c.add(c.mul(index, numParts), part);
+        Value head = c.add(c.mul(kvHead, group), c.rem(query, group));
+        index = c.add(c.mul(index, a.heads), head);
+        Value column = c.mul(c.rem(access, perRow), width);
+        Value from = c.add(c.mul(inTile, resultFloats()), column);
+        Value to = a.advance(output, f32, c.mul(c.wide(index), size));
+        c.store(c.loadVector(f32, width, a.advance(ring, f32, from)),
+                a.advance(to, f32, column));
+      });
 }
 
 void PagedMapper::storeOutput(const Values &state) {
@@ -342,13 +383,13 @@ LogicalResult PagedMapper::emitParts(const Chip &chip) {
 
 FailureOr<MappedLaunch> PagedMapper::emit(const Chip &chip) {
   chooseSteps();
-  allocate();
   thread = c.threadId();
   warp = c.div(thread, warpSize);
   lane = c.rem(thread, warpSize);
   tiles = unitFor(shape.element, shape.element, config::Matmul::Ieee)
               .createPagedTiles(c, shape);
-  loader.emplace(a, shape, pageNumbers);
+  allocate();
+  loader.emplace(a, shape, *tiles, pageNumbers);
   if (failed(op.getInParts() ? emitParts(chip) : emitWhole()))
     return failure();
   return f.launch();
@@ -364,11 +405,11 @@ MappedKernel mapPagedAttention(planir::KernelOp kernel,
                     op.getHeads().getCount() / op.getHeads().getKv();
   if (keys > maxWarps * chunkKeys)
     return MappedKernel::no("pages of more than 1024 positions");
-  // Several blocks would write the same keys.
-  if (write && queries > mostQueriesOfWrites)
-    return MappedKernel::no("cache writes with attention of many tokens");
-  if (!write && op->getNextNode() != body.getTerminator())
-    return MappedKernel::no("attention with other operations");
+  // Several blocks would write the same keys, and compute the same queries.
+  if (!isAlone(op) && queries > mostQueriesOfWrites)
+    return MappedKernel::no("attention of many tokens with other operations");
+  if (op->getNextNode() != body.getTerminator())
+    return MappedKernel::no("operations after attention");
   if (write && !isWrittenInPlace(kernel, write))
     return MappedKernel::no("a cache that is not written in place");
   if (!llvm::is_contained(body.getTerminator()->getOperands(), op.getOutput()))

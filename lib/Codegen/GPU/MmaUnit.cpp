@@ -32,12 +32,13 @@ void callMma(ThreadCode &c, StringRef intrinsic, ArrayRef<Value> left,
 // Fragments
 //===----------------------------------------------------------------------===//
 
-SmallVector<Value> loadMatrices(ThreadCode &c, Value pointer, bool transpose) {
-  SmallVector<Type> words(4, c.builder.getI32Type());
+SmallVector<Value> loadMatrices(ThreadCode &c, Value pointer, bool transpose,
+                                int64_t count) {
+  SmallVector<Type> words(count, c.builder.getI32Type());
   auto type = LLVM::LLVMStructType::getLiteral(c.builder.getContext(), words);
   auto layout = transpose ? NVVM::MMALayout::col : NVVM::MMALayout::row;
-  return c.members(c.builder.create<NVVM::LdMatrixOp>(c.loc, type, pointer,
-                                                      /*num=*/4, layout));
+  return c.members(
+      c.builder.create<NVVM::LdMatrixOp>(c.loc, type, pointer, count, layout));
 }
 
 /// Loads a left fragment from the tile at `tile`. Its first element has the

@@ -58,11 +58,11 @@ public:
   createPagedTiles(ThreadCode &c, const PagedShape &shape) const override;
 };
 
-/// Loads four matrices by one ldmatrix. A matrix has 8 rows of 16 bytes, which
-/// are 8 elements of 16 bits or 4 elements of 32 bits. Lane i passes the
-/// address of row i mod 8 of matrix i / 8.
+/// Loads `count` matrices, 2 or 4, by one ldmatrix. A matrix has 8 rows of 16
+/// bytes, which are 8 elements of 16 bits or 4 elements of 32 bits. Lane i
+/// passes the address of row i mod 8 of matrix i / 8.
 llvm::SmallVector<mlir::Value> loadMatrices(ThreadCode &c, mlir::Value pointer,
-                                            bool transpose);
+                                            bool transpose, int64_t count = 4);
 
 /// Calls `intrinsic`, which multiplies two fragments, and adds their product to
 /// `sum`.

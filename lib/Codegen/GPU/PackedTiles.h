@@ -269,11 +269,14 @@ std::unique_ptr<PackedUnit> createPackedFma(ThreadCode &c,
                                             const FragmentShape &shape,
                                             const RowReader &rows);
 
+/// Which bytes of a word of int8 codes form pairs: 0 1 and 2 3, or 0 2 and 1 3.
+enum class CodeOrder { Adjacent, Alternate };
 /// Converts the codes of a word to pairs of floats of the 16-bit type `type`,
 /// each pair in an i32. `offsets` is what codeOffsets returns.
 llvm::SmallVector<mlir::Value> codePairs(ThreadCode &c, int64_t bits,
                                          mlir::Type type, mlir::Value word,
-                                         mlir::Value offsets);
+                                         mlir::Value offsets,
+                                         CodeOrder order = CodeOrder::Adjacent);
 /// Returns the pair of equal floats that codePairs adds to converted codes. It
 /// subtracts `zero`, an f32; null: 0.
 mlir::Value codeOffsets(ThreadCode &c, int64_t bits, mlir::Type type,

@@ -44,11 +44,13 @@ static Value andBits(ThreadCode &c, Value a, uint32_t bits) {
   return c.create<arith::AndIOp>(a, c.constant(static_cast<int32_t>(bits)));
 }
 
-/// Emits the pairs of bytes 0 1 and 2 3 of `word`, each byte under the upper
-/// byte of `magic`.
-static SmallVector<Value> bytePairs(ThreadCode &c, Value word, uint32_t magic) {
+/// Emits pairs of bytes of `word`, each byte under the upper byte of `magic`.
+static SmallVector<Value> bytePairs(ThreadCode &c, Value word, uint32_t magic,
+                                    CodeOrder order) {
   SmallVector<Value> pairs;
-  for (int64_t selector : {0x4140, 0x4342})
+  bool isAdjacent = order == CodeOrder::Adjacent;
+  for (int64_t selector :
+       {isAdjacent ? 0x4140 : 0x4240, isAdjacent ? 0x4342 : 0x4341})
     pairs.push_back(
         c.call("llvm.nvvm.prmt", c.builder.getI32Type(),
                {word, twice(c, magic | magic >> 8), c.constant(selector)}));
@@ -78,7 +80,7 @@ Value codeOffsets(ThreadCode &c, int64_t bits, Type type, Value zero) {
 }
 
 SmallVector<Value> codePairs(ThreadCode &c, int64_t bits, Type type, Value word,
-                             Value offsets) {
+                             Value offsets, CodeOrder order) {
   uint32_t magic = magicOf(type);
   Value one = twice(c, oneOf(type));
   SmallVector<Value> pairs;
@@ -91,12 +93,12 @@ SmallVector<Value> codePairs(ThreadCode &c, int64_t bits, Type type, Value word,
     }
   } else if (isOffset(bits, type)) {
     pairs = bytePairs(c, c.exclusiveOr(word, c.constant(int32_t(0x80808080))),
-                      magic);
+                      magic, order);
   } else {
     // The last seven bits of a code, plus 128, minus 128 or for negative codes
     // 256: the eighth bit doubles the float.
     Value minusOne = twice(c, oneOf(type) | 0x8000);
-    for (Value both : bytePairs(c, word, magic))
+    for (Value both : bytePairs(c, word, magic, order))
       pairs.push_back(multiplyAddPairs(c, type, andBits(c, both, 0xff80ff80),
                                        minusOne, andBits(c, both, 0xff7fff7f)));
   }

@@ -38,6 +38,7 @@ public:
   Value scoreKey(int64_t j) override {
     return c.add(c.mul(lane, scoreColumns()), j);
   }
+  int64_t scoreChunk() const override { return scoreColumns(); }
   void addScores(Values &scores, Value queries, Value keys, int64_t first,
                  int64_t count) override;
   void storePowers(const Values &scores, Value powers, int64_t i) override;

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A copy consists of accesses of at most 16 bytes. If the cache has the type in
-// which operands are multiplied, the accesses are asynchronous. Otherwise the
-// elements are converted in registers.
+// A copy consists of accesses of at most 16 bytes. If tiles have the type of
+// the cache, the accesses are asynchronous. Otherwise the elements are
+// converted in registers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -54,6 +54,7 @@ Value PagedLoader::pageAt(Value number) {
 }
 
 void PagedLoader::loadPageNumbers(const PartKeys &part) {
+  columns.clear();
   forAccesses(numPageNumbers(shape, a), [&](Value number) {
     Value first = c.mul(number, a.pageTokens);
     Value isRead = c.both(c.less(first, part.end),
@@ -103,17 +104,17 @@ void PagedLoader::loadScales(const PartKeys &part, Value keyScales,
   });
 }
 
-/// Converts elements of the cache to the type in which they are multiplied.
-/// int8 codes are exact in every such type.
-Value PagedLoader::converted(Value loaded) {
+/// Converts elements to the type `stored` of a tile. int8 codes are exact in
+/// every such type.
+Value PagedLoader::converted(Value loaded, Type stored) {
   auto type = cast<VectorType>(loaded.getType());
-  if (type.getElementType() == shape.element)
+  if (type.getElementType() == stored)
     return loaded;
   Value wide = type.getElementType().isInteger(8)
                    ? c.create<arith::SIToFPOp>(
                          type.clone(c.builder.getF32Type()), loaded)
                    : c.widen(loaded);
-  return c.narrow(wide, shape.element);
+  return c.narrow(wide, stored);
 }
 
 /// Copies `width` elements: from element `index` of `from` to `to`.
@@ -121,7 +122,7 @@ void PagedLoader::copyAccess(Value from, Value index, Value to, int64_t width,
                              Value isPresent) {
   constexpr int64_t leastAsync = 4;
   int64_t bytes = width * dist::byteSize(a.cacheType);
-  if (a.cacheType == shape.element && bytes >= leastAsync) {
+  if (a.cacheType == shape.stored && bytes >= leastAsync) {
     Value present =
         c.create<arith::SelectOp>(isPresent, c.constant(bytes), c.constant(0));
     // If no byte is present, the copy does not access the source address, which
@@ -129,27 +130,29 @@ void PagedLoader::copyAccess(Value from, Value index, Value to, int64_t width,
     c.copyAsync(to, a.advance(from, a.cacheType, index), bytes, present);
     return;
   }
-  copyConverted(a.advance(from, a.cacheType, index), a.cacheType, to, width,
-                isPresent);
+  copyConverted(a.advance(from, a.cacheType, index), a.cacheType, to,
+                shape.stored, width, isPresent);
 }
 
-/// Copies `width` elements of type `type` through registers.
-void PagedLoader::copyConverted(Value from, Type type, Value to, int64_t width,
-                                Value isPresent) {
+/// Copies `width` elements of type `type` through registers. They become
+/// elements of type `stored`.
+void PagedLoader::copyConverted(Value from, Type type, Value to, Type stored,
+                                int64_t width, Value isPresent) {
   auto load = c.builder.create<scf::IfOp>(
       c.loc, isPresent,
       [&](OpBuilder &b, Location loc) {
-        b.create<scf::YieldOp>(loc, converted(c.loadVector(type, width, from)));
+        b.create<scf::YieldOp>(
+            loc, converted(c.loadVector(type, width, from), stored));
       },
       [&](OpBuilder &b, Location loc) {
-        b.create<scf::YieldOp>(loc,
-                               c.zero(VectorType::get({width}, shape.element)));
+        b.create<scf::YieldOp>(loc, c.zero(VectorType::get({width}, stored)));
       });
-  int64_t most = std::min(width, accessBytes / shape.bytes());
+  int64_t bytes = dist::byteSize(stored);
+  int64_t most = std::min(width, accessBytes / bytes);
   for (int64_t first = 0; first < width; first += most) {
     Value some = c.builder.create<vector::ExtractStridedSliceOp>(
         c.loc, load.getResult(0), first, most, 1);
-    c.store(some, c.at(to, first * shape.bytes()));
+    c.store(some, c.at(to, first * bytes));
   }
 }
 
@@ -199,9 +202,32 @@ LogicalResult PagedLoader::loadQueries(Value row, Value kvHead, Value first,
         a.advance(a.headAt(0, row, c.div(query, group), head), a.type, feature);
     Value to = c.at(tile, c.add(c.mul(inTile, shape.queryBytes()),
                                 c.mul(feature, shape.bytes())));
-    copyConverted(from, a.type, to, width, exists);
+    copyConverted(from, a.type, to, shape.element, width, exists);
   });
   return success();
+}
+
+PagedLoader::KeyColumn PagedLoader::keyColumn(const PartKeys &part,
+                                              Value column, int64_t width) {
+  auto [number, inPage] = split(column);
+  Value isPresent = c.both(c.less(column, part.end),
+                           c.less(part.begin, c.add(column, width)));
+  Value head = a.headInPage(pageAt(number), part.kvHead);
+  return {column, isPresent, c.create<arith::AddIOp>(head, c.wide(inPage))};
+}
+
+/// Starts the copy of feature `first` + `d` of keys to row `d` of `tile`, which
+/// has `count` rows.
+void PagedLoader::copyFeature(const KeyColumn &keys, Value tile, int64_t first,
+                              Value d, int64_t count, int64_t width) {
+  Value isPresent = keys.isPresent;
+  if (first + count > a.dims)
+    isPresent = c.both(isPresent, c.less(d, a.dims - first));
+  Value inHead = c.wide(c.mul(c.add(d, first), a.pageTokens));
+  Value index = c.create<arith::AddIOp>(keys.inPages, inHead);
+  Value to = c.at(tile, c.add(c.mul(d, shape.keyBytes()),
+                              c.mul(keys.column, shape.storedBytes())));
+  copyAccess(a.keys, index, to, width, isPresent);
 }
 
 void PagedLoader::copyKeys(const PartKeys &part, Value tile, int64_t first,
@@ -210,32 +236,47 @@ void PagedLoader::copyKeys(const PartKeys &part, Value tile, int64_t first,
   int64_t perRow = shape.keys() / width;
   // Lanes that store to shared memory in the same cycle have keys of several
   // pages and the same feature, which avoids bank conflicts.
-  int64_t inner = std::min(perRow, bankBytes / (width * shape.bytes()));
-  forAccesses(count * perRow, [&](Value access) {
-    Value d = c.rem(c.div(access, inner), count);
-    Value column =
-        c.add(c.mul(c.div(access, inner * count), inner), c.rem(access, inner));
-    column = c.mul(column, width);
-    auto [number, inPage] = split(column);
-    Value isPresent = c.both(c.less(column, part.end),
-                             c.less(part.begin, c.add(column, width)));
-    if (first + count > a.dims)
-      isPresent = c.both(isPresent, c.less(d, a.dims - first));
-    Value index = a.headInPage(pageAt(number), part.kvHead);
-    Value inHead = c.add(c.mul(c.add(d, first), a.pageTokens), inPage);
-    index = c.create<arith::AddIOp>(index, c.wide(inHead));
-    Value to = c.at(
-        tile, c.add(c.mul(d, shape.keyBytes()), c.mul(column, shape.bytes())));
-    copyAccess(a.keys, index, to, width, isPresent);
-  });
+  int64_t inner = std::min(perRow, bankBytes / (width * shape.storedBytes()));
+  if (threads() % inner || perRow % inner || inner * count % threads()) {
+    forAccesses(count * perRow, [&](Value access) {
+      Value d = c.rem(c.div(access, inner), count);
+      Value column = c.add(c.mul(c.div(access, inner * count), inner),
+                           c.rem(access, inner));
+      copyFeature(keyColumn(part, c.mul(column, width), width), tile, first, d,
+                  count, width);
+    });
+    return;
+  }
+  // A thread has the same columns in all tiles of a part.
+  for (int64_t i = 0; i < perRow / inner; ++i) {
+    if (i == int64_t(columns.size())) {
+      Value column = c.mul(c.add(c.rem(thread, inner), i * inner), width);
+      columns.push_back(keyColumn(part, column, width));
+    }
+    for (int64_t d = 0; d < count; d += threads() / inner)
+      copyFeature(columns[i], tile, first, c.add(c.div(thread, inner), d),
+                  count, width);
+  }
 }
 
 void PagedLoader::copyValues(const PartKeys &part, Value tile, int64_t first,
                              int64_t count) {
   int64_t width = accessWidth(a.dims, a.cacheType);
   int64_t perRow = shape.sumFeatures() / width;
+  // Lanes that store to shared memory in the same cycle fill whole rows. If
+  // they fill several, these are `perRow` rows apart, which avoids bank
+  // conflicts: the length of a row is an odd number of accesses.
+  int64_t inner = bankBytes / (width * shape.storedBytes());
+  bool isSpread = perRow < inner && inner % perRow == 0 && count % inner == 0;
   forAccesses(count * perRow, [&](Value access) {
-    Value row = c.div(access, perRow), key = c.add(row, first);
+    Value row = c.div(access, perRow);
+    if (isSpread) {
+      Value inGroup = c.rem(row, inner);
+      Value apart = c.mul(c.rem(inGroup, inner / perRow), perRow);
+      row = c.add(c.sub(row, inGroup),
+                  c.add(apart, c.div(inGroup, inner / perRow)));
+    }
+    Value key = c.add(tiles.keyOfRow(row), first);
     Value feature = c.mul(c.rem(access, perRow), width);
     auto [number, inPage] = split(key);
     Value isPresent = c.both(
@@ -247,7 +288,7 @@ void PagedLoader::copyValues(const PartKeys &part, Value tile, int64_t first,
     Value inHead = c.add(c.mul(inPage, a.dims), feature);
     index = c.create<arith::AddIOp>(index, c.wide(inHead));
     Value to = c.at(tile, c.add(c.mul(row, shape.valueBytes()),
-                                c.mul(feature, shape.bytes())));
+                                c.mul(feature, shape.storedBytes())));
     copyAccess(a.values, index, to, width, isPresent);
   });
 }

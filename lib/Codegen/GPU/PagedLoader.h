@@ -33,8 +33,9 @@ public:
   using Type = mlir::Type;
 
   /// `pageNumbers` has room for `numPageNumbers` i32 values.
-  PagedLoader(CacheAddresses &a, const PagedShape &shape, Value pageNumbers)
-      : c(a.c), a(a), shape(shape), pageNumbers(pageNumbers),
+  PagedLoader(CacheAddresses &a, const PagedShape &shape, PagedTiles &tiles,
+              Value pageNumbers)
+      : c(a.c), a(a), shape(shape), tiles(tiles), pageNumbers(pageNumbers),
         thread(c.threadId()) {}
 
   /// The number of pages that hold the keys of a tile.
@@ -62,21 +63,32 @@ public:
   void copyValues(const PartKeys &part, Value tile, int64_t first,
                   int64_t count);
 
-private:
-  int64_t threads() const { return shape.warps * warpSize; }
-  /// The number of elements of one access to rows of `row` elements.
-  static int64_t accessWidth(int64_t row, Type type);
   /// Emits `body` for the accesses of a thread to `count` elements of a list. A
   /// thread's accesses are unrolled if there are at most `mostUnrolled`.
   /// Otherwise a loop emits them, which keeps the code short.
   void forAccesses(int64_t count, llvm::function_ref<void(Value)> body,
                    int64_t mostUnrolled = 16);
+
+private:
+  int64_t threads() const { return shape.warps * warpSize; }
+  /// The number of elements of one access to rows of `row` elements.
+  static int64_t accessWidth(int64_t row, Type type);
   mlir::LogicalResult computeQueries(Value row, Value kvHead, Value tile);
+  /// Adjacent keys, as many as one access copies, of which a thread copies some
+  /// features.
+  struct KeyColumn {
+    Value column;    ///< The first key, within the part.
+    Value isPresent; ///< Whether some query sees one of the keys.
+    Value inPages;   ///< The index (i64) of its first feature in the cache.
+  };
+  KeyColumn keyColumn(const PartKeys &part, Value column, int64_t width);
+  void copyFeature(const KeyColumn &keys, Value tile, int64_t first, Value d,
+                   int64_t count, int64_t width);
   void copyAccess(Value from, Value index, Value to, int64_t width,
                   Value isPresent);
-  void copyConverted(Value from, Type type, Value to, int64_t width,
-                     Value isPresent);
-  Value converted(Value loaded);
+  void copyConverted(Value from, Type type, Value to, Type stored,
+                     int64_t width, Value isPresent);
+  Value converted(Value loaded, Type stored);
   Value pageAt(Value number);
   /// The entry of the page table with the key, within the part, and the key's
   /// index in its page.
@@ -87,7 +99,10 @@ private:
   ThreadCode &c;
   CacheAddresses &a;
   const PagedShape &shape;
+  PagedTiles &tiles;
   Value pageNumbers, thread;
+  /// The columns of a thread in the part whose page numbers were loaded last.
+  llvm::SmallVector<KeyColumn> columns;
 };
 
 } // namespace heddle::gpu

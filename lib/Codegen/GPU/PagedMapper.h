@@ -76,6 +76,7 @@ private:
   void finishScores(const PartKeys &part, Values &scores);
   void capScores(Values &scores);
   void hide(const PartKeys &part, Values &scores);
+  Values scalesOf(Value scales);
   Value shareMaxima(const Values &scores, int64_t i);
   void storePowers(Values &scores, llvm::ArrayRef<Value> maxima);
   Values resultOf(const Values &sums, int64_t row);
@@ -86,6 +87,8 @@ private:
   Values attendAll();
   Value outputPointer();
   void storePart(const Values &sums, Value part);
+  int64_t resultFloats() const;
+  void copyPart(Value part);
   void storeOutput(const Values &state);
   void forRows(llvm::function_ref<void(int64_t i, Value token, Value head)>);
   void storeRow(llvm::ArrayRef<Value> features, Value to, Type type,

@@ -85,8 +85,8 @@ PagedMapper::Values PagedMapper::attend(const PartKeys &part) {
   auto started = static_cast<size_t>(isResident() ? stages : stages - 1);
   for (size_t step = 0; step < started; ++step)
     startStep(part, step);
-  Values scores(tiles->scoreRows() * tiles->scoreColumns(), number(0));
-  Values sums(tiles->sumRows() * tiles->sumColumns(), number(0));
+  Values scores(tiles->scoreValues(), number(0));
+  Values sums(tiles->sumValues(), number(0));
   Value isSeen = isChunkSeen(part);
   for (auto [step, now] : llvm::enumerate(steps)) {
     c.waitForCopies(static_cast<int64_t>(started - step - 1));
@@ -109,17 +109,30 @@ PagedMapper::Values PagedMapper::attend(const PartKeys &part) {
   return sums;
 }
 
+/// The scales of the keys, or of the values, of the thread's columns. Empty if
+/// the cache holds floats.
+PagedMapper::Values PagedMapper::scalesOf(Value scales) {
+  Values loaded;
+  if (!a.scales)
+    return loaded;
+  int64_t chunk = tiles->scoreChunk();
+  for (int64_t j = 0; j < tiles->scoreColumns(); j += chunk) {
+    Value key = c.add(c.mul(warp, chunkKeys), tiles->scoreKey(j));
+    Value from = c.at(scales, c.mul(key, sizeof(float)));
+    loaded.append(
+        c.elements(c.loadVector(c.builder.getF32Type(), chunk, from)));
+  }
+  return loaded;
+}
+
 /// Turns products into what the factor is applied to.
 void PagedMapper::capScores(Values &scores) {
+  Values scales = scalesOf(keyScales);
   for (int64_t j = 0; j < tiles->scoreColumns(); ++j) {
-    Value scale;
-    if (a.scales)
-      scale = loadFloat(keyScales,
-                        c.add(c.mul(warp, chunkKeys), tiles->scoreKey(j)));
     for (int64_t i = 0; i < tiles->scoreRows(); ++i) {
       Value &score = scores[tiles->scoreIndex(i, j)];
-      if (scale)
-        score = c.create<arith::MulFOp>(score, scale);
+      if (!scales.empty())
+        score = c.create<arith::MulFOp>(score, scales[j]);
       if (spec.softcap > 0)
         score = c.create<math::TanhOp>(
             c.create<arith::MulFOp>(score, number(spec.scoreFactor())));
@@ -171,10 +184,7 @@ Value PagedMapper::shareMaxima(const Values &scores, int64_t i) {
 void PagedMapper::storePowers(Values &scores, ArrayRef<Value> most) {
   Value factor = number(spec.softcap > 0 ? spec.capFactor()
                                          : std::abs(spec.scoreFactor()));
-  Values scales;
-  for (int64_t j = 0; a.scales && j < tiles->scoreColumns(); ++j)
-    scales.push_back(loadFloat(
-        valueScales, c.add(c.mul(warp, chunkKeys), tiles->scoreKey(j))));
+  Values scales = scalesOf(valueScales);
   for (int64_t i = 0; i < tiles->scoreRows(); ++i) {
     Value sum, negated = c.create<arith::NegFOp>(most[i]);
     for (int64_t j = 0; j < tiles->scoreColumns(); ++j) {

@@ -32,15 +32,20 @@ constexpr int64_t chunkKeys = 64;
 /// The number of features in a slice of keys, which is loaded at a time.
 constexpr int64_t sliceFeatures = 32;
 
-/// The sizes of a block's tiles in shared memory. Rows of tiles have 16 bytes
-/// of padding, which avoids bank conflicts.
+/// The sizes of a block's tiles in shared memory. The lengths of their rows are
+/// odd multiples of 16 bytes, which avoids bank conflicts.
 struct PagedShape {
   mlir::Type element; ///< The type in which operands are multiplied.
+  /// The type of keys and values in their tiles: that of operands, or i8 for
+  /// codes, which become operands after they are loaded from a tile.
+  mlir::Type stored;
   int64_t queries;    ///< The rows of the tile of queries.
   int64_t dims;       ///< The features of a head.
   int64_t warps;      ///< Also the number of chunks of keys.
 
   int64_t bytes() const { return dist::byteSize(element); }
+  int64_t storedBytes() const { return dist::byteSize(stored); }
+  bool hasCodes() const { return stored != element; }
   int64_t keys() const { return warps * chunkKeys; }
   /// The number of features for which one warp computes sums.
   int64_t featuresOfWarp() const {
@@ -53,14 +58,14 @@ struct PagedShape {
   int64_t sumFeatures() const { return llvm::alignTo(dims, featuresOfWarp()); }
   /// The bytes of a row of each tile: a query, the powers of a query, a feature
   /// of all keys, and a value.
-  int64_t queryBytes() const { return rowBytes(scoreFeatures()); }
-  int64_t powerBytes() const { return rowBytes(keys()); }
-  int64_t keyBytes() const { return rowBytes(keys()); }
-  int64_t valueBytes() const { return rowBytes(sumFeatures()); }
+  int64_t queryBytes() const { return rowBytes(scoreFeatures() * bytes()); }
+  int64_t powerBytes() const { return rowBytes(keys() * bytes()); }
+  int64_t keyBytes() const { return rowBytes(keys() * storedBytes()); }
+  int64_t valueBytes() const { return rowBytes(sumFeatures() * storedBytes()); }
 
 private:
-  int64_t rowBytes(int64_t elements) const {
-    return elements * bytes() + accessBytes;
+  static int64_t rowBytes(int64_t least) {
+    return (llvm::divideCeil(least, accessBytes) | 1) * accessBytes;
   }
 };
 
@@ -77,12 +82,21 @@ public:
   /// scores.
   int64_t scoreRows() const { return threadRows; }
   int64_t scoreColumns() const { return threadColumns; }
+  /// The number of values in the registers of a thread that has these scores,
+  /// and of one that has sums. Some may belong to no row.
+  virtual int64_t scoreValues() const { return threadRows * threadColumns; }
+  virtual int64_t sumValues() const { return threadSumRows * threadSumColumns; }
   /// The index of a score among the thread's scores.
   virtual int64_t scoreIndex(int64_t row, int64_t column) const = 0;
   /// The tile's row of the thread's row `i`, and the key, in the warp's chunk,
   /// of the thread's column `j`.
   virtual Value scoreRow(int64_t i) = 0;
   virtual Value scoreKey(int64_t j) = 0;
+  /// Columns form groups of `scoreChunk` adjacent keys.
+  virtual int64_t scoreChunk() const = 0;
+  /// The key, in a tile of values, whose value is in row `row` of the tile. The
+  /// powers of a query have the same order.
+  virtual Value keyOfRow(Value row) { return row; }
   /// Adds to `scores` the products of queries and keys over the features
   /// `first` to `first` + `count`. `keys` is the tile of these features.
   virtual void addScores(Values &scores, Value queries, Value keys,
@@ -138,7 +152,8 @@ class NarrowMmaUnit;
 /// whose products FMA computes.
 constexpr int64_t mostMmaQueries = 32, mostFmaQueries = 16;
 
-/// Tiles whose products are computed by mma.sync of `unit`, or by FMA.
+/// Tiles whose products are computed by mma.sync of `unit`, or by FMA. The
+/// latter multiply no codes.
 std::unique_ptr<PagedTiles> createPagedMmaTiles(ThreadCode &c,
                                                 const NarrowMmaUnit &unit,
                                                 const PagedShape &shape);

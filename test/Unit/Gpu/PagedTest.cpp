@@ -218,23 +218,30 @@ TEST(GpuPagedAttention, Plain) {
 }
 
 /// One kernel that rotates q and k, writes the cache and computes attention has
-/// the bits of three kernels.
+/// the bits of three kernels, and so have two kernels that both rotate.
 void checkFused(const Paged &p, PagedResult result) {
-  std::vector<Tensor> arguments = pagedArguments(p);
+  std::vector<Tensor> arguments = pagedArguments(p), apart = arguments;
   size_t x = arguments.size() - 4, at = arguments.size() - 2;
   std::string text = fusedKernel(p, result);
   std::vector<Tensor> fused = GpuKernel(text).run(arguments);
+  std::vector<Tensor> written = GpuKernel(cacheWriteKernel(p, true)).run(apart);
+  std::move(written.begin(), written.end(), apart.begin());
+  Tensor attended =
+      GpuKernel(pagedKernels(p, result, true).attention).run(apart)[0];
   arguments[x] =
       GpuKernel(rotaryKernel(p)).run({arguments[x], arguments[at]})[0];
   std::vector<Tensor> caches = GpuKernel(cacheWriteKernel(p)).run(arguments);
   for (size_t i = 0; i < caches.size(); ++i) {
     expectSameBits(withoutNaN(fused[i]), withoutNaN(caches[i]), text);
+    expectSameBits(withoutNaN(apart[i]), withoutNaN(caches[i]), text);
     arguments[i] = caches[i];
   }
   Tensor output =
       GpuKernel(pagedKernels(p, result).attention).run(arguments)[0];
-  if (result == PagedResult::Whole)
+  if (result == PagedResult::Whole) {
+    expectSameBits(attended, output, text);
     return expectSameBits(fused.back(), output, text);
+  }
   // Parts in which a token sees no key are undefined.
   GpuKernel join(pagedKernels(p, result).join);
   std::vector<Tensor> rest(arguments.end() - 2, arguments.end());
@@ -242,6 +249,7 @@ void checkFused(const Paged &p, PagedResult result) {
     return join.run({parts, rest[0], rest[1]})[0];
   };
   expectSameBits(joinedOf(fused.back()), joinedOf(output), text);
+  expectSameBits(joinedOf(attended), joinedOf(output), text);
 }
 
 TEST(GpuPagedAttention, FusedWithWrites) {
@@ -280,30 +288,42 @@ emulator::Counters countMoreKeys(Paged p, PagedResult result) {
 }
 
 /// Bytes of keys and values are requested once for a tile of queries, in whole
-/// sectors, and without bank conflicts.
+/// sectors, and without bank conflicts. The instructions of caches of 16 bits
+/// and of int8 take at most 60 % of the issue slots at full bandwidth.
 TEST(GpuPagedAttention, Counts) {
   struct Case {
     Paged paged;
-    double conflicts, instructions; ///< Instructions for each byte.
+    double instructions; ///< For each byte.
   };
-  for (const auto &[p, conflicts, instructions] :
-       {Case{{{0}, 1, 4, 1, 128, "bf16", "bf16"}, 1, 0.06},
-        {{{0}, 1, 1, 1, 64, "bf16", "bf16"}, 1, 0.08},
-        {{{0}, 1, 4, 1, 128, "i8", "bf16"}, 1.2, 0.26},
-        {{{0}, 64, 4, 1, 128, "bf16", "bf16"}, 1, 0.5},
-        {{{0}, 1, 1, 1, 64}, 1, 0.1}}) {
+  // An H100: 3.35 TB/s for 132 multiprocessors at 1.755 GHz, each of which
+  // issues four instructions a clock.
+  constexpr double slotsPerByte = 4 / (3.35e12 / 132 / 1.755e9);
+  for (const auto &[p, instructions] :
+       {Case{{{0}, 1, 4, 1, 128, "bf16", "bf16"}, 0.05},
+        {{{0}, 1, 1, 1, 64, "bf16", "bf16"}, 0.06},
+        {{{0}, 1, 4, 1, 128, "i8", "bf16"}, 0.6 * slotsPerByte},
+        {{{0}, 1, 4, 1, 128, "i8", "f16"}, 0.6 * slotsPerByte},
+        {{{0}, 1, 1, 1, 64, "i8", "bf16"}, 0.6 * slotsPerByte},
+        {{{0}, 64, 4, 1, 128, "bf16", "bf16"}, 0.45},
+        {{{0}, 1, 1, 1, 64}, 0.1}}) {
     bool isOne = p.tokens == 1;
     auto counted =
         countMoreKeys(p, isOne ? PagedResult::Parts : PagedResult::Whole);
     double element = p.isCoded() ? 1 : std::string(p.cache) == "bf16" ? 2 : 4;
     double bytes = 512. * 2 * (p.dims * element + (p.isCoded() ? 2 : 0));
     double tiles = std::ceil(double(p.tokens * p.heads / p.kv) / 32);
-    EXPECT_LE(counted.globalBytes, 1.05 * tiles * bytes) << p.cache;
-    EXPECT_LE(counted.globalSectors * 32, 1.03 * counted.globalBytes);
-    EXPECT_LE(counted.sharedWavefronts, conflicts * counted.idealWavefronts);
+    auto requested = static_cast<double>(counted.globalBytes);
+    EXPECT_LE(requested, 1.05 * tiles * bytes) << p.cache;
+    EXPECT_GE(requested, 0.98 * 32 * double(counted.globalSectors)) << p.cache;
+    EXPECT_LE(double(counted.sharedWavefronts),
+              1.005 * double(counted.idealWavefronts))
+        << p.cache;
     uint64_t all = std::accumulate(std::begin(counted.instructions),
                                    std::end(counted.instructions), uint64_t(0));
-    EXPECT_LE(all, instructions * bytes) << p.cache;
+    EXPECT_LE(double(all), instructions * bytes) << p.cache;
+    RecordProperty(std::string(p.cache) + p.type + std::to_string(p.dims) +
+                       "x" + std::to_string(p.tokens),
+                   std::to_string(double(all) / bytes));
   }
 }
 

@@ -5,11 +5,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Where ptxas is installed: what it says of attention, whose tiles fill the
-// registers, and of rows that are kept there. What heads of more than 128
-// features need of local memory is listed.
+// registers, also of attention over a cache, and of rows that are kept there.
+// What heads of more than 128 features need of local memory is listed.
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Kernels/PagedTexts.h"
 #include "AttentionTexts.h"
 #include "Chips.h"
 #include "GpuKernel.h"
@@ -102,6 +103,35 @@ TEST_P(GpuSpills, ListsLargeHeads) {
         EXPECT_GE(bytes, 0) << name;
         EXPECT_LE(bytes, size <= 256 ? 568 : 152) << name;
       }
+}
+
+/// The shapes of LLaMA 8B and of GPT-2 XL: a token of each of a few requests,
+/// and a chunk of a prompt.
+TEST_P(GpuSpills, PagedAttention) {
+  const Paged llama = {{4000}, 1, 32, 8, 128}, gpt2 = {{1000}, 1, 25, 25, 64};
+  const std::pair<const char *, const char *> types[] = {
+      {"i8", "bf16"}, {"bf16", "bf16"}, {"i8", "f16"},
+      {"f16", "f16"}, {"f32", "f32"},   {"i8", "f32"}};
+  for (const auto &[cache, type] : types)
+    for (Paged p : {llama, gpt2}) {
+      if (!isLong() && (cache != std::string("i8") || p.dims < 128))
+        continue;
+      p.cache = cache;
+      p.type = type;
+      std::string what = std::string(cache) + ", " + type + ", " +
+                         std::to_string(p.dims) + " features";
+      expectNoSpill(fusedKernel(p, PagedResult::Parts), GetParam(),
+                    "one request, " + what);
+      if (!isLong())
+        continue;
+      p.contexts.resize(8, p.contexts[0]);
+      expectNoSpill(pagedKernels(p, PagedResult::Parts).attention, GetParam(),
+                    "eight requests, " + what);
+      p.contexts.resize(1);
+      p.tokens = 512;
+      expectNoSpill(pagedKernels(p, PagedResult::Whole).attention, GetParam(),
+                    "a prompt, " + what);
+    }
 }
 
 /// As many registers of a row as a thread may keep, or almost; and a row in

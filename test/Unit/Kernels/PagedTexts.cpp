@@ -103,11 +103,14 @@ struct PagedTypes {
 };
 } // namespace
 
-PagedKernels test::pagedKernels(const Paged &p, PagedResult result) {
+PagedKernels test::pagedKernels(const Paged &p, PagedResult result,
+                                bool rotates) {
   PagedTypes t(p, result);
   PagedKernels texts;
   texts.attention = t.arguments() + t.out + t.attributes("attention", "-1") +
-                    t.attention("%k", "%v", "%s", "%x") + t.yield("%y", t.out);
+                    (rotates ? t.rotary() : "") +
+                    t.attention("%k", "%v", "%s", rotates ? "%r" : "%x") +
+                    t.yield("%y", t.out);
   texts.join = "plan.kernel @k(%x: " + t.parts + ", %at: " + t.at +
                ", %n: " + t.lengths + ") -> " + t.whole +
                t.attributes("attention", "-1") +
@@ -118,11 +121,11 @@ PagedKernels test::pagedKernels(const Paged &p, PagedResult result) {
   return texts;
 }
 
-std::string test::cacheWriteKernel(const Paged &p) {
+std::string test::cacheWriteKernel(const Paged &p, bool rotates) {
   PagedTypes t(p);
   return t.arguments() + "(" + t.caches + ")" +
-         t.attributes("cache", t.cacheTies()) + t.write("%x") +
-         t.yield(t.written(), t.caches);
+         t.attributes("cache", t.cacheTies()) + (rotates ? t.rotary() : "") +
+         t.write(rotates ? "%r" : "%x") + t.yield(t.written(), t.caches);
 }
 
 std::string test::fusedKernel(const Paged &p, PagedResult result) {

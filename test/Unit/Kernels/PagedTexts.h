@@ -38,9 +38,11 @@ enum class PagedResult { Whole, Parts };
 struct PagedKernels {
   std::string attention, join;
 };
-PagedKernels pagedKernels(const Paged &p, PagedResult result);
+/// With `rotates` the attention kernel first rotates q, k and v.
+PagedKernels pagedKernels(const Paged &p, PagedResult result,
+                          bool rotates = false);
 /// The text of the kernel that writes the cache, with the same arguments.
-std::string cacheWriteKernel(const Paged &p);
+std::string cacheWriteKernel(const Paged &p, bool rotates = false);
 
 /// The text of the kernel that rotates q, k and v, writes the cache and
 /// computes attention over it, with the same arguments, and of the kernel that
