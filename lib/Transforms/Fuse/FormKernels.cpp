@@ -298,15 +298,64 @@ private:
                : nullptr;
   }
 
+  /// Makes `ops` the operations of `group`. Those that are not yet in it have a
+  /// group of their own.
+  void mergeInto(Group &group, SmallVector<Operation *> ops) {
+    numFused += ops.size() - group.ops.size();
+    llvm::sort(
+        ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    for (Operation *op : ops) {
+      owner[op]->ops.clear();
+      owner[op] = &group;
+    }
+    group.ops = std::move(ops);
+  }
+
+  /// Joins `reader`, an operation on the cache, with the operation that
+  /// computes the elements of its operand `operand`: q, k or v. `other` is the
+  /// same operand of another operation, which does not read it. So it may
+  /// become what the elements are computed from.
+  void joinHeadElements(Operation *reader, OpOperand &operand,
+                        OpOperand &other) {
+    Operation *producer = operand.get().getDefiningOp();
+    if (!groupAlone(producer) || operand.get() != other.get() ||
+        producer->getOperand(0).getType() != operand.get().getType())
+      return;
+    other.set(producer->getOperand(0));
+    SmallVector<Operation *> ops(owner[reader]->ops);
+    ops.insert(ops.begin(), producer);
+    if (fuse::refusalOfCacheGroup(ops, rules).empty())
+      mergeInto(*owner[reader], ops);
+    else
+      other.set(operand.get());
+  }
+
+  /// Joins a write of tokens to the cache with the operations that compute
+  /// elements of k and v, and attention over the cache with the one that
+  /// computes elements of q.
+  void joinHeadElements(nn::CacheWriteOp write,
+                        nn::PagedAttentionOp attention) {
+    if (write.isPacked() || write.getQkv() != attention.getQkv())
+      return;
+    MutableOperandRange written = write.getQkvMutable();
+    MutableOperandRange attended = attention.getQkvMutable();
+    joinHeadElements(attention, attended[0], written[0]);
+    for (unsigned i : {1, 2})
+      joinHeadElements(write, written[i], attended[i]);
+  }
+
   /// Joins attention over the cache with the write of its tokens to the cache,
   /// and with the operations before these that compute elements of q, k and v.
+  /// If the write needs a kernel of its own, each of the two kernels computes
+  /// the elements that it reads.
   void joinCacheWrites() {
     for (Group &group : groups) {
       auto attention = group.ops.size() == 1
                            ? dyn_cast<nn::PagedAttentionOp>(group.ops[0])
                            : nn::PagedAttentionOp();
-      Operation *write =
-          attention ? attention.getKeys().getDefiningOp() : nullptr;
+      auto write = attention
+                       ? attention.getKeys().getDefiningOp<nn::CacheWriteOp>()
+                       : nn::CacheWriteOp();
       if (!attention || rules.queriesOfCacheWrites == 0 || !groupAlone(write))
         continue;
       SmallVector<Operation *> ops = {write, attention};
@@ -318,8 +367,10 @@ private:
                         user->isBeforeInBlock(attention);
                });
       };
-      if (!canJoin(ops))
+      if (!canJoin(ops)) {
+        joinHeadElements(write, attention);
         continue;
+      }
       for (Value operand : attention.getQkv()) {
         Operation *producer = operand.getDefiningOp();
         SmallVector<Operation *> more(ops);
@@ -328,15 +379,7 @@ private:
             canJoin(more))
           ops = more;
       }
-      llvm::sort(ops, [](Operation *a, Operation *b) {
-        return a->isBeforeInBlock(b);
-      });
-      for (Operation *op : ops) {
-        owner[op]->ops.clear();
-        owner[op] = &group;
-      }
-      numFused += ops.size() - 1;
-      group.ops = ops;
+      mergeInto(group, ops);
     }
   }
 

@@ -54,7 +54,8 @@ FailureOr<codegen::FusionRules> fuse::rulesOf(nn::ModelOp model) {
 }
 
 nn::Generator fuse::generatorOf(ArrayRef<Operation *> members) {
-  for (nn::Generator one : {nn::Generator::Gemm, nn::Generator::Attention})
+  for (nn::Generator one :
+       {nn::Generator::Gemm, nn::Generator::Attention, nn::Generator::Cache})
     for (Operation *op : members)
       if (generatorOf(op) == one)
         return one;
@@ -256,18 +257,12 @@ static bool computesHeadElements(Operation *op) {
          op->getResult(0).getType() == op->getOperand(0).getType();
 }
 
-std::string fuse::refusalOfCacheGroup(ArrayRef<Operation *> ops,
-                                      const codegen::FusionRules &rules) {
-  auto attention = cast<nn::PagedAttentionOp>(ops.back());
-  auto write = attention.getKeys().getDefiningOp<nn::CacheWriteOp>();
-  if (!write || !llvm::is_contained(ops, write))
+/// Returns the reason why a kernel cannot write the cache and compute attention
+/// over it; empty if it can.
+static std::string refusalOfBoth(nn::CacheWriteOp write,
+                                 nn::PagedAttentionOp attention) {
+  if (attention.getKeys() != write.getNewKeys())
     return "it does not write the cache that attention reads";
-  nn::HeadsAttr heads = attention.getHeads();
-  int64_t queries =
-      shapeOf(attention.getPositions())[1] * heads.getCount() / heads.getKv();
-  if (queries > rules.queriesOfCacheWrites)
-    return "a key head has " + std::to_string(queries) +
-           " queries, more than " + std::to_string(rules.queriesOfCacheWrites);
   // Rows can be tokens of one sequence, as the guesses of a draft are. Then a
   // row reads keys and values that the block of another row writes.
   if (shapeOf(attention.getPositions())[0] > 1)
@@ -277,10 +272,36 @@ std::string fuse::refusalOfCacheGroup(ArrayRef<Operation *> ops,
       write.getLengths() != attention.getLengths() ||
       write.getQkv() != attention.getQkv())
     return "it writes other tokens";
+  return "";
+}
+
+std::string fuse::refusalOfCacheGroup(ArrayRef<Operation *> ops,
+                                      const codegen::FusionRules &rules) {
+  Operation *last = ops.back();
+  nn::CacheWriteOp write;
+  for (Operation *op : ops)
+    if (auto found = dyn_cast<nn::CacheWriteOp>(op))
+      write = found;
+  std::string why;
+  if (auto attention = dyn_cast<nn::PagedAttentionOp>(last)) {
+    nn::HeadsAttr heads = attention.getHeads();
+    int64_t queries =
+        shapeOf(attention.getPositions())[1] * heads.getCount() / heads.getKv();
+    if (queries > rules.queriesOfCacheWrites)
+      return "a key head has " + std::to_string(queries) +
+             " queries, more than " +
+             std::to_string(rules.queriesOfCacheWrites);
+    if (write)
+      why = refusalOfBoth(write, attention);
+  } else if (rules.queriesOfCacheWrites == 0) {
+    why = "cache writes of this target compute nothing";
+  }
+  if (!why.empty())
+    return why;
   for (Operation *op : ops) {
-    if (nn::conditionOf(op) != nn::conditionOf(attention))
+    if (nn::conditionOf(op) != nn::conditionOf(last))
       return "some steps skip only one of the two";
-    if (op == attention || op == write)
+    if (op == last || op == write)
       continue;
     if (!computesHeadElements(op))
       return "it does not compute elements of heads";

@@ -50,10 +50,11 @@ std::string refusal(mlir::Operation *op,
                     llvm::ArrayRef<mlir::Operation *> members,
                     const codegen::FusionRules &rules);
 
-/// Returns the reason why `ops` cannot share a kernel that writes the cache and
-/// computes attention over it; empty if they can. The last of them is an
-/// nn.paged_attention, and one of them is the nn.cache_write of the same
-/// tokens. The others compute elements of heads.
+/// Returns the reason why `ops` cannot share a kernel that writes the cache,
+/// computes attention over it, or does both; empty if they can. The last of
+/// them is an nn.paged_attention, after the nn.cache_write of the same tokens
+/// or without one, or it is an nn.cache_write. The others compute elements of
+/// heads.
 std::string refusalOfCacheGroup(llvm::ArrayRef<mlir::Operation *> ops,
                                 const codegen::FusionRules &rules);
 

@@ -46,7 +46,10 @@ LogicalResult verifyKernel(planir::KernelOp kernel,
   SmallVector<Operation *> all = llvm::to_vector(
       llvm::map_range(llvm::make_range(from, std::prev(body.end())),
                       [](Operation &op) { return &op; }));
-  bool isCacheGroup = all.size() > 1 && isa<nn::PagedAttentionOp>(all.back());
+  // A product may also write what it computes to the cache.
+  bool isCacheGroup = all.size() > 1 &&
+                      isa<nn::PagedAttentionOp, nn::CacheWriteOp>(all.back()) &&
+                      fuse::generatorOf(all) != nn::Generator::Gemm;
   std::string whyNot =
       isCacheGroup ? fuse::refusalOfCacheGroup(all, rules) : "";
   if (!whyNot.empty())

@@ -65,15 +65,24 @@ nn.model @prefill family "llama" phase "spmd" attributes {
 // -----
 
 // Rows may be tokens of one sequence: each reads what the rows before it write.
+// So the write has a kernel of its own. It rotates k, and attention rotates q.
 nn.model @rows family "llama" phase "spmd" attributes {
     strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
   // CHECK-LABEL: nn.func @block
-  nn.func @block(%x: tensor<3x1x32xf32>, %keys: tensor<3x2x4x16xf32>, %values: tensor<3x2x16x4xf32>, %table: tensor<3x1xi32>, %at: tensor<3x1xi32>, %n: tensor<3xi32>) -> (tensor<3x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>) {
-    // CHECK-NEXT: plan.launch @cache_write
-    // CHECK-NEXT: plan.launch @paged_attention
-    // CHECK-NEXT: nn.return
-    %k1, %v1 = nn.cache_write %keys, %values of %x pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x32xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
-    %a = nn.paged_attention %k1, %v1 of %x pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x32xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> tensor<3x1x16xf32>
+  nn.func @block(%q: tensor<3x1x16xf32>, %k: tensor<3x1x8xf32>, %v: tensor<3x1x8xf32>, %keys: tensor<3x2x4x16xf32>, %values: tensor<3x2x16x4xf32>, %table: tensor<3x1xi32>, %at: tensor<3x1xi32>, %n: tensor<3xi32>) -> (tensor<3x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>) {
+    // DEEP-NEXT: %[[CACHE:.*]]:2 = plan.launch @rotary_cache_write(%{{[a-z0-9]+}}, %[[AT:[a-z0-9]+]], %[[KEYS:[a-z0-9]+]], %[[VALUES:[a-z0-9]+]], %[[Q:[a-z0-9]+]],
+    // DEEP-NEXT: %[[OUT:.*]] = plan.launch @rotary_paged_attention(%[[Q]], %[[AT]], %[[CACHE]]#0, %[[CACHE]]#1,
+    // DEEP-NEXT: nn.return %[[OUT]], %[[CACHE]]#0, %[[CACHE]]#1
+    // APART-NEXT: plan.launch @rotary
+    // APART-NEXT: plan.launch @rotary
+    // APART-NEXT: plan.launch @cache_write
+    // APART-NEXT: plan.launch @paged_attention
+    // APART-NEXT: nn.return
+    // REFUSED: H0907: cannot be in this kernel: cache writes of this target compute nothing
+    %tq = nn.rotary %q at %at {dims = 4 : i64, heads = 4 : i64, theta = 1.0e4 : f64} : (tensor<3x1x16xf32>, tensor<3x1xi32>) -> tensor<3x1x16xf32>
+    %tk = nn.rotary %k at %at {dims = 4 : i64, heads = 2 : i64, theta = 1.0e4 : f64} : (tensor<3x1x8xf32>, tensor<3x1xi32>) -> tensor<3x1x8xf32>
+    %k1, %v1 = nn.cache_write %keys, %values of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x16xf32>, tensor<3x1x8xf32>, tensor<3x1x8xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
+    %a = nn.paged_attention %k1, %v1 of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x16xf32>, tensor<3x1x8xf32>, tensor<3x1x8xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> tensor<3x1x16xf32>
     nn.return %a, %k1, %v1 : tensor<3x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>
   }
 }
