@@ -69,14 +69,20 @@ Progress::~Progress() {
     print("\n");
 }
 
+/// Returns `number`, without the sign if it is NaN, which would be printed.
+static double withoutSignOfNan(double number) {
+  return std::isnan(number) ? std::fabs(number) : number;
+}
+
 /// Formats the values that both the progress bar and the plain line show, such
 /// as "loss 2.1034  lr 3.00e-04".
 static std::string describe(const StepReport &report) {
   std::array<char, 160> text;
   int used =
       snprintf(text.data(), text.size(),
-               "loss %.4f  lr %.3e  grad norm %.4f  %.0f tok/s", report.loss,
-               report.lr, report.gradNorm, report.tokensPerSecond());
+               "loss %.4f  lr %.3e  grad norm %.4f  %.0f tok/s",
+               withoutSignOfNan(report.loss), report.lr,
+               withoutSignOfNan(report.gradNorm), report.tokensPerSecond());
   if (report.skipped && report.lossScale && report.hasLabels)
     used += snprintf(text.data() + used, text.size() - used,
                      "  skipped: overflow, loss scale %.9g", *report.lossScale);

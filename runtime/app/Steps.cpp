@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Steps.h"
+#include "OverflowModule.h"
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
@@ -202,13 +203,14 @@ joined(std::vector<const Value *> values,
   return values;
 }
 
-TrainProgram::TrainProgram(Job &job, const LoadedProgram &source)
+TrainProgram::TrainProgram(Job &job, const LoadedProgram &source,
+                           const Value *searched)
     : source(source), loss(requireOutput(source, plan::PortRole::Loss)),
       norm(source.output(plan::PortRole::GradNorm)),
       labels(source.output(plan::PortRole::LossWeight)),
       rate(source.output(plan::PortRole::TakenRate)),
       staging(job.session(), source,
-              joined(existing({&loss, norm, labels, rate}),
+              joined(existing({&loss, norm, labels, rate, searched}),
                      statesToRead(job.session()))),
       inputs(job.session(), source, &staging) {}
 
@@ -223,8 +225,11 @@ TrainSteps::TrainSteps(Job &job, const Options &options)
       layerFlops(sumLayerFlops()), onlyLastPhase(options.onlyLastPhase),
       known(options.updates), skipsNonfinite(options.skipsNonfinite),
       following(options.steps), ahead(job.device().runsAhead()) {
+  if (lossScale)
+    overflow = std::make_unique<OverflowSearch>(job);
+  const Value *searched = overflow ? overflow->result() : nullptr;
   for (const plan::Program *program : job.plan().trainPrograms()) {
-    programs.emplace_back(job, job.session().loaded(*program));
+    programs.emplace_back(job, job.session().loaded(*program), searched);
     phases.push_back(program->phase);
   }
   if (lossScale)
@@ -234,6 +239,8 @@ TrainSteps::TrainSteps(Job &job, const Options &options)
   *job.session().at<double>(*updates) = double(known.updates());
   job.session().store(*updates);
 }
+
+TrainSteps::~TrainSteps() = default;
 
 std::vector<const LoadedProgram *> TrainSteps::allPrograms() const {
   std::vector<const LoadedProgram *> all;
@@ -323,7 +330,10 @@ void TrainSteps::submit(int64_t index, LaunchTime *times) {
   give(program, plan::maxNormPort, maxNorm);
   Outcomes kept = drawLayers(program, index);
   job.ranks().beginStep(index + 1);
-  int64_t run = staging.run(kept, times);
+  int64_t run = staging.run(kept, times, [&] {
+    if (overflow)
+      overflow->submit(program.norm);
+  });
   submitted.push_back({phase, run, index, std::move(rates), std::move(kept)});
   following = index + 1;
 }
@@ -397,6 +407,11 @@ StepResult TrainSteps::finish() {
     scale = *program.staging.result<float>(*lossScale, step.run);
     result.isScaleUsedUp = !result.isFinite && *program.staging.result<float>(
                                                    *nonfinite, step.run) != 0;
+    if (!result.isFinite) {
+      const Value *searched = overflow->result();
+      result.overflowModule = overflow->find(
+          searched ? *program.staging.result<int32_t>(*searched, step.run) : 0);
+    }
   }
   // With a loss scale, the steps after an overflow are as they would be, unless
   // the scale can fall no further.

@@ -13,7 +13,6 @@
 #include "LogWriters.h"
 #include "MeasuredSteps.h"
 #include "ModelText.h"
-#include "OverflowModule.h"
 #include "TrainData.h"
 #include "TrainReports.h"
 #include "heddle/runtime/app/Progress.h"
@@ -354,9 +353,7 @@ void Training::finishSteps(int64_t pending) {
     report.hasLabels = result.hasLabels;
     report.kept = result.kept;
     report.lossScale = result.lossScale;
-    // On a GPU the next step has already begun to overwrite the gradients.
-    if (result.lossScale && !result.isFinite && steps->maxPending() == 0)
-      report.overflowModule = findOverflowModule(job);
+    report.overflowModule = result.overflowModule;
     report.phase = result.phase;
     report.tokens = batch.rows * batch.seq;
     report.seconds = std::chrono::duration<double>(finished - start).count();

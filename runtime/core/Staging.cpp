@@ -109,15 +109,16 @@ void Staging::join() {
     }
 }
 
-int64_t Staging::run(const Outcomes &outcomes, LaunchTime *times) {
-  if (values.empty()) {
-    session.run(program, outcomes, times);
-    return buffers->endRun();
-  }
+int64_t Staging::run(const Outcomes &outcomes, LaunchTime *times,
+                     const std::function<void()> &submitLast) {
   Device &device = session.runsOn();
-  fork();
+  if (!values.empty())
+    fork();
   session.run(program, outcomes, times);
-  join();
+  if (!values.empty())
+    join();
+  if (submitLast)
+    submitLast();
   const int64_t number = buffers->nextRun();
   for (const StagedValue &staged : values)
     if (staged.isResult)

@@ -165,6 +165,7 @@ class LossScale(test_nonfinite.NonFiniteTest):
         self.assertEqual([s["skipped"] for s in self.steps()], [True] * 10)
         self.assertIn("error[H0420]: step 11 overflows with the loss scale 1024", said)
         self.assertIn("compile with a smaller --loss-scale", said)
+        self.assertNotIn("-nan", said)
         self.assertTrue(h.latest_of(self.path("saved")).endswith("step-000010"))
         # Ten in a row, and not ten in all.
         self.pattern("data", "1" * 6 + "0" + "1" * 6 + "0")
@@ -294,14 +295,38 @@ class Gpu(test_nonfinite.NonFiniteTest):
         found = self.emulate("data", 6, "--save", self.path("gpu"))
         self.run_train(self.build(*loss_scales.flags_of(SMALL), output="cpu"), "data", 6,
                        "--save", self.path("cpu-saved"))
-        for key in ("loss_scale", "skipped", "lr"):
-            self.assertEqual([s[key] for s in found], [s[key] for s in self.steps()])
+        for key in ("loss_scale", "skipped", "lr", "overflow_module"):
+            self.assertEqual([s.get(key) for s in found],
+                             [s.get(key) for s in self.steps()])
+        self.assertEqual(["overflow_module" in s for s in found],
+                         [s["skipped"] for s in found])
         for name, value in h.read_saved(self.path("cpu-saved")).items():
             self.assert_close(h.read_saved(self.path("gpu"))[name], value, 1e-2, name)
 
+    @h.needs_mpi
+    def test_ranks_name_the_module_that_cpus_name(self):
+        """The first one in the order of the backward pass, on whichever rank it is."""
+        self.batches("data", [0, 101, 102, 3])
+        meshes = [["--mesh", "pipe=2", "--micro-batch", 1], ["--mesh", "data=2", "--zero", 3],
+                  ["--mesh", "data=2", "--zero", 1], ["--mesh", "tensor=2"]]
+        for mesh in meshes if h.LONG else meshes[:2]:
+            with self.subTest(mesh=mesh):
+                modules = []
+                for target, first in (["--target", "sm_90"], [h.HEDDLE, "emulate", "--"]), (
+                        [], None):
+                    binary = self.build(*mesh, *target, *loss_scales.flags_of(SMALL),
+                                        output="mesh")
+                    self.run_train(binary, "data", 4, ranks=2, first=first)
+                    modules.append([s.get("overflow_module") for s in self.steps()])
+                self.assertEqual(modules[0], modules[1])
+                self.assertEqual([module is None for module in modules[0]],
+                                 [True, False, False, True])
+
     def test_the_host_does_not_wait(self):
         """A skipped step costs no more waits of the host than another. A step with a scale
-        costs none, but for the scale, which is read after the last step with the loss."""
+        costs none, but for the scale, which is read after the last step with the loss.
+        When the run ends, the memory of the search for overflows is freed, and the host
+        waits for each of the five streams."""
         self.batches("data", [0, 101, 2, 103, 4])
         plain = self.build("--target", "sm_90", output="plain")
         waits = []
@@ -312,7 +337,7 @@ class Gpu(test_nonfinite.NonFiniteTest):
             with open(counts) as file:
                 waits.append(json.load(file)["last_waits"])
         self.assertEqual(waits[1:], waits[1:2] * 3)
-        self.assertLessEqual(waits[1] - waits[0], 1)
+        self.assertLessEqual(waits[1] - waits[0], 1 + 5)
 
 
 @h.needs_torch

@@ -14,6 +14,7 @@
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/PlanFormat/MemoryHelp.h"
 #include "heddle/runtime/core/Arena.h"
+#include "heddle/runtime/devices/cuda/NonfiniteKernel.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "runtime/devices/cuda/FileCopies.h"
 #include "runtime/devices/cuda/Gpu.h"
@@ -68,6 +69,12 @@ public:
               int64_t bytes) override;
   void copyOut(Stream stream, void *target, Address source,
                int64_t bytes) override;
+
+  std::unique_ptr<NonfiniteSearch>
+  searchNonfinite(const std::vector<NumberRange> &ranges) override {
+    return std::make_unique<NonfiniteKernel>(driver, *this, of(Stream::Compute),
+                                             ranges);
+  }
 
   Event makeEvent() override;
   void record(Stream stream, Event event) override;

@@ -107,9 +107,12 @@ private:
   std::vector<Port> ports;
 };
 
+class OverflowSearch;
+
 /// A train program of the plan, with the buffers of its inputs and results.
 struct TrainProgram {
-  TrainProgram(Job &job, const LoadedProgram &source);
+  /// `searched` is OverflowSearch::result, or null.
+  TrainProgram(Job &job, const LoadedProgram &source, const Value *searched);
 
   const LoadedProgram &source;
   const Value &loss;
@@ -136,6 +139,9 @@ struct StepResult {
   std::optional<double> lossScale;
   /// The step overflowed with the least loss scale.
   bool isScaleUsedUp = false;
+  /// The module in which a step with a loss scale overflowed, as
+  /// OverflowSearch::find returns it.
+  std::string overflowModule;
 };
 
 /// Runs training steps: writes their inputs and reads their results.
@@ -154,6 +160,7 @@ public:
     bool onlyLastPhase = false;
   };
   TrainSteps(Job &job, const Options &options);
+  ~TrainSteps();
 
   /// The program that runs in step `index`, counted from 0.
   const LoadedProgram &program(int64_t index) const {
@@ -247,6 +254,8 @@ private:
   /// loss scale.
   const Value *lossScale;
   double scale = 1; ///< The loss scale of the oldest pending step.
+  /// Null if the plan has no loss scale.
+  std::unique_ptr<OverflowSearch> overflow;
   /// For each layer that may be dropped, its model FLOPs in a step, over all
   /// ranks.
   std::vector<double> layerFlops;

@@ -125,6 +125,27 @@ struct CapturedWork {
   int64_t number = -1;
 };
 
+/// Numbers in a device's memory.
+struct NumberRange {
+  Address begin;
+  plan::DType type = plan::DType::F32; ///< F32, BF16 or F16.
+  int64_t count = 0;
+};
+
+/// Looks for infinite and NaN numbers in a list of ranges, on the device, so
+/// that the host need not wait. The device must outlive this object.
+class NonfiniteSearch {
+public:
+  virtual ~NonfiniteSearch() = default;
+  /// Submits a search to the stream Compute. It reads the ranges only if the
+  /// F32 at `condition` is infinite or NaN.
+  virtual void submit(Address condition) = 0;
+  /// The address of the result, an I32 in the memory Device: 1 plus the index
+  /// of the last range with an infinite or NaN number; 0 if there is none, or
+  /// if `condition` was finite.
+  virtual Address result() const = 0;
+};
+
 class DeviceLink;
 
 /// A device: memory, and the processors that compute on it. All calls come from
@@ -205,6 +226,13 @@ public:
                       int64_t bytes) = 0;
   virtual void copyOut(Stream stream, void *target, Address source,
                        int64_t bytes) = 0;
+
+  /// Prepares searches of these ranges, which must be in the memory Device.
+  /// Returns null if the host can access that memory: it then searches itself.
+  virtual std::unique_ptr<NonfiniteSearch>
+  searchNonfinite(const std::vector<NumberRange> &ranges) {
+    return nullptr;
+  }
 
   virtual Event makeEvent() = 0;
   /// Records the current point of the stream as the event.

@@ -86,8 +86,11 @@ public:
 
   /// Submits a run of the program on the stored inputs. Returns the number of
   /// the run, which `result` takes. Waits at most for the previous run.
-  /// `outcomes` and `times` are as in Session::run.
-  int64_t run(const Outcomes &outcomes = {}, LaunchTime *times = nullptr);
+  /// `outcomes` and `times` are as in Session::run. `submitLast` may submit
+  /// further work to the stream Compute. It runs after the program and before
+  /// the results are copied.
+  int64_t run(const Outcomes &outcomes = {}, LaunchTime *times = nullptr,
+              const std::function<void()> &submitLast = nullptr);
   /// Waits until the run with number `run` is done, and returns its value of
   /// `output`. The run must be one of the last two. If the host can access the
   /// device's memory, it must be the last one.
