@@ -45,16 +45,16 @@ TEST_P(GpuAttentionCounts, OfOneBlock) {
             1.05 * (more.globalBytes - some.globalBytes));
   // One is 2 x 16 x 8 x 16 operations on tensor cores, or an FMA of a warp.
   double products = (more.tensorOperations - some.tensorOperations) / 4096.0;
-  bool isBf16 = products > 0;
-  if (!isBf16)
+  bool isNarrow = products > 0;
+  if (!isNarrow)
     products = (pass + 2) * 64.0 * 256 * 64 / emulator::warpSize;
   double others = (sumOf(more) - sumOf(some) - products) / products;
   RecordProperty("others", std::to_string(others));
-  EXPECT_LE(others, !isBf16 ? 0.65 : pass == 0 ? 5.3 : 3.3);
+  EXPECT_LE(others, !isNarrow ? 0.65 : pass == 0 ? 5.3 : 3.3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Passes, GpuAttentionCounts,
-                         testing::Combine(testing::Values("f32", "bf16"),
+                         testing::Combine(testing::Values("f32", "bf16", "f16"),
                                           testing::Values(0, 1, 2)));
 
 } // namespace

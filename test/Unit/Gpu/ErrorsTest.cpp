@@ -209,6 +209,7 @@ TEST(GpuErrorsOfMany, AttentionGradOfTinyHeads) {
           /*isGradient=*/true, 0));
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, GpuErrors, testing::Values("f32", "bf16"));
+INSTANTIATE_TEST_SUITE_P(Types, GpuErrors,
+                         testing::Values("f32", "bf16", "f16"));
 
 } // namespace

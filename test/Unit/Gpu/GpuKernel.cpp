@@ -9,6 +9,7 @@
 #include "GpuKernel.h"
 #include "heddle/Codegen/GPU/Emulation.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/APFloat.h"
 #include "llvm/Support/MathExtras.h"
 #include "gtest/gtest.h"
 #include <cmath>
@@ -24,12 +25,16 @@ namespace heddle::test {
 namespace {
 constexpr char fenceByte = 0x5a;
 
-uint16_t roundToBf16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+const llvm::fltSemantics &semanticsOf(Element type) {
+  return type == Element::F32    ? llvm::APFloat::IEEEsingle()
+         : type == Element::BF16 ? llvm::APFloat::BFloat()
+                                 : llvm::APFloat::IEEEhalf();
 }
 } // namespace
+
+const char *nameOf(Element type) {
+  return type == Element::F32 ? "f32" : type == Element::BF16 ? "bf16" : "f16";
+}
 
 MLIRContext &gpuContext() {
   static MLIRContext *context = [] {
@@ -68,8 +73,8 @@ std::string kernelText(const std::string &generator,
          "} {\n" + body + "\nplan.yield " + yielded + " : " + results + "\n}\n";
 }
 
-Buffer::Buffer(int64_t elements, bool isBf16)
-    : elements(elements), isBf16(isBf16),
+Buffer::Buffer(int64_t elements, Element type)
+    : elements(elements), type(type),
       bytes(numBytes() + 2 * fence + alignment, fenceByte) {}
 
 const char *Buffer::start() const {
@@ -81,28 +86,24 @@ void Buffer::fill(unsigned seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> draw(-1, 1);
   for (int64_t i = 0; i < elements; ++i) {
-    float value = draw(random);
-    uint16_t narrow = roundToBf16(value);
-    if (isBf16)
-      std::memcpy(static_cast<char *>(data()) + i * 2, &narrow, 2);
-    else
-      std::memcpy(static_cast<char *>(data()) + i * 4, &value, 4);
+    llvm::APFloat value(draw(random));
+    bool losesInfo;
+    value.convert(semanticsOf(type), llvm::APFloat::rmNearestTiesToEven,
+                  &losesInfo);
+    uint64_t bits = value.bitcastToAPInt().getZExtValue();
+    std::memcpy(static_cast<char *>(data()) + i * bytesOfEach(), &bits,
+                bytesOfEach());
   }
 }
 
 double Buffer::at(int64_t index) const {
-  const char *start = this->start();
-  uint32_t bits = 0;
-  if (isBf16) {
-    uint16_t narrow;
-    std::memcpy(&narrow, start + index * 2, 2);
-    bits = static_cast<uint32_t>(narrow) << 16;
-  } else {
-    std::memcpy(&bits, start + index * 4, 4);
-  }
-  float value;
-  std::memcpy(&value, &bits, 4);
-  return value;
+  uint64_t bits = 0;
+  std::memcpy(&bits, start() + index * bytesOfEach(), bytesOfEach());
+  llvm::APFloat value(semanticsOf(type), llvm::APInt(8 * bytesOfEach(), bits));
+  bool losesInfo;
+  value.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven,
+                &losesInfo);
+  return value.convertToDouble();
 }
 
 bool Buffer::isFenceIntact() const {

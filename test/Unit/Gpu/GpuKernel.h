@@ -31,12 +31,19 @@ std::string kernelText(const std::string &generator,
                        const std::string &body, const std::string &yielded,
                        const std::string &leading = "");
 
-/// A tensor in memory, f32 or bf16, with bytes around it that must not change.
-/// It begins at a multiple of 256 bytes, as on a GPU. A copy has to be filled
-/// again.
+/// The type of a tensor's elements.
+enum class Element { F32, BF16, F16 };
+/// As MLIR writes it, such as "bf16".
+const char *nameOf(Element type);
+constexpr Element allElements[] = {Element::F32, Element::BF16, Element::F16};
+
+/// A tensor in memory, with bytes around it that must not change. It begins at
+/// a multiple of 256 bytes, as on a GPU. A copy has to be filled again.
 class Buffer {
 public:
-  Buffer(int64_t elements, bool isBf16);
+  Buffer(int64_t elements, Element type);
+  Buffer(int64_t elements, bool isBf16)
+      : Buffer(elements, isBf16 ? Element::BF16 : Element::F32) {}
 
   /// Numbers in [-1, 1) that a seed fixes, as they are stored.
   void fill(unsigned seed);
@@ -49,10 +56,11 @@ private:
   static constexpr int64_t fence = 64, alignment = 256;
 
   const char *start() const;
-  int64_t numBytes() const { return elements * (isBf16 ? 2 : 4); }
+  int64_t bytesOfEach() const { return type == Element::F32 ? 4 : 2; }
+  int64_t numBytes() const { return elements * bytesOfEach(); }
 
   int64_t elements;
-  bool isBf16;
+  Element type;
   std::vector<char> bytes;
 };
 

@@ -33,6 +33,12 @@ const char *const kernels[] = {
          %z = nn.add %r, %y : tensor<5x7xbf16>
          plan.yield %z : tensor<5x7xbf16>
        })",
+    // The transposed right factor of an input's gradient, in fp16.
+    R"(plan.kernel @k(%x: tensor<5x3xf16>, %w: tensor<7x3xf16>) -> tensor<5x7xf16>
+           attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>, leading_dimensions = array<i64: 0, 4, 8>} {
+         %y = nn.linear %x, %w {transposed} : (tensor<5x3xf16>, tensor<7x3xf16>) -> tensor<5x7xf16>
+         plan.yield %y : tensor<5x7xf16>
+       })",
     // GELU and its operand, with gaps between rows.
     R"(plan.kernel @k(%x: tensor<5x3xf32>, %w: tensor<3x7xf32>, %b: tensor<7xf32>) -> (tensor<5x7xf32>, tensor<5x7xf32>)
            attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>, leading_dimensions = array<i64: 4, 8, 0, 8, 8>} {

@@ -14,8 +14,10 @@ using namespace heddle::test;
 
 namespace {
 
-// Half a unit in the last place of bf16, twice: the product and its epilogue.
-constexpr double tolerance = 4e-3;
+/// Half a unit in the last place, twice: the product and its epilogue.
+double toleranceOf(Element type) {
+  return type == Element::F32 ? 1e-6 : type == Element::BF16 ? 4e-3 : 5e-4;
+}
 
 double gelu(double x) {
   return 0.5 * x *
@@ -25,9 +27,9 @@ double gelu(double x) {
 struct Product {
   int64_t m, n, k;
   bool transposed;
-  bool isBf16 = true;
+  Element element = Element::BF16;
 
-  const char *type() const { return isBf16 ? "bf16" : "f32"; }
+  const char *type() const { return nameOf(element); }
 };
 
 void PrintTo(const Product &p, std::ostream *os) {
@@ -80,8 +82,8 @@ TEST_P(GpuLinear, BiasAndGelu) {
                      xType + ", " + wType + ", " + bType + ") -> " + yType +
                      "\n%g = nn.map gelu_tanh(%y) : " + yType,
                  "%y, %g");
-  Buffer x(p.m * p.k, p.isBf16), w(p.k * p.n, p.isBf16), b(p.n, p.isBf16),
-      y(p.m * p.n, p.isBf16), g(p.m * p.n, p.isBf16);
+  Buffer x(p.m * p.k, p.element), w(p.k * p.n, p.element), b(p.n, p.element),
+      y(p.m * p.n, p.element), g(p.m * p.n, p.element);
   x.fill(1);
   w.fill(2);
   b.fill(3);
@@ -91,31 +93,46 @@ TEST_P(GpuLinear, BiasAndGelu) {
     expected[i] += b.at(i % p.n);
     activated.push_back(gelu(expected[i]));
   }
-  double most = p.isBf16 ? tolerance : 1e-6;
+  double most = toleranceOf(p.element);
   EXPECT_LT(relativeError(y, expected), most);
   EXPECT_LT(relativeError(g, activated), most);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, GpuLinear,
-    testing::Values(Product{64, 64, 64, false}, Product{64, 64, 64, true},
-                    // Edges in every dimension, still in aligned vectors.
-                    Product{70, 72, 40, false}, Product{70, 72, 40, true},
-                    // More steps along k than stages.
-                    Product{33, 40, 264, false}, Product{33, 40, 264, true},
-                    // Few tiles and a long k, which is summed in parts.
-                    Product{33, 40, 1040, false}, Product{5, 31, 1031, true},
-                    Product{33, 40, 1031, false, false},
-                    // Nothing divides: element by element.
-                    Product{37, 51, 29, false}, Product{37, 51, 29, true},
-                    Product{67, 131, 93, false}, Product{67, 131, 93, true},
-                    // One operand aligned, the other not.
-                    Product{65, 50, 24, false}, Product{33, 66, 30, true},
-                    Product{1, 1, 1, false}, Product{1, 130, 17, true},
-                    Product{70, 72, 40, false, false},
-                    Product{37, 51, 129, false, false},
-                    Product{66, 50, 67, true, false},
-                    Product{1, 1, 1, true, false}));
+std::vector<Product> products() {
+  std::vector<Product> all = {{70, 72, 40, false, Element::F32},
+                              {33, 40, 1031, false, Element::F32},
+                              {37, 51, 129, false, Element::F32},
+                              {66, 50, 67, true, Element::F32},
+                              {1, 1, 1, true, Element::F32}};
+  for (Element type : {Element::BF16, Element::F16})
+    for (Product product : {Product{64, 64, 64, false},
+                            {64, 64, 64, true},
+                            // Edges in every dimension, in aligned vectors.
+                            {70, 72, 40, false},
+                            {70, 72, 40, true},
+                            // More steps along k than stages.
+                            {33, 40, 264, false},
+                            {33, 40, 264, true},
+                            // Few tiles and a long k, which is summed in parts.
+                            {33, 40, 1040, false},
+                            {5, 31, 1031, true},
+                            // Nothing divides: element by element.
+                            {37, 51, 29, false},
+                            {37, 51, 29, true},
+                            {67, 131, 93, false},
+                            {67, 131, 93, true},
+                            // One operand aligned, the other not.
+                            {65, 50, 24, false},
+                            {33, 66, 30, true},
+                            {1, 1, 1, false},
+                            {1, 130, 17, true}}) {
+      product.element = type;
+      all.push_back(product);
+    }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuLinear, testing::ValuesIn(products()));
 
 /// What is computed of a product's rows is the gradient of its weight.
 TEST_P(GpuLinear, GradWeight) {
@@ -132,8 +149,8 @@ TEST_P(GpuLinear, GradWeight) {
           (p.transposed ? gType + ", " + xType : xType + ", " + gType) + ", " +
           sumType + ") -> " + sumType,
       "%d");
-  Buffer x(p.k * p.m, p.isBf16), g(p.k * p.n, p.isBf16), init(p.m * p.n, false),
-      sum(p.m * p.n, false);
+  Buffer x(p.k * p.m, p.element), g(p.k * p.n, p.element),
+      init(p.m * p.n, false), sum(p.m * p.n, false);
   x.fill(4);
   g.fill(5);
   init.fill(6);
@@ -147,18 +164,20 @@ TEST_P(GpuLinear, GradWeight) {
   EXPECT_LT(relativeError(sum, expected), 1e-6);
 }
 
+class GpuLinearEpilogue : public testing::TestWithParam<Element> {};
+
 /// Leading dimensions, a residual of the same shape, a result in f32.
-TEST(GpuLinearEpilogue, ResidualOfThreeDimensions) {
-  Product p = {6, 24, 16, false};
+TEST_P(GpuLinearEpilogue, ResidualOfThreeDimensions) {
+  Product p = {6, 24, 16, false, GetParam()};
+  std::string xType = "tensor<2x3x16x" + std::string(p.type()) + ">";
+  std::string wType = matrix(p.k, p.n, p.type());
   std::string text = kernelText(
-      "gemm",
-      "%x: tensor<2x3x16xbf16>, %w: tensor<16x24xbf16>, %r: "
+      "gemm", "%x: " + xType + ", %w: " + wType + ", %r: tensor<2x3x24xf32>",
       "tensor<2x3x24xf32>",
-      "tensor<2x3x24xf32>",
-      "%y = nn.linear %x, %w : (tensor<2x3x16xbf16>, tensor<16x24xbf16>) -> "
-      "tensor<2x3x24xf32>\n%s = nn.add %y, %r : tensor<2x3x24xf32>",
+      "%y = nn.linear %x, %w : (" + xType + ", " + wType +
+          ") -> tensor<2x3x24xf32>\n%s = nn.add %y, %r : tensor<2x3x24xf32>",
       "%s");
-  Buffer x(p.m * p.k, true), w(p.k * p.n, true), r(p.m * p.n, false),
+  Buffer x(p.m * p.k, p.element), w(p.k * p.n, p.element), r(p.m * p.n, false),
       s(p.m * p.n, false);
   x.fill(4);
   w.fill(5);
@@ -170,26 +189,33 @@ TEST(GpuLinearEpilogue, ResidualOfThreeDimensions) {
   EXPECT_LT(relativeError(s, expected), 1e-6);
 }
 
-/// bf16 and f32 in one product: f32 it is.
-TEST(GpuLinearEpilogue, MixedTypes) {
-  Product p = {5, 70, 33, true};
-  std::string text =
-      kernelText("gemm", "%x: tensor<5x33xf32>, %w: tensor<70x33xbf16>",
-                 "tensor<5x70xf32>",
-                 "%y = nn.linear %x, %w {transposed} : (tensor<5x33xf32>, "
-                 "tensor<70x33xbf16>) -> tensor<5x70xf32>",
-                 "%y");
-  Buffer x(p.m * p.k, false), w(p.k * p.n, true), y(p.m * p.n, false);
+/// A narrow type and f32 in one product: f32 it is.
+TEST_P(GpuLinearEpilogue, MixedTypes) {
+  Product p = {5, 70, 33, true, GetParam()};
+  std::string wType = matrix(p.n, p.k, p.type());
+  std::string text = kernelText(
+      "gemm", "%x: tensor<5x33xf32>, %w: " + wType, "tensor<5x70xf32>",
+      "%y = nn.linear %x, %w {transposed} : (tensor<5x33xf32>, " + wType +
+          ") -> tensor<5x70xf32>",
+      "%y");
+  Buffer x(p.m * p.k, false), w(p.k * p.n, p.element), y(p.m * p.n, false);
   x.fill(7);
   w.fill(8);
   ASSERT_EQ(emulateKernel(text, {&x, &w, &y}), "");
   EXPECT_LT(relativeError(y, multiply(p, x, w)), 1e-6);
 }
 
+INSTANTIATE_TEST_SUITE_P(Types, GpuLinearEpilogue,
+                         testing::Values(Element::BF16, Element::F16),
+                         [](const auto &info) -> std::string {
+                           return nameOf(info.param);
+                         });
+
 /// Enough blocks for the larger tilings.
-TEST(GpuLinearEpilogue, LargeTiles) {
-  for (Product p :
-       {Product{1409, 1416, 40, false}, Product{1409, 1414, 19, true, false}}) {
+TEST(GpuLinearLargeTiles, AgreeWithDoubles) {
+  for (Product p : {Product{1409, 1416, 40, false},
+                    {1409, 1416, 40, true, Element::F16},
+                    {1409, 1414, 19, true, Element::F32}}) {
     std::string xType = matrix(p.m, p.k, p.type());
     std::string wType =
         p.transposed ? matrix(p.n, p.k, p.type()) : matrix(p.k, p.n, p.type());
@@ -200,12 +226,12 @@ TEST(GpuLinearEpilogue, LargeTiles) {
                        (p.transposed ? "{transposed} " : "") + ": (" + xType +
                        ", " + wType + ") -> " + yType,
                    "%y");
-    Buffer x(p.m * p.k, p.isBf16), w(p.k * p.n, p.isBf16),
-        y(p.m * p.n, p.isBf16);
+    Buffer x(p.m * p.k, p.element), w(p.k * p.n, p.element),
+        y(p.m * p.n, p.element);
     x.fill(7);
     w.fill(8);
     ASSERT_EQ(emulateKernel(text, {&x, &w, &y}), "");
-    EXPECT_LT(relativeError(y, multiply(p, x, w)), p.isBf16 ? tolerance : 1e-6);
+    EXPECT_LT(relativeError(y, multiply(p, x, w)), toleranceOf(p.element));
   }
 }
 

@@ -18,13 +18,14 @@ namespace emu = heddle::emulator;
 
 namespace {
 
-/// How factors are multiplied: on tensor cores, or by FMA in f32.
-enum class Way { Bf16, Tf32, F32 };
+/// How factors are multiplied: on tensor cores, in bf16 or f16 (Narrow) or in
+/// tf32; or by FMA in f32.
+enum class Factors { Narrow, Tf32, F32 };
 
 struct Shape {
   const char *name;
   int64_t m, n;
-  Way way;
+  Factors factors;
   const char *a, *b; ///< Types, with $K for k.
   const char *body;
   const char *result;
@@ -59,16 +60,16 @@ emu::Counters countBlock(const Shape &shape, int64_t k) {
   }
   return countFirstBlock(
       kernelText("gemm", "%a: " + a + ", %b: " + b, results, body, yielded),
-      bytes, 0, shape.way == Way::Tf32 ? "tf32" : "ieee");
+      bytes, 0, shape.factors == Factors::Tf32 ? "tf32" : "ieee");
 }
 
 /// Other instructions for one that multiplies. In tf32 each element of a factor
 /// that is summed takes an addition of its own, as it was before rounding: a
 /// thread has 8 for 32 products.
 double mostOthers(const Shape &shape) {
-  if (shape.way == Way::F32)
+  if (shape.factors == Factors::F32)
     return 0.2;
-  return shape.way == Way::Tf32 && *shape.sum ? 1.2 + 8.0 / 32 : 1.2;
+  return shape.factors == Factors::Tf32 && *shape.sum ? 1.2 + 8.0 / 32 : 1.2;
 }
 
 class GpuProductCounts : public testing::TestWithParam<Shape> {};
@@ -76,12 +77,12 @@ class GpuProductCounts : public testing::TestWithParam<Shape> {};
 TEST_P(GpuProductCounts, OfOneBlock) {
   emu::Counters some = countBlock(GetParam(), 512);
   emu::Counters more = countBlock(GetParam(), 1024);
-  Way way = GetParam().way;
+  Factors factors = GetParam().factors;
   // One is 2 x 16 x 8 x 16 operations on tensor cores, in tf32 half as many, or
   // an FMA of a warp.
   double products = (more.tensorOperations - some.tensorOperations) /
-                    (way == Way::Bf16 ? 4096.0 : 2048.0);
-  if (way == Way::F32)
+                    (factors == Factors::Narrow ? 4096.0 : 2048.0);
+  if (factors == Factors::F32)
     products = 128.0 * 128 * 512 / emu::warpSize;
   EXPECT_GT(products, 0);
   double others = sumOf(more) - sumOf(some) - products;
@@ -98,47 +99,58 @@ TEST_P(GpuProductCounts, OfOneBlock) {
 INSTANTIATE_TEST_SUITE_P(
     Shapes, GpuProductCounts,
     testing::Values(
-        Shape{"forward", 4096, 3072, Way::Bf16, "tensor<4096x$Kxbf16>",
+        Shape{"forward", 4096, 3072, Factors::Narrow, "tensor<4096x$Kxbf16>",
               "tensor<$Kx3072xbf16>", "%y = nn.linear %a, %b",
               "tensor<4096x3072xbf16>"},
-        Shape{"input", 4096, 3072, Way::Bf16, "tensor<4096x$Kxbf16>",
+        Shape{"input", 4096, 3072, Factors::Narrow, "tensor<4096x$Kxbf16>",
               "tensor<3072x$Kxbf16>", "%y = nn.linear %a, %b {transposed}",
               "tensor<4096x3072xbf16>"},
-        Shape{"weight", 3072, 3072, Way::Bf16, "tensor<$Kx3072xbf16>",
+        Shape{"weight", 3072, 3072, Factors::Narrow, "tensor<$Kx3072xbf16>",
               "tensor<$Kx3072xbf16>", "%y = nn.linear_grad_weight %a, %b",
               "tensor<3072x3072xf32>"},
-        Shape{"weight and bias", 3072, 3072, Way::Bf16, "tensor<$Kx3072xbf16>",
-              "tensor<$Kx3072xbf16>", "%y = nn.linear_grad_weight %a, %b",
-              "tensor<3072x3072xf32>", "%b"},
-        Shape{"transposed weight and bias", 3072, 3072, Way::Bf16,
+        Shape{"weight and bias", 3072, 3072, Factors::Narrow,
+              "tensor<$Kx3072xbf16>", "tensor<$Kx3072xbf16>",
+              "%y = nn.linear_grad_weight %a, %b", "tensor<3072x3072xf32>",
+              "%b"},
+        Shape{"transposed weight and bias", 3072, 3072, Factors::Narrow,
               "tensor<$Kx3072xbf16>", "tensor<$Kx3072xbf16>",
               "%y = nn.linear_grad_weight %b, %a {transposed}",
               "tensor<3072x3072xf32>", "%a"},
-        Shape{"weight and bias in f32", 3072, 3072, Way::F32,
+        Shape{"forward in f16", 4096, 3072, Factors::Narrow,
+              "tensor<4096x$Kxf16>", "tensor<$Kx3072xf16>",
+              "%y = nn.linear %a, %b", "tensor<4096x3072xf16>"},
+        Shape{"input in f16", 4096, 3072, Factors::Narrow,
+              "tensor<4096x$Kxf16>", "tensor<3072x$Kxf16>",
+              "%y = nn.linear %a, %b {transposed}", "tensor<4096x3072xf16>"},
+        Shape{"transposed weight and bias in f16", 3072, 3072, Factors::Narrow,
+              "tensor<$Kx3072xf16>", "tensor<$Kx3072xf16>",
+              "%y = nn.linear_grad_weight %b, %a {transposed}",
+              "tensor<3072x3072xf32>", "%a"},
+        Shape{"weight and bias in f32", 3072, 3072, Factors::F32,
               "tensor<$Kx3072xf32>", "tensor<$Kx3072xf32>",
               "%y = nn.linear_grad_weight %a, %b", "tensor<3072x3072xf32>",
               "%b"},
-        Shape{"weight and bias in tf32", 3072, 3072, Way::Tf32,
+        Shape{"weight and bias in tf32", 3072, 3072, Factors::Tf32,
               "tensor<$Kx3072xf32>", "tensor<$Kx3072xf32>",
               "%y = nn.linear_grad_weight %a, %b", "tensor<3072x3072xf32>",
               "%b"},
-        Shape{"forward in f32", 4096, 3072, Way::F32, "tensor<4096x$Kxf32>",
+        Shape{"forward in f32", 4096, 3072, Factors::F32, "tensor<4096x$Kxf32>",
               "tensor<$Kx3072xf32>", "%y = nn.linear %a, %b",
               "tensor<4096x3072xf32>"},
-        Shape{"input in f32", 4096, 3072, Way::F32, "tensor<4096x$Kxf32>",
+        Shape{"input in f32", 4096, 3072, Factors::F32, "tensor<4096x$Kxf32>",
               "tensor<3072x$Kxf32>", "%y = nn.linear %a, %b {transposed}",
               "tensor<4096x3072xf32>"},
-        Shape{"weight in f32", 3072, 3072, Way::F32, "tensor<$Kx3072xf32>",
+        Shape{"weight in f32", 3072, 3072, Factors::F32, "tensor<$Kx3072xf32>",
               "tensor<$Kx3072xf32>", "%y = nn.linear_grad_weight %a, %b",
               "tensor<3072x3072xf32>"},
-        Shape{"forward in tf32", 4096, 3072, Way::Tf32, "tensor<4096x$Kxf32>",
-              "tensor<$Kx3072xf32>", "%y = nn.linear %a, %b",
-              "tensor<4096x3072xf32>"},
-        Shape{"input in tf32", 4096, 3072, Way::Tf32, "tensor<4096x$Kxf32>",
+        Shape{"forward in tf32", 4096, 3072, Factors::Tf32,
+              "tensor<4096x$Kxf32>", "tensor<$Kx3072xf32>",
+              "%y = nn.linear %a, %b", "tensor<4096x3072xf32>"},
+        Shape{"input in tf32", 4096, 3072, Factors::Tf32, "tensor<4096x$Kxf32>",
               "tensor<3072x$Kxf32>", "%y = nn.linear %a, %b {transposed}",
               "tensor<4096x3072xf32>"},
-        Shape{"weight in tf32", 3072, 3072, Way::Tf32, "tensor<$Kx3072xf32>",
-              "tensor<$Kx3072xf32>", "%y = nn.linear_grad_weight %a, %b",
-              "tensor<3072x3072xf32>"}));
+        Shape{"weight in tf32", 3072, 3072, Factors::Tf32,
+              "tensor<$Kx3072xf32>", "tensor<$Kx3072xf32>",
+              "%y = nn.linear_grad_weight %a, %b", "tensor<3072x3072xf32>"}));
 
 } // namespace

@@ -287,6 +287,7 @@ TEST_P(GpuRowErrors, Copies) {
                  : (tensor<2x6x$Cx$T>, tensor<i32>) -> tensor<2x1x$Cx$T>)");
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, GpuRowErrors, testing::Values("f32", "bf16"));
+INSTANTIATE_TEST_SUITE_P(Types, GpuRowErrors,
+                         testing::Values("f32", "bf16", "f16"));
 
 } // namespace

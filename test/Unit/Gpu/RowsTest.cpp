@@ -14,16 +14,18 @@ using namespace heddle::test;
 
 namespace {
 
-// Rounding of one operation in f32 and in bf16, and what a few of them add up
-// to.
 constexpr double f32Tolerance = 2e-6;
-constexpr double bf16Tolerance = 4e-3;
 
-std::string tensor(const std::string &shape, bool isBf16) {
-  return "tensor<" + shape + (isBf16 ? "xbf16>" : "xf32>");
+/// The rounding of one operation, and what a few of them add up to.
+double tolerance(Element type) {
+  return type == Element::F32    ? f32Tolerance
+         : type == Element::BF16 ? 4e-3
+                                 : 5e-4;
 }
 
-double tolerance(bool isBf16) { return isBf16 ? bf16Tolerance : f32Tolerance; }
+std::string tensor(const std::string &shape, Element type) {
+  return "tensor<" + shape + "x" + nameOf(type) + ">";
+}
 
 double gelu(double x) {
   return 0.5 * x *
@@ -41,11 +43,11 @@ const Elements elementCases[] = {
 
 TEST(GpuElementwise, AddThenGelu) {
   for (const Elements &elements : elementCases)
-    for (bool isBf16 : {false, true}) {
-      SCOPED_TRACE(tensor(elements.shape, isBf16));
-      std::string type = tensor(elements.shape, isBf16);
-      Buffer a(elements.count, isBf16), b(elements.count, isBf16),
-          out(elements.count, isBf16);
+    for (Element element : allElements) {
+      SCOPED_TRACE(tensor(elements.shape, element));
+      std::string type = tensor(elements.shape, element);
+      Buffer a(elements.count, element), b(elements.count, element),
+          out(elements.count, element);
       a.fill(1);
       b.fill(2);
       std::string text =
@@ -57,7 +59,7 @@ TEST(GpuElementwise, AddThenGelu) {
       std::vector<double> expected;
       for (int64_t i = 0; i < elements.count; ++i)
         expected.push_back(gelu(a.at(i) + b.at(i)));
-      EXPECT_LT(relativeError(out, expected), tolerance(isBf16));
+      EXPECT_LT(relativeError(out, expected), tolerance(element));
     }
 }
 
@@ -146,12 +148,12 @@ const Rows rowCases[] = {{4, 64}, {3, 50}, {5, 33}, {1, 768}, {2, 1601}};
 TEST(GpuRows, LayerNorm) {
   constexpr double eps = 1e-5;
   for (const Rows &shape : rowCases)
-    for (bool isBf16 : {false, true}) {
+    for (Element element : allElements) {
       int64_t rows = shape.rows, columns = shape.columns;
       std::string c = std::to_string(columns), r = std::to_string(rows);
-      SCOPED_TRACE(r + " rows of " + c + (isBf16 ? " bf16" : " f32"));
-      std::string type = tensor("1x" + r + "x" + c, isBf16);
-      std::string vector = tensor(c, isBf16);
+      SCOPED_TRACE(r + " rows of " + c + " " + nameOf(element));
+      std::string type = tensor("1x" + r + "x" + c, element);
+      std::string vector = tensor(c, element);
       std::string row = "tensor<1x" + r + "xf32>";
       std::string types = type + ", " + row + ", " + row;
       std::string text = kernelText(
@@ -159,8 +161,9 @@ TEST(GpuRows, LayerNorm) {
           "%y, %m, %s = nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64} : (" +
               type + ", " + vector + ", " + vector + ") -> (" + types + ")",
           "%y, %m, %s");
-      Buffer x(rows * columns, isBf16), w(columns, isBf16), b(columns, isBf16),
-          y(rows * columns, isBf16), mean(rows, false), rstd(rows, false);
+      Buffer x(rows * columns, element), w(columns, element),
+          b(columns, element), y(rows * columns, element), mean(rows, false),
+          rstd(rows, false);
       x.fill(8);
       w.fill(9);
       b.fill(10);
@@ -180,7 +183,7 @@ TEST(GpuRows, LayerNorm) {
           expectedY.push_back((x.at(i * columns + j) - m) * s * w.at(j) +
                               b.at(j));
       }
-      EXPECT_LT(relativeError(y, expectedY), tolerance(isBf16));
+      EXPECT_LT(relativeError(y, expectedY), tolerance(element));
       EXPECT_LT(relativeError(mean, expectedMean), 1e-5);
       EXPECT_LT(relativeError(rstd, expectedRstd), 1e-5);
     }

@@ -18,7 +18,7 @@ namespace {
 TEST(OptimizerKernels, Update) {
   for (int64_t size : {1, 64, 1000})
     for (const char *condition : {"", "%lr"})
-      for (const char *gradient : {"f32", "bf16"}) {
+      for (const char *gradient : {"f32", "bf16", "f16"}) {
         UpdateText text =
             adamText(size, gradient, " {test.positive}", condition);
         KernelCheck{"plan.kernel @k(" + text.arguments + ") -> (" +

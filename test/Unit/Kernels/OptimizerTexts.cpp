@@ -27,7 +27,8 @@ static UpdateText fill(UpdateText text, int64_t size,
   auto fillOne = [&](std::string &part) {
     part = instantiate(part, {{"G", "tensor<$Nx" + gradient + ">"},
                               {"S", "tensor<$Nxf32>"},
-                              {"B", "tensor<$Nxbf16>"},
+                              {"B", "tensor<$Nx$C>"},
+                              {"C", gradient == "f16" ? "f16" : "bf16"},
                               {"N", std::to_string(size)},
                               {"P", positive}});
   };
