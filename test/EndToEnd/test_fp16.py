@@ -132,6 +132,60 @@ class TrainFp16(h.HeddleTest):
                 np.testing.assert_allclose(found, cpu[model], rtol=1e-2)
 
 
+class GpuCounts(h.HeddleTest):
+    """Kernels of GPUs do no more in fp16 than in bf16, as the emulator counts: they ask for
+    the same bytes and sectors, and of each class of instructions they execute at most 2 %
+    of the kernel's more. Kernels of numbers alone, which change the loss scale, are left
+    out; they have a few bytes each."""
+
+    SCALARS = 200  # Bytes of a kernel.
+
+    def kernels(self, model, chip, precision, *flags):
+        binary = self.compile(model, "--target", chip, "--precision", precision, *flags,
+                              config=h.ds_config(clip=1.0), output=precision)
+        kernels = self.explain(binary, "--kernels")["kernels"]
+        return [kernel for kernel in kernels if kernel["bytes"] >= self.SCALARS], {
+            kernel["ops"] for kernel in kernels if kernel["bytes"] < self.SCALARS}, \
+            self.explain(binary)["memory"]["owners"]
+
+    def check_counts(self, ours, theirs):
+        for one, other in zip(ours["launches"], theirs["launches"], strict=True):
+            for key in ("grid", "block", "shared_bytes"):
+                self.assertEqual(one[key], other[key])
+            one, other = one["counted"], other["counted"]
+            for key in ("blocks", "bytes", "sectors", "tensor_operations"):
+                self.assertEqual(one[key], other[key], key)
+            for kind, count in other["instructions_by_class"].items():
+                self.assertLessEqual(one["instructions_by_class"][kind],
+                                     count + 0.02 * other["instructions"], kind)
+
+    def check(self, chip, model, *flags):
+        fp16, numbers, memory = self.kernels(model, chip, "fp16", *flags)
+        bf16, _, expected = self.kernels(model, chip, "bf16", *flags)
+        self.assertEqual([kernel["ops"] for kernel in fp16],
+                         [kernel["ops"] for kernel in bf16])
+        self.assertGreater(len(bf16), 20)
+        for ours, theirs in zip(fp16, bf16):
+            with self.subTest(chip, kernel=ours["name"]):
+                self.check_counts(ours, theirs)
+        # The states of the loss scale.
+        self.assertTrue(any("advance_loss_scale" in ops for ops in numbers), numbers)
+        for owner, size in expected.items():
+            self.assertLessEqual(abs(memory[owner] - size), 1024 if owner in (
+                "accumulators", "optimizer", "padding to pages") else 0, owner)
+
+    def test_small_model(self):
+        model = self.make_model(vocab=256, positions=128, embed=256, heads=4, layers=1)[0]
+        for chip in ("sm_80", "sm_90") if h.LONG else ("sm_80",):
+            self.check(chip, model, "--batch", 4, "--seq", 128)
+
+    @h.long_only
+    def test_gpt2(self):
+        model = os.path.join(h.ROOT, "examples", "gpt2", "config.json")
+        for chip in ("sm_80", "sm_90"):
+            self.check(chip, model, "--init", "random", "--batch", 4, "--seq", 1024)
+
+
 class ServeFp16(serving.ServingTest):
     def test_errors_are_an_eighth_of_those_of_bf16(self):
         """Also of packed weights, of codes, and of caches in fp16 alone."""

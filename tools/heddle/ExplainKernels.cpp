@@ -23,7 +23,6 @@
 #include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
 #include <iostream>
-#include <numeric>
 #include <sys/mman.h>
 
 using namespace heddle;
@@ -149,14 +148,18 @@ static json countLaunch(const emulator::Module &module,
   if (!fault.empty())
     return {{"fault", fault}};
   const emulator::Counters &counters = sampled.counters;
-  uint64_t instructions =
-      std::accumulate(std::begin(counters.instructions),
-                      std::end(counters.instructions), uint64_t(0));
+  uint64_t instructions = 0;
+  json byClass = json::object();
+  for (int i = 0; i < emulator::numClasses; ++i) {
+    instructions += counters.instructions[i];
+    byClass[emulator::nameOf(emulator::Class(i))] = counters.instructions[i];
+  }
   return {{"blocks", sampled.blocks},
           {"exact", sampled.isExact},
           {"bytes", counters.globalBytes},
           {"sectors", counters.globalSectors},
           {"instructions", instructions},
+          {"instructions_by_class", byClass},
           {"tensor_operations", counters.tensorOperations}};
 }
 
