@@ -26,7 +26,7 @@ static constexpr int64_t defaultStep = 3;
 static ProfileOptions complete(ProfileOptions options, const plan::Plan &plan,
                                int64_t done, int64_t end) {
   std::optional<plan::ProfileChoice> choice = plan::profileOf(plan);
-  if (!choice)
+  if (!choice || options.isOff)
     return options;
   // The plan's step is for the run that computes it. Runs that resume after it,
   // or end before it, have no profile.
@@ -71,7 +71,8 @@ MeasuredSteps::MeasuredSteps(const TrainOptions &options,
                              const plan::Plan &plan,
                              const std::vector<const LoadedProgram *> &programs,
                              int64_t done, int64_t rank)
-    : options(complete(options.profile, plan, done, options.steps)), plan(plan),
+    : given(options.profile),
+      options(complete(options.profile, plan, done, options.steps)), plan(plan),
       rank(rank), trace(options.trace, programs, rank),
       measuresAll(measuresAllSteps(options, plan)),
       profiled(stepOf(this->options, done, options.steps)),
@@ -140,6 +141,9 @@ std::vector<std::string> MeasuredSteps::finish() {
   std::vector<std::string> lines;
   if (std::string traced = trace.write(plan); !traced.empty())
     lines.push_back("wrote " + traced);
+  if (profiled < 0 && (given.depth || given.top))
+    lines.push_back("--profile-depth and --profile-top have no effect: no step "
+                    "is profiled");
   if (profiled > 0 && !isReported)
     lines.push_back("no profile: the run ended before step " +
                     std::to_string(profiled));

@@ -53,6 +53,7 @@ private:
   /// Writes the profile of the step that `endStep` has measured.
   void report(JobRate rate, StepProfile &profile);
 
+  ProfileOptions given; ///< Those of the command line.
   ProfileOptions options;
   const plan::Plan &plan;
   const LoadedProgram *program = nullptr; ///< The program of the running step.

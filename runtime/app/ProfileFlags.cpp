@@ -15,19 +15,22 @@ using io::addFlag;
 void heddle::rt::addProfileFlags(CLI::App &verb, ProfileOptions &profile) {
   io::ValueRange steps = io::range::count(0);
   // CLI11 would count occurrences of a flag whose target can be an integer.
-  verb.add_flag("--profile{0}",
+  static constexpr const char *third = "third";
+  verb.add_flag("--profile{third}",
                 "Print on stderr what each module of the model costs in the "
-                "third step, or with --profile=STEP in this step")
+                "third step, or with --profile=STEP in this step; 0: no "
+                "profile")
       ->transform(CLI::Validator(
           [steps](std::string &text) {
             std::string given = text;
-            return steps.take(text)
+            return text == third || steps.take(text)
                        ? std::string()
                        : '"' + given + "\" is not " + steps.describe();
           },
           "", ""))
       ->each([&profile](const std::string &text) {
-        profile.step = std::stoll(text);
+        profile.step = text == third ? 0 : std::stoll(text);
+        profile.isOff = text != third && profile.step == 0;
       });
   addFlag(verb, "--profile-file", profile.file, io::range::path(),
           "Write the profile to this file, as JSON if its name ends in .json; "

@@ -7,6 +7,7 @@
 other does."""
 
 import json
+import os
 import unittest
 
 from heddle_test import HeddleTest, ds_config, run
@@ -97,6 +98,8 @@ class Profile(HeddleTest):
         with open(file) as stream:
             self.assertIn("profile of step 2", stream.read())
         self.assertEqual(run(command).stderr.count("profile"), 0)
+        self.assertIn("--profile-top have no effect: no step is profiled", run(
+            [*command[:-1], "plain", "--profile-top", 3]).stderr)
 
     def test_short_and_resumed_runs(self):
         binary, saved = self.prepare(), self.path("saved")
@@ -155,6 +158,10 @@ class Profile(HeddleTest):
         profile, _ = self.profile(binary, "--profile=1", "--profile-depth", 2, steps=2)
         self.assertEqual(profile["step"], 1)
         self.assertIn("h.0", {module["path"] for module in profile["modules"]})
+        # A flag turns the profile off.
+        os.remove(file)
+        self.train(binary, self.data, 3, "--profile=0")
+        self.assertFalse(os.path.exists(file))
         # A run without the step has no profile.
         run([binary, "train", "--data", self.data, "--steps", 1, "--progress", "none"])
 

@@ -71,13 +71,17 @@ struct ProfileOptions {
   /// run, or its last step if it has fewer. Empty: none, unless there is a
   /// file.
   std::optional<int64_t> step;
+  /// No profile, whatever the plan says: --profile=0.
+  bool isOff = false;
   std::string file, flame;
   /// How many levels of modules to show below the model; empty or -1: all.
   std::optional<int64_t> depth;
   /// How many modules of each level to list by cost; empty: 1.
   std::optional<int64_t> top;
 
-  bool isOn() const { return step || !file.empty() || !flame.empty(); }
+  bool isOn() const {
+    return !isOff && (step || !file.empty() || !flame.empty());
+  }
   /// Whether the profile is printed: a file replaces what --profile prints.
   bool prints() const { return step && file.empty(); }
   int64_t levels() const { return depth.value_or(-1) < 0 ? 64 : *depth; }
