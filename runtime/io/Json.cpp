@@ -92,8 +92,13 @@ void JsonValue::failType(const std::string &expected) const {
   std::string what =
       valuePath.empty() ? std::string("the document") : '"' + valuePath + '"';
   std::string help = "give " + expected;
-  if (isString() && expected.find("string") == std::string::npos)
-    help += ", without quotation marks";
+  if (isString() && expected.find("string") == std::string::npos) {
+    // Words such as "auto" keep their quotation marks.
+    size_t word = expected.find(" or \"");
+    help = "give " + expected.substr(0, word) + ", without quotation marks";
+    if (word != std::string::npos)
+      help += "," + expected.substr(word);
+  }
   fail(source ? source->codes.wrongType : modelJsonCodes.wrongType,
        what + " must be " + expected + ", not " + describe(), help);
 }

@@ -75,8 +75,13 @@ TEST(Json, TypeErrorsNameTheKeyAndBothTypes) {
   EXPECT_EQ(diagnostic.code, "H0105");
   EXPECT_EQ(diagnostic.message,
             "\"optimizer.lr\" must be a number, not the string \"fast\"");
+  EXPECT_EQ(diagnostic.help, "give a number, without quotation marks");
   EXPECT_EQ(diagnostic.location.file, "ds.json");
   EXPECT_EQ(place(diagnostic.location), "2:7");
+  EXPECT_EQ(diagnosticOf([&] {
+              root.at("optimizer").at("lr").failType("a number or \"auto\"");
+            }).help,
+            "give a number, without quotation marks, or \"auto\"");
   EXPECT_EQ(
       diagnosticOf([&] { root.at("optimizer").integerOr("n", 1); }).message,
       "\"optimizer.n\" must be an integer, not the number 1.5");
