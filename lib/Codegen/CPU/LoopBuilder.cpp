@@ -65,10 +65,10 @@ Value LoopBuilder::advance(Value pointer, Type type, int64_t index) {
                              ArrayRef<LLVM::GEPArg>(constant));
 }
 
-/// The type with which memory is accessed: i16 for bf16. With bf16, LLVM would
-/// split a masked vector access into one access for each element. It would also
-/// emit function calls for bf16 values that live across basic blocks.
-static Type accessType(OpBuilder &builder, Type type) {
+/// With bf16, LLVM would split a masked vector access into one access for each
+/// element. It would also emit function calls for bf16 values that live across
+/// basic blocks, and for selects.
+Type LoopBuilder::accessType(Type type) {
   if (!getElementTypeOrSelf(type).isBF16())
     return type;
   auto vector = dyn_cast<VectorType>(type);
@@ -78,7 +78,7 @@ static Type accessType(OpBuilder &builder, Type type) {
 
 Value LoopBuilder::load(Type type, Value pointer, unsigned alignment,
                         Value mask) {
-  Type access = accessType(builder, type);
+  Type access = accessType(type);
   Value loaded = mask ? create<LLVM::MaskedLoadOp>(
                             access, pointer, mask,
                             zeros(cast<VectorType>(access)), alignment)
@@ -92,7 +92,7 @@ void LoopBuilder::store(Value value, Value pointer, unsigned alignment,
     builder.create<LLVM::StoreOp>(loc, value, pointer, alignment);
     return;
   }
-  Type access = accessType(builder, value.getType());
+  Type access = accessType(value.getType());
   if (access != value.getType())
     value = create<LLVM::BitcastOp>(access, value);
   builder.create<LLVM::MaskedStoreOp>(loc, value, pointer, mask, alignment);

@@ -85,9 +85,8 @@ TensorEvaluator::offsetOf(RankedTensorType type, const Point &at, bool oneRow) {
 
 Element TensorEvaluator::gather(Type type, Value pointer, Value offsets) {
   // There is no instruction that gathers 16-bit elements. LLVM expands such a
-  // gather to single loads and selects; selects of bf16 values would become
-  // calls, so gather i16 instead.
-  Type loaded = type.isBF16() ? Type(b.builder.getI16Type()) : type;
+  // gather to single loads and selects.
+  Type loaded = b.accessType(type);
   auto pointers = LLVM::getFixedVectorType(pointer.getType(),
                                            static_cast<unsigned>(laneCount()));
   Value addresses = b.create<LLVM::GEPOp>(pointers, type, pointer,

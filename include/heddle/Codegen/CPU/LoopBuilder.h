@@ -53,6 +53,9 @@ public:
   mlir::Value advance(mlir::Value pointer, mlir::Type type, mlir::Value index);
   mlir::Value advance(mlir::Value pointer, mlir::Type type, int64_t index);
 
+  /// Returns the type with which memory of `type`, a scalar or a vector, is
+  /// accessed: i16 for bf16, else `type`.
+  mlir::Type accessType(mlir::Type type);
   /// Loads a value of type `type`, a scalar or a vector; `alignment` is in
   /// bytes. Lanes outside of `mask` are not read and are zero; a null mask
   /// means all lanes.
