@@ -5,10 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Maps products of rows by packed weights (nn.packed_linear), and their
-// epilogue. A block multiplies a panel of outputs by a tile of rows
-// (PanelSums). If several products of the kernel give one result, a block
-// multiplies a panel of each of them. Otherwise each product has blocks of its
-// own.
+// epilogue. A block multiplies a panel of outputs by a tile of rows, or with
+// many rows several panels (PanelSums). If several products of the kernel give
+// one result, a block multiplies a panel of each of them. Otherwise each
+// product has blocks of its own.
 //
 // If inputs are rounded to int8 (`input_block`), a launch before the products
 // writes their codes and scales to scratch memory.
@@ -18,6 +18,7 @@
 #include "PackedTiles.h"
 #include "ProductResults.h"
 #include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/SmallBitVector.h"
 
@@ -48,9 +49,11 @@ private:
   LogicalResult startFrame(StringRef suffix);
   LogicalResult emitRounding();
   LogicalResult emitProducts();
-  LogicalResult emitJoint(const JointProducts &of, Value panel);
-  LogicalResult emitResults(const JointProducts &of, Value panel,
-                            MutableArrayRef<std::unique_ptr<PanelSums>> sums);
+  LogicalResult emitJoint(const JointProducts &of, Value panels);
+  /// The sums of a product, and their address in shared memory.
+  using SumsInMemory = std::pair<std::unique_ptr<PanelSums>, Value>;
+  LogicalResult emitResults(const JointProducts &of, Value panels,
+                            MutableArrayRef<SumsInMemory> sums);
 
   planir::KernelOp kernel;
   mlir::gpu::GPUModuleOp module;
@@ -145,50 +148,54 @@ std::string PackedMapper::findJoint() {
 //===----------------------------------------------------------------------===//
 
 /// Adds up the sums of all warps, and computes the results of the block.
-LogicalResult
-PackedMapper::emitResults(const JointProducts &of, Value panel,
-                          MutableArrayRef<std::unique_ptr<PanelSums>> sums) {
+LogicalResult PackedMapper::emitResults(const JointProducts &of, Value panels,
+                                        MutableArrayRef<SumsInMemory> sums) {
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
+  const FragmentShape &shape = shapes.front();
   const codegen::Product &product = products[of.products.find_first()];
   int64_t width = widestChunk(product, resultChunk(kernel, product));
-  int64_t perRow = FragmentShape::panelOutputs / width;
+  int64_t outputs = FragmentShape::panelOutputs * shape.panelsOfBlock();
+  int64_t perRow = outputs / width;
   auto loop = b.create<scf::ForOp>(c.loc, c.threadId(),
-                                   c.constant(shapes[0].tileRows * perRow),
-                                   c.constant(shapes[0].parts * warpSize));
+                                   c.constant(shape.tileRows * perRow),
+                                   c.constant(shape.warps() * warpSize));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   Value inTile = c.div(loop.getInductionVar(), perRow);
   Value output = c.mul(c.rem(loop.getInductionVar(), perRow), width);
   Value row = c.add(firstRow, inTile);
-  Value column = c.add(c.mul(panel, FragmentShape::panelOutputs), output);
+  Value column = c.add(c.mul(panels, outputs), output);
   InsideIf inside(c, c.both(c.less(row, product.m), c.less(column, product.n)));
   SmallVector<ProductSums> ofProducts;
-  Value from = c.at(memory, sums.front()->ringBytes());
-  for (auto [i, number] : llvm::enumerate(of.products.set_bits())) {
+  for (auto [i, number] : llvm::enumerate(of.products.set_bits()))
     ofProducts.push_back(
-        {products[number], sums[i]->join(from, inTile, output, width)});
-    from = c.at(from, sums[i]->sumBytes());
-  }
+        {products[number],
+         sums[i].first->join(sums[i].second, inTile, output, width)});
   return ProductResults(*frame, c, of.outputs).store(row, column, ofProducts);
 }
 
-/// Emits the code of blocks that compute a panel of some products.
-LogicalResult PackedMapper::emitJoint(const JointProducts &of, Value panel) {
+/// Emits the code of blocks that compute some panels of some products.
+LogicalResult PackedMapper::emitJoint(const JointProducts &of, Value panels) {
   ThreadCode &c = *code;
-  SmallVector<std::unique_ptr<PanelSums>> sums;
+  SmallVector<SumsInMemory> sums;
   int64_t bytes = 0;
+  size_t last = of.products.count() - 1;
   for (int i : of.products.set_bits()) {
-    sums.push_back(std::make_unique<PanelSums>(*frame, c, shapes[i],
-                                               products[i], panel, firstRow));
-    if (bytes == 0)
-      bytes = sums.back()->ringBytes();
-    sums.back()->emit(memory, c.at(memory, bytes));
-    bytes += sums.back()->sumBytes();
+    auto ofProduct = std::make_unique<PanelSums>(*frame, c, shapes[i],
+                                                 products[i], panels, firstRow);
+    bytes = std::max(bytes, ofProduct->ringBytes());
+    // With many rows, the last sums take the memory of the ring.
+    int64_t first =
+        shapes[i].warpsDivideK || sums.size() < last ? bytes : int64_t(0);
+    Value at = c.at(memory, first);
+    ofProduct->emit(memory, at);
+    bytes = std::max(bytes, first + ofProduct->sumBytes());
+    sums.emplace_back(std::move(ofProduct), at);
   }
   sharedBytes = std::max(sharedBytes, bytes);
   c.barrier();
-  return emitResults(of, panel, sums);
+  return emitResults(of, panels, sums);
 }
 
 LogicalResult PackedMapper::emitProducts() {
@@ -203,24 +210,30 @@ LogicalResult PackedMapper::emitProducts() {
   firstRow = c.mul(c.blockId(mlir::gpu::Dimension::y), tileRows);
   int64_t blocks = 0;
   for (const JointProducts &of : joint) {
-    int64_t panels = shapes[of.products.find_first()].weight.panels();
-    Value panel = c.add(block, -blocks);
+    const FragmentShape &shape = shapes[of.products.find_first()];
+    auto ofJoint = static_cast<int64_t>(
+        llvm::divideCeil(shape.weight.panels(), shape.panelsOfBlock()));
+    Value panels = c.add(block, -blocks);
     Value isHere;
     if (joint.size() > 1)
       isHere = c.both(c.less(c.constant(blocks - 1), block),
-                      c.less(block, blocks + panels));
-    blocks += panels;
+                      c.less(block, blocks + ofJoint));
+    blocks += ofJoint;
     if (!isHere) {
-      if (failed(emitJoint(of, panel)))
+      if (failed(emitJoint(of, panels)))
         return failure();
       continue;
     }
     InsideIf inside(c, isHere);
-    if (failed(emitJoint(of, panel)))
+    if (failed(emitJoint(of, panels)))
       return failure();
   }
   auto rowTiles = static_cast<int64_t>(llvm::divideCeil(first().m, tileRows));
-  frame->finish({blocks, rowTiles}, shapes[0].parts * warpSize, sharedBytes);
+  frame->finish({blocks, rowTiles}, shapes[0].warps() * warpSize, sharedBytes);
+  // Without a minimum of blocks per multiprocessor, ptxas tries to fit more
+  // blocks, and spills registers of products of many rows for that.
+  frame->func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                       c.builder.getI32IntegerAttr(1));
   launches.push_back(frame->launch());
   return success();
 }

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Each warp has a ring of its own, so that warps wait for no other warp. A lane
+// If warps divide k, each has a ring of its own, and waits for no other warp.
+// If warps have panels of their own, they share the rows of one ring. A lane
 // copies the words that it multiplies itself.
 //
 //===----------------------------------------------------------------------===//
@@ -23,141 +24,252 @@ PackedRing::PackedRing(ThreadCode &c, const FragmentShape &shape,
       firstRow(firstRow), lane(c.rem(c.threadId(), warpSize)),
       tables(tables.begin(), tables.end()) {}
 
-/// Groups that begin and end in the middle of blocks, though they have several
-/// halves, are rare: their tables are read from global memory.
-bool PackedRing::hasTables() const {
-  return shape.halvesOfGroup == 1 || shape.halvesOfGroup % 2 == 0;
-}
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
 
 int64_t PackedRing::rowBytes() const {
-  return unit.reader().isAligned() ? shape.tileRows * unit.reader().rowBytes()
-                                   : 0;
-}
-
-int64_t PackedRing::tableBytes(int64_t table) const {
-  return groupsOfBlock() * FragmentShape::panelOutputs *
-         dist::byteSize(tables[table].element);
-}
-
-/// The offset of a table in a slot; of the slot's end, for the number of
-/// tables.
-int64_t PackedRing::tableOffset(int64_t table) const {
-  int64_t offset = FragmentShape::blockBytes + rowBytes();
-  for (int64_t i = 0; i < table; ++i)
-    offset += tableBytes(i);
-  return offset;
+  return unit.reader().isAligned()
+             ? unit.reader().storedRows() * unit.reader().rowBytes()
+             : 0;
 }
 
 int64_t PackedRing::slotBytes() const {
-  return tableOffset(hasTables() ? static_cast<int64_t>(tables.size())
-                                 : int64_t(0));
+  return shape.panelsOfBlock() * wordBytes() + rowBytes();
+}
+
+int64_t PackedRing::ringBytes() const {
+  return stages() * slotBytes() +
+         (hasTables() ? tableOffset(static_cast<int64_t>(tables.size()))
+                      : int64_t(0));
 }
 
 /// Returns the number of slots: with two blocks on a multiprocessor, at least
 /// 32 KiB of the weight are under way if few rows are multiplied.
 int64_t PackedRing::stages() const {
-  constexpr int64_t most = 8, least = 2, sharedBytes = 64 * 1024;
-  return std::clamp(sharedBytes / (shape.parts * slotBytes()), least, most);
+  constexpr int64_t most = 8, least = 2, sharedBytes = 72 * 1024;
+  int64_t rings = shape.warpsDivideK ? shape.warps() : 1;
+  return std::clamp(sharedBytes / (rings * slotBytes()), least, most);
 }
 
-/// Starts the copy of the scales or zero points that the product needs at
-/// `block`: if a group has several blocks, at one of these only.
-void PackedRing::startTable(int64_t number, Value target, Value block) {
-  const Table &table = tables[number];
-  Value isHere;
-  int64_t blocksOfGroup = shape.halvesOfGroup / 2;
-  if (blocksOfGroup > 1) {
-    Value inGroup = c.rem(block, blocksOfGroup);
-    isHere = table.isLast ? c.less(c.constant(blocksOfGroup - 2), inGroup)
-                          : c.less(inGroup, 1);
+int64_t PackedRing::groupBytes(int64_t table) const {
+  return FragmentShape::panelOutputs * dist::byteSize(tables[table].element);
+}
+
+/// The quantization groups of the longest part of k.
+int64_t PackedRing::groupsOfPart() const {
+  int64_t units = llvm::divideCeil(shape.units(), shape.parts);
+  return llvm::divideCeil(units * shape.blocksOfUnit * 2, shape.halvesOfGroup);
+}
+
+int64_t PackedRing::tableBytes(int64_t table) const {
+  return groupsOfPart() * groupBytes(table);
+}
+
+/// The offset of a table after the slots; of the end of all, for the number of
+/// tables.
+int64_t PackedRing::tableOffset(int64_t table) const {
+  int64_t offset = 0;
+  for (int64_t i = 0; i < table; ++i)
+    offset += tableBytes(i);
+  return offset;
+}
+
+/// Tables that would take much of the shared memory are read from global
+/// memory.
+bool PackedRing::hasTables() const {
+  constexpr int64_t most = 4096;
+  return shape.warpsDivideK &&
+         tableOffset(static_cast<int64_t>(tables.size())) <= most;
+}
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+void copyUnit(ThreadCode &c, Value target, int64_t inTarget, Value source,
+              int64_t inSource, Value present) {
+  SmallVector<Value> operands = {target, source};
+  std::string text = "cp.async.cg.shared.global [$0 + " +
+                     std::to_string(inTarget) + "], [$1 + " +
+                     std::to_string(inSource) + "], " +
+                     std::to_string(accessBytes);
+  std::string constraints = "l,l";
+  if (present) {
+    operands.push_back(present);
+    text += ", $2";
+    constraints += ",r";
   }
-  isHere = c.both(isHere, c.less(lane, tableBytes(number) / accessBytes));
-  InsideIf inside(c, isHere);
-  int64_t groupBytes =
-      FragmentShape::panelOutputs * dist::byteSize(table.element);
-  Value group = c.div(c.mul(block, 2), shape.halvesOfGroup);
-  Value inTable = c.mul(lane, accessBytes);
-  Value present = c.constant(accessBytes);
-  if (shape.groups % groupsOfBlock() != 0) {
-    // The last block has one group only.
-    Value left = c.mul(c.sub(c.constant(shape.groups), group), groupBytes);
-    present = c.orZero(c.less(inTable, left), present);
-  }
+  c.builder.create<LLVM::InlineAsmOp>(
+      c.loc, TypeRange(), operands, text + ";", constraints + ",~{memory}",
+      /*has_side_effects=*/true, /*is_align_stack=*/false,
+      /*asm_dialect=*/LLVM::AsmDialectAttr(), /*operand_attrs=*/ArrayAttr());
+}
+
+/// Lets all threads that use the ring see what was copied to it.
+void PackedRing::synchronize() {
+  if (shape.warpsDivideK)
+    c.builder.create<NVVM::SyncWarpOp>(c.loc, c.constant(-1));
+  else
+    c.barrier();
+}
+
+/// Starts the copies of all scales and zero points of the part.
+void PackedRing::startTables() {
+  Value group = c.div(c.mul(first, shape.stepHalves()), shape.halvesOfGroup);
   Value row = c.add(c.mul(c.wide(panel), shape.groups), c.wide(group));
-  c.copyAsync(c.at(c.at(target, tableOffset(number)), inTable),
-              c.at(c.at(table.memory, c.mul(row, groupBytes)), inTable),
-              accessBytes, present);
+  Value inCopy = c.mul(lane, accessBytes);
+  int64_t perCopy = warpSize * accessBytes;
+  for (auto [i, table] : llvm::enumerate(tables)) {
+    auto number = static_cast<int64_t>(i);
+    int64_t bytes = tableBytes(number);
+    Value source = c.at(table.memory, c.mul(row, groupBytes(number)));
+    Value target = c.at(ring, stages() * slotBytes() + tableOffset(number));
+    Value left =
+        c.mul(c.sub(c.constant(shape.groups), group), groupBytes(number));
+    for (int64_t at = 0; at < bytes; at += perCopy) {
+      Value place = c.add(inCopy, at);
+      auto start = [&] {
+        Value present = c.orZero(
+            c.create<arith::CmpIOp>(arith::CmpIPredicate::slt, place, left),
+            c.constant(accessBytes));
+        c.copyAsync(c.at(target, place), c.at(source, place), accessBytes,
+                    present);
+      };
+      if (bytes - at >= perCopy) {
+        start();
+        continue;
+      }
+      InsideIf inside(c, c.less(place, bytes));
+      start();
+    }
+    tablesOfLane.push_back(c.at(
+        target, c.wide(c.mul(unit.output(), dist::byteSize(table.element)))));
+  }
 }
 
-/// Starts all copies of `block` to the slot at `target`.
-void PackedRing::startBlock(Value target, Value block) {
-  Value number =
-      c.add(c.mul(c.wide(panel), shape.weight.blocks()), c.wide(block));
-  Value inBlock = c.mul(lane, accessBytes);
-  Value source = c.at(weight, c.mul(number, FragmentShape::blockBytes));
-  c.copyAsync(c.at(target, inBlock), c.at(source, inBlock), accessBytes,
-              c.constant(accessBytes));
+/// Starts all copies of `step` to the slot at `offset`, from `from`: the words
+/// and, if the ring has them, the rows.
+void PackedRing::startStep(Value offset, ValueRange from, Value step) {
+  Value target = c.at(wordsOfLane, offset);
+  for (int64_t block = 0; block < shape.stepBlocks; ++block) {
+    int64_t moved = block * FragmentShape::blockBytes;
+    copyUnit(c, target, moved, from[0], moved, /*present=*/{});
+  }
   if (rowBytes() > 0)
-    unit.reader().startCopies(c.at(target, FragmentShape::blockBytes), block,
-                              firstRow, shape.tileRows, unit.checksRows());
-  if (hasTables())
-    for (size_t i = 0; i < tables.size(); ++i)
-      startTable(static_cast<int64_t>(i), target, block);
+    unit.reader().startCopies(offset, from[1], step);
 }
 
-void PackedRing::start(Value memory, Value first, Value endOfBlocks) {
-  end = endOfBlocks;
-  Value warp = c.div(c.threadId(), warpSize);
-  ring = c.at(memory, c.mul(warp, warpBytes()));
+/// Returns where the copies of the step begin that follows one whose copies
+/// begin at `pointer`.
+Value PackedRing::sourceAfter(int64_t source, Value pointer) {
+  return c.at(pointer, source == 0 ? wordBytes() : unit.reader().rowBytes());
+}
+
+void PackedRing::start(Value memory, Value firstStep, Value endOfSteps) {
+  first = firstStep;
+  end = endOfSteps;
+  Value thread = c.threadId(), warp = c.div(thread, warpSize);
+  int64_t ringOfWarp = shape.warpsDivideK ? ringBytes() : 0;
+  ring = c.at(memory, c.wide(c.mul(warp, ringOfWarp)));
+  Value inWords = c.mul(lane, accessBytes);
+  wordsOfLane =
+      c.at(ring, c.wide(shape.warpsDivideK
+                            ? inWords
+                            : c.add(c.mul(warp, wordBytes()), inWords)));
+  Value block = c.add(c.mul(c.wide(panel), shape.weight.blocks()),
+                      c.wide(c.mul(first, shape.stepBlocks)));
+  sources = {c.at(
+      weight, c.add(c.mul(block, FragmentShape::blockBytes), c.wide(inWords)))};
+  if (rowBytes() > 0) {
+    Value rows = c.at(ring, shape.panelsOfBlock() * wordBytes());
+    sources.push_back(unit.reader().prepareCopies(
+        rows, shape.warpsDivideK ? lane : thread,
+        shape.panelsOfBlock() * warpSize, firstRow, first));
+    unit.prepareLoads(rows);
+  }
   // Another product may have used the ring before.
-  c.builder.create<NVVM::SyncWarpOp>(c.loc, c.constant(-1));
+  synchronize();
+  if (hasTables())
+    startTables();
   for (int64_t stage = 0; stage < stages() - 1; ++stage) {
-    Value block = c.add(first, stage);
+    Value step = c.add(first, stage);
     {
-      InsideIf inside(c, c.less(block, end));
-      startBlock(c.at(ring, stage * slotBytes()), block);
+      InsideIf inside(c, c.less(step, end));
+      startStep(c.wide(c.constant(stage * slotBytes())), sources, step);
     }
     c.commitCopies();
+    for (auto [i, source] : llvm::enumerate(sources))
+      source = sourceAfter(static_cast<int64_t>(i), source);
   }
 }
 
-SmallVector<Value> PackedRing::firstOffsets() {
-  return {c.constant(0), c.constant((stages() - 1) * slotBytes())};
+SmallVector<Value> PackedRing::firstState() {
+  SmallVector<Value> state = {c.wide(c.constant(0)),
+                              c.wide(c.constant((stages() - 1) * slotBytes()))};
+  llvm::append_range(state, sources);
+  return state;
 }
 
-SmallVector<Value> PackedRing::advance(Value block, ValueRange offsets) {
-  Value reading = offsets[0], writing = offsets[1];
+SmallVector<Value> PackedRing::advance(Value step, ValueRange state) {
+  Value reading = state[0], writing = state[1];
+  ValueRange from = state.drop_front(2);
   c.waitForCopies(stages() - 2);
-  // After this, the warp's lanes see the copies of all of them, and no lane
-  // still reads the slot of the previous block, which is written next.
-  c.builder.create<NVVM::SyncWarpOp>(c.loc, c.constant(-1));
-  Value ahead = c.add(block, stages() - 1);
+  // After this, threads see the copies of all of them, and none still reads the
+  // slot of the previous step, which is written next.
+  synchronize();
+  Value ahead = c.add(step, stages() - 1);
   {
     InsideIf inside(c, c.less(ahead, end));
-    startBlock(c.at(ring, writing), ahead);
+    startStep(writing, from, ahead);
   }
   c.commitCopies();
-  slot = c.at(ring, reading);
+  slot = reading;
   if (rowBytes() > 0)
-    unit.reader().setSlot(c.at(slot, FragmentShape::blockBytes));
-  Value after = c.add(reading, slotBytes());
-  return {c.orZero(c.less(after, warpBytes()), after), reading};
+    unit.reader().setSlot(slot);
+  Value after = c.add(reading, c.wide(c.constant(slotBytes())));
+  Value isSlot =
+      c.create<arith::CmpIOp>(arith::CmpIPredicate::ult, after,
+                              c.wide(c.constant(stages() * slotBytes())));
+  SmallVector<Value> next = {c.orZero(isSlot, after), reading};
+  for (auto [i, source] : llvm::enumerate(from))
+    next.push_back(sourceAfter(static_cast<int64_t>(i), source));
+  return next;
 }
+
+//===----------------------------------------------------------------------===//
+// Loads
+//===----------------------------------------------------------------------===//
 
 SmallVector<Value> PackedRing::words() {
-  Value pointer = c.at(slot, c.mul(lane, accessBytes));
-  return c.elements(c.loadVector(c.builder.getI32Type(), 4, pointer));
+  Value base = c.at(wordsOfLane, slot);
+  SmallVector<Value> words;
+  for (int64_t block = 0; block < shape.stepBlocks; ++block)
+    llvm::append_range(words,
+                       c.elements(c.loadVector(
+                           c.builder.getI32Type(), 4,
+                           c.at(base, block * FragmentShape::blockBytes))));
+  return words;
 }
 
-SmallVector<Value> PackedRing::ofOutputs(int64_t table, Value half) {
+SmallVector<Value> PackedRing::ofOutputs(int64_t table, HalfIndex half) {
   Type element = tables[table].element;
-  int64_t bytes = dist::byteSize(element);
-  Value output = unit.output();
-  if (groupsOfBlock() > 1)
-    output = c.add(output, c.mul(c.rem(half, 2), FragmentShape::panelOutputs));
-  Value pointer = c.at(c.at(slot, tableOffset(table)), c.mul(output, bytes));
+  int64_t perStep = shape.stepHalves(), perGroup = shape.halvesOfGroup;
+  Value step = c.sub(half.step, first), group;
+  int64_t moved = 0;
+  if (perGroup % perStep == 0) {
+    group = c.div(step, perGroup / perStep);
+  } else if (perStep % perGroup == 0) {
+    group = c.mul(step, perStep / perGroup);
+    moved = half.inStep / perGroup;
+  } else {
+    group = c.div(c.add(c.mul(step, perStep), half.inStep), perGroup);
+  }
+  Value pointer =
+      c.at(c.at(tablesOfLane[table], c.wide(c.mul(group, groupBytes(table)))),
+           moved * groupBytes(table));
   return {c.widen(c.load(element, pointer)),
-          c.widen(c.load(element, c.at(pointer, 8 * bytes)))};
+          c.widen(c.load(element, c.at(pointer, 8 * dist::byteSize(element))))};
 }
 
 } // namespace heddle::gpu

@@ -26,6 +26,14 @@
 
 namespace heddle::gpu {
 
+/// The index of a half along k: a step of the loop, and the half in it.
+struct HalfIndex {
+  mlir::Value step;
+  int64_t inStep = 0;
+
+  HalfIndex plus(int64_t halves) const { return {step, inStep + halves}; }
+};
+
 /// The sizes of a product with a packed weight. A half is the four words of an
 /// output that a block has in half of its words: quantization groups begin at
 /// halves. The order of a sum follows from sizes of the weight, and depends
@@ -43,25 +51,44 @@ struct FragmentShape {
   /// Whether tensor cores multiply; otherwise FMA in f32.
   bool isMma = false;
   int64_t tileRows = 1; ///< Rows of x that a warp multiplies at once.
-  /// Warps that sum different parts of k.
+  /// Parts of k, whose sums are added in order.
   int64_t parts = 1;
-  /// Blocks of which a part of k has a multiple: whole scaled sums.
+  /// Whether each part of k has a warp. Otherwise, with many rows, each warp
+  /// multiplies all parts of a panel of its own, one after the other.
+  bool warpsDivideK = true;
+  /// Blocks of which a part of k has a multiple: whole scaled sums and steps.
   int64_t blocksOfUnit = 1;
+  int64_t stepBlocks = 1; ///< Blocks that the loop multiplies in a step.
 
   bool hasCodes() const { return !weightType; }
   int64_t perWord() const { return weight.perWord(); }
   int64_t halfInputs() const { return halfWords * perWord(); }
-  /// Whether sums are scaled at ends of blocks only.
-  bool scalesBlocks() const {
-    return halvesOfScale % 2 == 0 && (groups <= 1 || halvesOfGroup % 2 == 0);
+  int64_t stepHalves() const { return 2 * stepBlocks; }
+  int64_t stepInputs() const { return stepHalves() * halfInputs(); }
+  int64_t steps() const { return weight.blocks() / stepBlocks; }
+  int64_t stepsOfUnit() const { return blocksOfUnit / stepBlocks; }
+  int64_t units() const {
+    return llvm::divideCeil(weight.blocks(), blocksOfUnit);
   }
+  /// Halves that are multiplied by rows before a sum may have to be scaled.
+  int64_t halvesOfChunk() const;
+  int64_t warps() const { return warpsDivideK ? parts : mostParts; }
+  int64_t panelsOfBlock() const { return warpsDivideK ? 1 : warps(); }
   /// Whether groups have padding.
   bool isPadded() const {
     return groups > 1 && weight.groupLength() % halfInputs() != 0;
   }
+  /// Whether all blocks are full: no input of the last one is missing.
+  bool fillsBlocks() const {
+    return weight.blocks() * 2 * halfInputs() == weight.inputs();
+  }
   /// Blocks of rounded inputs (nn.packed_linear) that a group has.
   int64_t inputBlocksOfGroup() const {
     return llvm::divideCeil(weight.groupLength(), inputBlock);
+  }
+  /// The index of a half among all halves.
+  mlir::Value number(ThreadCode &c, HalfIndex half) const {
+    return c.add(c.mul(half.step, stepHalves()), half.inStep);
   }
 
   static constexpr int64_t halfWords = 4, panelOutputs = 16;
@@ -69,7 +96,15 @@ struct FragmentShape {
 
 private:
   void chooseTile();
+  void chooseStep();
 };
+
+/// Emits cp.async of 16 bytes, from `source` plus `inSource` bytes to `target`
+/// plus `inTarget`. Copies the first `present` bytes, and fills the others with
+/// zeros; null: copies all. The constants become part of the instruction, which
+/// those of the intrinsic do not.
+void copyUnit(ThreadCode &c, mlir::Value target, int64_t inTarget,
+              mlir::Value source, int64_t inSource, mlir::Value present);
 
 /// Loads elements of x: from a slot of the ring, or if rows are not aligned
 /// from global memory. Elements outside of x are 0.
@@ -80,12 +115,13 @@ public:
             mlir::Type element, int64_t stride)
       : c(c), shape(shape), memory(memory), element(element), stride(stride) {}
 
-  /// What a lane loads: the elements of `row` that a word is multiplied by.
+  /// What a lane loads: the elements of a row that a word is multiplied by.
   struct Position {
     mlir::Value firstRow; ///< The first row of the tile.
-    mlir::Value row;      ///< The index of the row in the tile.
+    mlir::Value row;      ///< The lane's row in the tile, without `moved`.
+    int64_t moved;        ///< A constant that is added to `row`.
     bool checksRow;       ///< The row may be outside of x.
-    mlir::Value half;     ///< The index of the word's half along k.
+    HalfIndex half;       ///< The word's half.
     mlir::Value word;     ///< The index of the word in its half.
   };
   /// Loads as many elements as a word has. Returns f32, or with `asPairs` i32
@@ -97,19 +133,45 @@ public:
   bool isAligned() const {
     return !shape.isPadded() && stride * elementBytes() % accessBytes == 0;
   }
-  /// Bytes of a row in a slot: the inputs of a block.
-  int64_t rowBytes() const { return 2 * shape.halfInputs() * elementBytes(); }
-  /// Starts the copies of a warp of a block's inputs of `numRows` rows to a
-  /// slot.
-  void startCopies(mlir::Value slot, mlir::Value block, mlir::Value firstRow,
-                   int64_t numRows, bool checksRow) const;
-  /// Rows are loaded from `newSlot` from now on.
-  void setSlot(mlir::Value newSlot) { slot = newSlot; }
+  /// Bytes of a row in a slot: the inputs of a step.
+  int64_t rowBytes() const { return shape.stepInputs() * elementBytes(); }
+  /// Rows that a slot has.
+  int64_t storedRows() const;
+
+  /// Prepares copies of rows to slots, the first of which is at `slots`, by
+  /// `threads` threads. Returns the address in global memory from which
+  /// `thread` copies first for `step`.
+  mlir::Value prepareCopies(mlir::Value slots, mlir::Value thread,
+                            int64_t threads, mlir::Value firstRow,
+                            mlir::Value step);
+  /// Starts the copies of the inputs of `step` to the slot at `offset`.
+  void startCopies(mlir::Value offset, mlir::Value source,
+                   mlir::Value step) const;
+  /// Prepares loads of this lane from slots, the first of which is at `slots`.
+  /// `row` and `word` are those of positions.
+  void prepareLoads(mlir::Value slots, mlir::Value row, mlir::Value word);
+  /// Rows are loaded from the slot at `offset` from now on.
+  void setSlot(mlir::Value offset) { slot = offset; }
 
 private:
+  /// A copy of 16 bytes by each thread.
+  struct Copy {
+    mlir::Value target; ///< In the first slot, without `inSlot`.
+    int64_t inSlot;     ///< A constant that is added to `target`.
+    int64_t moved;      ///< Distance of the source from that of the first copy.
+    mlir::Value unit;   ///< Index in the row of the 16 bytes.
+    /// Bytes that are in x, and whether this thread copies; null: all.
+    mlir::Value present, condition;
+  };
+
   int64_t elementBytes() const { return dist::byteSize(element); }
+  int64_t units() const { return rowBytes() / accessBytes; }
+  int64_t unitsOfHalf() const;
+  int64_t numBases() const;
   llvm::SmallVector<mlir::Value>
   loadFromSlot(const Position &place, mlir::Type type, int64_t count) const;
+  int64_t numKeys() const;
+  int64_t rowsOfKey() const;
   mlir::Value unitKey(mlir::Value row) const;
   bool isWhole() const;
   mlir::Value inside(const Position &place, mlir::Value input,
@@ -122,6 +184,9 @@ private:
   mlir::Value memory;
   mlir::Type element;
   int64_t stride;
+  llvm::SmallVector<Copy> copies;
+  /// Addresses in the first slot of this lane's elements of the first halves.
+  llvm::SmallVector<mlir::Value> bases;
   mlir::Value slot; ///< Null: rows are in global memory.
 };
 
@@ -138,8 +203,10 @@ public:
   /// Multiplies `words` of this lane, two for each half from `half` on, and
   /// adds the products to `sums`. `firstRow` is the first row of the tile.
   virtual void multiply(llvm::ArrayRef<mlir::Value> words, mlir::Value firstRow,
-                        mlir::Value half,
+                        HalfIndex half,
                         llvm::MutableArrayRef<mlir::Value> sums) = 0;
+  /// The first of the rows of a tile that this lane loads.
+  virtual mlir::Value row() const = 0;
   using SumBody = llvm::function_ref<void(mlir::Value row, int64_t output,
                                           mlir::Value &sum)>;
   /// Calls `body` for each sum of this lane: with its row in the tile, and 0 or
@@ -150,18 +217,22 @@ public:
   /// this lane passes its sums on; null: every lane does.
   virtual mlir::Value join(llvm::MutableArrayRef<mlir::Value> sums) = 0;
 
-  /// Whether some tile extends beyond the last row of x.
-  bool checksRows() const { return shape.rows % shape.tileRows != 0; }
+  /// Prepares loads of rows from slots, the first of which is at `slots`.
+  void prepareLoads(mlir::Value slots) {
+    rows.prepareLoads(slots, row(), word());
+  }
   RowReader &reader() { return rows; }
   /// The index in its panel of the lane's first output; the second is eight
   /// outputs after it.
   mlir::Value output() const { return c.div(lane, FragmentShape::halfWords); }
 
 protected:
-  /// The elements of a row that this lane multiplies by its words of a half.
-  RowReader::Position positionOf(mlir::Value firstRow, mlir::Value row,
-                                 mlir::Value half) const {
-    return {firstRow, row, checksRows(), half, word()};
+  /// The elements that this lane multiplies by its words of a half: of the row
+  /// `moved` rows after its first one.
+  RowReader::Position positionOf(mlir::Value firstRow, int64_t moved,
+                                 HalfIndex half) const {
+    bool checksRow = shape.rows % shape.tileRows != 0;
+    return {firstRow, row(), moved, checksRow, half, word()};
   }
   /// The index in its half of this lane's words.
   mlir::Value word() const { return c.rem(lane, FragmentShape::halfWords); }
@@ -205,57 +276,69 @@ private:
   const FragmentShape &shape;
 };
 
-/// The ring of a warp in shared memory. A slot has the words of a block, the
-/// block's inputs of a tile of rows, and scales and zero points. Copies of the
-/// next blocks are under way while a block is multiplied.
+/// A ring in shared memory: of each warp, or of the block if its warps have
+/// panels of their own. A slot has the words of a step, and the step's inputs
+/// of a tile of rows. Copies of the next steps are under way while a step is
+/// multiplied. If each warp has a part of k, the ring also has all scales and
+/// zero points of the part.
 class PackedRing {
 public:
   /// Scales or zero points in global memory.
   struct Table {
     mlir::Value memory;
     mlir::Type element;
-    bool isLast; ///< Read after the last block of a group; else from the first.
   };
   PackedRing(ThreadCode &c, const FragmentShape &shape, PackedUnit &unit,
              mlir::Value weight, mlir::Value panel, mlir::Value firstRow,
              llvm::ArrayRef<Table> tables);
 
-  /// Bytes of shared memory of the rings of all warps.
-  int64_t bytes() const { return shape.parts * warpBytes(); }
-  /// Starts the copies of the first blocks from `first` on. The warp's rings
-  /// begin at `memory`.
+  /// Bytes of shared memory of all rings of a block.
+  int64_t bytes() const {
+    return (shape.warpsDivideK ? shape.warps() : 1) * ringBytes();
+  }
+  /// Starts the copies of the first steps from `first` on, before `end`. The
+  /// block's rings begin at `memory`.
   void start(mlir::Value memory, mlir::Value first, mlir::Value end);
-  /// The offsets of the slots that are read and written first.
-  llvm::SmallVector<mlir::Value> firstOffsets();
-  /// Waits for `block`, and starts the copies of a later one. Returns the next
-  /// offsets.
-  llvm::SmallVector<mlir::Value> advance(mlir::Value block,
-                                         mlir::ValueRange offsets);
-  /// This lane's words of the block.
+  /// What the loop carries first: offsets of the slots that are read and
+  /// written, and addresses in global memory of the next copies.
+  llvm::SmallVector<mlir::Value> firstState();
+  /// Waits for `step`, and starts the copies of a later one. Returns the next
+  /// state.
+  llvm::SmallVector<mlir::Value> advance(mlir::Value step,
+                                         mlir::ValueRange state);
+  /// This lane's words of the step.
   llvm::SmallVector<mlir::Value> words();
   /// Whether the ring has scales and zero points.
   bool hasTables() const;
   /// This lane's two elements of a table, as f32. `half` is in the group whose
   /// elements these are.
-  llvm::SmallVector<mlir::Value> ofOutputs(int64_t table, mlir::Value half);
+  llvm::SmallVector<mlir::Value> ofOutputs(int64_t table, HalfIndex half);
 
 private:
   int64_t stages() const;
+  int64_t wordBytes() const { return shape.stepBlocks * shape.blockBytes; }
   int64_t rowBytes() const;
-  int64_t groupsOfBlock() const { return shape.halvesOfGroup == 1 ? 2 : 1; }
+  int64_t slotBytes() const;
+  int64_t ringBytes() const;
+  int64_t groupBytes(int64_t table) const;
+  int64_t groupsOfPart() const;
   int64_t tableBytes(int64_t table) const;
   int64_t tableOffset(int64_t table) const;
-  int64_t slotBytes() const;
-  int64_t warpBytes() const { return stages() * slotBytes(); }
-  void startTable(int64_t table, mlir::Value target, mlir::Value block);
-  void startBlock(mlir::Value target, mlir::Value block);
+  void startTables();
+  void startStep(mlir::Value offset, mlir::ValueRange sources,
+                 mlir::Value step);
+  mlir::Value sourceAfter(int64_t source, mlir::Value pointer);
+  void synchronize();
 
   ThreadCode &c;
   const FragmentShape &shape;
   PackedUnit &unit;
   mlir::Value weight, panel, firstRow, lane;
   llvm::SmallVector<Table, 2> tables;
-  mlir::Value ring, end, slot;
+  mlir::Value ring, first, end;
+  mlir::Value wordsOfLane; ///< The address of this lane's words in slot 0.
+  llvm::SmallVector<mlir::Value, 2> tablesOfLane, sources;
+  mlir::Value slot; ///< The offset of the slot that is read.
 };
 
 /// The unit for x of 16 bits and a weight of the same type or of codes: tensor
@@ -286,23 +369,25 @@ mlir::Value codeOffsets(ThreadCode &c, int64_t bits, mlir::Type type,
 llvm::SmallVector<mlir::Value> wordFloats(ThreadCode &c, int64_t bits,
                                           mlir::Type type, mlir::Value word);
 
-/// The sums of one product in a panel of outputs and a tile of rows, which a
-/// block computes.
+/// The sums of one product in some panels of outputs and a tile of rows, which
+/// a block computes: in one panel, or with many rows in one for each warp.
 class PanelSums {
 public:
-  /// `panel` is the index of the panel, `firstRow` the first row of the tile.
+  /// `panels` is the index of the block's panels among those of all blocks,
+  /// `firstRow` the first row of the tile.
   PanelSums(KernelFrame &frame, ThreadCode &c, const FragmentShape &shape,
-            const codegen::Product &product, mlir::Value panel,
+            const codegen::Product &product, mlir::Value panels,
             mlir::Value firstRow);
 
   /// Bytes of shared memory for the rings of all warps, and for sums.
   int64_t ringBytes() const { return ring->bytes(); }
-  int64_t sumBytes() const { return shape.parts * partStride() * 4; }
-  /// Computes the sums of all parts of k, with rings at `rings`, and writes
-  /// them to `memory`. Both are in shared memory.
+  int64_t sumBytes() const { return shape.warps() * warpStride() * 4; }
+  /// Computes the sums of all warps, with rings at `rings`, and writes them to
+  /// `memory`. Both are in shared memory. With many rows `memory` may be that
+  /// of the rings.
   void emit(mlir::Value rings, mlir::Value memory);
-  /// Adds up the sums of all parts for `width` adjacent outputs of a row of the
-  /// tile, after a barrier.
+  /// Returns the sums of `width` adjacent outputs of a row of the tile, after a
+  /// barrier. `output` counts from the first output of the block's panels.
   llvm::SmallVector<mlir::Value> join(mlir::Value memory, mlir::Value row,
                                       mlir::Value output, int64_t width);
 
@@ -312,23 +397,20 @@ private:
   static constexpr int64_t sumStride = 20;
 
   using Values = llvm::SmallVector<mlir::Value>;
-  int64_t partStride() const { return shape.tileRows * sumStride; }
-  /// Whether zero points are read at the first of several blocks of a group.
-  bool keepsZeros() const {
-    return product.zeros && shape.groups > 1 && shape.halvesOfGroup % 2 == 0 &&
-           shape.halvesOfGroup > 2;
-  }
+  int64_t warpStride() const { return shape.tileRows * sumStride; }
   void createUnit();
   void createRing();
-  Values emitBlocks(mlir::Value rings);
-  Values emitBlock(mlir::Value block, Values carried);
-  Values emitHalves(llvm::ArrayRef<mlir::Value> words, mlir::Value half,
+  mlir::Value partBegin(mlir::Value part);
+  Values emitSteps(mlir::Value rings);
+  Values emitStep(mlir::Value step, Values carried);
+  Values emitHalves(llvm::ArrayRef<mlir::Value> words, HalfIndex half,
                     Values carried);
-  Values scaleSums(mlir::Value lastHalf, Values carried);
-  void addScaled(mlir::Value half, llvm::MutableArrayRef<mlir::Value> carried);
-  Values zerosOf(mlir::Value block, mlir::ValueRange carried);
-  mlir::Value groupOf(mlir::Value half);
-  Values ofOutputs(int64_t table, mlir::Value half);
+  mlir::Value endsScale(HalfIndex lastHalf);
+  Values scaleSums(HalfIndex lastHalf, Values carried);
+  void addScaled(HalfIndex half, llvm::MutableArrayRef<mlir::Value> carried);
+  Values finishPart(mlir::Value step, Values carried);
+  mlir::Value groupOf(HalfIndex half);
+  Values ofOutputs(int64_t table, HalfIndex half);
   void putSums(mlir::Value memory, llvm::MutableArrayRef<mlir::Value> sums);
 
   KernelFrame &frame;
@@ -336,7 +418,7 @@ private:
   const FragmentShape &shape;
   const codegen::Product &product;
   RoundedInputs rounded;
-  mlir::Value panel, firstRow;
+  mlir::Value panels, panel, firstRow;
   std::unique_ptr<PackedUnit> unit;
   std::unique_ptr<PackedRing> ring;
 };

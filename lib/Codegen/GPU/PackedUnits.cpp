@@ -34,16 +34,44 @@ FragmentShape::FragmentShape(const codegen::Product &product)
   if (halvesOfScale > 0)
     blocksOfUnit =
         std::lcm(groups > 1 ? halvesOfGroup : halvesOfScale, int64_t(2)) / 2;
-  parts = std::min<int64_t>(mostParts,
-                            llvm::divideCeil(weight.blocks(), blocksOfUnit));
   Type input = getElementTypeOrSelf(product.a.getType());
   isMma =
       inputBlock > 0 || (!input.isF32() && (hasCodes() || weightType == input));
+  chooseStep();
+  blocksOfUnit = std::lcm(blocksOfUnit, stepBlocks);
+  parts = std::min(mostParts, units());
   chooseTile();
 }
 
+/// Chooses how many blocks the loop multiplies in a step: several, if all steps
+/// have as many, and sums are scaled at the same halves of each step.
+void FragmentShape::chooseStep() {
+  if (!isMma)
+    return;
+  auto isRegular = [&](int64_t halves) {
+    if (halvesOfScale == 0)
+      return true;
+    if (halvesOfScale % halves != 0 && halves % halvesOfScale != 0)
+      return false;
+    return groups <= 1 ||
+           (halvesOfGroup % halvesOfScale == 0 &&
+            (halvesOfGroup % halves == 0 || halves % halvesOfGroup == 0));
+  };
+  for (stepBlocks = hasCodes() ? 2 : 4; stepBlocks > 1; stepBlocks /= 2)
+    if (weight.blocks() % stepBlocks == 0 && isRegular(stepHalves()))
+      return;
+}
+
+int64_t FragmentShape::halvesOfChunk() const {
+  int64_t halves = stepHalves();
+  if (groups > 1)
+    halves = std::gcd(halves, halvesOfGroup);
+  return halvesOfScale > 0 ? std::gcd(halves, halvesOfScale) : halves;
+}
+
 /// Chooses how many rows a warp multiplies at once: as many as registers hold
-/// sums of.
+/// sums of. If there are more, each warp has a panel of its own, so that warps
+/// share the rows in shared memory.
 void FragmentShape::chooseTile() {
   constexpr int64_t mostTiles = 8;
   if (!isMma) {
@@ -54,6 +82,7 @@ void FragmentShape::chooseTile() {
   int64_t tiles = llvm::divideCeil(rows, mmaN);
   int64_t blocks = llvm::divideCeil(tiles, mostTiles);
   tileRows = static_cast<int64_t>(llvm::divideCeil(tiles, blocks)) * mmaN;
+  warpsDivideK = blocks == 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -72,10 +101,9 @@ bool RowReader::isWhole() const {
 Value RowReader::inside(const Position &place, Value input, Value end) const {
   Value condition;
   if (place.checksRow)
-    condition = c.less(c.add(place.firstRow, place.row), shape.rows);
-  bool fillsBlocks =
-      shape.weight.blocks() * 2 * shape.halfInputs() == shape.weight.inputs();
-  if (!fillsBlocks)
+    condition = c.less(c.add(place.firstRow, c.add(place.row, place.moved)),
+                       shape.rows);
+  if (!shape.fillsBlocks())
     condition = c.both(condition, c.less(input, end));
   return condition;
 }
@@ -95,7 +123,8 @@ SmallVector<Value> RowReader::load(const Position &place, bool asPairs) const {
   if (slot)
     return asPairs ? loadFromSlot(place, b.getI32Type(), perWord / 2)
                    : loadFromSlot(place, element, perWord);
-  Value row = c.add(place.firstRow, place.row), half = place.half;
+  Value row = c.add(place.firstRow, c.add(place.row, place.moved));
+  Value half = shape.number(c, place.half);
   Value first = c.mul(half, shape.halfInputs());
   Value end = c.constant(shape.weight.inputs());
   if (shape.isPadded()) {
@@ -140,36 +169,80 @@ SmallVector<Value> RowReader::load(const Position &place, bool asPairs) const {
   return values;
 }
 
+//===----------------------------------------------------------------------===//
+// Rows in slots
+//===----------------------------------------------------------------------===//
+
+/// Units of 16 bytes across all banks of shared memory.
+static constexpr int64_t unitsOfBanks = 8;
+
+/// If x has fewer rows than a fragment, lanes of the others load the last one:
+/// nothing reads their sums.
+int64_t RowReader::storedRows() const {
+  return shape.tileRows > mmaN ? shape.tileRows
+                               : std::min(shape.rows, shape.tileRows);
+}
+
+/// The units of a row that are multiplied by one half of a block. They matter
+/// for tensor cores only: lanes that multiply by FMA load the same row.
+int64_t RowReader::unitsOfHalf() const {
+  return shape.halfInputs() * elementBytes() / accessBytes;
+}
+
+/// The number of rows that have different keys.
+int64_t RowReader::numKeys() const {
+  return shape.isMma ? std::min(units(), unitsOfBanks) / unitsOfHalf() : 1;
+}
+
+/// The number of adjacent rows that have the same key: they fill the banks.
+int64_t RowReader::rowsOfKey() const {
+  return std::max<int64_t>(1, unitsOfBanks / units());
+}
+
 /// Returns the key of a row in a slot: 16-byte unit i of the row is stored at
 /// index i xor key. Lanes whose words are multiplied by the same half of eight
 /// rows then read from different banks.
 Value RowReader::unitKey(Value row) const {
-  constexpr int64_t unitsOfBanks = 8;
-  int64_t units = rowBytes() / accessBytes;
-  if (units < 2 || units > unitsOfBanks)
-    return c.constant(0);
-  return c.mul(c.rem(c.div(row, unitsOfBanks / units), 2), units / 2);
+  return c.mul(c.rem(c.div(row, rowsOfKey()), numKeys()), unitsOfHalf());
+}
+
+/// The number of halves after which addresses of a row repeat, moved by a
+/// constant.
+int64_t RowReader::numBases() const {
+  if (!shape.isMma)
+    return 1;
+  return std::min(shape.stepHalves(), unitsOfBanks / unitsOfHalf());
+}
+
+void RowReader::prepareLoads(Value slots, Value row, Value word) {
+  if (shape.isMma && storedRows() < mmaN)
+    row = c.create<arith::MinSIOp>(row, c.constant(storedRows() - 1));
+  Value key = unitKey(row);
+  Value inHalf = c.mul(word, shape.perWord() * elementBytes());
+  for (int64_t half = 0; half < numBases(); ++half) {
+    Value unit = c.add(c.div(inHalf, accessBytes), half * unitsOfHalf());
+    Value offset = c.add(c.mul(c.exclusiveOr(unit, key), accessBytes),
+                         c.rem(inHalf, accessBytes));
+    bases.push_back(c.at(slots, c.wide(c.add(c.mul(row, rowBytes()), offset))));
+  }
 }
 
 SmallVector<Value> RowReader::loadFromSlot(const Position &place, Type type,
                                            int64_t count) const {
   int64_t typeBytes = dist::byteSize(type);
-  Value byte = c.add(c.mul(c.rem(place.half, 2), rowBytes() / 2),
-                     c.mul(place.word, shape.perWord() * elementBytes()));
-  Value row = c.at(slot, c.mul(place.row, rowBytes()));
-  Value key = unitKey(place.row);
+  int64_t turn = place.half.inStep / numBases();
+  Value base = c.at(bases[place.half.inStep % numBases()], slot);
+  int64_t moved = place.moved * rowBytes() +
+                  turn * numBases() * shape.halfInputs() * elementBytes();
   SmallVector<Value> values;
   int64_t perAccess = std::min(count, accessBytes / typeBytes);
   for (int64_t i = 0; i < count; i += perAccess) {
-    Value first = c.add(byte, i * typeBytes);
-    Value offset =
-        c.add(c.mul(c.exclusiveOr(c.div(first, accessBytes), key), accessBytes),
-              c.rem(first, accessBytes));
+    Value pointer = c.at(base, moved + i * typeBytes);
     if (perAccess == 1)
-      values.push_back(c.load(type, c.at(row, offset)));
+      values.push_back(c.load(type, pointer));
     else
-      llvm::append_range(
-          values, c.elements(c.loadVector(type, perAccess, c.at(row, offset))));
+      llvm::append_range(values,
+                         c.elements(c.loadVector(type, perAccess, pointer)));
   }
   if (isa<FloatType>(type))
     for (Value &value : values)
@@ -177,41 +250,67 @@ SmallVector<Value> RowReader::loadFromSlot(const Position &place, Type type,
   return values;
 }
 
-void RowReader::startCopies(Value target, Value block, Value firstRow,
-                            int64_t numRows, bool checksRow) const {
-  int64_t units = rowBytes() / accessBytes, all = numRows * units;
+Value RowReader::prepareCopies(Value slots, Value thread, int64_t threads,
+                               Value firstRow, Value step) {
+  int64_t all = storedRows() * units();
+  assert(threads % units() == 0 && "a thread copies the same unit of rows");
+  // Rows whose distance is a multiple of `period` have the same key: their
+  // addresses differ by a constant.
+  int64_t perCopy = threads / units(), period = rowsOfKey() * numKeys();
+  SmallVector<Value> targets;
+  for (int64_t first = 0; first < all; first += threads) {
+    Value index = c.add(thread, first);
+    Value row = c.div(index, units()), unit = c.rem(thread, units());
+    auto number = static_cast<int64_t>(copies.size());
+    int64_t numTargets = std::max<int64_t>(1, period / perCopy);
+    if (number < numTargets)
+      targets.push_back(
+          c.at(slots, c.wide(c.add(c.mul(row, rowBytes()),
+                                   c.mul(c.exclusiveOr(unit, unitKey(row)),
+                                         accessBytes)))));
+    Copy copy;
+    copy.target = targets[number % numTargets];
+    copy.inSlot = number / numTargets * numTargets * perCopy * rowBytes();
+    copy.moved = number * perCopy * stride * elementBytes();
+    copy.unit = unit;
+    if (shape.rows % storedRows() != 0)
+      copy.present = c.orZero(c.less(c.add(firstRow, row), shape.rows),
+                              c.constant(accessBytes));
+    if (all - first < threads)
+      copy.condition = c.less(index, all);
+    copies.push_back(copy);
+  }
+  Value row = c.add(firstRow, c.div(thread, units()));
+  Value input =
+      c.add(c.mul(step, shape.stepInputs()),
+            c.mul(c.rem(thread, units()), accessBytes / elementBytes()));
+  Value element = c.add(c.mul(c.wide(row), stride), c.wide(input));
+  return c.at(memory, c.mul(element, elementBytes()));
+}
+
+void RowReader::startCopies(Value offset, Value source, Value step) const {
   int64_t perUnit = accessBytes / elementBytes();
-  int64_t inputs = shape.weight.inputs();
-  bool fillsBlocks = shape.weight.blocks() * 2 * shape.halfInputs() == inputs;
-  Value lane = c.rem(c.threadId(), warpSize);
-  auto start = [&](Value index) {
-    Value row = c.div(index, units), unit = c.rem(index, units);
-    Value inX = c.add(firstRow, row);
-    Value input =
-        c.add(c.mul(block, 2 * shape.halfInputs()), c.mul(unit, perUnit));
-    Value present = c.constant(accessBytes);
-    if (!fillsBlocks) {
+  auto start = [&](const Copy &copy) {
+    Value present = copy.present;
+    if (!shape.fillsBlocks()) {
+      Value input =
+          c.add(c.mul(step, shape.stepInputs()), c.mul(copy.unit, perUnit));
+      Value left = c.mul(c.sub(c.constant(shape.weight.inputs()), input),
+                         elementBytes());
+      left = c.create<arith::MaxSIOp>(left, c.constant(0));
       present = c.create<arith::MinSIOp>(
-          present, c.mul(c.sub(c.constant(inputs), input), elementBytes()));
-      present = c.create<arith::MaxSIOp>(present, c.constant(0));
+          present ? present : c.constant(accessBytes), left);
     }
-    if (checksRow)
-      present = c.orZero(c.less(inX, shape.rows), present);
-    Value element = c.add(c.mul(c.wide(inX), stride), c.wide(input));
-    Value place = c.add(c.mul(row, rowBytes()),
-                        c.mul(c.exclusiveOr(unit, unitKey(row)), accessBytes));
-    c.copyAsync(c.at(target, place),
-                c.at(memory, c.mul(element, elementBytes())), accessBytes,
-                present);
+    copyUnit(c, c.at(copy.target, offset), copy.inSlot, source, copy.moved,
+             present);
   };
-  for (int64_t first = 0; first < all; first += warpSize) {
-    Value index = c.add(lane, first);
-    if (all - first >= warpSize) {
-      start(index);
+  for (const Copy &copy : copies) {
+    if (!copy.condition) {
+      start(copy);
       continue;
     }
-    InsideIf inside(c, c.less(index, all));
-    start(index);
+    InsideIf inside(c, copy.condition);
+    start(copy);
   }
 }
 
@@ -246,8 +345,9 @@ public:
     for (auto [offset, zero] : llvm::zip(offsets, zeros))
       offset = codeOffsets(c, shape.weight.bits, type, zero);
   }
-  void multiply(ArrayRef<Value> words, Value firstRow, Value half,
+  void multiply(ArrayRef<Value> words, Value firstRow, HalfIndex half,
                 MutableArrayRef<Value> sums) override;
+  Value row() const override { return c.div(lane, 4); }
   void forSums(MutableArrayRef<Value> sums, SumBody body) override;
   Value join(MutableArrayRef<Value>) override { return {}; }
 
@@ -280,16 +380,24 @@ PackedMma::leftFragments(ArrayRef<Value> words) const {
   return fragments;
 }
 
-void PackedMma::multiply(ArrayRef<Value> words, Value firstRow, Value half,
+/// Multiplies block by block, so that few fragments are in registers.
+void PackedMma::multiply(ArrayRef<Value> words, Value firstRow, HalfIndex half,
                          MutableArrayRef<Value> sums) {
+  constexpr size_t blockWords = 4;
+  if (words.size() > blockWords) {
+    multiply(words.take_front(blockWords), firstRow, half, sums);
+    multiply(words.drop_front(blockWords), firstRow, half.plus(blockWords / 2),
+             sums);
+    return;
+  }
   SmallVector<SmallVector<Value>> left = leftFragments(words);
   for (int64_t tile = 0; tile < shape.tileRows / mmaN; ++tile) {
-    Value row = c.add(c.div(lane, 4), tile * mmaN);
     SmallVector<Value> right;
     for (size_t i = 0; i < words.size() / 2; ++i)
-      llvm::append_range(right,
-                         rows.load(positionOf(firstRow, row, c.add(half, i)),
-                                   /*asPairs=*/true));
+      llvm::append_range(
+          right, rows.load(positionOf(firstRow, tile * mmaN,
+                                      half.plus(static_cast<int64_t>(i))),
+                           /*asPairs=*/true));
     for (auto [i, fragment] : llvm::enumerate(left))
       mma.multiply(c, fragment, ArrayRef(right).slice(2 * i, 2),
                    sums.slice(tile * sumsOfTile, sumsOfTile));
@@ -323,8 +431,9 @@ public:
   void setZeros(ArrayRef<Value> newZeros) override {
     zeros.assign(newZeros.begin(), newZeros.end());
   }
-  void multiply(ArrayRef<Value> words, Value firstRow, Value half,
+  void multiply(ArrayRef<Value> words, Value firstRow, HalfIndex half,
                 MutableArrayRef<Value> sums) override;
+  Value row() const override { return c.constant(0); }
   void forSums(MutableArrayRef<Value> sums, SumBody body) override {
     for (auto [i, sum] : llvm::enumerate(sums))
       body(c.constant(static_cast<int64_t>(i) / 2), i % 2, sum);
@@ -336,7 +445,7 @@ private:
 };
 } // namespace
 
-void PackedFma::multiply(ArrayRef<Value> words, Value firstRow, Value half,
+void PackedFma::multiply(ArrayRef<Value> words, Value firstRow, HalfIndex half,
                          MutableArrayRef<Value> sums) {
   for (size_t i = 0; i < words.size() / 2; ++i) {
     SmallVector<SmallVector<Value>> left;
@@ -348,9 +457,9 @@ void PackedFma::multiply(ArrayRef<Value> words, Value firstRow, Value half,
           value = c.create<arith::SubFOp>(value, zeros[output]);
     }
     for (int64_t row = 0; row < shape.tileRows; ++row) {
-      SmallVector<Value> right =
-          rows.load(positionOf(firstRow, c.constant(row), c.add(half, i)),
-                    /*asPairs=*/false);
+      SmallVector<Value> right = rows.load(
+          positionOf(firstRow, row, half.plus(static_cast<int64_t>(i))),
+          /*asPairs=*/false);
       for (int64_t output = 0; output < 2; ++output)
         for (auto [x, w] : llvm::zip(right, left[output])) {
           Value &sum = sums[row * 2 + output];

@@ -40,6 +40,22 @@ static uint32_t oneOf(Type type) { return type.isBF16() ? 0x3f80 : 0x3c00; }
 static uint32_t magicOf(Type type) { return type.isBF16() ? 0x4300 : 0x6400; }
 static int64_t magicInteger(Type type) { return type.isBF16() ? 128 : 1024; }
 
+/// Emits (word & bits) ^ flipped as one instruction.
+static Value selectBits(ThreadCode &c, Value word, uint32_t bits,
+                        uint32_t flipped) {
+  // The truth table of lop3 for (a & b) ^ c.
+  constexpr int table = (0xf0 & 0xcc) ^ 0xaa;
+  Type i32 = c.builder.getI32Type();
+  auto op = c.builder.create<LLVM::InlineAsmOp>(
+      c.loc, i32,
+      ValueRange{word, c.constant(static_cast<int32_t>(bits)),
+                 c.constant(static_cast<int32_t>(flipped))},
+      "lop3.b32 $0, $1, $2, $3, " + std::to_string(table) + ";", "=r,r,n,n",
+      /*has_side_effects=*/false, /*is_align_stack=*/false,
+      /*asm_dialect=*/LLVM::AsmDialectAttr(), /*operand_attrs=*/ArrayAttr());
+  return op.getResult(0);
+}
+
 static Value andBits(ThreadCode &c, Value a, uint32_t bits) {
   return c.create<arith::AndIOp>(a, c.constant(static_cast<int32_t>(bits)));
 }
@@ -68,15 +84,20 @@ Value codeOffsets(ThreadCode &c, int64_t bits, Type type, Value zero) {
   int64_t added = isOffset(bits, type)
                       ? magicInteger(type) + (int64_t(1) << (bits - 1))
                       : 0;
-  Value offset = c.builder.create<arith::ConstantOp>(
-      c.loc, c.builder.getF32FloatAttr(static_cast<float>(-added)));
-  if (zero)
-    offset = c.create<arith::SubFOp>(offset, zero);
-  else if (added == 0)
+  if (!zero && added == 0)
     return {};
-  Value half = c.create<arith::BitcastOp>(c.builder.getI16Type(),
-                                          c.narrow(offset, type));
-  return c.mul(c.create<arith::ExtUIOp>(c.builder.getI32Type(), half), 0x10001);
+  if (!zero) {
+    FloatAttr value = c.builder.getFloatAttr(type, static_cast<double>(-added));
+    return twice(c, value.getValue().bitcastToAPInt().getZExtValue());
+  }
+  Value offset = c.create<arith::SubFOp>(
+      c.builder.create<arith::ConstantOp>(
+          c.loc, c.builder.getF32FloatAttr(static_cast<float>(-added))),
+      zero);
+  Value pair =
+      c.call(type.isBF16() ? "llvm.nvvm.ff2bf16x2.rn" : "llvm.nvvm.ff2f16x2.rn",
+             VectorType::get({2}, type), {offset, offset});
+  return c.create<LLVM::BitcastOp>(c.builder.getI32Type(), pair);
 }
 
 SmallVector<Value> codePairs(ThreadCode &c, int64_t bits, Type type, Value word,
@@ -89,7 +110,7 @@ SmallVector<Value> codePairs(ThreadCode &c, int64_t bits, Type type, Value word,
       Value shifted =
           i ? c.create<arith::ShRUIOp>(word, c.constant(4 * i)) : word;
       pairs.push_back(
-          c.exclusiveOr(andBits(c, shifted, 0x000f000f), twice(c, magic | 8)));
+          selectBits(c, shifted, 0x000f000f, (magic | 8) << 16 | magic | 8));
     }
   } else if (isOffset(bits, type)) {
     pairs = bytePairs(c, c.exclusiveOr(word, c.constant(int32_t(0x80808080))),

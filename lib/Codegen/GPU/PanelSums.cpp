@@ -4,9 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Emits the loop over the blocks of a panel. The warps of a block divide k.
-// Each reads its part of the panel once, from the first byte to the last, and
-// writes its sums to shared memory, where they are added in order.
+// Emits the loop over the blocks of a panel. k has parts, whose sums are added
+// in order. With few rows, the warps of a block divide the parts: each reads
+// its part of the panel once, from the first byte to the last, and writes its
+// sums to shared memory, where they are added. With many rows, each warp has a
+// panel of its own, multiplies one part after the other, and adds their sums in
+// registers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,10 +22,17 @@ namespace heddle::gpu {
 
 PanelSums::PanelSums(KernelFrame &frame, ThreadCode &c,
                      const FragmentShape &shape,
-                     const codegen::Product &product, Value panel,
+                     const codegen::Product &product, Value panels,
                      Value firstRow)
     : frame(frame), c(c), shape(shape), product(product), rounded(shape),
-      panel(panel), firstRow(firstRow) {
+      panels(panels), panel(panels), firstRow(firstRow) {
+  if (!shape.warpsDivideK) {
+    panel = c.add(c.mul(panels, shape.panelsOfBlock()),
+                  c.div(c.threadId(), warpSize));
+    // Warps without a panel compute the last one again: all copy rows.
+    panel =
+        c.create<arith::MinSIOp>(panel, c.constant(shape.weight.panels() - 1));
+  }
   createUnit();
   createRing();
 }
@@ -46,10 +56,10 @@ void PanelSums::createUnit() {
 
 /// The quantization group of a half. The padding after the last group counts as
 /// part of it.
-Value PanelSums::groupOf(Value half) {
+Value PanelSums::groupOf(HalfIndex half) {
   if (shape.groups == 1)
     return c.constant(0);
-  Value group = c.div(half, shape.halvesOfGroup);
+  Value group = c.div(shape.number(c, half), shape.halvesOfGroup);
   if (shape.groups * shape.halvesOfGroup == shape.weight.blocks() * 2)
     return group;
   return c.create<arith::MinSIOp>(group, c.constant(shape.groups - 1));
@@ -59,13 +69,10 @@ Value PanelSums::groupOf(Value half) {
 /// quantization group.
 void PanelSums::createRing() {
   SmallVector<PackedRing::Table, 2> tables;
-  auto add = [&](Value table, bool isLast) {
+  for (Value table : {product.scales, product.zeros})
     if (table && shape.groups > 1)
       tables.push_back({c.globalPointer(frame.argumentBuffer(table)),
-                        getElementTypeOrSelf(table.getType()), isLast});
-  };
-  add(product.scales, /*isLast=*/true);
-  add(product.zeros, /*isLast=*/false);
+                        getElementTypeOrSelf(table.getType())});
   ring = std::make_unique<PackedRing>(
       c, shape, *unit, c.globalPointer(frame.argumentBuffer(product.b)), panel,
       firstRow, tables);
@@ -73,7 +80,7 @@ void PanelSums::createRing() {
 
 /// Loads the scales (`table` 0) or zero points (1) of this lane's two outputs
 /// for the group of `half`, as f32.
-SmallVector<Value> PanelSums::ofOutputs(int64_t table, Value half) {
+SmallVector<Value> PanelSums::ofOutputs(int64_t table, HalfIndex half) {
   if (shape.groups > 1 && ring->hasTables())
     return ring->ofOutputs(table, half);
   Value tensor = table == 0 ? product.scales : product.zeros;
@@ -90,7 +97,7 @@ SmallVector<Value> PanelSums::ofOutputs(int64_t table, Value half) {
 
 /// Adds scaled sums, the first half of `carried`, to the totals, its second
 /// half, and sets the sums to zero. `half` is the last half of the sums.
-void PanelSums::addScaled(Value half, MutableArrayRef<Value> carried) {
+void PanelSums::addScaled(HalfIndex half, MutableArrayRef<Value> carried) {
   int64_t numSums = unit->numSums();
   Value group = groupOf(half);
   SmallVector<Value> scales;
@@ -98,7 +105,8 @@ void PanelSums::addScaled(Value half, MutableArrayRef<Value> carried) {
     scales = ofOutputs(0, half);
   Value inputBlock;
   if (shape.inputBlock > 0) {
-    Value inGroup = c.sub(half, c.mul(group, shape.halvesOfGroup));
+    Value inGroup =
+        c.sub(shape.number(c, half), c.mul(group, shape.halvesOfGroup));
     inputBlock = c.add(c.mul(group, shape.inputBlocksOfGroup()),
                        c.div(inGroup, shape.halvesOfScale));
     // The padding after the last group counts as part of its last block.
@@ -123,21 +131,36 @@ void PanelSums::addScaled(Value half, MutableArrayRef<Value> carried) {
   });
 }
 
+/// Returns the condition that the group or block of rounded inputs ends with
+/// `lastHalf`. Null: it always does.
+Value PanelSums::endsScale(HalfIndex lastHalf) {
+  int64_t chunk = shape.halvesOfChunk(), ofScale = shape.halvesOfScale;
+  bool hasShorter = shape.halvesOfGroup % ofScale != 0;
+  if (ofScale == chunk && !(hasShorter && chunk > 1))
+    return {};
+  if (ofScale % shape.stepHalves() == 0 && !hasShorter) {
+    int64_t steps = ofScale / shape.stepHalves();
+    return c.less(c.constant(steps - 2), c.rem(lastHalf.step, steps));
+  }
+  Value half = shape.number(c, lastHalf);
+  Value end =
+      c.add(shape.groups > 1 ? c.rem(half, shape.halvesOfGroup) : half, 1);
+  Value ends = c.less(c.rem(end, ofScale), 1);
+  if (hasShorter)
+    ends = c.create<arith::OrIOp>(
+        ends, c.less(c.constant(shape.halvesOfGroup - 1), end));
+  return ends;
+}
+
 /// Scales sums if the group or block of rounded inputs ends with `lastHalf`.
-SmallVector<Value> PanelSums::scaleSums(Value lastHalf,
+SmallVector<Value> PanelSums::scaleSums(HalfIndex lastHalf,
                                         SmallVector<Value> carried) {
   OpBuilder &b = c.builder;
-  int64_t step = shape.scalesBlocks() ? 2 : 1;
-  if (shape.halvesOfScale == step) {
+  Value ends = endsScale(lastHalf);
+  if (!ends) {
     addScaled(lastHalf, carried);
     return carried;
   }
-  Value end = c.add(
-      shape.groups > 1 ? c.rem(lastHalf, shape.halvesOfGroup) : lastHalf, 1);
-  Value ends = c.less(c.rem(end, shape.halvesOfScale), 1);
-  if (shape.halvesOfGroup % shape.halvesOfScale != 0)
-    ends = c.create<arith::OrIOp>(
-        ends, c.less(c.constant(shape.halvesOfGroup - 1), end));
   auto choice = b.create<scf::IfOp>(c.loc, ValueRange(carried).getTypes(), ends,
                                     /*addThenBlock=*/true,
                                     /*addElseBlock=*/true);
@@ -151,86 +174,113 @@ SmallVector<Value> PanelSums::scaleSums(Value lastHalf,
 }
 
 /// Multiplies `words`, two for each half from `half` on.
-SmallVector<Value> PanelSums::emitHalves(ArrayRef<Value> words, Value half,
+SmallVector<Value> PanelSums::emitHalves(ArrayRef<Value> words, HalfIndex half,
                                          SmallVector<Value> carried) {
-  if (product.zeros && shape.groups > 1 && !keepsZeros())
+  if (product.zeros && shape.groups > 1)
     unit->setZeros(ofOutputs(1, half));
   unit->multiply(words, firstRow, half,
                  MutableArrayRef(carried).take_front(unit->numSums()));
   if (shape.halvesOfScale == 0)
     return carried;
-  return scaleSums(c.add(half, static_cast<int64_t>(words.size()) / 2 - 1),
+  return scaleSums(half.plus(static_cast<int64_t>(words.size()) / 2 - 1),
                    std::move(carried));
 }
 
-/// Returns the zero points for `block`: new ones if a group begins with it,
-/// else those of the block before it, `carried`.
-SmallVector<Value> PanelSums::zerosOf(Value block, ValueRange carried) {
+/// Multiplies the blocks of a step, whose words the ring has.
+SmallVector<Value> PanelSums::emitStep(Value step, SmallVector<Value> carried) {
+  SmallVector<Value> words = ring->words();
+  int64_t chunk = shape.halvesOfChunk();
+  for (int64_t half = 0; half < shape.stepHalves(); half += chunk)
+    carried = emitHalves(ArrayRef(words).slice(2 * half, 2 * chunk),
+                         {step, half}, std::move(carried));
+  return carried;
+}
+
+/// The step with which a part of k begins.
+Value PanelSums::partBegin(Value part) {
+  Value step = c.mul(c.div(c.mul(part, shape.units()), shape.parts),
+                     shape.stepsOfUnit());
+  if (shape.units() * shape.stepsOfUnit() == shape.steps())
+    return step;
+  return c.create<arith::MinSIOp>(step, c.constant(shape.steps()));
+}
+
+/// With many rows: if a part of k ends with `step`, adds its sums to those of
+/// the parts before it. `carried` has sums, those of the parts before it, the
+/// number of the part, and the step with which the next part begins.
+SmallVector<Value> PanelSums::finishPart(Value step,
+                                         SmallVector<Value> carried) {
   OpBuilder &b = c.builder;
-  Value begins = c.less(c.rem(block, shape.halvesOfGroup / 2), 1);
-  auto choice = b.create<scf::IfOp>(c.loc, carried.getTypes(), begins,
+  size_t numSums = unit->numSums(), number = carried.size() - 2;
+  auto sums = MutableArrayRef(carried).slice(number - 2 * numSums, numSums);
+  auto all = MutableArrayRef(carried).slice(number - numSums, numSums);
+  MutableArrayRef<Value> changed =
+      MutableArrayRef(carried).drop_front(number - 2 * numSums);
+  Value ends = c.less(carried[number + 1], c.add(step, 2));
+  auto choice = b.create<scf::IfOp>(c.loc, ValueRange(changed).getTypes(), ends,
                                     /*addThenBlock=*/true,
                                     /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(choice.thenBlock());
-  b.create<scf::YieldOp>(c.loc, ofOutputs(1, c.mul(block, 2)));
   b.setInsertionPointToStart(choice.elseBlock());
-  b.create<scf::YieldOp>(c.loc, carried);
-  return SmallVector<Value>(choice.getResults());
+  b.create<scf::YieldOp>(c.loc, changed);
+  b.setInsertionPointToStart(choice.thenBlock());
+  for (auto [sum, total] : llvm::zip(sums, all)) {
+    total = c.create<arith::AddFOp>(total, sum);
+    sum = c.zero(b.getF32Type());
+  }
+  carried[number] = c.add(carried[number], 1);
+  carried[number + 1] = partBegin(c.add(carried[number], 1));
+  b.create<scf::YieldOp>(c.loc, changed);
+  llvm::copy(choice.getResults(), changed.begin());
+  return carried;
 }
 
-/// Multiplies one block of the panel, whose words the ring has.
-SmallVector<Value> PanelSums::emitBlock(Value block,
-                                        SmallVector<Value> carried) {
-  SmallVector<Value> words = ring->words();
-  Value half = c.mul(block, 2);
-  if (shape.scalesBlocks())
-    return emitHalves(words, half, std::move(carried));
-  carried = emitHalves(ArrayRef(words).take_front(2), half, std::move(carried));
-  return emitHalves(ArrayRef(words).drop_front(2), c.add(half, 1),
-                    std::move(carried));
-}
-
-/// Emits this warp's part of k. Returns the sums, scaled if the shape has
-/// several scales.
-SmallVector<Value> PanelSums::emitBlocks(Value rings) {
+/// Emits the loop over this warp's parts of k. Returns the sums, scaled if the
+/// shape has several scales.
+SmallVector<Value> PanelSums::emitSteps(Value rings) {
   OpBuilder &b = c.builder;
   Value warp = c.div(c.threadId(), warpSize);
-  int64_t units = llvm::divideCeil(shape.weight.blocks(), shape.blocksOfUnit);
-  auto boundary = [&](Value number) {
-    Value block =
-        c.mul(c.div(c.mul(number, units), shape.parts), shape.blocksOfUnit);
-    return c.create<arith::MinSIOp>(block, c.constant(shape.weight.blocks()));
-  };
-  Value first = boundary(warp), end = boundary(c.add(warp, 1));
+  Value first = c.constant(0), end = c.constant(shape.steps());
+  if (shape.warpsDivideK) {
+    first = partBegin(warp);
+    end = partBegin(c.add(warp, 1));
+  }
   if (product.zeros && shape.groups == 1)
-    unit->setZeros(ofOutputs(1, c.constant(0)));
+    unit->setZeros(ofOutputs(1, {first}));
   ring->start(rings, first, end);
-  // The loop carries offsets of slots, kept zero points, and sums.
-  int64_t numSums = unit->numSums(), numZeros = keepsZeros() ? 2 : 0;
-  SmallVector<Value> inits = ring->firstOffsets();
-  inits.append((shape.halvesOfScale > 0 ? 2 * numSums : numSums) + numZeros,
+  // The loop carries the state of the ring, sums, and with many rows what
+  // finishPart says.
+  int64_t numSums = unit->numSums();
+  SmallVector<Value> inits = ring->firstState();
+  size_t ofRing = inits.size();
+  inits.append(shape.halvesOfScale > 0 ? 2 * numSums : numSums,
                c.zero(b.getF32Type()));
+  if (!shape.warpsDivideK) {
+    inits.append(numSums, c.zero(b.getF32Type()));
+    inits.append({c.constant(0), partBegin(c.constant(1))});
+  }
   auto loop = b.create<scf::ForOp>(c.loc, first, end, c.constant(1), inits);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  Value block = loop.getInductionVar();
+  Value step = loop.getInductionVar();
   ValueRange carried = loop.getRegionIterArgs();
-  SmallVector<Value> next = ring->advance(block, carried.take_front(2));
-  if (numZeros > 0) {
-    next.append(zerosOf(block, carried.slice(2, numZeros)));
-    unit->setZeros(ArrayRef(next).drop_front(2));
-  }
-  next.append(
-      emitBlock(block, SmallVector<Value>(carried.drop_front(2 + numZeros))));
+  SmallVector<Value> next = ring->advance(step, carried.take_front(ofRing));
+  SmallVector<Value> sums =
+      emitStep(step, SmallVector<Value>(carried.drop_front(ofRing)));
+  if (!shape.warpsDivideK)
+    sums = finishPart(step, std::move(sums));
+  next.append(sums);
   b.create<scf::YieldOp>(c.loc, next);
-  return SmallVector<Value>(loop.getResults().take_back(numSums));
+  ValueRange results = loop.getResults();
+  if (!shape.warpsDivideK)
+    results = results.drop_back(2);
+  return SmallVector<Value>(results.take_back(numSums));
 }
 
 /// Writes this warp's sums to `memory`.
 void PanelSums::putSums(Value memory, MutableArrayRef<Value> sums) {
   Value warp = c.div(c.threadId(), warpSize);
-  Value ofWarp = c.at(memory, c.mul(warp, partStride() * 4));
+  Value ofWarp = c.at(memory, c.mul(warp, warpStride() * 4));
   Value isOwn = unit->join(sums);
   auto put = [&] {
     unit->forSums(sums, [&](Value row, int64_t output, Value &sum) {
@@ -246,18 +296,28 @@ void PanelSums::putSums(Value memory, MutableArrayRef<Value> sums) {
 }
 
 void PanelSums::emit(Value rings, Value memory) {
-  SmallVector<Value> sums = emitBlocks(rings);
+  SmallVector<Value> sums = emitSteps(rings);
+  // Other warps may still read the ring, whose memory the sums may take.
+  if (!shape.warpsDivideK)
+    c.barrier();
   putSums(memory, sums);
 }
 
 SmallVector<Value> PanelSums::join(Value memory, Value row, Value output,
                                    int64_t width) {
   Type f32 = c.builder.getF32Type();
-  Value first = c.at(memory, c.mul(c.add(c.mul(row, sumStride), output), 4));
+  Value inPanel = output, panelOfBlock = c.constant(0);
+  if (!shape.warpsDivideK) {
+    inPanel = c.rem(output, FragmentShape::panelOutputs);
+    panelOfBlock = c.div(output, FragmentShape::panelOutputs);
+  }
+  Value element = c.add(c.mul(panelOfBlock, warpStride()),
+                        c.add(c.mul(row, sumStride), inPanel));
+  Value first = c.at(memory, c.mul(element, 4));
   SmallVector<Value> sums;
-  for (int64_t part = 0; part < shape.parts; ++part)
+  for (int64_t part = 0; part < (shape.warpsDivideK ? shape.parts : 1); ++part)
     for (int64_t i = 0; i < width; i += 4) {
-      Value pointer = c.at(first, (part * partStride() + i) * 4);
+      Value pointer = c.at(first, (part * warpStride() + i) * 4);
       auto values =
           c.elements(c.loadVector(f32, std::min<int64_t>(width, 4), pointer));
       for (auto [at, value] : llvm::enumerate(values))
@@ -270,7 +330,9 @@ SmallVector<Value> PanelSums::join(Value memory, Value row, Value output,
     return sums;
   Type type = getElementTypeOrSelf(product.scales.getType());
   Value scales = c.globalPointer(frame.argumentBuffer(product.scales));
-  Value column = c.add(c.mul(panel, FragmentShape::panelOutputs), output);
+  Value column =
+      c.add(c.mul(panels, FragmentShape::panelOutputs * shape.panelsOfBlock()),
+            output);
   Value pointer = c.at(scales, c.mul(c.wide(column), dist::byteSize(type)));
   auto values = c.elements(c.loadVector(type, width, pointer));
   for (auto [sum, scale] : llvm::zip(sums, values))

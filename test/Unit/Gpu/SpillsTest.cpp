@@ -5,8 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Where ptxas is installed: what it says of attention, whose tiles fill the
-// registers, also of attention over a cache, and of rows that are kept there.
-// What heads of more than 128 features need of local memory is listed.
+// registers, also of attention over a cache, of rows that are kept there, and of
+// products with packed weights. What heads of more than 128 features need of
+// local memory is listed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +15,7 @@
 #include "AttentionTexts.h"
 #include "Chips.h"
 #include "GpuKernel.h"
+#include "PackedTexts.h"
 #include "llvm/ADT/STLExtras.h"
 #include "gtest/gtest.h"
 #include <iostream>
@@ -154,6 +156,24 @@ TEST_P(GpuSpills, KeptRows) {
             "\nplan.yield %loss, %g : " + row + ", " + type + "\n}",
         GetParam(), "cross-entropy of " + size);
   }
+}
+
+/// The products of LLaMA 8B and GPT-2 XL, for one token, for several requests,
+/// and for prompts.
+TEST_P(GpuSpills, PackedProducts) {
+  for (const PackedForm &form :
+       {PackedForm{"llama bf16", 4096, 4096, 16, 0},
+        PackedForm{"llama int8", 4096, 14336, 8, 0},
+        PackedForm{"llama int8 groups", 14336, 4096, 8, 128, true},
+        PackedForm{"llama int4", 4096, 6144, 4, 64},
+        PackedForm{"llama int4 zeros", 14336, 4096, 4, 128, true},
+        PackedForm{"llama int4 small groups", 4096, 4096, 4, 32, true},
+        PackedForm{"gpt2-xl bf16", 1600, 6400, 16, 0},
+        PackedForm{"gpt2-xl int8", 6400, 1600, 8, 0},
+        PackedForm{"gpt2-xl int4", 1600, 4800, 4, 64}})
+    for (int64_t rows : {1, 8, 64, 512})
+      expectNoSpill(packedText(form, rows).text, GetParam(),
+                    form.name + (", " + std::to_string(rows)) + " rows");
 }
 
 INSTANTIATE_TEST_SUITE_P(Chips, GpuSpills, testing::Values("sm_80", "sm_90"));
