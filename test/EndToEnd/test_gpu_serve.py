@@ -63,6 +63,20 @@ class GpuServing(serving.ServingTest):
     def test_llama_serves_as_on_a_cpu(self):
         self.assert_serves_alike(self.llama())
 
+    @unittest.skipUnless(h.LONG, "HEDDLE_TEST_LONG=1 tests more families")
+    def test_qwen3_serves_as_on_a_cpu(self):
+        config = families.config("qwen3", vocab_size=VOCAB, head_dim=8,
+                                 max_position_embeddings=CONTEXT)
+        weights = families.random_weights(config)
+        for layer in range(config["num_hidden_layers"]):
+            for norm in "q_norm", "k_norm":
+                weights[f"model.layers.{layer}.self_attn.{norm}.weight"] = np.linspace(
+                    0.5, 1.5, 8, dtype=np.float32)
+        h.write_model(self.path("qwen3"), config, weights, "")
+        for flags in [], ["--kv-type", "int8"]:
+            with self.subTest(flags=flags):
+                self.assert_serves_alike(self.path("qwen3"), *flags)
+
     def test_quantized_weights_serve_as_on_a_cpu(self):
         for flags in (["--quantize", "int8"],
                       ["--quantize", "int4", "--quantize-group", 16, "--quantize-zeros"]):

@@ -311,21 +311,54 @@ private:
     group.ops = std::move(ops);
   }
 
-  /// Joins `reader`, an operation on the cache, with the operation that
-  /// computes the elements of its operand `operand`: q, k or v. `other` is the
-  /// same operand of another operation, which does not read it. So it may
-  /// become what the elements are computed from.
+  /// Returns `ops`, and before them those operations that compute elements of
+  /// `read`, directly or through each other, and may share a kernel with `ops`.
+  SmallVector<Operation *> withHeadElements(SmallVector<Operation *> ops,
+                                            ValueRange read) {
+    SmallVector<Value> open(read);
+    while (!open.empty()) {
+      Operation *producer = open.pop_back_val().getDefiningOp();
+      if (!groupAlone(producer) || llvm::is_contained(ops, producer))
+        continue;
+      SmallVector<Operation *> more(ops);
+      more.insert(more.begin(), producer);
+      if (!fuse::refusalOfCacheGroup(more, rules).empty())
+        continue;
+      ops = more;
+      llvm::append_range(open, producer->getOperands());
+    }
+    return ops;
+  }
+
+  /// Returns the first value of the same type as `heads` from which operations
+  /// on heads compute `heads`. Null if there is none.
+  static Value sourceOf(Value heads) {
+    Value source;
+    Value value = heads;
+    while (Operation *producer = value.getDefiningOp()) {
+      if (nn::headColumnsOf(producer) == 0)
+        break;
+      value = producer->getOperand(0);
+      if (value.getType() == heads.getType())
+        source = value;
+    }
+    return source;
+  }
+
+  /// Joins `reader`, an operation on the cache, with the operations that
+  /// compute elements of its operand `operand`: q, k or v. `other` is the same
+  /// operand of another operation, which does not read it. It becomes another
+  /// value, so that these elements need not be in memory.
   void joinHeadElements(Operation *reader, OpOperand &operand,
                         OpOperand &other) {
-    Operation *producer = operand.get().getDefiningOp();
-    if (!groupAlone(producer) || operand.get() != other.get() ||
-        producer->getOperand(0).getType() != operand.get().getType())
+    Value source = sourceOf(operand.get());
+    if (!source || operand.get() != other.get())
       return;
-    other.set(producer->getOperand(0));
-    SmallVector<Operation *> ops(owner[reader]->ops);
-    ops.insert(ops.begin(), producer);
-    if (fuse::refusalOfCacheGroup(ops, rules).empty())
-      mergeInto(*owner[reader], ops);
+    other.set(source);
+    Group &group = *owner[reader];
+    SmallVector<Operation *> ops = withHeadElements(group.ops, operand.get());
+    if (ops.size() > group.ops.size())
+      mergeInto(group, ops);
     else
       other.set(operand.get());
   }
@@ -371,15 +404,7 @@ private:
         joinHeadElements(write, attention);
         continue;
       }
-      for (Value operand : attention.getQkv()) {
-        Operation *producer = operand.getDefiningOp();
-        SmallVector<Operation *> more(ops);
-        more.insert(more.begin(), producer);
-        if (groupAlone(producer) && !llvm::is_contained(ops, producer) &&
-            canJoin(more))
-          ops = more;
-      }
-      mergeInto(group, ops);
+      mergeInto(group, withHeadElements(ops, attention.getQkv()));
     }
   }
 

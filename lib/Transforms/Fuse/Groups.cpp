@@ -249,8 +249,10 @@ static std::string refusalOfPolicy(Operation *op, ArrayRef<Operation *> members,
 }
 
 /// Whether an operation computes each element of a head from a few elements of
-/// the same head, as a rotary embedding does.
+/// the same head, as a rotary embedding does, or merges heads into rows.
 static bool computesHeadElements(Operation *op) {
+  if (auto reshape = dyn_cast<nn::ReshapeOp>(op))
+    return !reshape.splits();
   return isOnHeads(op) && !op->hasTrait<nn::Rowwise>() &&
          fuse::generatorOf(op) == nn::Generator::Rows &&
          op->getNumResults() == 1 &&
