@@ -14,6 +14,7 @@
 #include "KernelTimes.h"
 #include "MemoryRate.h"
 #include "Timing.h"
+#include "Trace.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/app/RunLog.h"
 #include "heddle/runtime/app/Weights.h"
@@ -71,6 +72,8 @@ public:
   void runPrompts(int64_t atLeast);
   void runTokens();
   void printKernels();
+  /// Computes a prompt and tokens after it, and writes a trace of them.
+  void writeTrace(const std::string &path);
   /// Returns the bytes of memory that this rank must read and write to generate
   /// one token of each sequence: the weights, each once, and the key-value
   /// cache.
@@ -253,6 +256,24 @@ void DecodeBench::printKernels() {
   // no prefill program to measure.
   if (rest > 1 + engine.limits().maxGuesses)
     printKernels(*engine.prefillPrograms(rest).back());
+}
+
+void DecodeBench::writeTrace(const std::string &path) {
+  std::vector<const LoadedProgram *> programs =
+      engine.prefillPrograms(batch.context);
+  programs.push_back(&engine.decodeProgram(own()));
+  Trace trace(path, programs, job.ranks().rank());
+  engine.setTrace(&trace);
+  job.ranks().exchange("");
+  if (own() > 0)
+    prompt(engine.group());
+  for (int64_t i = 0; i < batch.tokens; ++i)
+    token(batch.context + i);
+  engine.setTrace(nullptr);
+  job.device().synchronize();
+  std::string written = trace.write(job.plan());
+  if (job.isFirst())
+    fprintf(stderr, "wrote %s\n", written.c_str());
 }
 
 /// Returns the sum of a value over all ranks.
@@ -531,5 +552,7 @@ int heddle::rt::runBenchDecode(const BenchOptions &options, Ranks &ranks) {
     loadWeights(*draftJob, options.job.ofDraft());
   for (const BenchBatch &batch : batches)
     measure(options, job, *engine, draft.get(), batch);
+  if (!options.trace.empty())
+    DecodeBench(job, *engine, batches.back()).writeTrace(options.trace);
   return 0;
 }

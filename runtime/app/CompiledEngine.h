@@ -69,6 +69,8 @@ public:
   /// Returns the number of tokens in a run of the program `score`. Throws H0191
   /// if the binary has no such program.
   int64_t scoreTokens() const;
+  /// The next runs of programs are recorded in `trace`; null: they are not.
+  void setTrace(Trace *trace) { programs.setTrace(trace); }
 
 private:
   static int64_t rowsOf(const LoadedProgram &program);

@@ -52,6 +52,13 @@ void heddle::rt::addDecodeFlags(CLI::App &verb, BenchOptions &bench) {
       verb, "--tokens", bench.tokens, io::range::count(1),
       "Tokens to time, one after the other (default: 64, or as many as fit)")
       ->needs(decode);
+  addFlag(
+      verb, "--trace", bench.trace, io::range::path(),
+      "Write a timeline of a prompt and the tokens after it, 8 runs at most, "
+      "for Perfetto; rank N of several ranks writes its own, with .rankN in "
+      "the name")
+      ->type_name("FILE")
+      ->needs(decode);
 }
 
 void heddle::rt::addDraft(CLI::App &verb, JobOptions &job) {

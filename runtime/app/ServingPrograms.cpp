@@ -21,7 +21,10 @@ void ServingPrograms::add(const LoadedProgram &program) {
 
 void ServingPrograms::run(const LoadedProgram &program) {
   Staged &one = staged.at(&program);
-  one.lastRun = one.staging.run();
+  LaunchTime *times = trace ? trace->beginStep(program) : nullptr;
+  one.lastRun = one.staging.run(/*outcomes=*/{}, times);
+  if (trace)
+    trace->endStep(one.lastRun);
 }
 
 const char *ServingPrograms::result(const LoadedProgram &program,

@@ -12,6 +12,7 @@
 #ifndef HEDDLE_RUNTIME_APP_SERVINGPROGRAMS_H
 #define HEDDLE_RUNTIME_APP_SERVINGPROGRAMS_H
 
+#include "Trace.h"
 #include "heddle/runtime/core/Staging.h"
 
 #include <map>
@@ -49,6 +50,8 @@ public:
         *data++ = valueAt(row, column);
     staging.store(*port);
   }
+  /// The next runs are recorded in `newTrace`; null: they are not.
+  void setTrace(Trace *newTrace) { trace = newTrace; }
   /// Submits a run of the program. All its inputs must have been filled.
   void run(const LoadedProgram &program);
   /// Waits for the program's last run, and returns its value of `output`, an
@@ -64,6 +67,7 @@ private:
   Session &session;
   std::shared_ptr<StagingBuffers> buffers;
   std::map<const LoadedProgram *, Staged> staged;
+  Trace *trace = nullptr;
 };
 
 } // namespace heddle::rt

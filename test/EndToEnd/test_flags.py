@@ -184,7 +184,7 @@ BINARY = {
                "--pooling": POOLING,
                "--output": Text, **ENCODE_JOB},
     "bench": {"--steps": SOME, "--warmup": COUNT, "--batch": Counts, "--context": Counts,
-              "--tokens": SOME, **DRAFT, **JOB},
+              "--tokens": SOME, "--trace": Text, **DRAFT, **JOB},
     "check": {"--join-timeout": JOIN, "--sample": COUNT, **GEMM},
     "info": {"--join-timeout": JOIN},
 }

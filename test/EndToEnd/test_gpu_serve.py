@@ -256,6 +256,13 @@ class GpuServing(serving.ServingTest):
                                   "--json"]).stdout)
         self.assertEqual((found["program"], found["submissions"]), ("decode/1", 1))
         self.assertGreater(found["stream_gb_s"], 0)
+        trace = self.path("trace.json")
+        h.run([*gpu, "bench", "--decode", "--context", 9, "--tokens", 2, "--trace", trace])
+        with open(trace) as file:
+            events = json.load(file)["traceEvents"]
+        kinds = {event["args"]["step"]: event["cat"] for event in events}
+        self.assertEqual(sorted(kinds.values()), ["decode", "decode", "prefill"])
+        self.assertTrue(all(event["dur"] >= 0 for event in events))
         self.assertIn("kernels agree", h.run([*gpu, "check"]).stdout)
 
     def test_what_trains_generates(self):

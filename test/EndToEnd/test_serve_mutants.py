@@ -43,6 +43,12 @@ def ports(programs):
 
 
 class ServingMutants(MutantsTest):
+    configurations = CONFIGURATIONS
+    few, once = 90, ONCE
+
+    def command(self, binary):
+        return [binary]
+
     def prepare(self, name, flags):
         if name == "gpt2":
             model, _, _ = self.make_model(vocab=VOCAB, positions=CONTEXT, embed=8,
@@ -54,14 +60,14 @@ class ServingMutants(MutantsTest):
             h.write_model(model, config, families.random_weights(config), "")
         texts = self.dumps(model, "--mode", "serve", "--max-context", CONTEXT,
                            "--max-batch", 2, *flags, name=name)
-        if name == "codes":  # Which there are none of before.
+        if "--quantize" in flags:  # Which there are none of before.
             texts = {phase: texts[phase] for phase in PHASES[PHASES.index("fuse"):]}
         return texts
 
     def logits(self, binary, *flags):
         """The code that the command ends with, and those after each token."""
         out = binary + ".logits"
-        ended = Ended([binary, "logits", "--prompt-ids", ",".join(map(str, PROMPT)), "-o",
+        ended = Ended([*self.command(binary), "logits", "--prompt-ids", ",".join(map(str, PROMPT)), "-o",
                        out, *flags]).check("logits")
         return ended.code, None if ended.status else h.read_safetensors(out)["logits"]
 
@@ -91,15 +97,15 @@ class ServingMutants(MutantsTest):
 
     def test_accepted_and_right_or_refused(self):
         self.texts = {name: self.prepare(name, flags)
-                      for name, flags in CONFIGURATIONS.items()}
+                      for name, flags in self.configurations.items()}
         self.inputs, self.unedited = {}, {}
         for way, (flags, programs) in WAYS.items():
             self.inputs[way] = self.path(f"inputs-{len(programs)}.safetensors")
             h.write_safetensors(self.inputs[way], ports(programs))
-            for name in CONFIGURATIONS:
+            for name in self.configurations:
                 _, found = self.logits(self.path(name + "-job"), *flags)
                 self.unedited[name, way] = found
-        self.assert_right_or_refused(seeds(90, ONCE))
+        self.assert_right_or_refused(seeds(self.few, self.once))
 
 
 if __name__ == "__main__":

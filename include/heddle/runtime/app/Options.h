@@ -235,6 +235,7 @@ struct BenchOptions {
   CountList batches = {{1}};
   CountList contexts;            ///< Empty: as many as fit, at most 512.
   std::optional<int64_t> tokens; ///< None: as many as fit, at most 64.
+  std::string trace; ///< The file for a trace of generation; empty: none.
 };
 
 /// Options of `info`.
