@@ -11,6 +11,7 @@
 
 #include "dialects/NN/Conditions.h"
 #include "dialects/NN/Phases.h"
+#include "llvm/ADT/StringMap.h"
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -255,6 +256,27 @@ static LogicalResult verifyPadding(Operation *op) {
          << padding << " in a table of " << rows << " rows";
 }
 
+/// Verifies that the words, scales and zero points of a packed weight are made
+/// of the same tensors of files.
+static LogicalResult verifyPacked(ModelOp model) {
+  llvm::StringMap<StateOp> firsts;
+  for (auto state : model.getOps<StateOp>()) {
+    if (!state.getPacked())
+      continue;
+    StateOp first =
+        firsts.try_emplace(state.getPacked()->getName(), state).first->second;
+    if (first.getSourceAttr() == state.getSourceAttr())
+      continue;
+    InFlightDiagnostic error =
+        state.emitOpError("has another source than @")
+        << first.getSymName() << ", which is packed from the same weight \""
+        << state.getPacked()->getName().getValue() << "\"";
+    error.attachNote(first.getLoc()) << "the other state is here";
+    return error;
+  }
+  return success();
+}
+
 /// The train programs and other programs of a model. A forward function with a
 /// phase counts as a train program, because one will be derived from it.
 static SmallVector<ProgramPhase> phasesOf(ModelOp model) {
@@ -294,6 +316,8 @@ LogicalResult ModelOp::verifyRegions() {
     return emitOpError("has a config that is no JSON");
   if (!config.is_object())
     return emitOpError("has a config that is no JSON object");
+  if (failed(verifyPacked(*this)))
+    return failure();
   ShardingVerifier shardings(*this);
   WalkResult walk = getBody().walk([&](Operation *op) {
     bool holds = succeeded(verifyTypes(op)) && succeeded(verifyPadding(op)) &&

@@ -992,3 +992,14 @@ nn.model @m family "gpt2" phase "train" attributes {
     nn.return {nn.when = @c} %x : tensor<4xf32>
   }
 }
+
+// -----
+
+// The parts of a packed weight are made of the same tensors.
+nn.model @m family "gpt2" phase "fuse" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-note @+1 {{the other state is here}}
+  nn.state @w.words role derived : tensor<1x1x32xi32> {init = #nn.init<normal, 0.0, 0.1>, packed = #nn.packed<words of "w" as tensor<8x32xf32>, bits = 4, group = 0, even = true, transposed = false>, source = #nn.source<"a" : tensor<8x32xf32>>}
+  // expected-error @+1 {{'nn.state' op has another source than @w.words, which is packed from the same weight "w"}}
+  nn.state @w.scales role derived : tensor<1x1x32xf16> {init = #nn.init<normal, 0.0, 0.1>, packed = #nn.packed<scales of "w" as tensor<8x32xf32>, bits = 4, group = 0, even = true, transposed = false>, source = #nn.source<"b" : tensor<8x32xf32>>}
+}
