@@ -18,6 +18,7 @@ import numpy
 
 import families
 import heddle_test as h
+from test_gpu import emulated
 
 AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 
@@ -99,9 +100,11 @@ class Quantize(h.HeddleTest):
                "--max-batch", 1, "--march", "x86-64-v3", "-o", self.path(output), *flags])
         return self.path(output)
 
-    def logits(self, binary, *flags, ranks=1):
-        h.run_ranks(ranks, [binary, "logits", "--prompt-ids", "1,2,3,5,8,13,21", "-o",
-               self.path("logits.safetensors"), *flags])
+    def logits(self, binary, *flags, ranks=1, **variables):
+        """`binary` may be a command that runs it."""
+        command = binary if isinstance(binary, list) else [binary]
+        h.run_ranks(ranks, [*command, "logits", "--prompt-ids", "1,2,3,5,8,13,21", "-o",
+                            self.path("logits.safetensors"), *flags], **variables)
         return h.read_safetensors(self.path("logits.safetensors"))["logits"]
 
     def test_codes_of_files_stay(self):
@@ -288,6 +291,16 @@ class Quantize(h.HeddleTest):
                     "import", "--dump-phases", "-"]).stdout
         layer = ir.split("nn.func @block.decode")[1].split("nn.func")[0]
         self.assertEqual(layer.count("nn.reorder"), 5)
+
+    def test_inputs_in_another_order_on_gpus(self):
+        """The same binary on a CPU, and on emulated GPUs token by token."""
+        coded, _ = self.reordered(8)
+        binary = self.serving(coded, "--target", "x86-64,sm_90")
+        expected = self.logits(binary)
+        actual = self.logits(emulated(binary), **h.LIGHT)
+        self.assertTrue(
+            (actual == self.logits(emulated(binary), "--decode", **h.LIGHT)).all())
+        self.assertLess(numpy.abs(actual - expected).max(), 1e-3)
 
     @h.needs_mpi
     def test_inputs_in_another_order_of_ranks(self):
