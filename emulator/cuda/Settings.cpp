@@ -27,7 +27,7 @@ static const Chip chips[] = {
     {"sm_90", "Emulated H100 (sm_90)", 9, 0, 132, 233472, 232448, 52428800,
      int64_t(80) << 30, 1980000, 2619000, 5120}};
 
-static constexpr int64_t mostDevices = 1024;
+static constexpr int64_t mostDevices = 1024, mostMultiprocessors = 1024;
 
 /// Converts `text` to a number. Returns -1 if it is not a number.
 static int64_t numberIn(std::string_view text) {
@@ -166,6 +166,15 @@ Settings Settings::fromEnvironment() {
   if (!settings.chip)
     throw "HEDDLE_EMULATE_CHIP is sm_80 or sm_90, not '" + std::string(target) +
         "'";
+  settings.multiprocessors = settings.chip->multiprocessors;
+  std::string_view count = variable("HEDDLE_EMULATE_MULTIPROCESSORS", "");
+  if (!count.empty()) {
+    int64_t number = numberIn(count);
+    if (number < 1 || number > mostMultiprocessors)
+      throw "HEDDLE_EMULATE_MULTIPROCESSORS is a number from 1 to 1024, not '" +
+          std::string(count) + "'";
+    settings.multiprocessors = int(number);
+  }
   settings.devices = devicesForRanks();
   int64_t queues = numberIn(variable("CUDA_DEVICE_MAX_CONNECTIONS", ""));
   if (queues >= 1 && queues <= 32)

@@ -38,8 +38,8 @@ struct Chip {
 /// such version.
 int newestPtx(int cuda);
 
-/// The values of HEDDLE_EMULATE and HEDDLE_EMULATE_CHIP, _DRIVER, _DEVICES,
-/// _CHECK, _APPROX, _FAULT and _COUNTS.
+/// The values of HEDDLE_EMULATE and HEDDLE_EMULATE_CHIP, _MULTIPROCESSORS,
+/// _DRIVER, _DEVICES, _CHECK, _APPROX, _FAULT and _COUNTS.
 struct Settings {
   enum class Order {
     Late,  ///< Commands run when the host waits for them.
@@ -47,6 +47,7 @@ struct Settings {
     Seed   ///< Commands run in a random order, and so do blocks and warps.
   };
   const Chip *chip = nullptr;
+  int multiprocessors = 0; ///< By default those of the chip.
   int devices = 1;
   /// The CUDA version of the emulated driver. By default it is the lowest that
   /// Heddle supports.

@@ -85,6 +85,7 @@ TEST_F(EmulatedCuda, RefusesSettingsThatMakeNoSense) {
                              {"HEDDLE_EMULATE_DRIVER", "12"},
                              {"HEDDLE_EMULATE_DRIVER", "14.0"},
                              {"HEDDLE_EMULATE_DEVICES", "0"},
+                             {"HEDDLE_EMULATE_MULTIPROCESSORS", "46x"},
                              {"HEDDLE_EMULATE_FAULT", "ecc"},
                              {"HEDDLE_EMULATE_FAULT", "no-device:1"}}) {
     Variable variable(name, value);

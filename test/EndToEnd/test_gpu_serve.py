@@ -53,6 +53,11 @@ class GpuServing(serving.ServingTest):
         few = ids[:tokens if h.LONG else 19]
         np.testing.assert_array_equal(self.logits(gpu, few, "--decode", **h.LIGHT),
                                       found[:len(few)])
+        # On other GPUs, too.
+        for count in (46, 132):
+            np.testing.assert_array_equal(self.logits(
+                gpu, few, HEDDLE_EMULATE_MULTIPROCESSORS=str(count), **h.LIGHT),
+                found[:len(few)])
         self.assertEqual(self.generate(gpu, ids, new, **h.LIGHT),
                          self.generate(cpu, ids, new))
         return found
