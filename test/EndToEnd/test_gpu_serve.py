@@ -65,8 +65,19 @@ class GpuServing(serving.ServingTest):
     def test_gpt2_serves_as_on_a_cpu(self):
         self.assert_serves_alike(self.gpt2())
 
+    def assert_layer_launches(self, alone, together):
+        """Of the binary compiled last: norm, products of q, k and v, attention, product,
+        norm, products of gate and up, product. The cache of several rows is written
+        before. With more than one part of keys, a launch more joins them."""
+        for program, launches in ("decode/1", alone), ("decode/2", together):
+            explained = json.loads(h.run(
+                [h.HEDDLE, "explain", self.path("serving"), "--kernels", "--program",
+                 program, "--json"]).stdout)
+            self.assertEqual(explained["layer_launches"], launches, program)
+
     def test_llama_serves_as_on_a_cpu(self):
-        self.assert_serves_alike(self.llama())
+        self.assert_serves_alike(self.llama(), "--max-batch", 2)
+        self.assert_layer_launches(7, 8)
 
     @unittest.skipUnless(h.LONG, "HEDDLE_TEST_LONG=1 tests more families")
     def test_qwen3_serves_as_on_a_cpu(self):
@@ -80,7 +91,8 @@ class GpuServing(serving.ServingTest):
         h.write_model(self.path("qwen3"), config, weights, "")
         for flags in [], ["--kv-type", "int8"]:
             with self.subTest(flags=flags):
-                self.assert_serves_alike(self.path("qwen3"), *flags)
+                self.assert_serves_alike(self.path("qwen3"), "--max-batch", 2, *flags)
+                self.assert_layer_launches(7, 8)
 
     def test_quantized_weights_serve_as_on_a_cpu(self):
         for flags in (["--quantize", "int8"],

@@ -10,8 +10,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "BlockReduce.h"
+#include "heddle/Codegen/Common/RowsForm.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
@@ -77,6 +79,21 @@ Value acrossBlock(KernelFrame &f, Value value, int64_t threads, Value slots,
   return acrossBlock(f, ValueRange(value), threads, ArrayRef(slots),
                      [&](size_t, Value a, Value b) { return combine(a, b); })
       .front();
+}
+
+Value combineElements(KernelFrame &f, const codegen::RowReduction &reduction,
+                      Value terms) {
+  auto type = dyn_cast<VectorType>(terms.getType());
+  if (!type)
+    return terms;
+  SmallVector<Value> parts;
+  for (int64_t i = 0; i < type.getNumElements(); ++i)
+    parts.push_back(f.builder.create<vector::ExtractOp>(f.loc, terms, i));
+  for (size_t half = parts.size() / 2; half; half /= 2)
+    for (size_t i = 0; i < half; ++i)
+      parts[i] = codegen::combine(f.builder, f.loc, reduction, parts[i],
+                                  parts[i + half]);
+  return parts.front();
 }
 
 Value addFloats(KernelFrame &f, Value a, Value b) {

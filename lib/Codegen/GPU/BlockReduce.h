@@ -14,6 +14,10 @@
 
 #include "KernelFrame.h"
 
+namespace heddle::codegen {
+struct RowReduction;
+} // namespace heddle::codegen
+
 namespace heddle::gpu {
 
 /// Emits the combination of two values.
@@ -39,6 +43,12 @@ using CombineOne =
 llvm::SmallVector<mlir::Value>
 acrossBlock(KernelFrame &f, mlir::ValueRange values, int64_t threads,
             llvm::ArrayRef<mlir::Value> slots, CombineOne combine);
+
+/// Combines the elements of a vector by halves, which shortens the chain of
+/// dependent operations. Returns a scalar unchanged.
+mlir::Value combineElements(KernelFrame &f,
+                            const codegen::RowReduction &reduction,
+                            mlir::Value terms);
 
 /// Emits the sum of two floats.
 mlir::Value addFloats(KernelFrame &f, mlir::Value a, mlir::Value b);

@@ -13,6 +13,7 @@
 #ifndef HEDDLE_LIB_CODEGEN_GPU_CACHEADDRESSES_H
 #define HEDDLE_LIB_CODEGEN_GPU_CACHEADDRESSES_H
 
+#include "HeadNorms.h"
 #include "KernelFrame.h"
 #include "ThreadCode.h"
 #include "dialects/Dist/ByteSize.h"
@@ -89,6 +90,8 @@ public:
       Value tensor = op.getQkv()[packed ? 0 : i];
       qkv[i] = {tensor, pointerOf(tensor), packed ? offsets[i] : 0,
                 packed ? width : op.getWidths()[i]};
+      norms.emplace_back(f, op->template getParentOfType<planir::KernelOp>(),
+                         tensor);
     }
   }
 
@@ -114,6 +117,16 @@ public:
   bool isComputed(int64_t which) const { return !qkv[which].pointer; }
   /// The address of q, k or v of a token's head, if it is in memory.
   Value headAt(int64_t which, Value row, Value token, Value head);
+  /// Norms of the heads of q, k or v. They must be bound to the head before its
+  /// features are computed.
+  HeadNorms &normsOf(int64_t which) { return norms[which]; }
+  /// Emits the results of the norms of a head of q, k or v, by a warp.
+  mlir::FailureOr<llvm::SmallVector<Value>>
+  reduceHead(int64_t which, Value row, Value token, Value head) {
+    Value inTensor = c.add(head, qkv[which].offset / dims);
+    return norms[which].reduce(c.toIndex(row), c.toIndex(token),
+                               c.toIndex(inTensor));
+  }
   /// A feature of q, k or v of a token's head, as f32. Null if the kernel
   /// cannot compute it.
   Value featureOf(int64_t which, Value row, Value token, Value head,
@@ -133,6 +146,7 @@ private:
     int64_t offset, stride;
   };
   TokenRows qkv[3];
+  llvm::SmallVector<HeadNorms, 3> norms;
 };
 
 /// Whether the operation is the only one of its kernel.

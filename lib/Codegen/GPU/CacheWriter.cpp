@@ -68,6 +68,10 @@ void CacheWriter::store(Value to, Value first, int64_t stride, Value unit) {
 LogicalResult CacheWriter::write(int64_t which, Value row, Value token,
                                  Value head, Value position) {
   features.clear();
+  FailureOr<SmallVector<Value>> norms = a.reduceHead(which, row, token, head);
+  if (failed(norms))
+    return failure();
+  a.normsOf(which).bind(*norms);
   for (int64_t base = 0; base < a.dims; base += warpSize) {
     // Lanes after the last feature compute it again.
     Value d = a.i32.min(c.add(lane, base), a.dims - 1);

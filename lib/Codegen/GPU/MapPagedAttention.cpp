@@ -103,6 +103,7 @@ void PagedMapper::allocate() {
   chunkMaxima = reserve(shape.warps * shape.queries * word);
   chunkSums = reserve(shape.warps * shape.queries * word);
   pageNumbers = reserve(PagedLoader::numPageNumbers(shape, a) * word);
+  queryNorms = reserve(shape.queries * a.normsOf(0).count() * word);
   if (a.scales) {
     keyScales = reserve(shape.keys() * word);
     valueScales = reserve(shape.keys() * word);
@@ -389,7 +390,7 @@ FailureOr<MappedLaunch> PagedMapper::emit(const Chip &chip) {
   tiles = unitFor(shape.element, shape.element, config::Matmul::Ieee)
               .createPagedTiles(c, shape);
   allocate();
-  loader.emplace(a, shape, *tiles, pageNumbers);
+  loader.emplace(a, shape, *tiles, pageNumbers, queryNorms);
   if (failed(op.getInParts() ? emitParts(chip) : emitWhole()))
     return failure();
   return f.launch();

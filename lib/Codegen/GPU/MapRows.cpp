@@ -60,7 +60,6 @@ private:
   Value combine(const RowReduction &reduction, Value a, Value b) {
     return codegen::combine(frame->builder, frame->loc, reduction, a, b);
   }
-  Value combineElements(const RowReduction &reduction, Value terms);
   LogicalResult elementsOf(ArrayRef<unsigned> results, ArrayRef<Value> leading,
                            SmallVectorImpl<Value> &elements);
   void store(ArrayRef<unsigned> results, ArrayRef<Value> elements,
@@ -418,7 +417,7 @@ FailureOr<SmallVector<Value>> RowMapper::emitColumns(const RowRound &round,
     if (failed(terms))
       return fail(f.emitter.reason());
     next.push_back(
-        combine(reduction, value, combineElements(reduction, *terms)));
+        combine(reduction, value, combineElements(*frame, reduction, *terms)));
   }
   store(round.stores, elements, chunk, rowIndices);
   return next;
@@ -452,22 +451,6 @@ LogicalResult RowMapper::bindTotals(const RowRound &round, ValueRange parts) {
                    });
   }
   return success();
-}
-
-/// Combines the elements of a vector by halves, which shortens the chain of
-/// dependent operations. Returns a scalar unchanged.
-Value RowMapper::combineElements(const RowReduction &reduction, Value terms) {
-  auto type = dyn_cast<VectorType>(terms.getType());
-  if (!type)
-    return terms;
-  KernelFrame &f = *frame;
-  SmallVector<Value> parts;
-  for (int64_t i = 0; i < type.getNumElements(); ++i)
-    parts.push_back(f.builder.create<vector::ExtractOp>(f.loc, terms, i));
-  for (size_t half = parts.size() / 2; half; half /= 2)
-    for (size_t i = 0; i < half; ++i)
-      parts[i] = combine(reduction, parts[i], parts[i + half]);
-  return parts.front();
 }
 
 /// Computes the results that have one value per row, in registers of every

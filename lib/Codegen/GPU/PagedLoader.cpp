@@ -156,11 +156,38 @@ void PagedLoader::copyConverted(Value from, Type type, Value to, Type stored,
   }
 }
 
+/// Emits the norms of the queries: each warp computes those of some queries.
+LogicalResult PagedLoader::reduceQueries(Value row, Value kvHead) {
+  int64_t group = a.heads / a.kv, count = a.normsOf(0).count();
+  if (count == 0)
+    return success();
+  bool isKnown = true;
+  c.builder.create<scf::ForOp>(
+      c.loc, c.div(thread, warpSize), c.constant(a.tokens * group),
+      c.constant(shape.warps), ValueRange(),
+      [&](OpBuilder &b, Location loc, Value query, ValueRange) {
+        Value head = c.add(c.mul(kvHead, group), c.rem(query, group));
+        FailureOr<SmallVector<Value>> norms =
+            a.reduceHead(0, row, c.div(query, group), head);
+        isKnown &= succeeded(norms);
+        if (isKnown) {
+          InsideIf isFirst(c, c.less(c.rem(thread, warpSize), 1));
+          for (auto [i, norm] : llvm::enumerate(*norms))
+            c.store(norm, normAt(c.add(c.mul(query, count), int64_t(i))));
+        }
+        b.create<scf::YieldOp>(loc);
+      });
+  c.barrier();
+  return success(isKnown);
+}
+
 /// Computes the queries by the operations of the kernel. A thread has the same
 /// feature of all queries, so that these share what depends on the feature,
 /// such as the frequency of a rotary embedding.
 LogicalResult PagedLoader::computeQueries(Value row, Value kvHead, Value tile) {
-  int64_t group = a.heads / a.kv;
+  if (failed(reduceQueries(row, kvHead)))
+    return failure();
+  int64_t group = a.heads / a.kv, numNorms = a.normsOf(0).count();
   bool isKnown = true;
   auto compute = [&](Value feature) {
     Value column = feature, isFeature;
@@ -172,6 +199,11 @@ LogicalResult PagedLoader::computeQueries(Value row, Value kvHead, Value tile) {
       Value value = c.zero(shape.element);
       if (query < a.tokens * group) {
         Value head = c.add(c.mul(kvHead, group), query % group);
+        SmallVector<Value> norms;
+        for (int64_t i = 0; i < numNorms; ++i)
+          norms.push_back(c.load(c.builder.getF32Type(),
+                                 normAt(c.constant(query * numNorms + i))));
+        a.normsOf(0).bind(norms);
         Value computed =
             a.featureOf(0, row, c.constant(query / group), head, column);
         isKnown &= bool(computed);

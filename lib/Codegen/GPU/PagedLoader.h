@@ -32,11 +32,12 @@ public:
   using Value = mlir::Value;
   using Type = mlir::Type;
 
-  /// `pageNumbers` has room for `numPageNumbers` i32 values.
+  /// `pageNumbers` has room for `numPageNumbers` i32 values, `queryNorms` for
+  /// the results of the norms of all queries.
   PagedLoader(CacheAddresses &a, const PagedShape &shape, PagedTiles &tiles,
-              Value pageNumbers)
+              Value pageNumbers, Value queryNorms)
       : c(a.c), a(a), shape(shape), tiles(tiles), pageNumbers(pageNumbers),
-        thread(c.threadId()) {}
+        queryNorms(queryNorms), thread(c.threadId()) {}
 
   /// The number of pages that hold the keys of a tile.
   static int64_t numPageNumbers(const PagedShape &shape,
@@ -73,6 +74,7 @@ private:
   int64_t threads() const { return shape.warps * warpSize; }
   /// The number of elements of one access to rows of `row` elements.
   static int64_t accessWidth(int64_t row, Type type);
+  mlir::LogicalResult reduceQueries(Value row, Value kvHead);
   mlir::LogicalResult computeQueries(Value row, Value kvHead, Value tile);
   /// Adjacent keys, as many as one access copies, of which a thread copies some
   /// features.
@@ -90,6 +92,9 @@ private:
                      int64_t width, Value isPresent);
   Value converted(Value loaded, Type stored);
   Value pageAt(Value number);
+  Value normAt(Value index) {
+    return c.at(queryNorms, c.mul(index, sizeof(float)));
+  }
   /// The entry of the page table with the key, within the part, and the key's
   /// index in its page.
   std::pair<Value, Value> split(Value key) {
@@ -100,7 +105,7 @@ private:
   CacheAddresses &a;
   const PagedShape &shape;
   PagedTiles &tiles;
-  Value pageNumbers, thread;
+  Value pageNumbers, queryNorms, thread;
   /// The columns of a thread in the part whose page numbers were loaded last.
   llvm::SmallVector<KeyColumn> columns;
 };

@@ -124,6 +124,7 @@ private:
   int64_t sharedBytes = 0;
   Value memory; ///< The begin of shared memory.
   Value queryTile, powers, ring, pageNumbers, keyScales, valueScales;
+  Value queryNorms; ///< The results of the norms of all queries.
   /// For each row: the maximum of the scores. For each warp and each row: the
   /// maximum of the warp's scores, and the sum of its powers.
   Value maxima, chunkMaxima, chunkSums;

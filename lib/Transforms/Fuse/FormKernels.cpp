@@ -298,10 +298,13 @@ private:
                : nullptr;
   }
 
-  /// Makes `ops` the operations of `group`. Those that are not yet in it have a
-  /// group of their own.
+  /// Makes `ops` the operations of `group`. They are all operations of the
+  /// groups that they are in so far.
   void mergeInto(Group &group, SmallVector<Operation *> ops) {
-    numFused += ops.size() - group.ops.size();
+    llvm::SmallPtrSet<Group *, 8> merged;
+    for (Operation *op : ops)
+      merged.insert(owner[op]);
+    numFused += merged.size() - 1;
     llvm::sort(
         ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     for (Operation *op : ops) {
@@ -318,14 +321,16 @@ private:
     SmallVector<Value> open(read);
     while (!open.empty()) {
       Operation *producer = open.pop_back_val().getDefiningOp();
-      if (!groupAlone(producer) || llvm::is_contained(ops, producer))
+      auto found = producer ? owner.find(producer) : owner.end();
+      if (found == owner.end() || llvm::is_contained(ops, producer))
         continue;
-      SmallVector<Operation *> more(ops);
-      more.insert(more.begin(), producer);
+      SmallVector<Operation *> more(found->second->ops);
+      more.append(ops);
       if (!fuse::refusalOfCacheGroup(more, rules).empty())
         continue;
       ops = more;
-      llvm::append_range(open, producer->getOperands());
+      for (Operation *op : found->second->ops)
+        llvm::append_range(open, op->getOperands());
     }
     return ops;
   }

@@ -248,11 +248,20 @@ static std::string refusalOfPolicy(Operation *op, ArrayRef<Operation *> members,
   return "";
 }
 
-/// Whether an operation computes each element of a head from a few elements of
-/// the same head, as a rotary embedding does, or merges heads into rows.
+/// Whether a kernel of the cache can compute an operation before elements of
+/// heads are read: the operation computes each element of a head from a few
+/// elements of the same head, as a rotary embedding does, or it splits rows
+/// into heads or merges these, or it is a norm of heads that a warp can compute
+/// by one access of each lane.
 static bool computesHeadElements(Operation *op) {
-  if (auto reshape = dyn_cast<nn::ReshapeOp>(op))
-    return !reshape.splits();
+  if (isa<nn::ReshapeOp>(op))
+    return true;
+  if (auto norm = dyn_cast<nn::RmsNormOp>(op)) {
+    constexpr int64_t elementsOfLane = 4, elementsOfAccess = 8;
+    int64_t columns = nn::headColumnsOf(op);
+    return columns > 0 && columns <= 32 * elementsOfLane &&
+           columns % elementsOfAccess == 0 && norm.getRstd().use_empty();
+  }
   return isOnHeads(op) && !op->hasTrait<nn::Rowwise>() &&
          fuse::generatorOf(op) == nn::Generator::Rows &&
          op->getNumResults() == 1 &&

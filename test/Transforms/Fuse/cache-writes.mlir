@@ -89,17 +89,80 @@ nn.model @rows family "llama" phase "spmd" attributes {
 
 // -----
 
-// Norms of heads have kernels of their own, but not the merges of heads after
-// them.
+// Norms of heads are computed where the heads are read.
 nn.model @head_norms family "qwen3" phase "spmd" attributes {
     strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
   // CHECK-LABEL: nn.func @block
+  nn.func @block(%q: tensor<1x1x32xf32>, %k: tensor<1x1x16xf32>, %v: tensor<1x1x16xf32>, %w: tensor<8xf32>, %keys: tensor<3x2x8x16xf32>, %values: tensor<3x2x16x8xf32>, %table: tensor<1x1xi32>, %at: tensor<1x1xi32>, %n: tensor<1xi32>) -> (tensor<1x1x32xf32>, tensor<3x2x8x16xf32>, tensor<3x2x16x8xf32>) {
+    // DEEP-NEXT: plan.launch @reshape_rms_norm_reshape_
+    // APART-NEXT: plan.launch @reshape_rms_norm
+    // APART-NEXT: plan.launch @reshape
+    // APART-NEXT: plan.launch @reshape_rms_norm
+    // APART-NEXT: plan.launch @reshape
+    // APART-NEXT: plan.launch @rotary
+    // APART-NEXT: plan.launch @rotary
+    // APART-NEXT: plan.launch @cache_write
+    // APART-NEXT: plan.launch @paged_attention
+    // CHECK-NEXT: nn.return
+    %qh = nn.reshape %q : (tensor<1x1x32xf32>) -> tensor<1x1x4x8xf32>
+    %qn, %qr = nn.rms_norm %qh, %w {eps = 1.0e-6 : f64} : (tensor<1x1x4x8xf32>, tensor<8xf32>) -> (tensor<1x1x4x8xf32>, tensor<1x1x4xf32>)
+    %qm = nn.reshape %qn : (tensor<1x1x4x8xf32>) -> tensor<1x1x32xf32>
+    %kh = nn.reshape %k : (tensor<1x1x16xf32>) -> tensor<1x1x2x8xf32>
+    %kn, %kr = nn.rms_norm %kh, %w {eps = 1.0e-6 : f64} : (tensor<1x1x2x8xf32>, tensor<8xf32>) -> (tensor<1x1x2x8xf32>, tensor<1x1x2xf32>)
+    %km = nn.reshape %kn : (tensor<1x1x2x8xf32>) -> tensor<1x1x16xf32>
+    %tq = nn.rotary %qm at %at {dims = 4 : i64, heads = 4 : i64, theta = 1.0e4 : f64} : (tensor<1x1x32xf32>, tensor<1x1xi32>) -> tensor<1x1x32xf32>
+    %tk = nn.rotary %km at %at {dims = 4 : i64, heads = 2 : i64, theta = 1.0e4 : f64} : (tensor<1x1x16xf32>, tensor<1x1xi32>) -> tensor<1x1x16xf32>
+    %k1, %v1 = nn.cache_write %keys, %values of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x8x16xf32>, tensor<3x2x16x8xf32>, tensor<1x1x32xf32>, tensor<1x1x16xf32>, tensor<1x1x16xf32>, tensor<1x1xi32>, tensor<1x1xi32>, tensor<1xi32>) -> (tensor<3x2x8x16xf32>, tensor<3x2x16x8xf32>)
+    %a = nn.paged_attention %k1, %v1 of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x8x16xf32>, tensor<3x2x16x8xf32>, tensor<1x1x32xf32>, tensor<1x1x16xf32>, tensor<1x1x16xf32>, tensor<1x1xi32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x32xf32>
+    nn.return %a, %k1, %v1 : tensor<1x1x32xf32>, tensor<3x2x8x16xf32>, tensor<3x2x16x8xf32>
+  }
+}
+
+// -----
+
+nn.model @head_norms_of_rows family "qwen3" phase "spmd" attributes {
+    strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
+  // CHECK-LABEL: nn.func @block
+  nn.func @block(%q: tensor<3x1x32xf32>, %k: tensor<3x1x16xf32>, %v: tensor<3x1x16xf32>, %w: tensor<8xf32>, %keys: tensor<3x2x8x16xf32>, %values: tensor<3x2x16x8xf32>, %table: tensor<3x1xi32>, %at: tensor<3x1xi32>, %n: tensor<3xi32>) -> (tensor<3x1x32xf32>, tensor<3x2x8x16xf32>, tensor<3x2x16x8xf32>) {
+    // DEEP-NEXT: plan.launch @reshape_rms_norm_reshape_rotary_cache_write(
+    // DEEP-NEXT: plan.launch @reshape_rms_norm_reshape_rotary_paged_attention
+    // APART-NEXT: plan.launch @reshape_rms_norm
+    // APART-NEXT: plan.launch @reshape
+    // APART-NEXT: plan.launch @reshape_rms_norm
+    // APART-NEXT: plan.launch @reshape
+    // APART-NEXT: plan.launch @rotary
+    // APART-NEXT: plan.launch @rotary
+    // APART-NEXT: plan.launch @cache_write
+    // APART-NEXT: plan.launch @paged_attention
+    // CHECK-NEXT: nn.return
+    %qh = nn.reshape %q : (tensor<3x1x32xf32>) -> tensor<3x1x4x8xf32>
+    %qn, %qr = nn.rms_norm %qh, %w {eps = 1.0e-6 : f64} : (tensor<3x1x4x8xf32>, tensor<8xf32>) -> (tensor<3x1x4x8xf32>, tensor<3x1x4xf32>)
+    %qm = nn.reshape %qn : (tensor<3x1x4x8xf32>) -> tensor<3x1x32xf32>
+    %kh = nn.reshape %k : (tensor<3x1x16xf32>) -> tensor<3x1x2x8xf32>
+    %kn, %kr = nn.rms_norm %kh, %w {eps = 1.0e-6 : f64} : (tensor<3x1x2x8xf32>, tensor<8xf32>) -> (tensor<3x1x2x8xf32>, tensor<3x1x2xf32>)
+    %km = nn.reshape %kn : (tensor<3x1x2x8xf32>) -> tensor<3x1x16xf32>
+    %tq = nn.rotary %qm at %at {dims = 4 : i64, heads = 4 : i64, theta = 1.0e4 : f64} : (tensor<3x1x32xf32>, tensor<3x1xi32>) -> tensor<3x1x32xf32>
+    %tk = nn.rotary %km at %at {dims = 4 : i64, heads = 2 : i64, theta = 1.0e4 : f64} : (tensor<3x1x16xf32>, tensor<3x1xi32>) -> tensor<3x1x16xf32>
+    %k1, %v1 = nn.cache_write %keys, %values of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x8x16xf32>, tensor<3x2x16x8xf32>, tensor<3x1x32xf32>, tensor<3x1x16xf32>, tensor<3x1x16xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> (tensor<3x2x8x16xf32>, tensor<3x2x16x8xf32>)
+    %a = nn.paged_attention %k1, %v1 of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x8x16xf32>, tensor<3x2x16x8xf32>, tensor<3x1x32xf32>, tensor<3x1x16xf32>, tensor<3x1x16xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> tensor<3x1x32xf32>
+    nn.return %a, %k1, %v1 : tensor<3x1x32xf32>, tensor<3x2x8x16xf32>, tensor<3x2x16x8xf32>
+  }
+}
+
+// -----
+
+// Not if a lane has no whole access of a head.
+nn.model @small_heads family "qwen3" phase "spmd" attributes {
+    strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
+  // CHECK-LABEL: nn.func @block
   nn.func @block(%q: tensor<1x1x16xf32>, %k: tensor<1x1x8xf32>, %v: tensor<1x1x8xf32>, %w: tensor<4xf32>, %keys: tensor<3x2x4x16xf32>, %values: tensor<3x2x16x4xf32>, %table: tensor<1x1xi32>, %at: tensor<1x1xi32>, %n: tensor<1xi32>) -> (tensor<1x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>) {
-    // CHECK-NEXT: plan.launch @reshape_rms_norm
-    // APART-NEXT: plan.launch @reshape
-    // CHECK-NEXT: plan.launch @reshape_rms_norm
-    // APART-NEXT: plan.launch @reshape
+    // DEEP-NEXT: plan.launch @reshape_rms_norm
+    // DEEP-NEXT: plan.launch @reshape_rms_norm
     // DEEP-NEXT: plan.launch @reshape_reshape_rotary_rotary_cache_write_paged_attention(
+    // APART-NEXT: plan.launch @reshape_rms_norm
+    // APART-NEXT: plan.launch @reshape
+    // APART-NEXT: plan.launch @reshape_rms_norm
+    // APART-NEXT: plan.launch @reshape
     // APART-NEXT: plan.launch @rotary
     // APART-NEXT: plan.launch @rotary
     // APART-NEXT: plan.launch @cache_write
@@ -116,36 +179,5 @@ nn.model @head_norms family "qwen3" phase "spmd" attributes {
     %k1, %v1 = nn.cache_write %keys, %values of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x1x16xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>, tensor<1x1xi32>, tensor<1x1xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
     %a = nn.paged_attention %k1, %v1 of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x1x16xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>, tensor<1x1xi32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x16xf32>
     nn.return %a, %k1, %v1 : tensor<1x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>
-  }
-}
-
-// -----
-
-nn.model @head_norms_of_rows family "qwen3" phase "spmd" attributes {
-    strategy = #dist.strategy<{target = "sm_90"}>, config = "{}", weights = {}} {
-  // CHECK-LABEL: nn.func @block
-  nn.func @block(%q: tensor<3x1x16xf32>, %k: tensor<3x1x8xf32>, %v: tensor<3x1x8xf32>, %w: tensor<4xf32>, %keys: tensor<3x2x4x16xf32>, %values: tensor<3x2x16x4xf32>, %table: tensor<3x1xi32>, %at: tensor<3x1xi32>, %n: tensor<3xi32>) -> (tensor<3x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>) {
-    // CHECK-NEXT: plan.launch @reshape_rms_norm
-    // APART-NEXT: plan.launch @reshape
-    // CHECK-NEXT: plan.launch @reshape_rms_norm
-    // APART-NEXT: plan.launch @reshape
-    // DEEP-NEXT: plan.launch @reshape_rotary_cache_write(
-    // DEEP-NEXT: plan.launch @reshape_rotary_paged_attention(
-    // APART-NEXT: plan.launch @rotary
-    // APART-NEXT: plan.launch @rotary
-    // APART-NEXT: plan.launch @cache_write
-    // APART-NEXT: plan.launch @paged_attention
-    // CHECK-NEXT: nn.return
-    %qh = nn.reshape %q : (tensor<3x1x16xf32>) -> tensor<3x1x4x4xf32>
-    %qn, %qr = nn.rms_norm %qh, %w {eps = 1.0e-6 : f64} : (tensor<3x1x4x4xf32>, tensor<4xf32>) -> (tensor<3x1x4x4xf32>, tensor<3x1x4xf32>)
-    %qm = nn.reshape %qn : (tensor<3x1x4x4xf32>) -> tensor<3x1x16xf32>
-    %kh = nn.reshape %k : (tensor<3x1x8xf32>) -> tensor<3x1x2x4xf32>
-    %kn, %kr = nn.rms_norm %kh, %w {eps = 1.0e-6 : f64} : (tensor<3x1x2x4xf32>, tensor<4xf32>) -> (tensor<3x1x2x4xf32>, tensor<3x1x2xf32>)
-    %km = nn.reshape %kn : (tensor<3x1x2x4xf32>) -> tensor<3x1x8xf32>
-    %tq = nn.rotary %qm at %at {dims = 4 : i64, heads = 4 : i64, theta = 1.0e4 : f64} : (tensor<3x1x16xf32>, tensor<3x1xi32>) -> tensor<3x1x16xf32>
-    %tk = nn.rotary %km at %at {dims = 4 : i64, heads = 2 : i64, theta = 1.0e4 : f64} : (tensor<3x1x8xf32>, tensor<3x1xi32>) -> tensor<3x1x8xf32>
-    %k1, %v1 = nn.cache_write %keys, %values of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x16xf32>, tensor<3x1x8xf32>, tensor<3x1x8xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
-    %a = nn.paged_attention %k1, %v1 of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x16xf32>, tensor<3x1x8xf32>, tensor<3x1x8xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> tensor<3x1x16xf32>
-    nn.return %a, %k1, %v1 : tensor<3x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>
   }
 }

@@ -217,24 +217,45 @@ TEST(GpuPagedAttention, Plain) {
   }
 }
 
-/// One kernel that rotates q and k, writes the cache and computes attention has
-/// the bits of three kernels, and so have two kernels that both rotate.
+/// The weight of norms of heads.
+Tensor headWeight(const Paged &p) {
+  std::vector<Tensor> arguments = pagedArguments(p);
+  int64_t rows = p.rows() * p.tokens * (p.heads + 2 * p.kv);
+  return arguments[arguments.size() - 4]
+      .reshaped({rows, p.dims})
+      .slice(0, 1)
+      .reshaped({p.dims});
+}
+
+/// One kernel that computes norms of heads, rotates q and k, writes the cache
+/// and computes attention has the bits of a kernel for each, and so have two
+/// kernels that both rotate.
 void checkFused(const Paged &p, PagedResult result) {
-  std::vector<Tensor> arguments = pagedArguments(p), apart = arguments;
+  std::vector<Tensor> arguments = pagedArguments(p);
+  size_t first = p.hasNorms ? 1 : 0; // The cache.
+  if (p.hasNorms)
+    arguments.insert(arguments.begin(), headWeight(p));
+  std::vector<Tensor> apart = arguments;
   size_t x = arguments.size() - 4, at = arguments.size() - 2;
   std::string text = fusedKernel(p, result);
   std::vector<Tensor> fused = GpuKernel(text).run(arguments);
   std::vector<Tensor> written = GpuKernel(cacheWriteKernel(p, true)).run(apart);
-  std::move(written.begin(), written.end(), apart.begin());
+  std::move(written.begin(), written.end(), apart.begin() + first);
   Tensor attended =
       GpuKernel(pagedKernels(p, result, true).attention).run(apart)[0];
+  Paged rotated = p;
+  rotated.hasNorms = false;
+  if (p.hasNorms)
+    arguments[x] = GpuKernel(headNormKernel(p))
+                       .run({arguments[x], arguments[0]})[0]
+                       .reshaped(arguments[x].shape());
   arguments[x] =
-      GpuKernel(rotaryKernel(p)).run({arguments[x], arguments[at]})[0];
+      GpuKernel(rotaryKernel(rotated)).run({arguments[x], arguments[at]})[0];
   std::vector<Tensor> caches = GpuKernel(cacheWriteKernel(p)).run(arguments);
   for (size_t i = 0; i < caches.size(); ++i) {
     expectSameBits(withoutNaN(fused[i]), withoutNaN(caches[i]), text);
-    expectSameBits(withoutNaN(apart[i]), withoutNaN(caches[i]), text);
-    arguments[i] = caches[i];
+    expectSameBits(withoutNaN(apart[first + i]), withoutNaN(caches[i]), text);
+    arguments[first + i] = caches[i];
   }
   Tensor output =
       GpuKernel(pagedKernels(p, result).attention).run(arguments)[0];
@@ -259,6 +280,12 @@ TEST(GpuPagedAttention, FusedWithWrites) {
   checkFused({{513, 2}, 1, 5, 1, 47, "i8", "bf16", 100}, PagedResult::Parts);
   checkFused({{258, 20}, 4, 3, 1, 40, "i8"}, PagedResult::Whole);
   checkFused({{77}, 8, 2, 1, 80, "bf16", "bf16"}, PagedResult::Whole);
+  Paged norms = {{300, 31}, 1, 4, 2, 128, "bf16", "bf16"};
+  norms.hasNorms = true;
+  checkFused(norms, PagedResult::Parts);
+  norms = {{77}, 3, 3, 1, 24, "i8", "f32"};
+  norms.hasNorms = true;
+  checkFused(norms, PagedResult::Whole);
 }
 
 /// What a kernel does for 512 more keys of a request.

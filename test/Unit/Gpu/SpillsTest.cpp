@@ -127,6 +127,11 @@ TEST_P(GpuSpills, PagedAttention) {
                          std::to_string(p.dims) + " features";
       expectNoSpill(fusedKernel(p, PagedResult::Parts), GetParam(),
                     "one request, " + what);
+      // With norms of all heads, in f32, 8 bytes spill.
+      p.hasNorms = type != std::string("f32");
+      expectNoSpill(fusedKernel(p, PagedResult::Parts), GetParam(),
+                    "one request, norms of heads, " + what);
+      p.hasNorms = false;
       if (!isLong())
         continue;
       p.contexts.resize(8, p.contexts[0]);

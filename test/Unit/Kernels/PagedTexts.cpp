@@ -41,14 +41,16 @@ struct PagedTypes {
                     "f32")),
         whole(shape({p.rows(), p.tokens, p.heads * p.dims}, p.type)),
         out(result == PagedResult::Whole ? whole : parts),
-        isWhole(result == PagedResult::Whole) {
+        heads(shape({p.rows(), p.tokens, p.heads + 2 * p.kv, p.dims}, p.type)),
+        weight(shape({p.dims}, p.type)), isWhole(result == PagedResult::Whole) {
     caches = keys + ", " + values + (p.isCoded() ? ", " + scales : "");
     mask = "mask = #nn.mask<causal" +
            (p.window > 0 ? ", window = " + std::to_string(p.window) : "") + ">";
   }
 
   std::string arguments() const {
-    return "plan.kernel @k(%k: " + keys + ", %v: " + values +
+    return "plan.kernel @k(" + (p.hasNorms ? "%w: " + weight + ", " : "") +
+           "%k: " + keys + ", %v: " + values +
            (p.isCoded() ? ", %s: " + scales : "") + ", %x: " + x +
            ", %p: " + table + ", %at: " + at + ", %n: " + lengths + ") -> ";
   }
@@ -83,10 +85,22 @@ struct PagedTypes {
            cacheOp("cache_write", "%k", "%v", "%s", tokens, "",
                    "(" + caches + ")");
   }
-  std::string cacheTies() const { return p.isCoded() ? "0, 1, 2" : "0, 1"; }
+  std::string cacheTies() const {
+    std::string ties = p.hasNorms ? "1, 2" : "0, 1";
+    return !p.isCoded() ? ties : ties + (p.hasNorms ? ", 3" : ", 2");
+  }
+  std::string norm() const {
+    std::string rstd = shape({p.rows(), p.tokens, p.heads + 2 * p.kv}, "f32");
+    return "  %h = nn.reshape %x : (" + x + ") -> " + heads +
+           "\n  %g, %u = nn.rms_norm %h, %w {eps = 1.0e-5 : f64} : (" + heads +
+           ", " + weight + ") -> (" + heads + ", " + rstd + ")\n";
+  }
   std::string rotary() const {
-    return "  %r = nn.rotary %x at %at {dims = " +
-           std::to_string(p.dims / 2 * 2) +
+    std::string norms;
+    if (p.hasNorms)
+      norms = norm() + "  %m = nn.reshape %g : (" + heads + ") -> " + x + "\n";
+    return norms + "  %r = nn.rotary " + (p.hasNorms ? "%m" : "%x") +
+           " at %at {dims = " + std::to_string(p.dims / 2 * 2) +
            " : i64, heads = " + std::to_string(p.heads + 2 * p.kv) +
            " : i64, theta = 100.0 : f64} : (" + x + ", " + at + ") -> " + x +
            "\n";
@@ -98,7 +112,7 @@ struct PagedTypes {
 
   const Paged &p;
   std::string keys, values, scales, x, table, at, lengths, parts, whole, out,
-      caches, mask;
+      caches, mask, heads, weight;
   bool isWhole;
 };
 } // namespace
@@ -140,6 +154,12 @@ std::string test::rotaryKernel(const Paged &p) {
   PagedTypes t(p);
   return "plan.kernel @k(%x: " + t.x + ", %at: " + t.at + ") -> " + t.x +
          t.attributes("rows", "-1") + t.rotary() + t.yield("%r", t.x);
+}
+
+std::string test::headNormKernel(const Paged &p) {
+  PagedTypes t(p);
+  return "plan.kernel @k(%x: " + t.x + ", %w: " + t.weight + ") -> " + t.heads +
+         t.attributes("rows", "-1") + t.norm() + t.yield("%g", t.heads);
 }
 
 /// Makes keys and values NaN that no text has, in caches of floats.

@@ -22,6 +22,9 @@ struct Paged {
   int64_t window = 0;
   const char *softcap = "";
   int64_t pageTokens = 16;
+  /// Whether kernels that rotate heads compute a norm of each head before. Then
+  /// its weight is the first argument of all kernels.
+  bool hasNorms = false;
 
   int64_t rows() const { return static_cast<int64_t>(contexts.size()); }
   int64_t rowPages() const {
@@ -49,6 +52,9 @@ std::string cacheWriteKernel(const Paged &p, bool rotates = false);
 /// rotates.
 std::string fusedKernel(const Paged &p, PagedResult result);
 std::string rotaryKernel(const Paged &p);
+/// The text of the kernel that computes norms of the heads of the tokens, from
+/// the tokens and the weight.
+std::string headNormKernel(const Paged &p);
 
 /// Random keys, values and rows; pages in any order. Keys and values that no
 /// request has are NaN. The last request lacks its last token, if it has more
