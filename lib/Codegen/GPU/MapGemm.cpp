@@ -454,7 +454,7 @@ FailureOr<MappedKernel> mapGemm(planir::KernelOp kernel,
   if (failed(products))
     return failure();
   if (products->front().bits > 0)
-    return mapPackedProducts(kernel, module, *products);
+    return mapPackedProducts(kernel, module, *products, chip);
   FailureOr<codegen::Product> product = codegen::soleProduct(kernel, *products);
   if (failed(product))
     return failure();

@@ -27,6 +27,9 @@ using namespace mlir;
 namespace heddle::gpu {
 
 namespace {
+/// Shared memory that a block may have on every chip (sm_80).
+constexpr int64_t mostSharedBytes = 163 * 1024;
+
 /// Products whose results are computed together, by the same blocks.
 struct JointProducts {
   llvm::SmallBitVector products; ///< Of the kernel's products.
@@ -36,8 +39,8 @@ struct JointProducts {
 class PackedMapper {
 public:
   PackedMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
-               ArrayRef<codegen::Product> products)
-      : kernel(kernel), module(module), products(products),
+               ArrayRef<codegen::Product> products, const Chip &chip)
+      : kernel(kernel), module(module), products(products), chip(chip),
         shapes(products.begin(), products.end()), rounded(shapes.front()) {}
 
   MappedKernel run();
@@ -45,6 +48,10 @@ public:
 private:
   const codegen::Product &first() const { return products.front(); }
   std::string findJoint();
+  int64_t rowTiles() const {
+    return llvm::divideCeil(first().m, shapes.front().tileRows);
+  }
+  void choosePanels();
   llvm::SmallBitVector productsOf(Value value) const;
   LogicalResult startFrame(StringRef suffix);
   LogicalResult emitRounding();
@@ -58,6 +65,7 @@ private:
   planir::KernelOp kernel;
   mlir::gpu::GPUModuleOp module;
   ArrayRef<codegen::Product> products;
+  const Chip &chip;
   std::vector<FragmentShape> shapes;
   RoundedInputs rounded;
   SmallVector<JointProducts> joint;
@@ -143,6 +151,31 @@ std::string PackedMapper::findJoint() {
   return "";
 }
 
+/// Chooses how many panels a block multiplies. Each block reads all rows of its
+/// tile. With few rows these are few bytes compared with a panel, and blocks of
+/// one panel are many. With more rows, several panels share them, unless too
+/// few multiprocessors had a block then. With many rows they always do, since
+/// the warps of a block would not have memory for copies of their own.
+void PackedMapper::choosePanels() {
+  constexpr int64_t fewRows = 8, someRows = 32;
+  auto blocksOf = [&](int64_t panels) {
+    int64_t blocks = 0;
+    for (const JointProducts &of : joint)
+      blocks += llvm::divideCeil(
+          shapes[of.products.find_first()].weight.panels(), panels);
+    return blocks * rowTiles();
+  };
+  int64_t panels = 1;
+  if (shapes.front().isMma && first().m > fewRows) {
+    if (4 * blocksOf(8) >= 3 * chip.multiprocessors)
+      panels = 8;
+    else if (first().m > someRows)
+      panels = 4;
+  }
+  for (FragmentShape &shape : shapes)
+    shape.setPanels(panels);
+}
+
 //===----------------------------------------------------------------------===//
 // The products
 //===----------------------------------------------------------------------===//
@@ -155,7 +188,7 @@ LogicalResult PackedMapper::emitResults(const JointProducts &of, Value panels,
   const FragmentShape &shape = shapes.front();
   const codegen::Product &product = products[of.products.find_first()];
   int64_t width = widestChunk(product, resultChunk(kernel, product));
-  int64_t outputs = FragmentShape::panelOutputs * shape.panelsOfBlock();
+  int64_t outputs = FragmentShape::panelOutputs * shape.panelsOfBlock;
   int64_t perRow = outputs / width;
   auto loop = b.create<scf::ForOp>(c.loc, c.threadId(),
                                    c.constant(shape.tileRows * perRow),
@@ -187,7 +220,7 @@ LogicalResult PackedMapper::emitJoint(const JointProducts &of, Value panels) {
     bytes = std::max(bytes, ofProduct->ringBytes());
     // With many rows, the last sums take the memory of the ring.
     int64_t first =
-        shapes[i].warpsDivideK || sums.size() < last ? bytes : int64_t(0);
+        shapes[i].warpsDivideK() || sums.size() < last ? bytes : int64_t(0);
     Value at = c.at(memory, first);
     ofProduct->emit(memory, at);
     bytes = std::max(bytes, first + ofProduct->sumBytes());
@@ -212,7 +245,7 @@ LogicalResult PackedMapper::emitProducts() {
   for (const JointProducts &of : joint) {
     const FragmentShape &shape = shapes[of.products.find_first()];
     auto ofJoint = static_cast<int64_t>(
-        llvm::divideCeil(shape.weight.panels(), shape.panelsOfBlock()));
+        llvm::divideCeil(shape.weight.panels(), shape.panelsOfBlock));
     Value panels = c.add(block, -blocks);
     Value isHere;
     if (joint.size() > 1)
@@ -228,8 +261,8 @@ LogicalResult PackedMapper::emitProducts() {
     if (failed(emitJoint(of, panels)))
       return failure();
   }
-  auto rowTiles = static_cast<int64_t>(llvm::divideCeil(first().m, tileRows));
-  frame->finish({blocks, rowTiles}, shapes[0].warps() * warpSize, sharedBytes);
+  frame->finish({blocks, rowTiles()}, shapes[0].warps() * warpSize,
+                sharedBytes);
   // Without a minimum of blocks per multiprocessor, ptxas tries to fit more
   // blocks, and spills registers of products of many rows for that.
   frame->func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
@@ -241,19 +274,26 @@ LogicalResult PackedMapper::emitProducts() {
 MappedKernel PackedMapper::run() {
   if (std::string why = findJoint(); !why.empty())
     return MappedKernel::no(why);
+  choosePanels();
   bool isDone = rounded.scratchBytes() == 0 || succeeded(emitRounding());
-  if (isDone && succeeded(emitProducts()))
+  isDone = isDone && succeeded(emitProducts());
+  bool fits = sharedBytes <= mostSharedBytes;
+  if (isDone && fits)
     return {launches, rounded.scratchBytes(), ""};
   for (const MappedLaunch &launch : launches)
     launch.func->erase();
   std::string reason = frame->emitter.reason();
-  frame->func.erase();
-  return MappedKernel::no(reason);
+  if (!isDone)
+    frame->func.erase();
+  return MappedKernel::no(fits ? reason
+                               : "products whose sums need more shared memory "
+                                 "than a block has");
 }
 
 FailureOr<MappedKernel> mapPackedProducts(planir::KernelOp kernel,
                                           mlir::gpu::GPUModuleOp module,
-                                          ArrayRef<codegen::Product> products) {
+                                          ArrayRef<codegen::Product> products,
+                                          const Chip &chip) {
   if (failed(codegen::verifyLayout(products, nn::PackedLayout::Fragments)))
     return failure();
   const codegen::Product &first = products.front();
@@ -265,7 +305,7 @@ FailureOr<MappedKernel> mapPackedProducts(planir::KernelOp kernel,
     return MappedKernel::no("inputs that are rounded in blocks of no multiple "
                             "of " +
                             std::to_string(shape.halfInputs()));
-  return PackedMapper(kernel, module, products).run();
+  return PackedMapper(kernel, module, products, chip).run();
 }
 
 } // namespace heddle::gpu

@@ -35,7 +35,7 @@ int64_t PackedRing::rowBytes() const {
 }
 
 int64_t PackedRing::slotBytes() const {
-  return shape.panelsOfBlock() * wordBytes() + rowBytes();
+  return shape.panelsOfBlock * wordBytes() + rowBytes();
 }
 
 int64_t PackedRing::ringBytes() const {
@@ -48,7 +48,7 @@ int64_t PackedRing::ringBytes() const {
 /// 32 KiB of the weight are under way if few rows are multiplied.
 int64_t PackedRing::stages() const {
   constexpr int64_t most = 8, least = 2, sharedBytes = 72 * 1024;
-  int64_t rings = shape.warpsDivideK ? shape.warps() : 1;
+  int64_t rings = shape.warpsDivideK() ? shape.warps() : 1;
   return std::clamp(sharedBytes / (rings * slotBytes()), least, most);
 }
 
@@ -79,7 +79,7 @@ int64_t PackedRing::tableOffset(int64_t table) const {
 /// memory.
 bool PackedRing::hasTables() const {
   constexpr int64_t most = 4096;
-  return shape.warpsDivideK &&
+  return shape.warpsDivideK() &&
          tableOffset(static_cast<int64_t>(tables.size())) <= most;
 }
 
@@ -88,11 +88,11 @@ bool PackedRing::hasTables() const {
 //===----------------------------------------------------------------------===//
 
 void copyUnit(ThreadCode &c, Value target, int64_t inTarget, Value source,
-              int64_t inSource, Value present) {
+              int64_t inSource, Value present, bool isCached) {
   SmallVector<Value> operands = {target, source};
-  std::string text = "cp.async.cg.shared.global [$0 + " +
-                     std::to_string(inTarget) + "], [$1 + " +
-                     std::to_string(inSource) + "], " +
+  std::string text = "cp.async." + std::string(isCached ? "ca" : "cg") +
+                     ".shared.global [$0 + " + std::to_string(inTarget) +
+                     "], [$1 + " + std::to_string(inSource) + "], " +
                      std::to_string(accessBytes);
   std::string constraints = "l,l";
   if (present) {
@@ -108,7 +108,7 @@ void copyUnit(ThreadCode &c, Value target, int64_t inTarget, Value source,
 
 /// Lets all threads that use the ring see what was copied to it.
 void PackedRing::synchronize() {
-  if (shape.warpsDivideK)
+  if (shape.warpsDivideK())
     c.builder.create<NVVM::SyncWarpOp>(c.loc, c.constant(-1));
   else
     c.barrier();
@@ -154,7 +154,8 @@ void PackedRing::startStep(Value offset, ValueRange from, Value step) {
   Value target = c.at(wordsOfLane, offset);
   for (int64_t block = 0; block < shape.stepBlocks; ++block) {
     int64_t moved = block * FragmentShape::blockBytes;
-    copyUnit(c, target, moved, from[0], moved, /*present=*/{});
+    copyUnit(c, target, moved, from[0], moved, /*present=*/{},
+             /*isCached=*/false);
   }
   if (rowBytes() > 0)
     unit.reader().startCopies(offset, from[1], step);
@@ -170,11 +171,11 @@ void PackedRing::start(Value memory, Value firstStep, Value endOfSteps) {
   first = firstStep;
   end = endOfSteps;
   Value thread = c.threadId(), warp = c.div(thread, warpSize);
-  int64_t ringOfWarp = shape.warpsDivideK ? ringBytes() : 0;
+  int64_t ringOfWarp = shape.warpsDivideK() ? ringBytes() : 0;
   ring = c.at(memory, c.wide(c.mul(warp, ringOfWarp)));
   Value inWords = c.mul(lane, accessBytes);
   wordsOfLane =
-      c.at(ring, c.wide(shape.warpsDivideK
+      c.at(ring, c.wide(shape.warpsDivideK()
                             ? inWords
                             : c.add(c.mul(warp, wordBytes()), inWords)));
   Value block = c.add(c.mul(c.wide(panel), shape.weight.blocks()),
@@ -182,10 +183,10 @@ void PackedRing::start(Value memory, Value firstStep, Value endOfSteps) {
   sources = {c.at(
       weight, c.add(c.mul(block, FragmentShape::blockBytes), c.wide(inWords)))};
   if (rowBytes() > 0) {
-    Value rows = c.at(ring, shape.panelsOfBlock() * wordBytes());
+    Value rows = c.at(ring, shape.panelsOfBlock * wordBytes());
     sources.push_back(unit.reader().prepareCopies(
-        rows, shape.warpsDivideK ? lane : thread,
-        shape.panelsOfBlock() * warpSize, firstRow, first));
+        rows, shape.warpsDivideK() ? lane : thread,
+        shape.panelsOfBlock * warpSize, firstRow, first));
     unit.prepareLoads(rows);
   }
   // Another product may have used the ring before.

@@ -53,13 +53,16 @@ struct FragmentShape {
   int64_t tileRows = 1; ///< Rows of x that a warp multiplies at once.
   /// Parts of k, whose sums are added in order.
   int64_t parts = 1;
-  /// Whether each part of k has a warp. Otherwise, with many rows, each warp
-  /// multiplies all parts of a panel of its own, one after the other.
-  bool warpsDivideK = true;
+  /// Panels that a block multiplies. With one, each part of k has a warp. With
+  /// several, each warp multiplies all parts of a panel of its own, one after
+  /// the other, and warps share rows of x in shared memory. Sums are the same.
+  int64_t panelsOfBlock = 1;
   /// Blocks of which a part of k has a multiple: whole scaled sums and steps.
   int64_t blocksOfUnit = 1;
   int64_t stepBlocks = 1; ///< Blocks that the loop multiplies in a step.
 
+  /// Sets how many panels a block multiplies.
+  void setPanels(int64_t count);
   bool hasCodes() const { return !weightType; }
   int64_t perWord() const { return weight.perWord(); }
   int64_t halfInputs() const { return halfWords * perWord(); }
@@ -72,8 +75,8 @@ struct FragmentShape {
   }
   /// Halves that are multiplied by rows before a sum may have to be scaled.
   int64_t halvesOfChunk() const;
-  int64_t warps() const { return warpsDivideK ? parts : mostParts; }
-  int64_t panelsOfBlock() const { return warpsDivideK ? 1 : warps(); }
+  bool warpsDivideK() const { return panelsOfBlock == 1; }
+  int64_t warps() const { return warpsDivideK() ? parts : panelsOfBlock; }
   /// Whether groups have padding.
   bool isPadded() const {
     return groups > 1 && weight.groupLength() % halfInputs() != 0;
@@ -102,9 +105,11 @@ private:
 /// Emits cp.async of 16 bytes, from `source` plus `inSource` bytes to `target`
 /// plus `inTarget`. Copies the first `present` bytes, and fills the others with
 /// zeros; null: copies all. The constants become part of the instruction, which
-/// those of the intrinsic do not.
+/// those of the intrinsic do not. With `isCached`, the L1 cache keeps the bytes
+/// for other blocks.
 void copyUnit(ThreadCode &c, mlir::Value target, int64_t inTarget,
-              mlir::Value source, int64_t inSource, mlir::Value present);
+              mlir::Value source, int64_t inSource, mlir::Value present,
+              bool isCached);
 
 /// Loads elements of x: from a slot of the ring, or if rows are not aligned
 /// from global memory. Elements outside of x are 0.
@@ -294,7 +299,7 @@ public:
 
   /// Bytes of shared memory of all rings of a block.
   int64_t bytes() const {
-    return (shape.warpsDivideK ? shape.warps() : 1) * ringBytes();
+    return (shape.warpsDivideK() ? shape.warps() : 1) * ringBytes();
   }
   /// Starts the copies of the first steps from `first` on, before `end`. The
   /// block's rings begin at `memory`.
@@ -428,7 +433,7 @@ private:
 /// `fragments`.
 mlir::FailureOr<MappedKernel>
 mapPackedProducts(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
-                  llvm::ArrayRef<codegen::Product> products);
+                  llvm::ArrayRef<codegen::Product> products, const Chip &chip);
 
 } // namespace heddle::gpu
 

@@ -70,8 +70,7 @@ int64_t FragmentShape::halvesOfChunk() const {
 }
 
 /// Chooses how many rows a warp multiplies at once: as many as registers hold
-/// sums of. If there are more, each warp has a panel of its own, so that warps
-/// share the rows in shared memory.
+/// sums of.
 void FragmentShape::chooseTile() {
   constexpr int64_t mostTiles = 8;
   if (!isMma) {
@@ -82,7 +81,20 @@ void FragmentShape::chooseTile() {
   int64_t tiles = llvm::divideCeil(rows, mmaN);
   int64_t blocks = llvm::divideCeil(tiles, mostTiles);
   tileRows = static_cast<int64_t>(llvm::divideCeil(tiles, blocks)) * mmaN;
-  warpsDivideK = blocks == 1;
+}
+
+/// With a ring for each warp, two slots of each must fit in shared memory, such
+/// that a multiprocessor has several blocks. Fewer blocks in a step do not
+/// change the order of sums.
+void FragmentShape::setPanels(int64_t count) {
+  constexpr int64_t most = 72 * 1024, elementBytes = 2;
+  panelsOfBlock = count;
+  while (count == 1 && stepBlocks > 1 &&
+         2 * parts *
+                 (stepBlocks * blockBytes +
+                  tileRows * stepInputs() * elementBytes) >
+             most)
+    stepBlocks /= 2;
 }
 
 //===----------------------------------------------------------------------===//
@@ -302,7 +314,7 @@ void RowReader::startCopies(Value offset, Value source, Value step) const {
           present ? present : c.constant(accessBytes), left);
     }
     copyUnit(c, c.at(copy.target, offset), copy.inSlot, source, copy.moved,
-             present);
+             present, /*isCached=*/true);
   };
   for (const Copy &copy : copies) {
     if (!copy.condition) {

@@ -26,8 +26,8 @@ PanelSums::PanelSums(KernelFrame &frame, ThreadCode &c,
                      Value firstRow)
     : frame(frame), c(c), shape(shape), product(product), rounded(shape),
       panels(panels), panel(panels), firstRow(firstRow) {
-  if (!shape.warpsDivideK) {
-    panel = c.add(c.mul(panels, shape.panelsOfBlock()),
+  if (!shape.warpsDivideK()) {
+    panel = c.add(c.mul(panels, shape.panelsOfBlock),
                   c.div(c.threadId(), warpSize));
     // Warps without a panel compute the last one again: all copy rows.
     panel =
@@ -241,7 +241,7 @@ SmallVector<Value> PanelSums::emitSteps(Value rings) {
   OpBuilder &b = c.builder;
   Value warp = c.div(c.threadId(), warpSize);
   Value first = c.constant(0), end = c.constant(shape.steps());
-  if (shape.warpsDivideK) {
+  if (shape.warpsDivideK()) {
     first = partBegin(warp);
     end = partBegin(c.add(warp, 1));
   }
@@ -255,7 +255,7 @@ SmallVector<Value> PanelSums::emitSteps(Value rings) {
   size_t ofRing = inits.size();
   inits.append(shape.halvesOfScale > 0 ? 2 * numSums : numSums,
                c.zero(b.getF32Type()));
-  if (!shape.warpsDivideK) {
+  if (!shape.warpsDivideK()) {
     inits.append(numSums, c.zero(b.getF32Type()));
     inits.append({c.constant(0), partBegin(c.constant(1))});
   }
@@ -267,12 +267,12 @@ SmallVector<Value> PanelSums::emitSteps(Value rings) {
   SmallVector<Value> next = ring->advance(step, carried.take_front(ofRing));
   SmallVector<Value> sums =
       emitStep(step, SmallVector<Value>(carried.drop_front(ofRing)));
-  if (!shape.warpsDivideK)
+  if (!shape.warpsDivideK())
     sums = finishPart(step, std::move(sums));
   next.append(sums);
   b.create<scf::YieldOp>(c.loc, next);
   ValueRange results = loop.getResults();
-  if (!shape.warpsDivideK)
+  if (!shape.warpsDivideK())
     results = results.drop_back(2);
   return SmallVector<Value>(results.take_back(numSums));
 }
@@ -298,7 +298,7 @@ void PanelSums::putSums(Value memory, MutableArrayRef<Value> sums) {
 void PanelSums::emit(Value rings, Value memory) {
   SmallVector<Value> sums = emitSteps(rings);
   // Other warps may still read the ring, whose memory the sums may take.
-  if (!shape.warpsDivideK)
+  if (!shape.warpsDivideK())
     c.barrier();
   putSums(memory, sums);
 }
@@ -307,7 +307,7 @@ SmallVector<Value> PanelSums::join(Value memory, Value row, Value output,
                                    int64_t width) {
   Type f32 = c.builder.getF32Type();
   Value inPanel = output, panelOfBlock = c.constant(0);
-  if (!shape.warpsDivideK) {
+  if (!shape.warpsDivideK()) {
     inPanel = c.rem(output, FragmentShape::panelOutputs);
     panelOfBlock = c.div(output, FragmentShape::panelOutputs);
   }
@@ -315,7 +315,8 @@ SmallVector<Value> PanelSums::join(Value memory, Value row, Value output,
                         c.add(c.mul(row, sumStride), inPanel));
   Value first = c.at(memory, c.mul(element, 4));
   SmallVector<Value> sums;
-  for (int64_t part = 0; part < (shape.warpsDivideK ? shape.parts : 1); ++part)
+  for (int64_t part = 0; part < (shape.warpsDivideK() ? shape.parts : 1);
+       ++part)
     for (int64_t i = 0; i < width; i += 4) {
       Value pointer = c.at(first, (part * warpStride() + i) * 4);
       auto values =
@@ -330,9 +331,8 @@ SmallVector<Value> PanelSums::join(Value memory, Value row, Value output,
     return sums;
   Type type = getElementTypeOrSelf(product.scales.getType());
   Value scales = c.globalPointer(frame.argumentBuffer(product.scales));
-  Value column =
-      c.add(c.mul(panels, FragmentShape::panelOutputs * shape.panelsOfBlock()),
-            output);
+  Value column = c.add(
+      c.mul(panels, FragmentShape::panelOutputs * shape.panelsOfBlock), output);
   Value pointer = c.at(scales, c.mul(c.wide(column), dist::byteSize(type)));
   auto values = c.elements(c.loadVector(type, width, pointer));
   for (auto [sum, scale] : llvm::zip(sums, values))

@@ -83,6 +83,23 @@ TEST_P(GpuPackedCounts, OfManyRows) {
   record("sectors", sectors / all);
 }
 
+/// Every number of rows fits in the shared memory of an A100.
+TEST_P(GpuPackedCounts, FitInSharedMemory) {
+  for (int64_t rows : {1, 8, 9, 16, 24, 32, 33, 40, 64, 65, 200, 512}) {
+    PackedText text = packedText(GetParam().form, rows);
+    auto module = parseModule(text.text);
+    ASSERT_TRUE(module);
+    auto kernel = *module->getOps<planir::KernelOp>().begin();
+    auto builder = mlir::OpBuilder::atBlockEnd(module->getBody());
+    auto target =
+        builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(), "gpu");
+    auto mapped = gpu::mapKernel(kernel, target, *gpu::findChip("sm_80"));
+    ASSERT_TRUE(succeeded(mapped) && *mapped);
+    for (const gpu::MappedLaunch &launch : mapped->launches)
+      EXPECT_LE(launch.sharedBytes, 163 * 1024) << rows << " rows";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Shapes, GpuPackedCounts,
     testing::Values(Shape{{"llama bf16", 4096, 4096, 16, 0}, 0.6},

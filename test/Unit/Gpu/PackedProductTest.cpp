@@ -225,17 +225,19 @@ TEST(GpuPackedProducts, ElementsOfTwoInOneBlock) {
   checkSeveral({8, 96, 0, 4, 3, "f16", false, 32}, {20, 20}, /*joint=*/true);
 }
 
-/// The result of the kernel in `text` for `arguments`.
+/// The result of the kernel in `text` for `arguments`, on a GPU with so many
+/// multiprocessors.
 eval::Tensor
-resultOf(const std::string &text, MLIRContext &context,
+resultOf(const std::string &text, MLIRContext &context, int64_t multiprocessors,
          llvm::function_ref<std::vector<eval::Tensor>(planir::KernelOp kernel)>
              arguments) {
   auto module = parseSourceString<ModuleOp>(text, &context);
   auto kernel = *module->getOps<planir::KernelOp>().begin();
   auto builder = OpBuilder::atBlockEnd(module->getBody());
   auto target = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(), "gpu");
-  auto mapped =
-      heddle::gpu::mapKernel(kernel, target, *heddle::gpu::findChip("sm_80"));
+  heddle::gpu::Chip chip = *heddle::gpu::findChip("sm_80");
+  chip.multiprocessors = multiprocessors;
+  auto mapped = heddle::gpu::mapKernel(kernel, target, chip);
   EXPECT_TRUE(succeeded(mapped) && *mapped);
   auto loaded = heddle::gpu::EmulatedKernel::load(*mapped, "sm_80");
   EXPECT_TRUE(static_cast<bool>(loaded));
@@ -246,7 +248,8 @@ resultOf(const std::string &text, MLIRContext &context,
       .front();
 }
 
-/// A row has the same bits alone and among any number of rows.
+/// A row has the same bits alone and among any number of rows, and however many
+/// panels a block has: with few multiprocessors eight, with many four or one.
 void checkBits(Packed p, const char *type) {
   DialectRegistry registry;
   heddle::gpu::registerGpuCodegen(registry);
@@ -255,19 +258,21 @@ void checkBits(Packed p, const char *type) {
   p.rows = 70;
   KernelCheck check = checkOf(textOf(p, type, false));
   eval::Tensor many =
-      resultOf(check.text, *context, [&](planir::KernelOp kernel) {
+      resultOf(check.text, *context, 108, [&](planir::KernelOp kernel) {
         return all = randomArguments(kernel, check);
       });
-  for (int64_t rows : {1, 8, 33}) {
+  for (auto [rows, multiprocessors] :
+       {std::pair(1, 108), {8, 108}, {21, 108}, {21, 1}, {33, 108}, {70, 1}}) {
     int64_t first = 70 - rows;
     p.rows = rows;
-    eval::Tensor few = resultOf(
-        textOf(p, type, false), *context, [&](planir::KernelOp kernel) {
-          std::vector<eval::Tensor> some = all;
-          some[0] = eval::Tensor(kernel.getArgumentTypes()[0]);
-          some[0].copyFrom(all[0], first * p.in, 0, rows * p.in);
-          return some;
-        });
+    eval::Tensor few =
+        resultOf(textOf(p, type, false), *context, multiprocessors,
+                 [&](planir::KernelOp kernel) {
+                   std::vector<eval::Tensor> some = all;
+                   some[0] = eval::Tensor(kernel.getArgumentTypes()[0]);
+                   some[0].copyFrom(all[0], first * p.in, 0, rows * p.in);
+                   return some;
+                 });
     for (int64_t i = 0; i < rows * p.out; ++i)
       ASSERT_EQ(few.floats()[i], many.floats()[first * p.out + i])
           << rows << " rows, element " << i;
