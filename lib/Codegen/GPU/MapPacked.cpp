@@ -152,12 +152,12 @@ std::string PackedMapper::findJoint() {
 }
 
 /// Chooses how many panels a block multiplies. Each block reads all rows of its
-/// tile. With few rows these are few bytes compared with a panel, and blocks of
-/// one panel are many. With more rows, several panels share them, unless too
-/// few multiprocessors had a block then. With many rows they always do, since
-/// the warps of a block would not have memory for copies of their own.
+/// tile. If these are more bytes than a panel, several panels share them,
+/// unless too few multiprocessors had a block then. With many rows they always
+/// do, since the warps of a block would not have memory for copies of their
+/// own.
 void PackedMapper::choosePanels() {
-  constexpr int64_t fewRows = 8, someRows = 32;
+  constexpr int64_t manyRows = 32;
   auto blocksOf = [&](int64_t panels) {
     int64_t blocks = 0;
     for (const JointProducts &of : joint)
@@ -166,10 +166,11 @@ void PackedMapper::choosePanels() {
     return blocks * rowTiles();
   };
   int64_t panels = 1;
-  if (shapes.front().isMma && first().m > fewRows) {
+  // An element of a row has 16 bits, and a panel 16 outputs.
+  if (shapes.front().isMma && first().m > shapes.front().weight.bits) {
     if (4 * blocksOf(8) >= 3 * chip.multiprocessors)
       panels = 8;
-    else if (first().m > someRows)
+    else if (first().m > manyRows || 3 * blocksOf(4) >= chip.multiprocessors)
       panels = 4;
   }
   for (FragmentShape &shape : shapes)

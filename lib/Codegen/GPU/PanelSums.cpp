@@ -79,20 +79,27 @@ void PanelSums::createRing() {
 }
 
 /// Loads the scales (`table` 0) or zero points (1) of this lane's two outputs
-/// for the group of `half`, as f32.
+/// for the group of `half`, as f32. In global memory, adjacent lanes, which
+/// have the same outputs, load one each, so that the warp reads whole sectors.
 SmallVector<Value> PanelSums::ofOutputs(int64_t table, HalfIndex half) {
   if (shape.groups > 1 && ring->hasTables())
     return ring->ofOutputs(table, half);
   Value tensor = table == 0 ? product.scales : product.zeros;
   Type type = getElementTypeOrSelf(tensor.getType());
-  int64_t bytes = dist::byteSize(type);
+  Value isOdd = c.less(c.constant(0), c.rem(c.threadId(), 2));
+  Value output = c.add(unit->output(), c.orZero(isOdd, c.constant(8)));
   Value row = c.add(c.mul(c.wide(panel), shape.groups), c.wide(groupOf(half)));
   Value element =
-      c.add(c.mul(row, FragmentShape::panelOutputs), c.wide(unit->output()));
-  Value pointer = c.at(c.globalPointer(frame.argumentBuffer(tensor)),
-                       c.mul(element, bytes));
-  return {c.widen(c.load(type, pointer)),
-          c.widen(c.load(type, c.at(pointer, 8 * bytes)))};
+      c.add(c.mul(row, FragmentShape::panelOutputs), c.wide(output));
+  Value own =
+      c.widen(c.load(type, c.at(c.globalPointer(frame.argumentBuffer(tensor)),
+                                c.mul(element, dist::byteSize(type)))));
+  Value other = c.builder
+                    .create<mlir::gpu::ShuffleOp>(c.loc, own, 1, warpSize,
+                                                  mlir::gpu::ShuffleMode::XOR)
+                    .getShuffleResult();
+  return {c.create<arith::SelectOp>(isOdd, other, own),
+          c.create<arith::SelectOp>(isOdd, own, other)};
 }
 
 /// Adds scaled sums, the first half of `carried`, to the totals, its second
