@@ -197,7 +197,8 @@ void CompiledEngine::takeLogits(const LoadedProgram &program, int64_t row,
 /// Returns a feed that has only one token of `feed`. The decode program takes
 /// one token per row, so several tokens of a sequence need several rows. A row
 /// attends to the tokens of the rows before it, because in every layer all rows
-/// write to the key-value cache before any row reads it.
+/// write to the key-value cache before any row reads it. The compiler keeps to
+/// that only if a draft guesses tokens: if `maxGuesses` is not 0.
 static Feed rowOf(const Feed &feed, size_t token) {
   return {feed.sequence,
           {feed.tokens[token]},

@@ -9,6 +9,7 @@
 #include "Groups.h"
 #include "dialects/NN/Conditions.h"
 #include "dialects/NN/HeadColumns.h"
+#include "heddle/Settings/Groups.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -268,15 +269,38 @@ static bool computesHeadElements(Operation *op) {
          op->getResult(0).getType() == op->getOperand(0).getType();
 }
 
+/// Whether each row of the model's decode programs is a token of another
+/// sequence. The runtime gives a sequence several rows only if a draft guesses
+/// tokens: then programs have more rows than there are sequences
+/// (plan::mostGuesses).
+static bool rowsAreSequences(nn::ModelOp model) {
+  int64_t sequences = config::textsOfGroup(model.getStrategy().getValue());
+  bool isKnown = false;
+  for (auto step : model.getOps<nn::StepOp>()) {
+    if (step.getKind() != nn::ProgramKind::Decode)
+      continue;
+    auto inputs = step.getInputsAttr().getAsRange<nn::PortAttr>();
+    for (auto [port, type] : llvm::zip(inputs, step.getArgumentTypes())) {
+      if (port.getRole() != nn::PortRole::Positions)
+        continue;
+      isKnown = true;
+      if (cast<RankedTensorType>(type).getDimSize(0) > sequences)
+        return false;
+    }
+  }
+  return isKnown;
+}
+
 /// Returns the reason why a kernel cannot write the cache and compute attention
 /// over it; empty if it can.
 static std::string refusalOfBoth(nn::CacheWriteOp write,
                                  nn::PagedAttentionOp attention) {
   if (attention.getKeys() != write.getNewKeys())
     return "it does not write the cache that attention reads";
-  // Rows can be tokens of one sequence, as the guesses of a draft are. Then a
-  // row reads keys and values that the block of another row writes.
-  if (shapeOf(attention.getPositions())[0] > 1)
+  // If rows are tokens of one sequence, a row reads keys and values that the
+  // block of another row writes.
+  if (shapeOf(attention.getPositions())[0] > 1 &&
+      !rowsAreSequences(attention->getParentOfType<nn::ModelOp>()))
     return "its rows may belong to one sequence";
   if (write.getPages() != attention.getPages() ||
       write.getPositions() != attention.getPositions() ||

@@ -1,6 +1,6 @@
 // RUN: heddle-opt %s --split-input-file --fuse-form-kernels --fuse-verify | FileCheck %s --check-prefixes=CHECK,DEEP
 // RUN: sed 's/target = "sm_90"/target = "sm_90", fusion = generic/' %s | heddle-opt --split-input-file --fuse-form-kernels --fuse-verify | FileCheck %s --check-prefixes=CHECK,APART
-// RUN: sed 's/target = "sm_90"//' %s | heddle-opt --split-input-file --fuse-form-kernels --fuse-verify | FileCheck %s --check-prefixes=CHECK,APART
+// RUN: sed 's/,* *target = "sm_90"//' %s | heddle-opt --split-input-file --fuse-form-kernels --fuse-verify | FileCheck %s --check-prefixes=CHECK,APART
 // RUN: heddle-opt %s --split-input-file --fuse-form-kernels | sed 's/target = sm_90/target = sm_90, fusion = generic/' | not heddle-opt --split-input-file --fuse-verify 2>&1 | FileCheck %s --check-prefix=REFUSED
 
 // On GPUs the attention of one token rotates q and k, and writes the cache.
@@ -179,5 +179,49 @@ nn.model @small_heads family "qwen3" phase "spmd" attributes {
     %k1, %v1 = nn.cache_write %keys, %values of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x1x16xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>, tensor<1x1xi32>, tensor<1x1xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
     %a = nn.paged_attention %k1, %v1 of %tq, %tk, %v pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x1x16xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>, tensor<1x1xi32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x16xf32>
     nn.return %a, %k1, %v1 : tensor<1x1x16xf32>, tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>
+  }
+}
+
+// -----
+
+// Without a draft, a program has no more rows than there are sequences.
+nn.model @sequences family "llama" phase "spmd" attributes {
+    strategy = #dist.strategy<{serve = {max_batch = 3}, target = "sm_90"}>, config = "{}", weights = {}} {
+  nn.state @keys role cache : tensor<3x2x4x16xf32>
+  nn.state @values role cache : tensor<3x2x16x4xf32>
+  // CHECK-LABEL: nn.step @decode
+  nn.step @decode(%x: tensor<3x1x32xf32>, %table: tensor<3x1xi32>, %at: tensor<3x1xi32>, %n: tensor<3xi32>) -> tensor<3x1x16xf32> attributes {kind = #nn.program<decode>, inputs = [#nn.port<hidden>, #nn.port<pages>, #nn.port<positions>, #nn.port<lengths>], outputs = [#nn.port<hidden>]} {
+    // DEEP: plan.launch @cache_write_paged_attention(
+    // APART: plan.launch @cache_write(
+    // APART: plan.launch @paged_attention(
+    // CHECK: nn.return
+    %keys = nn.get @keys : tensor<3x2x4x16xf32>
+    %values = nn.get @values : tensor<3x2x16x4xf32>
+    %k1, %v1 = nn.cache_write %keys, %values of %x pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x32xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
+    %a = nn.paged_attention %k1, %v1 of %x pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x32xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> tensor<3x1x16xf32>
+    nn.set @keys, %k1 : tensor<3x2x4x16xf32>
+    nn.set @values, %v1 : tensor<3x2x16x4xf32>
+    nn.return %a : tensor<3x1x16xf32>
+  }
+}
+
+// -----
+
+nn.model @guesses family "llama" phase "spmd" attributes {
+    strategy = #dist.strategy<{serve = {max_batch = 2}, target = "sm_90"}>, config = "{}", weights = {}} {
+  nn.state @keys role cache : tensor<3x2x4x16xf32>
+  nn.state @values role cache : tensor<3x2x16x4xf32>
+  // CHECK-LABEL: nn.step @decode
+  nn.step @decode(%x: tensor<3x1x32xf32>, %table: tensor<3x1xi32>, %at: tensor<3x1xi32>, %n: tensor<3xi32>) -> tensor<3x1x16xf32> attributes {kind = #nn.program<decode>, inputs = [#nn.port<hidden>, #nn.port<pages>, #nn.port<positions>, #nn.port<lengths>], outputs = [#nn.port<hidden>]} {
+    // CHECK: plan.launch @cache_write(
+    // CHECK: plan.launch @paged_attention(
+    // CHECK: nn.return
+    %keys = nn.get @keys : tensor<3x2x4x16xf32>
+    %values = nn.get @values : tensor<3x2x16x4xf32>
+    %k1, %v1 = nn.cache_write %keys, %values of %x pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x32xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
+    %a = nn.paged_attention %k1, %v1 of %x pages %table at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x1x32xf32>, tensor<3x1xi32>, tensor<3x1xi32>, tensor<3xi32>) -> tensor<3x1x16xf32>
+    nn.set @keys, %k1 : tensor<3x2x4x16xf32>
+    nn.set @values, %v1 : tensor<3x2x16x4xf32>
+    nn.return %a : tensor<3x1x16xf32>
   }
 }
