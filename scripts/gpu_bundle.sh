@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: gpu_bundle.sh [--build DIR] [--small] [-o FILE.tar.gz]
+# usage: gpu_bundle.sh [--build DIR] [--small] [-o FILE.tar.xz]
 # Makes one archive for a machine with NVIDIA GPUs: binaries that `heddle` of the
 # build DIR (default build/release) compiles here, a file of tokens, and
 # run_gpu.sh, which runs them there and judges what comes out. That machine needs
@@ -10,7 +10,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build/release
-output="heddle-gpu.tar.gz"
+output="heddle-gpu.tar.xz"
 sets="small full"
 targets=sm_80,sm_90
 most=$((60 << 20)) # Bytes of the archive.
@@ -237,7 +237,7 @@ cp "$runtime" "$bundle/runtime"
 cp "$root/scripts/run_gpu.sh" "$bundle/"
 cp "$root/LICENSE" "$bundle/"
 
-tar -C "$work" --sort=name --owner=0 --group=0 -cf - heddle-gpu | gzip -9 >"$output"
+tar -C "$work" --sort=name --owner=0 --group=0 -cf - heddle-gpu | xz -T0 -6 >"$output"
 bytes=$(stat -c %s "$output")
 echo "$output: $bytes bytes"
 if [ "$bytes" -gt "$most" ]; then

@@ -62,7 +62,7 @@ class Bundle(h.HeddleTest):
     @classmethod
     def unpack(cls, name, flags):
         """Makes an archive; the path of its script where it was unpacked."""
-        archive = os.path.join(cls.folder, name + ".tar.gz")
+        archive = os.path.join(cls.folder, name + ".tar.xz")
         # An emulated GPU needs no cubins.
         h.run([os.path.join(ROOT, "scripts", "gpu_bundle.sh"), *flags, "--build", h.BUILD,
                "-o", archive], timeout=LONGEST,

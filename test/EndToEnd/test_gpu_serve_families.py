@@ -89,7 +89,7 @@ class GpuServeFamilies(serving.ServingTest):
         model, *_ = self.make_model(layers=2, positions=4096)
         binary = self.serve(model, "--mesh", "tensor=2", "--max-batch", 2, "--target",
                             "sm_90")
-        self.check_lost_rank(emulated(binary, "--devices", 2), **h.LIGHT)
+        self.check_lost_rank(emulated(binary, "--devices", "2"), **h.LIGHT)
 
     @h.long_only
     @openai_client.needs_openai

@@ -46,6 +46,9 @@ json driver::predictProgram(const plan::Plan &plan,
   for (const json &kernel : kernels)
     readers += kernel["reads_cache"] ? kernel["calls"].get<int64_t>() : 0;
   cost::GpuTime time;
+  cost::LaunchCost cost;
+  if (gpu->overlapsLaunches)
+    cost.gap = 0;
   for (const json &kernel : kernels) {
     std::optional<double> instructions = instructionsOf(kernel);
     if (!instructions)
@@ -56,7 +59,7 @@ json driver::predictProgram(const plan::Plan &plan,
     double bytes = kernel["reads_cache"] ? cacheBytes / double(readers)
                                          : kernel["bytes"].get<double>();
     time.add(*gpu, {bytes / double(launches), *instructions / double(launches)},
-             launches * kernel["calls"].get<int64_t>());
+             launches * kernel["calls"].get<int64_t>(), cost);
   }
   return {{"gpu", gpu->name},
           {"context", context},

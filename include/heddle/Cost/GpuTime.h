@@ -26,6 +26,9 @@ struct GpuSpeed {
   double copyBytesPerSecond;
   int64_t multiprocessors;
   double clockHertz;
+  /// Whether a kernel of a graph can begin before the end of the kernel before
+  /// it (programmatic dependent launch), so that there is no gap between them.
+  bool overlapsLaunches = false;
 
   /// The instructions of warps that the GPU can issue per second: each of the
   /// four parts of a multiprocessor issues one in a cycle.

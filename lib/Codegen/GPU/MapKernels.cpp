@@ -12,6 +12,7 @@
 
 #include "CacheAddresses.h"
 #include "KernelFrame.h"
+#include "KernelOrder.h"
 #include "LanePatterns.h"
 #include "SourceLines.h"
 #include "heddle/Codegen/Common/LinalgLowerings.h"
@@ -92,6 +93,8 @@ FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
       return failure();
     DominanceInfo dominance(launch.func);
     eliminateCommonSubExpressions(rewriter, dominance, launch.func);
+    if (chip.beginsEarly())
+      beginEarly(launch.func);
   }
   return mapped;
 }

@@ -41,7 +41,11 @@ public:
   PackedMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
                ArrayRef<codegen::Product> products, const Chip &chip)
       : kernel(kernel), module(module), products(products), chip(chip),
-        shapes(products.begin(), products.end()), rounded(shapes.front()) {}
+        shapes(llvm::map_to_vector(products,
+                                   [&](const codegen::Product &product) {
+                                     return FragmentShape(product, chip);
+                                   })),
+        rounded(shapes.front()) {}
 
   MappedKernel run();
 
@@ -66,7 +70,7 @@ private:
   mlir::gpu::GPUModuleOp module;
   ArrayRef<codegen::Product> products;
   const Chip &chip;
-  std::vector<FragmentShape> shapes;
+  SmallVector<FragmentShape> shapes;
   RoundedInputs rounded;
   SmallVector<JointProducts> joint;
   std::unique_ptr<KernelFrame> frame;
@@ -300,7 +304,7 @@ FailureOr<MappedKernel> mapPackedProducts(planir::KernelOp kernel,
   const codegen::Product &first = products.front();
   if (!isa<BlockArgument>(first.a))
     return MappedKernel::no("a product of rows that its kernel computes");
-  FragmentShape shape(first);
+  FragmentShape shape(first, chip);
   if (shape.inputBlock > 0 && shape.inputBlock % shape.halfInputs() != 0 &&
       shape.inputBlock < shape.weight.groupLength())
     return MappedKernel::no("inputs that are rounded in blocks of no multiple "

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "KernelOrder.h"
 #include "PackedTiles.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -148,15 +149,19 @@ void PackedRing::startTables() {
   }
 }
 
-/// Starts all copies of `step` to the slot at `offset`, from `from`: the words
-/// and, if the ring has them, the rows.
-void PackedRing::startStep(Value offset, ValueRange from, Value step) {
+/// Starts the copies of a step's words from `from` to the slot at `offset`.
+void PackedRing::startWords(Value offset, Value from) {
   Value target = c.at(wordsOfLane, offset);
   for (int64_t block = 0; block < shape.stepBlocks; ++block) {
     int64_t moved = block * FragmentShape::blockBytes;
-    copyUnit(c, target, moved, from[0], moved, /*present=*/{},
+    copyUnit(c, target, moved, from, moved, /*present=*/{},
              /*isCached=*/false);
   }
+}
+
+/// If the ring has rows, starts the copies of those of `step` to the slot at
+/// `offset`.
+void PackedRing::startRows(Value offset, ValueRange from, Value step) {
   if (rowBytes() > 0)
     unit.reader().startCopies(offset, from[1], step);
 }
@@ -193,11 +198,36 @@ void PackedRing::start(Value memory, Value firstStep, Value endOfSteps) {
   synchronize();
   if (hasTables())
     startTables();
+  startFirstSteps();
+}
+
+/// Starts the copies of as many steps as there are slots but one. If the kernel
+/// begins early, it copies all words, then waits for the kernels before it, and
+/// then copies the rows, which these have computed.
+void PackedRing::startFirstSteps() {
+  auto slotOf = [&](int64_t stage) {
+    return c.wide(c.constant(stage * slotBytes()));
+  };
+  auto isThere = [&](int64_t stage) {
+    return c.less(c.add(first, stage), end);
+  };
+  if (shape.beginsEarly) {
+    Value words = sources[0];
+    for (int64_t stage = 0; stage < stages() - 1; ++stage) {
+      {
+        InsideIf inside(c, isThere(stage));
+        startWords(slotOf(stage), words);
+      }
+      words = sourceAfter(0, words);
+    }
+    waitForKernelsBefore(c.builder, c.loc);
+  }
   for (int64_t stage = 0; stage < stages() - 1; ++stage) {
-    Value step = c.add(first, stage);
     {
-      InsideIf inside(c, c.less(step, end));
-      startStep(c.wide(c.constant(stage * slotBytes())), sources, step);
+      InsideIf inside(c, isThere(stage));
+      if (!shape.beginsEarly)
+        startWords(slotOf(stage), sources[0]);
+      startRows(slotOf(stage), sources, c.add(first, stage));
     }
     c.commitCopies();
     for (auto [i, source] : llvm::enumerate(sources))
@@ -222,7 +252,8 @@ SmallVector<Value> PackedRing::advance(Value step, ValueRange state) {
   Value ahead = c.add(step, stages() - 1);
   {
     InsideIf inside(c, c.less(ahead, end));
-    startStep(writing, from, ahead);
+    startWords(writing, from[0]);
+    startRows(writing, from, ahead);
   }
   c.commitCopies();
   slot = reading;

@@ -39,7 +39,7 @@ struct HalfIndex {
 /// halves. The order of a sum follows from sizes of the weight, and depends
 /// neither on the number of rows nor on the chip.
 struct FragmentShape {
-  explicit FragmentShape(const codegen::Product &product);
+  FragmentShape(const codegen::Product &product, const Chip &chip);
 
   plan::PackedWeight weight;
   mlir::Type weightType; ///< Of floats; null: the weight has codes.
@@ -60,6 +60,9 @@ struct FragmentShape {
   /// Blocks of which a part of k has a multiple: whole scaled sums and steps.
   int64_t blocksOfUnit = 1;
   int64_t stepBlocks = 1; ///< Blocks that the loop multiplies in a step.
+  /// Whether copies of the weight start before the kernels before this one have
+  /// ended (KernelOrder.h).
+  bool beginsEarly = false;
 
   /// Sets how many panels a block multiplies.
   void setPanels(int64_t count);
@@ -330,7 +333,9 @@ private:
   int64_t tableBytes(int64_t table) const;
   int64_t tableOffset(int64_t table) const;
   void startTables();
-  void startStep(mlir::Value offset, mlir::ValueRange sources,
+  void startWords(mlir::Value offset, mlir::Value from);
+  void startFirstSteps();
+  void startRows(mlir::Value offset, mlir::ValueRange sources,
                  mlir::Value step);
   mlir::Value sourceAfter(int64_t source, mlir::Value pointer);
   void synchronize();

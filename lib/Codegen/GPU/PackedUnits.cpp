@@ -20,10 +20,11 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-FragmentShape::FragmentShape(const codegen::Product &product)
+FragmentShape::FragmentShape(const codegen::Product &product, const Chip &chip)
     : weight(cast<nn::PackedLinearOp>(product.op).getPacked()), rows(product.m),
       groups(product.groups), inputBlock(product.inputBlock),
-      halvesOfGroup(weight.groupWords() / halfWords) {
+      halvesOfGroup(weight.groupWords() / halfWords),
+      beginsEarly(chip.beginsEarly()) {
   if (groups == 0)
     weightType = getElementTypeOrSelf(product.b.getType());
   if (inputBlock > 0)

@@ -25,6 +25,7 @@
 
 #include <cstring>
 #include <map>
+#include <optional>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -104,7 +105,11 @@ private:
   void open(const CudaOptions &options);
   void close();
   std::pair<int64_t, int64_t> memoryInfo() const;
-  StreamHandle of(Stream stream) const { return streams[size_t(stream)]; }
+  /// Returns the handle of a stream for commands other than the plan's kernels.
+  StreamHandle of(Stream stream) {
+    lastKernel.reset();
+    return streams[size_t(stream)];
+  }
   Stream addStream();
   /// Returns the memory block that contains these bytes. Throws H0412 if there
   /// is none.
@@ -130,6 +135,12 @@ private:
 
   const Driver &driver;
   bool sync, graphs;
+  /// Whether kernels in graphs may begin before the end of the kernel before
+  /// them.
+  bool beginsEarly = false;
+  /// The stream whose last command is a kernel of the plan, if the command that
+  /// was submitted last is one.
+  std::optional<Stream> lastKernel;
   DeviceNumber number = 0;
   GpuModel gpu;
   Context context = nullptr;
@@ -187,6 +198,11 @@ void CudaDevice::open(const CudaOptions &options) {
   gpu = modelOf(driver, number);
   check(driver.retainContext(&context, number), "opening the GPU");
   check(driver.setContext(context), "opening the GPU");
+  // Before CUDA 12.3, such launches cannot be captured in graphs.
+  constexpr int lowestDriver = 12030;
+  int version = 0;
+  beginsEarly =
+      driver.driverVersion(&version) == Success && version >= lowestDriver;
   for (size_t i = 0; i < numStreams; ++i)
     addStream();
   for (EventHandle &clock : clocks)
@@ -359,7 +375,11 @@ CudaDevice::load(const void *image, size_t bytes,
 
 void CudaDevice::submit(Stream stream, const KernelLaunch &launch,
                         const Scratch &scratch) {
-  launcher.submit(of(stream), launch, scratch, isCapturing);
+  bool follows = beginsEarly && isCapturing && lastKernel == stream;
+  bool isKernel =
+      launcher.submit(of(stream), launch, scratch, isCapturing, follows);
+  if (isKernel)
+    lastKernel = stream;
 }
 
 //===----------------------------------------------------------------------===//

@@ -49,8 +49,11 @@ LoadedKernels::LoadedKernels(const Driver &driver, const GpuModel &gpu,
     ofHost = cores->load(texts->host.data(), texts->host.size(), all);
   try {
     texts->cubins.resize(texts->texts.size());
-    for (size_t i = 0; i < texts->texts.size(); ++i)
+    for (size_t i = 0; i < texts->texts.size(); ++i) {
       modules.push_back(load(gpu, texts->texts[i], texts->cubins[i]));
+      beginEarly.push_back(texts->texts[i].find("griddepcontrol.wait") !=
+                           std::string::npos);
+    }
     for (const plan::Kernel &kernel : all)
       add(kernel);
     if (algorithms)
@@ -144,6 +147,7 @@ void LoadedKernels::add(const plan::Kernel &kernel) {
         ProductCalls::prepare(*library, kernel.library.front(), *algorithms);
   for (const plan::GridLaunch &launch : kernel.launches) {
     LoadedKernel::Launch made;
+    made.mayBeginEarly = beginEarly[kernel.text];
     const auto &[grid, block] = std::pair(launch.grid, launch.block);
     made.config = {unsigned(grid[0]),
                    unsigned(grid[1]),

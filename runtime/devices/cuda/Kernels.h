@@ -26,9 +26,12 @@ struct LoadedKernel {
   struct Launch {
     Function function = nullptr;
     /// The configuration for cuLaunchKernelEx. The stream and the list of
-    /// attributes (`cluster`) are set at each launch.
+    /// attributes are set at each launch.
     LaunchConfig config = {};
     std::optional<LaunchAttribute> cluster;
+    /// Whether the function waits for the kernels before it
+    /// (griddepcontrol.wait), so that it may begin before they have ended.
+    bool mayBeginEarly = false;
   };
   std::string name;
   bool hasScratch = false;
@@ -78,6 +81,8 @@ private:
   int64_t numProducts = 0;                 ///< Products that the library may
                                            ///< compute.
   std::vector<Module> modules;
+  /// For each module, whether its functions may begin early.
+  std::vector<bool> beginEarly;
   std::unique_ptr<KernelSet> ofHost; ///< Null if no kernel runs on the host.
   std::map<std::string, LoadedKernel> kernels;
 };

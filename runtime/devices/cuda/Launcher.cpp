@@ -13,6 +13,7 @@
 #include "runtime/devices/cuda/ProfilerRange.h"
 
 #include <algorithm>
+#include <array>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -39,8 +40,9 @@ static std::string describe(const LoadedKernel &kernel,
   return "'" + kernel.name + "'" + (hasPath ? " for " + *launch.path : "");
 }
 
-void Launcher::submit(StreamHandle stream, const KernelLaunch &launch,
-                      const Scratch &scratch, bool repeats) {
+bool Launcher::submit(StreamHandle stream, const KernelLaunch &launch,
+                      const Scratch &scratch, bool repeats,
+                      bool followsKernel) {
   const auto &kernel = *reinterpret_cast<const LoadedKernel *>(
       reinterpret_cast<uintptr_t>(launch.kernel));
   // A captured launch gets no profiler range, since it does not run now but
@@ -53,11 +55,13 @@ void Launcher::submit(StreamHandle stream, const KernelLaunch &launch,
   else if (kernel.product)
     submitProduct(stream, kernel, launch, scratch);
   else
-    submitOnGpu(stream, kernel, launch, scratch);
+    submitOnGpu(stream, kernel, launch, scratch, followsKernel);
+  return !kernel.onHost && !kernel.product;
 }
 
 void Launcher::submitOnGpu(StreamHandle stream, const LoadedKernel &kernel,
-                           const KernelLaunch &launch, const Scratch &scratch) {
+                           const KernelLaunch &launch, const Scratch &scratch,
+                           bool followsKernel) {
   // The list of arguments can be reused for the next launch, since the driver
   // has copied it when the call returns.
   arguments.clear();
@@ -73,9 +77,15 @@ void Launcher::submitOnGpu(StreamHandle stream, const LoadedKernel &kernel,
   for (const LoadedKernel::Launch &one : kernel.launches) {
     LaunchConfig config = one.config;
     config.stream = stream;
-    std::optional<LaunchAttribute> cluster = one.cluster;
-    config.attributes = cluster ? &*cluster : nullptr;
-    config.numAttributes = cluster ? 1 : 0;
+    std::array<LaunchAttribute, 2> attributes;
+    config.attributes = attributes.data();
+    if (one.cluster)
+      attributes[config.numAttributes++] = *one.cluster;
+    if (followsKernel && one.mayBeginEarly) {
+      LaunchAttribute &early = attributes[config.numAttributes++];
+      early.id = LaunchAttributeProgrammatic;
+      early.value.programmatic = 1;
+    }
     Result result =
         driver.launch(&config, one.function, arguments.data(), nullptr);
     checkLaunch(result, stream, kernel, launch);

@@ -31,11 +31,13 @@ public:
   std::unique_ptr<KernelSet> load(const GpuModel &gpu, std::string_view image,
                                   const std::vector<plan::Kernel> &kernels);
   /// Implements Device::submit. With `repeats` the launch is captured in a
-  /// graph. Throws H0434 to H0436, and H0451 if cuBLASLt fails. A fault in the
-  /// kernel itself is only known when the kernel has run, so that it is thrown
-  /// here only with CudaOptions::sync.
-  void submit(StreamHandle stream, const KernelLaunch &launch,
-              const Scratch &scratch, bool repeats);
+  /// graph. With `followsKernel` the last command of the stream is another
+  /// kernel, before whose end this one may begin. Returns whether the launch
+  /// was a kernel of Heddle on the GPU. Throws H0434 to H0436, and H0451 if
+  /// cuBLASLt fails. A fault in the kernel itself is only known when the kernel
+  /// has run, so that it is thrown here only with CudaOptions::sync.
+  bool submit(StreamHandle stream, const KernelLaunch &launch,
+              const Scratch &scratch, bool repeats, bool followsKernel);
   /// Throws the error of a kernel that failed on the host, if one did.
   void check() { updates.check(); }
 
@@ -45,7 +47,8 @@ private:
   void submitProduct(StreamHandle stream, const LoadedKernel &kernel,
                      const KernelLaunch &launch, const Scratch &scratch);
   void submitOnGpu(StreamHandle stream, const LoadedKernel &kernel,
-                   const KernelLaunch &launch, const Scratch &scratch);
+                   const KernelLaunch &launch, const Scratch &scratch,
+                   bool followsKernel);
   /// Checks a launch, and with `sync` waits until the stream has finished it.
   void checkLaunch(Result result, StreamHandle stream,
                    const LoadedKernel &kernel, const KernelLaunch &launch);

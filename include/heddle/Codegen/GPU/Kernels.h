@@ -40,6 +40,11 @@ struct Chip {
   /// Whether the order in which a product adds its terms must not depend on the
   /// number of rows. Binaries that serve or encode need this.
   bool fixedSums = false;
+
+  /// Whether kernels begin before the end of the kernel before them
+  /// (KernelOrder.h). Kernels that serve are short, and their weights are known
+  /// before their other operands.
+  bool beginsEarly() const { return fixedSums && name != "sm_80"; }
 };
 
 /// The chip sm_80 or sm_90; null for other names.

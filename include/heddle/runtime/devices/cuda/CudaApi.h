@@ -164,7 +164,8 @@ enum TensorMapFill : int { TensorMapFillZero = 0, TensorMapFillNaN = 1 };
 /// CUlaunchAttributeID.
 enum LaunchAttributeId : int {
   LaunchAttributeIgnore = 0,
-  LaunchAttributeCluster = 4
+  LaunchAttributeCluster = 4,
+  LaunchAttributeProgrammatic = 6
 };
 
 /// CUlaunchAttribute.
@@ -176,6 +177,8 @@ struct LaunchAttribute {
     struct {
       unsigned x, y, z;
     } cluster; ///< Number of blocks in a cluster, by dimension.
+    int programmatic; ///< Whether the launch may begin before the end of the
+                      ///< kernel before it.
   } value;
 };
 
