@@ -43,12 +43,28 @@ struct Fault {
 
 /// A command that was submitted to a stream.
 struct Command {
+  enum class Kind {
+    Kernel, ///< A programmatic launch after it may begin before its end.
+    /// The time of an event. A programmatic launch after it may overlap with
+    /// the kernel before it.
+    Mark,
+    Other
+  };
+  Kind kind = Kind::Other;
+  /// Whether the command is a launch that may begin before the end of the
+  /// kernel before it.
+  bool isProgrammatic = false;
+  /// How many of the stream's commands certainly end before this one begins,
+  /// even if it is programmatic, because the host or the stream waited for
+  /// them.
+  uint64_t ended = 0;
   /// What the command is, for messages, such as "a copy of 12 bytes".
   std::string name;
   /// The bytes that the command reads and writes, as far as known.
   emulator::AccessedRanges memory;
-  /// Executes the command, and may add to `memory`. Throws a Fault.
-  std::function<void(emulator::AccessedRanges &memory)> run;
+  /// Executes the command, which is its argument, and may add to `memory`.
+  /// Throws a Fault.
+  std::function<void(Command &command)> run;
   /// Only set for commands that wait for other processes. When all commands
   /// before this one are done, `begin` is called once. Then `isReady` is called
   /// until it returns true. Only then may `run` be called.

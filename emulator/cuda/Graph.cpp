@@ -77,8 +77,10 @@ GraphExecData::GraphExecData(GraphData given, Timeline &timeline)
 void GraphExecData::launch(Timeline &timeline, StreamData &stream) {
   EventData begin, end;
   timeline.record(stream, begin);
-  for (StreamData *lane : lanes)
+  for (StreamData *lane : lanes) {
     timeline.wait(*lane, begin);
+    lane->endsWithKernel = false;
+  }
   std::vector<EventData> points(graph.points);
   for (const GraphData::Node &node : graph.nodes) {
     StreamData &lane = *lanes[node.lane];
@@ -93,4 +95,7 @@ void GraphExecData::launch(Timeline &timeline, StreamData &stream) {
     timeline.record(*lane, end);
     timeline.wait(stream, end);
   }
+  // A graph begins when all commands before it have ended, and a launch after
+  // it begins when the whole graph has ended.
+  stream.endsWithKernel = false;
 }

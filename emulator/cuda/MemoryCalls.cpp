@@ -128,7 +128,7 @@ static Result copyBetween(DevicePointer target, CopySide targetSide,
     command.memory.writes = {{target, target + bytes}};
     bool toGpu = context.memory.isOnGpu(target);
     bool fromGpu = context.memory.isOnGpu(source);
-    command.run = [=, &context](emulator::AccessedRanges &) {
+    command.run = [=, &context](Command &) {
       std::memmove(to, from, bytes);
       context.copiedIn += toGpu && !fromGpu ? int64_t(bytes) : 0;
       context.copiedOut += fromGpu && !toGpu ? int64_t(bytes) : 0;
@@ -178,9 +178,7 @@ Result cuda::cuMemsetD8Async(DevicePointer target, unsigned char value,
     Command command;
     command.name = "a fill of " + std::to_string(bytes) + " bytes";
     command.memory.writes = {{target, target + bytes}};
-    command.run = [=](emulator::AccessedRanges &) {
-      std::memset(to, value, bytes);
-    };
+    command.run = [=](Command &) { std::memset(to, value, bytes); };
     context.submit(stream, std::move(command));
     return Success;
   });

@@ -208,36 +208,54 @@ static void loseDevice(const Settings &settings, int64_t launch) {
 }
 
 static void runLaunch(ContextData &context, const QueuedLaunch &launched,
-                      emulator::AccessedRanges &touched) {
+                      Command &command) {
   int64_t number = context.launches++;
   context.befall("kernel", number);
   loseDevice(context.settings, number);
   emulator::Launch launch = launched.launch;
+  launch.isProgrammatic = command.isProgrammatic;
   for (const std::vector<char> &value : launched.values)
     launch.arguments.push_back(value.data());
   emulator::Options options = context.settings.machineOf(number);
   std::string wrong = launched.code->run(
       launch, context.memory.global(), options,
       options.counts ? &context.kernels[launch.kernel] : nullptr,
-      context.timeline.isChecked() ? &touched : nullptr);
+      context.timeline.isChecked() ? &command.memory : nullptr);
   if (!wrong.empty())
     throw Fault{wrong.find("access of") == std::string::npos ? LaunchFailed
                                                              : IllegalAddress,
                 wrong};
 }
 
-/// Reads the cluster size from a launch's attributes.
-static Result readCluster(const FunctionData &of, const LaunchConfig &config,
-                          std::optional<emulator::Dim3> &cluster) {
+/// Reads the attributes of a launch.
+static Result readAttributes(const Chip &chip, const LaunchConfig &config,
+                             std::optional<emulator::Dim3> &cluster,
+                             bool &isProgrammatic) {
   for (unsigned i = 0; i < config.numAttributes; ++i) {
     const LaunchAttribute &attribute = config.attributes[i];
     if (attribute.id == LaunchAttributeIgnore)
       continue;
-    if (attribute.id != LaunchAttributeCluster)
+    if (attribute.id == LaunchAttributeCluster) {
+      auto [x, y, z] = attribute.value.cluster;
+      cluster = emulator::Dim3{x, y, z};
+    } else if (attribute.id == LaunchAttributeProgrammatic) {
+      int value = attribute.value.programmatic;
+      if (value != 0 && value != 1)
+        return InvalidValue;
+      constexpr int firstMajor = 9;
+      if (value && chip.major < firstMajor)
+        return NotSupported;
+      isProgrammatic = value != 0;
+    } else {
       return NotSupported;
-    auto [x, y, z] = attribute.value.cluster;
-    cluster = emulator::Dim3{x, y, z};
+    }
   }
+  return Success;
+}
+
+/// Checks the cluster size that a launch or its kernel states.
+static Result checkCluster(const FunctionData &of, const LaunchConfig &config,
+                           const std::optional<emulator::Dim3> &cluster) {
   const int64_t *stated = of.info.cluster;
   emulator::Dim3 size = cluster ? *cluster
                         : *stated
@@ -266,7 +284,12 @@ static Result launch(Function function, const LaunchConfig &config,
     if (extra)
       return NotSupported;
     std::optional<emulator::Dim3> cluster;
-    if (Result wrong = readCluster(*function, config, cluster);
+    bool isProgrammatic = false;
+    if (Result wrong = readAttributes(*context.settings.chip, config, cluster,
+                                      isProgrammatic);
+        wrong != Success)
+      return wrong;
+    if (Result wrong = checkCluster(*function, config, cluster);
         wrong != Success)
       return wrong;
     emulator::Dim3 grid = {config.gridX, config.gridY, config.gridZ};
@@ -295,8 +318,10 @@ static Result launch(Function function, const LaunchConfig &config,
     Command command;
     command.name = "kernel " + function->name + " (launch " +
                    std::to_string(context.submitted++) + ")";
-    command.run = [&context, launched](emulator::AccessedRanges &touched) {
-      runLaunch(context, launched, touched);
+    command.kind = Command::Kind::Kernel;
+    command.isProgrammatic = isProgrammatic;
+    command.run = [&context, launched](Command &self) {
+      runLaunch(context, launched, self);
     };
     context.submit(stream, std::move(command));
     return Success;

@@ -103,6 +103,26 @@ void RaceDetector::add(const Command &command, size_t stream) {
     write(range, command, mark);
 }
 
+void RaceDetector::checkEarlyReads(const Command &command, size_t stream,
+                                   uint64_t first) const {
+  for (const emulator::EarlyRead &read : command.memory.earlyReads) {
+    auto [begin, end] = read.range;
+    auto at = segments.upper_bound(begin);
+    if (at != segments.begin() && std::prev(at)->second.end > begin)
+      --at;
+    for (; at != segments.end() && at->first < end; ++at) {
+      const CompletedCommand &writer = at->second.writer;
+      if (!writer.name || writer.stream != stream || writer.number < first)
+        continue;
+      throw Fault{LaunchFailed,
+                  command.name + ", line " + std::to_string(read.line) +
+                      " reads before griddepcontrol.wait the byte at " +
+                      hex(std::max(begin, at->first)) + " that " +
+                      *writer.name + " writes, which may still be running"};
+    }
+  }
+}
+
 void RaceDetector::forgetBefore(const Clock &floor) {
   auto isPast = [&](const CompletedCommand &mark) {
     return !mark.name || isBefore(mark.stream, mark.number, floor);

@@ -27,6 +27,11 @@ public:
   /// Records the accesses of an executed command. If the command races with an
   /// earlier one, throws a Fault that names both commands.
   void add(const Command &command, size_t stream);
+  /// Checks the reads that a launch made before griddepcontrol.wait. Throws a
+  /// Fault if a command of its stream with at least the number `first` wrote
+  /// the bytes. Called before the launch's accesses are added.
+  void checkEarlyReads(const Command &command, size_t stream,
+                       uint64_t first) const;
   /// Forgets all accesses that come before `floor`. Every command that is added
   /// later must come after these accesses.
   void forgetBefore(const Clock &floor);

@@ -59,7 +59,7 @@ Result cuda::cuLaunchHostFunc(StreamHandle handle, HostFunction function,
   return inStream(handle, [&](ContextData &context, StreamData &stream) {
     Command command;
     command.name = "a function of the host"; // Its accesses are unknown.
-    command.run = [=](emulator::AccessedRanges &) { function(data); };
+    command.run = [=](Command &) { function(data); };
     context.submit(stream, std::move(command));
     return Success;
   });
@@ -94,7 +94,8 @@ static void submitClock(ContextData &context, StreamData &stream,
   event.time = std::make_shared<double>(0);
   Command command;
   command.name = "the time of an event";
-  command.run = [time = event.time](emulator::AccessedRanges &) {
+  command.kind = Command::Kind::Mark;
+  command.run = [time = event.time](Command &) {
     using namespace std::chrono;
     *time = duration<double, std::milli>(steady_clock::now().time_since_epoch())
                 .count();

@@ -74,7 +74,11 @@ Result cuda::heddleEmulateSubmit(StreamHandle handle,
     command.name = work.name;
     if (!findBytes(context, work, command.memory))
       return InvalidValue;
-    command.run = [work, data, &context](emulator::AccessedRanges &) {
+    // On a GPU it is a kernel of a library, which may let a programmatic launch
+    // begin at any time.
+    command.kind = Command::Kind::Kernel;
+    command.memory.nextBegins = emulator::NextBegins::AfterWait;
+    command.run = [work, data, &context](Command &) {
       if (work.sentBytes)
         context.sentBytes += work.sentBytes(data.get());
       work.run(data.get());

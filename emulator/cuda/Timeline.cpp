@@ -30,15 +30,26 @@ StreamData &Timeline::makeStream(bool isBlocking) {
   return *streams.back();
 }
 
+/// Orders the stream's later commands after the point `point`.
+static void waitFor(StreamData &stream, const Clock &point) {
+  join(stream.clock, point);
+  if (stream.number < point.size())
+    stream.ended = std::max(stream.ended, point[stream.number]);
+}
+
 void Timeline::submit(StreamData &stream, Command command) {
-  join(stream.clock, seen);
+  waitFor(stream, seen);
   if (stream.number == 0) {
     for (const auto &other : streams)
-      if (other->isBlocking)
-        join(stream.clock, other->clock);
+      if (other->isBlocking && other.get() != &stream)
+        waitFor(stream, other->clock);
   } else if (stream.isBlocking) {
-    join(stream.clock, defaultStream().clock);
+    waitFor(stream, defaultStream().clock);
   }
+  command.isProgrammatic &= stream.endsWithKernel;
+  command.ended = stream.ended;
+  if (command.kind != Command::Kind::Mark)
+    stream.endsWithKernel = command.kind == Command::Kind::Kernel;
   stream.clock[stream.number] = ++stream.submitted;
   command.clock = stream.clock;
   stream.queue.push_back(std::move(command));
@@ -56,7 +67,7 @@ void Timeline::record(StreamData &stream, EventData &event) const {
 }
 
 void Timeline::wait(StreamData &stream, const EventData &event) {
-  join(stream.clock, event.point);
+  waitFor(stream, event.point);
 }
 
 bool Timeline::isDone(const Clock &point) const {
@@ -164,12 +175,29 @@ void Timeline::execute(StreamData &stream) {
   Command command = std::move(stream.queue.front());
   stream.queue.pop_front();
   ++stream.done;
-  command.run(command.memory);
+  command.run(command);
   if (!isChecked())
     return;
+  checkOverlap(stream, command);
   races.add(command, stream.number);
   if (races.isLong())
     races.forgetBefore(floor());
+}
+
+void Timeline::checkOverlap(StreamData &stream, const Command &command) {
+  using emulator::NextBegins;
+  uint64_t &first = stream.firstRunning, number = stream.done;
+  if (command.isProgrammatic) {
+    first = std::max(first, command.ended + 1);
+    races.checkEarlyReads(command, stream.number, first);
+  }
+  if (command.kind == Command::Kind::Mark)
+    return;
+  NextBegins next = command.memory.nextBegins;
+  if (command.kind == Command::Kind::Other || next == NextBegins::AtEnd)
+    first = number + 1;
+  else if (!command.isProgrammatic || next == NextBegins::AfterWait)
+    first = number;
 }
 
 Clock Timeline::floor() const {
@@ -179,6 +207,9 @@ Clock Timeline::floor() const {
     if (!stream->queue.empty()) {
       Clock clock = stream->queue.front().clock;
       clock.resize(streams.size());
+      // A programmatic launch may begin before the commands before it end.
+      uint64_t &own = clock[stream->number];
+      own = std::min(own, stream->firstRunning - 1);
       for (size_t i = 0; i < least.size(); ++i)
         least[i] = std::min(least[i], clock[i]);
     }

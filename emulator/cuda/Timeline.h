@@ -29,6 +29,15 @@ struct StreamData {
   std::deque<Command> queue;
   uint64_t submitted = 0, done = 0;
   Clock clock; ///< The clock of the last command that was submitted.
+  /// Whether the last command that was submitted, apart from marks, is a
+  /// kernel.
+  bool endsWithKernel = false;
+  /// How many of the stream's commands the host or the stream itself (by an
+  /// event) has waited for.
+  uint64_t ended = 0;
+  /// The stream's commands from this number on may still be running on a GPU
+  /// when a programmatic launch begins that is executed next.
+  uint64_t firstRunning = 1;
 };
 
 /// The data of a CUevent.
@@ -100,6 +109,10 @@ private:
   /// can run.
   bool advance();
   void execute(StreamData &stream);
+  /// Checks a command that was executed for races with the kernels before it
+  /// with which it may overlap. Then finds the commands that may overlap with
+  /// the next one.
+  void checkOverlap(StreamData &stream, const Command &command);
   /// Returns a point that comes before all commands that have not run, and
   /// before all commands that will be submitted later. Accesses before this
   /// point cannot race with these commands.

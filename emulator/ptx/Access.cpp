@@ -320,10 +320,35 @@ void checkStoresFenced(Warp &warp, uint64_t first, uint64_t end, int lane) {
             uint32_t(1) << lane);
 }
 
+/// Called before an access in a programmatic launch by a warp that has not
+/// executed griddepcontrol.wait. Records a read, and fails for a write.
+static void noteEarly(Warp &warp, AccessKind kind, uint64_t first, uint64_t end,
+                      uint32_t lanes) {
+  if (writes(kind))
+    warp.fail("changes global memory before griddepcontrol.wait: " +
+                  warp.worker->memory->describe(first),
+              lanes);
+  if (AccessRecorder *reads = warp.block->earlyReads.get())
+    reads->add(accessBy(warp, kind), first, end);
+}
+
+void noteAccess(Warp &warp, AccessKind kind, uint64_t first, uint64_t end,
+                uint32_t lanes) {
+  if (warp.isEarly)
+    noteEarly(warp, kind, first, end, lanes);
+  if (AccessRecorder *touched = warp.block->touched.get())
+    touched->add(accessBy(warp, kind), first, end);
+}
+
 void noteAccess(Warp &warp, const Access &access, int64_t bytes,
                 AccessKind kind) {
   if (!access.isGlobal)
     return;
+  if (warp.isEarly)
+    forLanes(warp.mask, [&](int lane) {
+      uint64_t first = access.addresses[lane];
+      noteEarly(warp, kind, first, first + bytes, uint32_t(1) << lane);
+    });
   if (writes(kind))
     noteWritten(warp, access, bytes);
   AccessRecorder *touched = warp.block->touched.get();

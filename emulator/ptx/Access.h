@@ -114,9 +114,13 @@ AccessSite accessBy(const Warp &warp, AccessKind kind);
 /// followed the store.
 void checkStoresFenced(Warp &warp, uint64_t first, uint64_t end, int lane);
 /// Records which bytes of global memory the lanes access, for the detection of
-/// races. Does nothing if the launch does not record accesses.
+/// races, if the launch records accesses. Fails if they change the bytes before
+/// griddepcontrol.wait of a programmatic launch.
 void noteAccess(Warp &warp, const Access &access, int64_t bytes,
                 AccessKind kind);
+/// Does the same for one range of bytes that `lanes` access.
+void noteAccess(Warp &warp, AccessKind kind, uint64_t first, uint64_t end,
+                uint32_t lanes);
 /// Called when the block reads bytes that other blocks may have written as a
 /// signal. After that the order of this block's accesses and those of the other
 /// blocks is unknown, so the block's later accesses take no part in race

@@ -80,8 +80,7 @@ char *globalMemory(Warp &warp, uint64_t address, int64_t bytes, AccessKind kind,
                   worker.memory->describe(address),
               uint32_t(1) << lane);
   checkStoresFenced(warp, address, end, lane);
-  if (AccessRecorder *touched = warp.block->touched.get())
-    touched->add(accessBy(warp, kind), address, end);
+  noteAccess(warp, kind, address, end, uint32_t(1) << lane);
   if (worker.options->counts) {
     constexpr uint64_t sector = 32;
     ++worker.counters.globalRequests;

@@ -87,6 +87,10 @@ void Cluster::takeTurn(Warp &warp, const Program &program) {
       break;
   }
   auto isDone = [](const Warp &of) { return of.state == Warp::Done; };
+  // If the warp ended without waiting, the kernel after this one could begin
+  // before the kernels before this one have ended.
+  if (isDone(warp) && warp.isEarly)
+    warp.fail("ends without griddepcontrol.wait", warp.mask);
   Block &block = *warp.block;
   if (isDone(warp) && !block.isDone &&
       std::all_of(block.warps.begin(), block.warps.end(), isDone)) {

@@ -12,6 +12,8 @@
 #include "emulator/ptx/Decode.h"
 #include "emulator/ptx/Lanes.h"
 
+#include <algorithm>
+
 namespace heddle::emulator {
 
 namespace {
@@ -220,13 +222,22 @@ void decodeFence(Decode &d) {
     };
 }
 
-/// griddepcontrol does nothing here, because launches run one after the other.
+/// Decodes griddepcontrol. Launches run one after the other, so the instruction
+/// only changes what is checked.
 void decodeDependents(Decode &d) {
   d.requireTarget({"sm_90", "sm_90a"});
-  if (d.takeOneOf({"launch_dependents", "wait"}) < 0)
+  int form = d.takeOneOf({"launch_dependents", "wait"});
+  if (form < 0)
     d.failUnknown();
   d.expectOperands(0);
-  d.op.run = [](Warp &, const Op &) {};
+  if (form == 0)
+    d.op.run = [](Warp &warp, const Op &) {
+      NextBegins begins =
+          warp.isEarly ? NextBegins::BeforeWait : NextBegins::AfterWait;
+      warp.block->nextBegins = std::max(warp.block->nextBegins, begins);
+    };
+  else
+    d.op.run = [](Warp &warp, const Op &) { warp.isEarly = false; };
 }
 
 void decodeTrap(Decode &d) {

@@ -18,6 +18,7 @@
 #include <mutex>
 #include <numeric>
 #include <thread>
+#include <tuple>
 
 namespace heddle::emulator {
 
@@ -130,6 +131,7 @@ private:
   static Dim3 coordinatesOf(int64_t index, const Dim3 &of) {
     return {index % of.x, index / of.x % of.y, index / (of.x * of.y)};
   }
+  void tellNext(const std::vector<Worker> &workers, AccessedRanges &touched);
   void noteRace(std::vector<RangeAccess> &ranges);
   void noteChangedConstant(std::vector<RangeAccess> &ranges);
   /// Reports as an error that two blocks access the same bytes, for example in
@@ -156,6 +158,8 @@ private:
   /// Whether accesses of global memory are recorded, to detect races between
   /// blocks or to report the accessed ranges.
   bool recordsAccesses = false;
+  /// Whether reads before griddepcontrol.wait are recorded.
+  bool recordsEarlyReads = false;
   Counters total;
 };
 } // namespace
@@ -195,6 +199,8 @@ void LaunchRunner::prepare(Worker &worker, std::vector<uint64_t> &registers) {
     block.local.resize(warps * warpSize * cluster.localBytes);
     if (recordsAccesses)
       block.touched = std::make_unique<AccessRecorder>(program.ops.size());
+    if (recordsEarlyReads)
+      block.earlyReads = std::make_unique<AccessRecorder>(program.ops.size());
     for (size_t i = 0; i < warps; ++i, next += program.registerBytes) {
       Warp &warp = block.warps[i];
       warp.index = static_cast<int>(i);
@@ -240,8 +246,11 @@ void LaunchRunner::startCluster(Worker &worker, int64_t index) {
 
 void LaunchRunner::startBlock(Block &block, int64_t cluster) {
   const Dim3 &grid = launch.grid, &at = block.at;
+  int64_t index = at.x + grid.x * (at.y + grid.y * at.z);
+  if (block.earlyReads)
+    block.earlyReads->startBlock(index, cluster);
   if (block.touched) {
-    block.touched->startBlock(at.x + grid.x * (at.y + grid.y * at.z), cluster);
+    block.touched->startBlock(index, cluster);
     if (block.cluster->blocks.size() == 1)
       block.touched->endClusterRaces();
   }
@@ -249,6 +258,7 @@ void LaunchRunner::startBlock(Block &block, int64_t cluster) {
   std::fill(block.local.begin(), block.local.end(), static_cast<char>(0xff));
   block.freeRegisters = 0;
   block.isDone = false;
+  block.nextBegins = NextBegins::AtEnd;
   for (Warp &warp : block.warps)
     startWarp(warp);
 }
@@ -261,6 +271,7 @@ void LaunchRunner::startWarp(Warp &warp) {
   warp.pc = 0;
   warp.reconverge = noPc;
   warp.state = Warp::Running;
+  warp.isEarly = launch.isProgrammatic;
   warp.paths.clear();
   warp.groups.clear();
   warp.open.clear();
@@ -345,6 +356,8 @@ void LaunchRunner::work(Worker &worker) {
     } catch (const Fault &fault) {
       note(turn, *worker.cluster.current, fault);
     }
+    for (const Block &block : worker.cluster.blocks)
+      ++worker.blocksByNext[static_cast<int>(block.nextBegins)];
   }
   for (size_t i = 0; i < program.ops.size(); ++i)
     worker.counters.instructions[static_cast<int>(program.ops[i].kind)] +=
@@ -355,6 +368,7 @@ void LaunchRunner::work(Worker &worker) {
 
 std::string LaunchRunner::run(Counters *counters, AccessedRanges *touched) {
   recordsAccesses = touched != nullptr || options.checks == Checks::Full;
+  recordsEarlyReads = touched != nullptr && launch.isProgrammatic;
   unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
   int64_t numWorkers =
       std::min<int64_t>(options.threads ? options.threads : cores, count);
@@ -375,6 +389,7 @@ std::string LaunchRunner::run(Counters *counters, AccessedRanges *touched) {
   if (touched) {
     addAccesses(raceable, *touched);
     addAccesses(others, *touched);
+    tellNext(workers, *touched);
   }
   if (options.checks != Checks::Full)
     return message;
@@ -387,6 +402,34 @@ std::string LaunchRunner::run(Counters *counters, AccessedRanges *touched) {
   if (message.empty())
     noteRace(raceable);
   return message;
+}
+
+/// Tells the caller what it needs to check programmatic launches: the early
+/// reads of this one, and when the next one may begin.
+void LaunchRunner::tellNext(const std::vector<Worker> &workers,
+                            AccessedRanges &touched) {
+  std::vector<RangeAccess> reads;
+  uint64_t blocksByNext[3] = {};
+  for (const Worker &worker : workers) {
+    for (int i = 0; i < 3; ++i)
+      blocksByNext[i] += worker.blocksByNext[i];
+    for (const Block &block : worker.cluster.blocks)
+      if (block.earlyReads)
+        block.earlyReads->finish(reads, reads);
+  }
+  for (const RangeAccess &read : reads)
+    touched.earlyReads.push_back(
+        {{read.first, read.end}, program.locations[read.by.op].line});
+  std::sort(touched.earlyReads.begin(), touched.earlyReads.end(),
+            [](const EarlyRead &a, const EarlyRead &b) {
+              return std::tie(a.range.first, a.range.end, a.line) <
+                     std::tie(b.range.first, b.range.end, b.line);
+            });
+  auto [atEnd, afterWait, beforeWait] = blocksByNext;
+  // The next launch begins when the last block allows it.
+  touched.nextBegins = afterWait + beforeWait == 0 ? NextBegins::AtEnd
+                       : atEnd + afterWait > 0     ? NextBegins::AfterWait
+                                                   : NextBegins::BeforeWait;
 }
 
 static const char *verbOf(AccessKind kind) {

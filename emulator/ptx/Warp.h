@@ -96,6 +96,9 @@ struct Warp {
   /// Whether the warp waits at test_wait or try_wait of an mbarrier. It then
   /// continues after other warps have run, even if the answer is false.
   bool polls = false;
+  /// Whether the launch is programmatic and the warp has not executed
+  /// griddepcontrol.wait yet.
+  bool isEarly = false;
   /// How often the warp has arrived at the barrier of the cluster
   /// (barrier.cluster), and how often it has waited there.
   uint32_t clusterArrivals = 0, clusterWaits = 0;
@@ -194,8 +197,15 @@ struct Block {
   /// warps.
   int64_t freeRegisters = 0;
   bool isDone = false;
+  /// When the block lets the next launch begin, if it is programmatic. If
+  /// several warps execute griddepcontrol.launch_dependents, the first counts,
+  /// and any of them may be the first.
+  NextBegins nextBegins = NextBegins::AtEnd;
   /// Records accesses of global memory. Null if they are not recorded.
   std::unique_ptr<AccessRecorder> touched;
+  /// Records the reads of global memory before griddepcontrol.wait. Null if
+  /// they are not recorded.
+  std::unique_ptr<AccessRecorder> earlyReads;
 
   /// Lets a warp arrive at the barrier `warp.barrier`. If it is the last to
   /// arrive, all waiting warps are released.
@@ -280,6 +290,8 @@ struct Worker {
   const Options *options = nullptr;
   Counters counters;
   std::vector<uint64_t> executed; ///< How often each op was executed.
+  /// Number of blocks that have run, by their `nextBegins`.
+  uint64_t blocksByNext[3] = {};
   /// For each op, the allocation that it accessed last. The next access is
   /// usually to the same one, so this avoids calls of `GlobalMemory::find`.
   std::vector<const GlobalMemory::Allocation *> lastAllocation;

@@ -128,10 +128,32 @@ struct ByteRange {
 /// Sorts ranges, and merges those that overlap or touch.
 void mergeRanges(std::vector<ByteRange> &ranges);
 
+/// When a launch lets a programmatic launch after it begin.
+enum class NextBegins {
+  AtEnd, ///< When the launch has ended.
+  /// When each block has executed griddepcontrol.launch_dependents or ended.
+  /// At that time a warp has already executed griddepcontrol.wait, so that the
+  /// kernels before the launch have ended.
+  AfterWait,
+  /// Also then, but no warp needs to have executed griddepcontrol.wait.
+  BeforeWait
+};
+
+/// A range that a warp read before griddepcontrol.wait, and the line in the PTX
+/// of the instruction that read it.
+struct EarlyRead {
+  ByteRange range;
+  int64_t line = 0;
+};
+
 /// The ranges of global memory that a launch read and wrote, sorted and
 /// disjoint. Atomic operations count as writes.
 struct AccessedRanges {
   std::vector<ByteRange> reads, writes;
+  /// If the launch is programmatic: the reads before griddepcontrol.wait, in
+  /// the order of their addresses. They are in `reads`, too.
+  std::vector<EarlyRead> earlyReads;
+  NextBegins nextBegins = NextBegins::AtEnd;
 };
 
 /// A kernel launch.
@@ -142,6 +164,10 @@ struct Launch {
   /// that the kernel declares is used, or else one block.
   std::optional<Dim3> cluster;
   int64_t sharedBytes = 0; ///< Dynamic shared memory.
+  /// Whether the launch may begin before the kernels before it have ended. Then
+  /// each warp must execute griddepcontrol.wait, and must not change global
+  /// memory before.
+  bool isProgrammatic = false;
   /// Pointers to the values of the kernel's parameters, each of its declared
   /// size.
   std::vector<const void *> arguments;
