@@ -116,7 +116,7 @@ void RaceDetector::checkEarlyReads(const Command &command, size_t stream,
         continue;
       throw Fault{LaunchFailed,
                   command.name + ", line " + std::to_string(read.line) +
-                      " reads before griddepcontrol.wait the byte at " +
+                      ", reads before griddepcontrol.wait the byte at " +
                       hex(std::max(begin, at->first)) + " that " +
                       *writer.name + " writes, which may still be running"};
     }

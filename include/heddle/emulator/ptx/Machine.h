@@ -130,12 +130,16 @@ void mergeRanges(std::vector<ByteRange> &ranges);
 
 /// When a launch lets a programmatic launch after it begin.
 enum class NextBegins {
-  AtEnd, ///< When the launch has ended.
-  /// When each block has executed griddepcontrol.launch_dependents or ended.
-  /// At that time a warp has already executed griddepcontrol.wait, so that the
+  /// When the launch has ended, because no block executes
+  /// griddepcontrol.launch_dependents.
+  AtEnd,
+  /// When each block has executed griddepcontrol.launch_dependents or ended. By
+  /// then a warp of the launch has executed griddepcontrol.wait, so that the
   /// kernels before the launch have ended.
   AfterWait,
-  /// Also then, but no warp needs to have executed griddepcontrol.wait.
+  /// When each block has executed griddepcontrol.launch_dependents, but maybe
+  /// no warp griddepcontrol.wait, so that the kernels before the launch may
+  /// still be running.
   BeforeWait
 };
 
