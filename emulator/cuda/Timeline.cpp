@@ -196,7 +196,7 @@ void Timeline::checkOverlap(StreamData &stream, const Command &command) {
   NextBegins next = command.memory.nextBegins;
   if (command.kind == Command::Kind::Other || next == NextBegins::AtEnd)
     first = number + 1;
-  else if (!command.isProgrammatic || next == NextBegins::AfterWait)
+  else if (next == NextBegins::AfterWait)
     first = number;
 }
 

@@ -389,8 +389,9 @@ TEST_F(ProgrammaticLaunch, FindsReadsBeforeTheWaitInEachOrder) {
   }
 }
 
-/// The race detector keeps the accesses of kernels that may still be running
-/// when it forgets others, because there are too many.
+/// The race detector forgets accesses before commands for which the host has
+/// waited, if there are too many. It keeps those of kernels that may overlap
+/// with a launch that was submitted before the host waited.
 TEST_F(ProgrammaticLaunch, RemembersRunningKernels) {
   constexpr int stores = many / 2;
   std::string scattered = "ld.param.u64 %rd2, [to];\n"
@@ -399,10 +400,29 @@ TEST_F(ProgrammaticLaunch, RemembersRunningKernels) {
                           ";\nadd.u64 %rd2, %rd2, %rd3;\n";
   for (int i = 0; i < stores; ++i)
     scattered += "st.global.u32 [%rd2+" + std::to_string(8 * i) + "], %r3;\n";
-  expectRace({plain(dependents + store, 0, 1),
-              programmatic(dependents + waits + scattered, 0, largeBuffer),
-              programmatic(load + waits, 1, 2)},
-             2, "kernel k0");
+  std::vector<Step> steps = {plain(dependents + store, 0, 1),
+                             programmatic(load + waits, 1, 2),
+                             plain(scattered, 0, largeBuffer)};
+  Module module = nullptr;
+  Function functions[3] = {};
+  ASSERT_EQ(cuModuleLoadData(&module, moduleOf(steps).c_str()), Success);
+  for (int i = 0; i < 3; ++i)
+    ASSERT_EQ(cuModuleGetFunction(&functions[i], module,
+                                  ("k" + std::to_string(i)).c_str()),
+              Success);
+  buffers = memory(memoryBytes);
+  StreamHandle work = stream(), other = stream();
+  EventHandle between = event();
+  EXPECT_EQ(launch(steps[0], functions[0], work), Success);
+  EXPECT_EQ(cuEventRecord(between, work), Success);
+  EXPECT_EQ(launch(steps[1], functions[1], work), Success);
+  EXPECT_EQ(cuEventSynchronize(between), Success);
+  EXPECT_EQ(launch(steps[2], functions[2], other), Success);
+  EXPECT_EQ(cuStreamSynchronize(other), Success);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(cuStreamSynchronize(work), LaunchFailed);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("kernel k0"),
+            std::string::npos);
 }
 
 /// Without launch_dependents in any block the next launch begins at the end.
