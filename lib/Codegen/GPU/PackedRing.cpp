@@ -5,8 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // If warps divide k, each has a ring of its own, and waits for no other warp.
-// If warps have panels of their own, they share the rows of one ring. A lane
-// copies the words that it multiplies itself.
+// If warps have panels of their own, they share one ring.
 //
 //===----------------------------------------------------------------------===//
 
@@ -151,7 +150,7 @@ void PackedRing::startTables() {
 
 /// Starts the copies of a step's words from `from` to the slot at `offset`.
 void PackedRing::startWords(Value offset, Value from) {
-  Value target = c.at(wordsOfLane, offset);
+  Value target = c.at(copiedWords, offset);
   for (int64_t block = 0; block < shape.stepBlocks; ++block) {
     int64_t moved = block * FragmentShape::blockBytes;
     copyUnit(c, target, moved, from, moved, /*present=*/{},
@@ -179,10 +178,12 @@ void PackedRing::start(Value memory, Value firstStep, Value endOfSteps) {
   int64_t ringOfWarp = shape.warpsDivideK() ? ringBytes() : 0;
   ring = c.at(memory, c.wide(c.mul(warp, ringOfWarp)));
   Value inWords = c.mul(lane, accessBytes);
-  wordsOfLane =
-      c.at(ring, c.wide(shape.warpsDivideK()
-                            ? inWords
-                            : c.add(c.mul(warp, wordBytes()), inWords)));
+  auto wordsOf = [&](Value panelOfBlock) {
+    return c.at(ring, c.wide(c.add(c.mul(panelOfBlock, wordBytes()), inWords)));
+  };
+  copiedWords = wordsOf(shape.warpsDivideK() ? c.constant(0) : warp);
+  for (int64_t i = 0; i < shape.panelsOfWarp; ++i)
+    wordsOfPanels.push_back(wordsOf(c.add(shape.firstPanel(c), i)));
   Value block = c.add(c.mul(c.wide(panel), shape.weight.blocks()),
                       c.wide(c.mul(first, shape.stepBlocks)));
   sources = {c.at(
@@ -274,13 +275,15 @@ SmallVector<Value> PackedRing::advance(Value step, ValueRange state) {
 //===----------------------------------------------------------------------===//
 
 SmallVector<Value> PackedRing::words() {
-  Value base = c.at(wordsOfLane, slot);
   SmallVector<Value> words;
-  for (int64_t block = 0; block < shape.stepBlocks; ++block)
-    llvm::append_range(words,
-                       c.elements(c.loadVector(
-                           c.builder.getI32Type(), 4,
-                           c.at(base, block * FragmentShape::blockBytes))));
+  for (Value ofPanel : wordsOfPanels) {
+    Value base = c.at(ofPanel, slot);
+    for (int64_t block = 0; block < shape.stepBlocks; ++block)
+      llvm::append_range(words,
+                         c.elements(c.loadVector(
+                             c.builder.getI32Type(), 4,
+                             c.at(base, block * FragmentShape::blockBytes))));
+  }
   return words;
 }
 

@@ -50,13 +50,17 @@ struct FragmentShape {
   int64_t halvesOfScale = 0;
   /// Whether tensor cores multiply; otherwise FMA in f32.
   bool isMma = false;
-  int64_t tileRows = 1; ///< Rows of x that a warp multiplies at once.
+  int64_t tileRows = 1; ///< Rows of x that a block multiplies at once.
   /// Parts of k, whose sums are added in order.
   int64_t parts = 1;
   /// Panels that a block multiplies. With one, each part of k has a warp. With
   /// several, each warp multiplies all parts of a panel of its own, one after
   /// the other, and warps share rows of x in shared memory. Sums are the same.
   int64_t panelsOfBlock = 1;
+  /// Panels that a warp multiplies. With two, the other half of the block's
+  /// warps multiplies the same panels by the other half of the rows: warps then
+  /// load half as many rows from shared memory for as many products.
+  int64_t panelsOfWarp = 1;
   /// Blocks of which a part of k has a multiple: whole scaled sums and steps.
   int64_t blocksOfUnit = 1;
   int64_t stepBlocks = 1; ///< Blocks that the loop multiplies in a step.
@@ -80,6 +84,11 @@ struct FragmentShape {
   int64_t halvesOfChunk() const;
   bool warpsDivideK() const { return panelsOfBlock == 1; }
   int64_t warps() const { return warpsDivideK() ? parts : panelsOfBlock; }
+  int64_t rowsOfWarp() const { return tileRows / panelsOfWarp; }
+  /// The index in the block of the first panel of this thread's warp.
+  mlir::Value firstPanel(ThreadCode &c) const;
+  /// The index in the tile of the first row of this thread's warp.
+  mlir::Value firstRowOfWarp(ThreadCode &c) const;
   /// Whether groups have padding.
   bool isPadded() const {
     return groups > 1 && weight.groupLength() % halfInputs() != 0;
@@ -206,10 +215,11 @@ public:
 
   /// The f32 sums that a lane has.
   virtual int64_t numSums() const = 0;
-  /// Sets the zero points of this lane's two outputs, in f32.
+  /// Sets the zero points of this lane's outputs, two of each panel, in f32.
   virtual void setZeros(llvm::ArrayRef<mlir::Value> zeros) = 0;
-  /// Multiplies `words` of this lane, two for each half from `half` on, and
-  /// adds the products to `sums`. `firstRow` is the first row of the tile.
+  /// Multiplies `words` of this lane and adds the products to `sums`. The words
+  /// are those of the warp's first panel, two for each half from `half` on,
+  /// then those of the second. `firstRow` is the first row of the tile.
   virtual void multiply(llvm::ArrayRef<mlir::Value> words, mlir::Value firstRow,
                         HalfIndex half,
                         llvm::MutableArrayRef<mlir::Value> sums) = 0;
@@ -217,8 +227,8 @@ public:
   virtual mlir::Value row() const = 0;
   using SumBody = llvm::function_ref<void(mlir::Value row, int64_t output,
                                           mlir::Value &sum)>;
-  /// Calls `body` for each sum of this lane: with its row in the tile, and 0 or
-  /// 1 for the first or second of the lane's outputs.
+  /// Calls `body` for each sum of this lane: with its row in the tile, and the
+  /// index of the output among the lane's outputs, two of each panel.
   virtual void forSums(llvm::MutableArrayRef<mlir::Value> sums,
                        SumBody body) = 0;
   /// Adds up sums that several lanes have parts of. Returns the condition that
@@ -230,8 +240,8 @@ public:
     rows.prepareLoads(slots, row(), word());
   }
   RowReader &reader() { return rows; }
-  /// The index in its panel of the lane's first output; the second is eight
-  /// outputs after it.
+  /// The index in its panel of the lane's first output of a panel; the second
+  /// is eight outputs after it.
   mlir::Value output() const { return c.div(lane, FragmentShape::halfWords); }
 
 protected:
@@ -314,7 +324,7 @@ public:
   /// state.
   llvm::SmallVector<mlir::Value> advance(mlir::Value step,
                                          mlir::ValueRange state);
-  /// This lane's words of the step.
+  /// This lane's words of the step, panel after panel.
   llvm::SmallVector<mlir::Value> words();
   /// Whether the ring has scales and zero points.
   bool hasTables() const;
@@ -346,7 +356,10 @@ private:
   mlir::Value weight, panel, firstRow, lane;
   llvm::SmallVector<Table, 2> tables;
   mlir::Value ring, first, end;
-  mlir::Value wordsOfLane; ///< The address of this lane's words in slot 0.
+  /// The address in the first slot to which this lane copies words.
+  mlir::Value copiedWords;
+  /// The addresses in the first slot of this lane's words of each panel.
+  llvm::SmallVector<mlir::Value, 2> wordsOfPanels;
   llvm::SmallVector<mlir::Value, 2> tablesOfLane, sources;
   mlir::Value slot; ///< The offset of the slot that is read.
 };
@@ -391,7 +404,7 @@ public:
 
   /// Bytes of shared memory for the rings of all warps, and for sums.
   int64_t ringBytes() const { return ring->bytes(); }
-  int64_t sumBytes() const { return shape.warps() * warpStride() * 4; }
+  int64_t sumBytes() const { return shape.warps() * panelStride() * 4; }
   /// Computes the sums of all warps, with rings at `rings`, and writes them to
   /// `memory`. Both are in shared memory. With many rows `memory` may be that
   /// of the rings.
@@ -407,7 +420,8 @@ private:
   static constexpr int64_t sumStride = 20;
 
   using Values = llvm::SmallVector<mlir::Value>;
-  int64_t warpStride() const { return shape.tileRows * sumStride; }
+  int64_t panelStride() const { return shape.tileRows * sumStride; }
+  mlir::Value panelAt(mlir::Value inBlock);
   void createUnit();
   void createRing();
   mlir::Value partBegin(mlir::Value part);
@@ -428,7 +442,7 @@ private:
   const FragmentShape &shape;
   const codegen::Product &product;
   RoundedInputs rounded;
-  mlir::Value panels, panel, firstRow;
+  mlir::Value panels, firstRow;
   std::unique_ptr<PackedUnit> unit;
   std::unique_ptr<PackedRing> ring;
 };

@@ -89,13 +89,33 @@ void FragmentShape::chooseTile() {
 /// change the order of sums.
 void FragmentShape::setPanels(int64_t count) {
   constexpr int64_t most = 72 * 1024, elementBytes = 2;
+  // Weights are unpacked by two warps then, which pays with many rows only.
+  constexpr int64_t manyRows = 32;
   panelsOfBlock = count;
+  if (count > 1 && tileRows > manyRows) {
+    panelsOfWarp = 2;
+    tileRows = static_cast<int64_t>(llvm::alignTo(tileRows, 2 * mmaN));
+  }
   while (count == 1 && stepBlocks > 1 &&
          2 * parts *
                  (stepBlocks * blockBytes +
                   tileRows * stepInputs() * elementBytes) >
              most)
     stepBlocks /= 2;
+}
+
+Value FragmentShape::firstPanel(ThreadCode &c) const {
+  if (warpsDivideK())
+    return c.constant(0);
+  Value warp = c.div(c.threadId(), warpSize);
+  return c.mul(c.rem(warp, panelsOfBlock / panelsOfWarp), panelsOfWarp);
+}
+
+Value FragmentShape::firstRowOfWarp(ThreadCode &c) const {
+  if (panelsOfWarp == 1)
+    return c.constant(0);
+  Value warp = c.div(c.threadId(), warpSize);
+  return c.mul(c.div(warp, panelsOfBlock / panelsOfWarp), rowsOfWarp());
 }
 
 //===----------------------------------------------------------------------===//
@@ -346,13 +366,15 @@ public:
       : PackedUnit(c, shape, rows), type(type),
         mma(static_cast<const MmaUnit &>(
             unitFor(type, type, config::Matmul::Ieee))),
-        offsets(2) {
+        firstRowOfWarp(shape.firstRowOfWarp(c)),
+        offsets(2 * shape.panelsOfWarp) {
     if (shape.hasCodes())
-      offsets.assign(2, codeOffsets(c, shape.weight.bits, type, Value()));
+      offsets.assign(offsets.size(),
+                     codeOffsets(c, shape.weight.bits, type, Value()));
   }
 
   int64_t numSums() const override {
-    return shape.tileRows / mmaN * sumsOfTile;
+    return shape.panelsOfWarp * numTiles() * sumsOfTile;
   }
   void setZeros(ArrayRef<Value> zeros) override {
     for (auto [offset, zero] : llvm::zip(offsets, zeros))
@@ -360,32 +382,39 @@ public:
   }
   void multiply(ArrayRef<Value> words, Value firstRow, HalfIndex half,
                 MutableArrayRef<Value> sums) override;
-  Value row() const override { return c.div(lane, 4); }
+  Value row() const override { return c.add(firstRowOfWarp, c.div(lane, 4)); }
   void forSums(MutableArrayRef<Value> sums, SumBody body) override;
   Value join(MutableArrayRef<Value>) override { return {}; }
 
 private:
   static constexpr int64_t sumsOfTile = 4;
 
-  SmallVector<SmallVector<Value>> leftFragments(ArrayRef<Value> words) const;
+  int64_t numTiles() const { return shape.rowsOfWarp() / mmaN; }
+  SmallVector<SmallVector<Value>> leftFragments(ArrayRef<Value> words,
+                                                int64_t panel) const;
+  void multiplyBlock(ArrayRef<SmallVector<SmallVector<Value>>> left,
+                     int64_t halves, Value firstRow, HalfIndex half,
+                     MutableArrayRef<Value> sums);
 
   Type type;
   const MmaUnit &mma;
+  Value firstRowOfWarp;
   SmallVector<Value> offsets;
 };
 } // namespace
 
-/// The left fragments of `words`, in the order in which they are multiplied.
-SmallVector<SmallVector<Value>>
-PackedMma::leftFragments(ArrayRef<Value> words) const {
+/// The left fragments of `words` of a panel, in the order in which they are
+/// multiplied.
+SmallVector<SmallVector<Value>> PackedMma::leftFragments(ArrayRef<Value> words,
+                                                         int64_t panel) const {
   if (!shape.hasCodes())
     return {SmallVector<Value>(words)};
   SmallVector<SmallVector<Value>> fragments;
   for (size_t at = 0; at < words.size(); at += 2) {
     SmallVector<Value> pairs[2];
     for (int64_t i = 0; i < 2; ++i)
-      pairs[i] =
-          codePairs(c, shape.weight.bits, type, words[at + i], offsets[i]);
+      pairs[i] = codePairs(c, shape.weight.bits, type, words[at + i],
+                           offsets[2 * panel + i]);
     for (size_t pair = 0; pair < pairs[0].size(); pair += 2)
       fragments.push_back({pairs[0][pair], pairs[1][pair], pairs[0][pair + 1],
                            pairs[1][pair + 1]});
@@ -393,34 +422,47 @@ PackedMma::leftFragments(ArrayRef<Value> words) const {
   return fragments;
 }
 
+/// Multiplies the left fragments of a block of each panel, which has so many
+/// halves.
+void PackedMma::multiplyBlock(ArrayRef<SmallVector<SmallVector<Value>>> left,
+                              int64_t halves, Value firstRow, HalfIndex half,
+                              MutableArrayRef<Value> sums) {
+  for (int64_t tile = 0; tile < numTiles(); ++tile) {
+    SmallVector<Value> right;
+    for (int64_t i = 0; i < halves; ++i)
+      llvm::append_range(
+          right, rows.load(positionOf(firstRow, tile * mmaN, half.plus(i)),
+                           /*asPairs=*/true));
+    for (int64_t panel = 0; panel < shape.panelsOfWarp; ++panel) {
+      int64_t firstSum = (panel * numTiles() + tile) * sumsOfTile;
+      for (auto [i, fragment] : llvm::enumerate(left[panel]))
+        mma.multiply(c, fragment, ArrayRef(right).slice(2 * i, 2),
+                     sums.slice(firstSum, sumsOfTile));
+    }
+  }
+}
+
 /// Multiplies block by block, so that few fragments are in registers.
 void PackedMma::multiply(ArrayRef<Value> words, Value firstRow, HalfIndex half,
                          MutableArrayRef<Value> sums) {
-  constexpr size_t blockWords = 4;
-  if (words.size() > blockWords) {
-    multiply(words.take_front(blockWords), firstRow, half, sums);
-    multiply(words.drop_front(blockWords), firstRow, half.plus(blockWords / 2),
-             sums);
-    return;
-  }
-  SmallVector<SmallVector<Value>> left = leftFragments(words);
-  for (int64_t tile = 0; tile < shape.tileRows / mmaN; ++tile) {
-    SmallVector<Value> right;
-    for (size_t i = 0; i < words.size() / 2; ++i)
-      llvm::append_range(
-          right, rows.load(positionOf(firstRow, tile * mmaN,
-                                      half.plus(static_cast<int64_t>(i))),
-                           /*asPairs=*/true));
-    for (auto [i, fragment] : llvm::enumerate(left))
-      mma.multiply(c, fragment, ArrayRef(right).slice(2 * i, 2),
-                   sums.slice(tile * sumsOfTile, sumsOfTile));
+  int64_t ofPanel = static_cast<int64_t>(words.size()) / shape.panelsOfWarp;
+  int64_t count = std::min<int64_t>(ofPanel, FragmentShape::halfWords);
+  for (int64_t first = 0; first < ofPanel; first += count) {
+    SmallVector<SmallVector<SmallVector<Value>>> left;
+    for (int64_t panel = 0; panel < shape.panelsOfWarp; ++panel)
+      left.push_back(
+          leftFragments(words.slice(panel * ofPanel + first, count), panel));
+    multiplyBlock(left, count / 2, firstRow, half.plus(first / 2), sums);
   }
 }
 
 void PackedMma::forSums(MutableArrayRef<Value> sums, SumBody body) {
-  Value row = c.mul(c.rem(lane, 4), 2);
-  for (auto [i, sum] : llvm::enumerate(sums))
-    body(c.add(row, i / sumsOfTile * mmaN + i % 2), i % sumsOfTile / 2, sum);
+  Value row = c.add(firstRowOfWarp, c.mul(c.rem(lane, 4), 2));
+  int64_t next = 0;
+  for (int64_t panel = 0; panel < shape.panelsOfWarp; ++panel)
+    for (int64_t tile = 0; tile < numTiles(); ++tile)
+      for (int64_t i = 0; i < sumsOfTile; ++i)
+        body(c.add(row, tile * mmaN + i % 2), 2 * panel + i / 2, sums[next++]);
 }
 
 std::unique_ptr<PackedUnit> createPackedMma(ThreadCode &c,

@@ -25,16 +25,19 @@ PanelSums::PanelSums(KernelFrame &frame, ThreadCode &c,
                      const codegen::Product &product, Value panels,
                      Value firstRow)
     : frame(frame), c(c), shape(shape), product(product), rounded(shape),
-      panels(panels), panel(panels), firstRow(firstRow) {
-  if (!shape.warpsDivideK()) {
-    panel = c.add(c.mul(panels, shape.panelsOfBlock),
-                  c.div(c.threadId(), warpSize));
-    // Warps without a panel compute the last one again: all copy rows.
-    panel =
-        c.create<arith::MinSIOp>(panel, c.constant(shape.weight.panels() - 1));
-  }
+      panels(panels), firstRow(firstRow) {
   createUnit();
   createRing();
+}
+
+/// The index of a panel of this block among all panels. Those that are missing
+/// in the last block are the last one, which is computed again, since all warps
+/// copy rows.
+Value PanelSums::panelAt(Value inBlock) {
+  if (shape.warpsDivideK())
+    return panels;
+  Value panel = c.add(c.mul(panels, shape.panelsOfBlock), inBlock);
+  return c.create<arith::MinSIOp>(panel, c.constant(shape.weight.panels() - 1));
 }
 
 void PanelSums::createUnit() {
@@ -74,32 +77,39 @@ void PanelSums::createRing() {
       tables.push_back({c.globalPointer(frame.argumentBuffer(table)),
                         getElementTypeOrSelf(table.getType())});
   ring = std::make_unique<PackedRing>(
-      c, shape, *unit, c.globalPointer(frame.argumentBuffer(product.b)), panel,
-      firstRow, tables);
+      c, shape, *unit, c.globalPointer(frame.argumentBuffer(product.b)),
+      panelAt(c.div(c.threadId(), warpSize)), firstRow, tables);
 }
 
-/// Loads the scales (`table` 0) or zero points (1) of this lane's two outputs
-/// for the group of `half`, as f32. In global memory, adjacent lanes, which
-/// have the same outputs, load one each, so that the warp reads whole sectors.
+/// Loads the scales (`table` 0) or zero points (1) of this lane's outputs for
+/// the group of `half`, as f32: two of each panel. In global memory, adjacent
+/// lanes, which have the same outputs, load one each, so that the warp reads
+/// whole sectors.
 SmallVector<Value> PanelSums::ofOutputs(int64_t table, HalfIndex half) {
   if (shape.groups > 1 && ring->hasTables())
     return ring->ofOutputs(table, half);
   Value tensor = table == 0 ? product.scales : product.zeros;
   Type type = getElementTypeOrSelf(tensor.getType());
+  Value memory = c.globalPointer(frame.argumentBuffer(tensor));
   Value isOdd = c.less(c.constant(0), c.rem(c.threadId(), 2));
   Value output = c.add(unit->output(), c.orZero(isOdd, c.constant(8)));
-  Value row = c.add(c.mul(c.wide(panel), shape.groups), c.wide(groupOf(half)));
-  Value element =
-      c.add(c.mul(row, FragmentShape::panelOutputs), c.wide(output));
-  Value own =
-      c.widen(c.load(type, c.at(c.globalPointer(frame.argumentBuffer(tensor)),
-                                c.mul(element, dist::byteSize(type)))));
-  Value other = c.builder
-                    .create<mlir::gpu::ShuffleOp>(c.loc, own, 1, warpSize,
-                                                  mlir::gpu::ShuffleMode::XOR)
-                    .getShuffleResult();
-  return {c.create<arith::SelectOp>(isOdd, other, own),
-          c.create<arith::SelectOp>(isOdd, own, other)};
+  SmallVector<Value> values;
+  for (int64_t i = 0; i < shape.panelsOfWarp; ++i) {
+    Value panel = panelAt(c.add(shape.firstPanel(c), i));
+    Value row =
+        c.add(c.mul(c.wide(panel), shape.groups), c.wide(groupOf(half)));
+    Value element =
+        c.add(c.mul(row, FragmentShape::panelOutputs), c.wide(output));
+    Value own = c.widen(
+        c.load(type, c.at(memory, c.mul(element, dist::byteSize(type)))));
+    Value other = c.builder
+                      .create<mlir::gpu::ShuffleOp>(c.loc, own, 1, warpSize,
+                                                    mlir::gpu::ShuffleMode::XOR)
+                      .getShuffleResult();
+    values.push_back(c.create<arith::SelectOp>(isOdd, other, own));
+    values.push_back(c.create<arith::SelectOp>(isOdd, own, other));
+  }
+  return values;
 }
 
 /// Adds scaled sums, the first half of `carried`, to the totals, its second
@@ -180,7 +190,7 @@ SmallVector<Value> PanelSums::scaleSums(HalfIndex lastHalf,
   return SmallVector<Value>(choice.getResults());
 }
 
-/// Multiplies `words`, two for each half from `half` on.
+/// Multiplies words of a chunk, as PackedUnit::multiply gets them.
 SmallVector<Value> PanelSums::emitHalves(ArrayRef<Value> words, HalfIndex half,
                                          SmallVector<Value> carried) {
   if (product.zeros && shape.groups > 1)
@@ -189,17 +199,20 @@ SmallVector<Value> PanelSums::emitHalves(ArrayRef<Value> words, HalfIndex half,
                  MutableArrayRef(carried).take_front(unit->numSums()));
   if (shape.halvesOfScale == 0)
     return carried;
-  return scaleSums(half.plus(static_cast<int64_t>(words.size()) / 2 - 1),
-                   std::move(carried));
+  return scaleSums(half.plus(shape.halvesOfChunk() - 1), std::move(carried));
 }
 
 /// Multiplies the blocks of a step, whose words the ring has.
 SmallVector<Value> PanelSums::emitStep(Value step, SmallVector<Value> carried) {
   SmallVector<Value> words = ring->words();
-  int64_t chunk = shape.halvesOfChunk();
-  for (int64_t half = 0; half < shape.stepHalves(); half += chunk)
-    carried = emitHalves(ArrayRef(words).slice(2 * half, 2 * chunk),
-                         {step, half}, std::move(carried));
+  int64_t chunk = shape.halvesOfChunk(), ofPanel = 2 * shape.stepHalves();
+  for (int64_t half = 0; half < shape.stepHalves(); half += chunk) {
+    SmallVector<Value> some;
+    for (int64_t panel = 0; panel < shape.panelsOfWarp; ++panel)
+      llvm::append_range(
+          some, ArrayRef(words).slice(panel * ofPanel + 2 * half, 2 * chunk));
+    carried = emitHalves(some, {step, half}, std::move(carried));
+  }
   return carried;
 }
 
@@ -284,16 +297,17 @@ SmallVector<Value> PanelSums::emitSteps(Value rings) {
   return SmallVector<Value>(results.take_back(numSums));
 }
 
-/// Writes this warp's sums to `memory`.
+/// Writes this warp's sums to `memory`: those of a part of k, or of panels.
 void PanelSums::putSums(Value memory, MutableArrayRef<Value> sums) {
-  Value warp = c.div(c.threadId(), warpSize);
-  Value ofWarp = c.at(memory, c.mul(warp, warpStride() * 4));
+  Value first = shape.warpsDivideK() ? c.div(c.threadId(), warpSize)
+                                     : shape.firstPanel(c);
+  Value ofWarp = c.at(memory, c.mul(first, panelStride() * 4));
   Value isOwn = unit->join(sums);
   auto put = [&] {
     unit->forSums(sums, [&](Value row, int64_t output, Value &sum) {
-      Value place =
-          c.add(c.mul(row, sumStride), c.add(unit->output(), output * 8));
-      c.store(sum, c.at(ofWarp, c.mul(place, 4)));
+      Value place = c.add(c.mul(row, sumStride), unit->output());
+      int64_t moved = output / 2 * panelStride() + output % 2 * 8;
+      c.store(sum, c.at(ofWarp, c.mul(c.add(place, moved), 4)));
     });
   };
   if (!isOwn)
@@ -318,14 +332,14 @@ SmallVector<Value> PanelSums::join(Value memory, Value row, Value output,
     inPanel = c.rem(output, FragmentShape::panelOutputs);
     panelOfBlock = c.div(output, FragmentShape::panelOutputs);
   }
-  Value element = c.add(c.mul(panelOfBlock, warpStride()),
+  Value element = c.add(c.mul(panelOfBlock, panelStride()),
                         c.add(c.mul(row, sumStride), inPanel));
   Value first = c.at(memory, c.mul(element, 4));
   SmallVector<Value> sums;
   for (int64_t part = 0; part < (shape.warpsDivideK() ? shape.parts : 1);
        ++part)
     for (int64_t i = 0; i < width; i += 4) {
-      Value pointer = c.at(first, (part * warpStride() + i) * 4);
+      Value pointer = c.at(first, (part * panelStride() + i) * 4);
       auto values =
           c.elements(c.loadVector(f32, std::min<int64_t>(width, 4), pointer));
       for (auto [at, value] : llvm::enumerate(values))
