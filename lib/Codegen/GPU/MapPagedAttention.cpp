@@ -28,10 +28,10 @@ constexpr int64_t maxSharedBytes = 160 * 1024;
 /// a multiprocessor would run fewer blocks, and nothing would be fetched while
 /// one of them multiplies.
 constexpr int64_t ringBytes = 56 * 1024, ringBytesOfPart = 92 * 1024;
-/// The shared memory of a multiprocessor, and the most of its blocks. Blocks
-/// that compute single parts share these parts out among them. Of a chip with
-/// less memory, some blocks start when others end.
-constexpr int64_t multiprocessorBytes = 224 * 1024, mostBlocks = 8;
+/// The shared memory that each block takes beside its own, and the most blocks
+/// of a multiprocessor. Blocks that compute single parts share these parts out
+/// among them.
+constexpr int64_t reservedBytes = 1024, mostBlocks = 8;
 /// The most bytes of a tile of values.
 constexpr int64_t maxValueBytes = 36 * 1024;
 /// The most warps of a block.
@@ -92,9 +92,18 @@ Value PagedMapper::reserve(int64_t bytes) {
   return place;
 }
 
+/// The most bytes of the ring, which follows other shared memory. Of blocks
+/// that compute single parts, two fit into a multiprocessor.
+int64_t PagedMapper::mostRingBytes(const Chip &chip) {
+  if (!op.getInParts())
+    return std::min(ringBytes, maxSharedBytes - sharedBytes);
+  return std::min(ringBytesOfPart,
+                  chip.sharedBytes / 2 - reservedBytes - sharedBytes);
+}
+
 /// Divides shared memory. If all keys and values of a part fit, they are
 /// fetched at once; otherwise a ring of tiles holds some of them.
-void PagedMapper::allocate() {
+void PagedMapper::allocate(const Chip &chip) {
   memory = c.sharedMemory();
   constexpr int64_t word = sizeof(float);
   queryTile = reserve(shape.queries * shape.queryBytes());
@@ -108,9 +117,7 @@ void PagedMapper::allocate() {
     keyScales = reserve(shape.keys() * word);
     valueScales = reserve(shape.keys() * word);
   }
-  int64_t total = 0, largest = 0;
-  int64_t limit = std::min(maxSharedBytes - sharedBytes,
-                           op.getInParts() ? ringBytesOfPart : ringBytes);
+  int64_t total = 0, largest = 0, limit = mostRingBytes(chip);
   for (const PagedStep &step : steps) {
     total += step.bytes;
     largest = std::max(largest, step.bytes);
@@ -356,8 +363,8 @@ Value PagedMapper::countParts() {
 /// computes a part does not change its result.
 LogicalResult PagedMapper::emitParts(const Chip &chip) {
   int64_t ofPart = a.rows * a.kv * queryTiles();
-  int64_t perMultiprocessor =
-      std::clamp<int64_t>(multiprocessorBytes / sharedBytes, 1, mostBlocks);
+  int64_t perMultiprocessor = std::clamp<int64_t>(
+      chip.sharedBytes / (sharedBytes + reservedBytes), 1, mostBlocks);
   int64_t blocks =
       std::min(ofPart * numParts, chip.multiprocessors * perMultiprocessor);
   LogicalResult result = success();
@@ -389,7 +396,7 @@ FailureOr<MappedLaunch> PagedMapper::emit(const Chip &chip) {
   lane = c.rem(thread, warpSize);
   tiles = unitFor(shape.element, shape.element, config::Matmul::Ieee)
               .createPagedTiles(c, shape);
-  allocate();
+  allocate(chip);
   loader.emplace(a, shape, *tiles, pageNumbers, queryNorms);
   if (failed(op.getInParts() ? emitParts(chip) : emitWhole()))
     return failure();

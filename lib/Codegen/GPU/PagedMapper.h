@@ -54,7 +54,8 @@ public:
 private:
   PagedShape chooseShape();
   void chooseSteps();
-  void allocate();
+  void allocate(const Chip &chip);
+  int64_t mostRingBytes(const Chip &chip);
   Value reserve(int64_t bytes);
   void findQueries(Value ofRow, Value tile);
   /// The tiles of the queries of a row that read the same key head.

@@ -52,8 +52,9 @@ constexpr const char *pipeline =
 } // namespace
 
 const Chip *findChip(StringRef name) {
-  // The number of multiprocessors of an A100 and of an H100.
-  static constexpr Chip chips[] = {{"sm_80", 108}, {"sm_90", 132}};
+  // An A100 and an H100.
+  static constexpr Chip chips[] = {{"sm_80", 108, 164 << 10},
+                                   {"sm_90", 132, 228 << 10}};
   const auto *found =
       llvm::find_if(chips, [&](const Chip &chip) { return chip.name == name; });
   return found == std::end(chips) ? nullptr : found;

@@ -35,6 +35,7 @@ void registerGpuCodegen(mlir::DialectRegistry &registry);
 struct Chip {
   llvm::StringRef name;
   int64_t multiprocessors;
+  int64_t sharedBytes; ///< Shared memory of a multiprocessor.
   /// How products in f32 are multiplied (--matmul).
   config::Matmul matmul = config::Matmul::Ieee;
   /// Whether the order in which a product adds its terms must not depend on the
