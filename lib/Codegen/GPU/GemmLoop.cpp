@@ -52,35 +52,31 @@ void RingLoop::start(Value elements) {
   }
 }
 
-GemmLoop::Values RingLoop::emitSteps(Multiplier &multiplier,
-                                     TileSums *factorSums, Values carried) {
-  OpBuilder &b = c.builder;
+/// `carried` are the sums, the pointers to both operands' next tiles, the
+/// elements that are left along k, and the stages that are read and written.
+GemmLoop::Values RingLoop::emitStep(Multiplier &multiplier,
+                                    TileSums *factorSums, Value step,
+                                    const Values &carried) {
   const Tiling &tiling = block.tiling;
   int64_t steps = tiling.steps(), ahead = tiling.stages - 1;
-  int64_t numProducts = multiplier.numSums(), numSums = carried.size();
-  llvm::append_range(carried, next.pointers);
-  carried.append(
-      {next.left, c.constant(0), c.constant(ahead * block.stageBytes())});
-  auto loop = b.create<scf::ForOp>(c.loc, c.constant(0), c.constant(steps),
-                                   c.constant(1), carried);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  Values sums(loop.getRegionIterArgs().take_front(numSums));
-  auto rest = loop.getRegionIterArgs().drop_front(numSums);
-  Source source = {{rest[0], rest[1]}, rest[2]};
-  Value reading = rest[3], writing = rest[4];
+  constexpr int64_t numOthers = 5;
+  Values sums(ArrayRef(carried).drop_back(numOthers));
+  auto others = ArrayRef(carried).take_back(numOthers);
+  Source source = {{others[0], others[1]}, others[2]};
+  Value reading = others[3], writing = others[4];
   c.waitForCopies(tiling.stages - 2);
   // After the barrier all threads see the current tile. No thread still reads
   // the previous tile, which the next copies overwrite.
   c.barrier();
   if (steps > ahead) {
-    InsideIf more(c, c.less(loop.getInductionVar(), steps - ahead));
+    InsideIf more(c, c.less(step, steps - ahead));
     startCopies(source, c.at(block.memory, writing));
   }
   c.commitCopies();
   Value leftTile = c.at(block.memory, reading);
   Value rightTile = c.at(leftTile, block.left.shape.tileBytes());
   auto all = MutableArrayRef<Value>(sums);
+  int64_t numProducts = multiplier.numSums();
   multiplier.multiply(leftTile, rightTile, 0, tiling.k,
                       all.take_front(numProducts));
   if (factorSums)
@@ -91,7 +87,30 @@ GemmLoop::Values RingLoop::emitSteps(Multiplier &multiplier,
   Value isInside = c.less(after, tiling.stages * block.stageBytes());
   llvm::append_range(sums, source.pointers);
   sums.append({source.left, c.orZero(isInside, after), reading});
-  b.create<scf::YieldOp>(c.loc, sums);
+  return sums;
+}
+
+GemmLoop::Values RingLoop::emitSteps(Multiplier &multiplier,
+                                     TileSums *factorSums, Values carried) {
+  OpBuilder &b = c.builder;
+  const Tiling &tiling = block.tiling;
+  int64_t steps = tiling.steps(), ahead = tiling.stages - 1;
+  int64_t numSums = carried.size();
+  llvm::append_range(carried, next.pointers);
+  carried.append(
+      {next.left, c.constant(0), c.constant(ahead * block.stageBytes())});
+  if (steps <= multiplier.mostUnrolledSteps()) {
+    for (int64_t step = 0; step < steps; ++step)
+      carried = emitStep(multiplier, factorSums, c.constant(step), carried);
+    return Values(ArrayRef(carried).take_front(numSums));
+  }
+  auto loop = b.create<scf::ForOp>(c.loc, c.constant(0), c.constant(steps),
+                                   c.constant(1), carried);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  b.create<scf::YieldOp>(c.loc, emitStep(multiplier, factorSums,
+                                         loop.getInductionVar(),
+                                         Values(loop.getRegionIterArgs())));
   return Values(loop.getResults().take_front(numSums));
 }
 

@@ -213,6 +213,9 @@ public:
   /// Calls `body` for each group of adjacent sums, with the coordinates of the
   /// group's first sum in the tile.
   virtual void forSums(llvm::ArrayRef<mlir::Value> sums, SumBody body) = 0;
+  /// The number of steps along k up to which RingLoop is unrolled. LLVM may
+  /// unroll longer loops.
+  virtual int64_t mostUnrolledSteps() const { return 0; }
 
 protected:
   ThreadCode &c;
@@ -303,6 +306,9 @@ public:
 
 private:
   void startCopies(const Source &source, mlir::Value target);
+  /// Emits one step, and returns what the next one takes.
+  Values emitStep(Multiplier &multiplier, TileSums *factorSums,
+                  mlir::Value step, const Values &carried);
   Values emitSteps(Multiplier &multiplier, TileSums *factorSums,
                    Values carried) override;
 

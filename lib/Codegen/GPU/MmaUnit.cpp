@@ -75,6 +75,9 @@ public:
       multiplyStep(leftTile, rightTile, k, sums);
   }
   void forSums(ArrayRef<Value> sums, SumBody body) override;
+  int64_t mostUnrolledSteps() const override {
+    return unit.mostUnrolledSteps();
+  }
 
 private:
   void multiplyStep(Value leftTile, Value rightTile, int64_t k,

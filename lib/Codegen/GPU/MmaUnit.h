@@ -25,6 +25,8 @@ constexpr int64_t mmaM = 16, mmaN = 8;
 class MmaUnit : public MultiplyUnit {
 public:
   virtual int64_t depth() const = 0;
+  /// As Multiplier::mostUnrolledSteps.
+  virtual int64_t mostUnrolledSteps() const { return 0; }
   /// Emits one mma.sync: multiplies two fragments and adds their product to
   /// `sum`, this lane's part of a 16 x 8 tile.
   virtual void multiply(ThreadCode &c, llvm::ArrayRef<mlir::Value> left,
@@ -46,6 +48,10 @@ public:
   virtual llvm::StringRef rounding() const = 0;
 
   int64_t depth() const override { return 16; }
+  /// LLVM unrolls so many steps in bf16. In fp16 it would not unroll even one,
+  /// because it takes an intrinsic with operands that are vectors for one that
+  /// is computed element by element.
+  int64_t mostUnrolledSteps() const override { return 5; }
   llvm::ArrayRef<TilingCandidate> tilings() const override;
   TilingCosts costs() const override;
   TileLayout layout(bool kContiguous) const override;
