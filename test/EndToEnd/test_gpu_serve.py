@@ -127,7 +127,9 @@ class GpuServing(serving.ServingTest):
         # One by one, and waiting for each: the same text.
         texts = [self.generate(gpu, [1, 2, 3], 4, *flags, **h.LIGHT)
                  for flags in ([], ["--no-graph"], ["--sync"])]
-        self.assertEqual(texts, 3 * texts[:1])
+        # A newer driver begins kernels early.
+        texts.append(self.generate(gpu, [1, 2, 3], 4, HEDDLE_EMULATE_DRIVER="12.4"))
+        self.assertEqual(texts, 4 * texts[:1])
         explained = json.loads(h.run([h.HEDDLE, "explain", gpu[-1], "--kernels",
                                       "--program", "decode/2", "--json"]).stdout)
         self.assertEqual(sum(kernel["calls"] * len(kernel["launches"])
