@@ -103,8 +103,8 @@ TEST(GpuMultiprocessors, PagedAttention) {
 
 /// Without fixed sums, the number of parts of k depends on the GPU.
 TEST(GpuMultiprocessors, Products) {
-  std::string x = "tensor<130x4096xbf16>", w = "tensor<4096x320xbf16>";
-  std::string y = "tensor<130x320xf32>";
+  std::string x = "tensor<40x4096xbf16>", w = "tensor<4096x320xbf16>";
+  std::string y = "tensor<40x320xf32>";
   std::string text =
       "plan.kernel @k(%x: " + x + ", %w: " + w + ") -> " + y +
       " attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} "

@@ -176,9 +176,12 @@ TEST_P(GpuSpills, PackedProducts) {
         PackedForm{"gpt2-xl bf16", 1600, 6400, 16, 0},
         PackedForm{"gpt2-xl int8", 6400, 1600, 8, 0},
         PackedForm{"gpt2-xl int4", 1600, 4800, 4, 64}})
-    for (int64_t rows : {1, 8, 64, 512})
+    for (int64_t rows : {1, 8, 64, 512}) {
+      if (rows == 8 && !isLong())
+        continue;
       expectNoSpill(packedText(form, rows).text, GetParam(),
                     form.name + (", " + std::to_string(rows)) + " rows");
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Chips, GpuSpills, testing::Values("sm_80", "sm_90"));
