@@ -296,10 +296,10 @@ class ServeModelTest(h.HeddleTest):
                   "MASTER_PORT": str(free_port()), **variables}
         other = subprocess.Popen([*command, "serve", "--port", "0"],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                 env={**os.environ, **common, "RANK": "1"})
+                                 env={**os.environ, **common, "RANK": "1", "LOCAL_RANK": "1"})
         self.addCleanup(other.wait)
         self.addCleanup(other.kill)
-        with Served(command, **common, RANK="0") as server:
+        with Served(command, **common, RANK="0", LOCAL_RANK="0") as server:
             answers = {}
 
             def ask(streams):
