@@ -19,16 +19,17 @@ using namespace heddle;
 using namespace heddle::driver;
 using nlohmann::json;
 
-/// The instructions of warps in one call of a kernel. Empty if the emulator
-/// could not run it.
-static std::optional<double> instructionsOf(const json &kernel) {
-  double sum = 0;
+/// What one call of a kernel executes. Empty if the emulator could not run it.
+static std::optional<cost::LaunchWork> countedWork(const json &kernel) {
+  cost::LaunchWork work;
   for (const json &launch : kernel["launches"]) {
-    if (!launch["counted"].contains("instructions"))
+    const json &counted = launch["counted"];
+    if (!counted.contains("instructions"))
       return std::nullopt;
-    sum += launch["counted"]["instructions"].get<double>();
+    work.instructions += counted["instructions"].get<double>();
+    work.tensorOperations += counted["tensor_operations"].get<double>();
   }
-  return sum;
+  return work;
 }
 
 json driver::predictProgram(const plan::Plan &plan,
@@ -50,16 +51,18 @@ json driver::predictProgram(const plan::Plan &plan,
   if (gpu->overlapsLaunches)
     cost.gap = 0;
   for (const json &kernel : kernels) {
-    std::optional<double> instructions = instructionsOf(kernel);
-    if (!instructions)
+    std::optional<cost::LaunchWork> work = countedWork(kernel);
+    if (!work)
       return nullptr;
     // The memory that moves, and the instructions, are those of all launches of
     // the kernel together; each of them has a beginning and an end.
     auto launches = int64_t(std::max<size_t>(1, kernel["launches"].size()));
-    double bytes = kernel["reads_cache"] ? cacheBytes / double(readers)
-                                         : kernel["bytes"].get<double>();
-    time.add(*gpu, {bytes / double(launches), *instructions / double(launches)},
-             launches * kernel["calls"].get<int64_t>(), cost);
+    work->bytes = kernel["reads_cache"] ? cacheBytes / double(readers)
+                                        : kernel["bytes"].get<double>();
+    for (double *part :
+         {&work->bytes, &work->instructions, &work->tensorOperations})
+      *part /= double(launches);
+    time.add(*gpu, *work, launches * kernel["calls"].get<int64_t>(), cost);
   }
   return {{"gpu", gpu->name},
           {"context", context},
@@ -68,6 +71,7 @@ json driver::predictProgram(const plan::Plan &plan,
           {"seconds", time.seconds()},
           {"memory_s", time.memory},
           {"issue_s", time.issue},
+          {"tensor_s", time.tensor},
           {"launch_s", time.launches},
           {"bound_by", time.bound()},
           {"share_of_copy", time.shareOfCopy(*gpu)},
@@ -84,6 +88,7 @@ void driver::printPrediction(const json &predicted) {
             << formatSeconds(predicted["memory_s"]) << " for "
             << plan::formatBytes(int64_t(predicted["bytes"].get<double>()))
             << ", issue slots " << formatSeconds(predicted["issue_s"])
+            << ", tensor cores " << formatSeconds(predicted["tensor_s"])
             << ", between launches " << formatSeconds(predicted["launch_s"])
             << ";\n  "
             << formatNumber("%.0f %%",

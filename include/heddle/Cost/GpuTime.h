@@ -26,6 +26,9 @@ struct GpuSpeed {
   double copyBytesPerSecond;
   int64_t multiprocessors;
   double clockHertz;
+  /// Operations per second of mma.sync in 16-bit types with sums in f32. A
+  /// multiplication with an addition counts as two.
+  double tensorOperationsPerSecond;
   /// Whether a kernel of a graph can begin before the end of the kernel before
   /// it (programmatic dependent launch), so that there is no gap between them.
   bool overlapsLaunches = false;
@@ -56,24 +59,26 @@ struct LaunchCost {
 struct LaunchWork {
   double bytes = 0;        ///< Bytes that must move to or from memory.
   double instructions = 0; ///< Instructions of warps.
+  double tensorOperations = 0; ///< Operations of tensor cores.
 };
 
 /// The time of a run of a program, in seconds, by what bounds it.
 struct GpuTime {
   double memory = 0;   ///< Of launches that are bounded by memory.
   double issue = 0;    ///< Of launches that are bounded by issue slots.
+  double tensor = 0;   ///< Of launches that are bounded by tensor cores.
   double launches = 0; ///< Between launches.
   double bytes = 0;    ///< Bytes that all launches must move.
 
   /// Adds `count` launches that do the same.
   void add(const GpuSpeed &gpu, const LaunchWork &work, int64_t count,
            const LaunchCost &cost = LaunchCost());
-  double seconds() const { return memory + issue + launches; }
+  double seconds() const { return memory + issue + tensor + launches; }
   /// The bytes per second, as a share of what a copy reaches.
   double shareOfCopy(const GpuSpeed &gpu) const {
     return bytes / seconds() / gpu.copyBytesPerSecond;
   }
-  /// What takes longest: `memory`, `issue slots` or `launches`.
+  /// What takes longest: `memory`, `issue slots`, `tensor cores` or `launches`.
   const char *bound() const;
 };
 

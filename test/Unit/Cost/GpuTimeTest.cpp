@@ -60,7 +60,7 @@ TEST(GpuTime, LlamaOfSevenBillionByTorchCompile) {
 // Marlin's int4 product, groups of 128, is 3.87 times as fast as fp16 on an
 // A10, at a size where launches do not count.
 TEST(GpuTime, MarlinsProduct) {
-  const GpuSpeed a10 = {"A10", 0.9 * 600e9, 72, 1.695e9};
+  const GpuSpeed a10 = {"A10", 0.9 * 600e9, 72, 1.695e9, 125e12};
   constexpr double weights = 18432.0 * 73728;
   double fp16 = tokenOf(a10, 2 * weights, 1).seconds();
   double int4 = tokenOf(a10, (4 + 16.0 / 128) / 8 * weights, 1).seconds();
@@ -68,7 +68,7 @@ TEST(GpuTime, MarlinsProduct) {
 }
 
 TEST(GpuTime, IssueSlotsBoundLaunches) {
-  const GpuSpeed gpu = {"", 100, 2, 5}; // 40 instructions a second.
+  const GpuSpeed gpu = {"", 100, 2, 5, 50}; // 40 instructions a second.
   GpuTime time;
   time.add(gpu, {100, 80}, 3, {0.25, 0.25});
   EXPECT_DOUBLE_EQ(time.issue, 6);
@@ -77,6 +77,16 @@ TEST(GpuTime, IssueSlotsBoundLaunches) {
   EXPECT_DOUBLE_EQ(time.seconds(), 7.5);
   EXPECT_DOUBLE_EQ(time.shareOfCopy(gpu), 300 / 7.5 / 100);
   EXPECT_STREQ(time.bound(), "issue slots");
+}
+
+TEST(GpuTime, TensorCoresBoundLaunches) {
+  const GpuSpeed gpu = {"", 100, 2, 5, 50};
+  GpuTime time;
+  time.add(gpu, {100, 80, 200}, 3, {0.25, 0.25});
+  EXPECT_DOUBLE_EQ(time.tensor, 12);
+  EXPECT_DOUBLE_EQ(time.issue, 0);
+  EXPECT_DOUBLE_EQ(time.seconds(), 13.5);
+  EXPECT_STREQ(time.bound(), "tensor cores");
 }
 
 TEST(GpuTime, OtherTargetsHaveNone) {
