@@ -4,8 +4,8 @@
 # build DIR (default build/release) compiles here, a file of tokens, and
 # run_gpu.sh, which runs them there and judges what comes out. That machine needs
 # no compiler, no Python and no network. With --small there are tiny models alone,
-# with code for sm_90 alone, for a test without a GPU. Every binary has the same runtime: it is packed once,
-# and run_gpu.sh puts the binaries together again.
+# with code for sm_90 alone, for a test without a GPU. Every binary has the same
+# runtime: it is packed once, and run_gpu.sh puts the binaries together again.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -13,12 +13,13 @@ build=$root/build/release
 output="heddle-gpu.tar.xz"
 sets="small full"
 targets=sm_80,sm_90
+level=6 # Of compression.
 most=$((60 << 20)) # Bytes of the archive.
 
 while [ $# -gt 0 ]; do
   case $1 in
   --build) build=$2; shift ;;
-  --small) sets=small targets=sm_90 ;;
+  --small) sets=small targets=sm_90 level=0 ;;
   -o) output=$2; shift ;;
   *) sed -n '2p' "$0" | cut -c3-; exit 2 ;;
   esac
@@ -135,6 +136,16 @@ compile_kernels() {
     --matmul tf32
 }
 
+# pack_some SET NAME...: as pack. With --small, of these binaries only some are made.
+pack_some() {
+  case $sets:$2 in
+  small:llama-fp32 | small:gemma2-fp32 | small:llama-bf16 | small:llama-int4-zeros) ;;
+  small:llama-8b-bf16 | small:gpt2-xl-int4) ;;
+  small:*) return ;;
+  esac
+  pack "$@"
+}
+
 # Small models that serve, which a CPU computes, too: every family in fp32, and one in
 # each other type. Their weights are large, so that texts do not repeat one token.
 compile_serving() {
@@ -145,34 +156,34 @@ compile_serving() {
   local serving=(--mode serve --max-batch 2 --max-context 96 --march x86-64-v3)
   local targets=x86-64,$targets initializer=0.2 family
   mkdir "$bundle/serving"
-  pack serving llama-fp32 llama "$gated" "${serving[@]}" --precision fp32
+  pack_some serving llama-fp32 llama "$gated" "${serving[@]}" --precision fp32
   for family in mistral qwen2 qwen3; do
-    pack serving $family-fp32 $family "$gated"', "sliding_window": 21' \
+    pack_some serving $family-fp32 $family "$gated"', "sliding_window": 21' \
       "${serving[@]}" --precision fp32
   done
-  pack serving gpt2-fp32 gpt2 "$gpt2" "${serving[@]}" --precision fp32
-  pack serving gemma2-fp32 gemma2 "$gated"', "sliding_window": 21,
+  pack_some serving gpt2-fp32 gpt2 "$gpt2" "${serving[@]}" --precision fp32
+  pack_some serving gemma2-fp32 gemma2 "$gated"', "sliding_window": 21,
     "query_pre_attn_scalar": 16, "attn_logit_softcapping": 50.0,
     "final_logit_softcapping": 30.0' "${serving[@]}" --precision fp32
-  pack serving gpt_neox-fp32 gpt_neox "$sizes"' "num_hidden_layers": 2' \
+  pack_some serving gpt_neox-fp32 gpt_neox "$sizes"' "num_hidden_layers": 2' \
     "${serving[@]}" --precision fp32
-  pack serving gpt_neo-fp32 gpt_neo '"vocab_size": 307, "max_position_embeddings": 96,
+  pack_some serving gpt_neo-fp32 gpt_neo '"vocab_size": 307, "max_position_embeddings": 96,
     "hidden_size": 48, "num_layers": 2, "num_heads": 4, "window_size": 21,
     "attention_types": [[["global", "local"], 1]]' "${serving[@]}" --precision fp32
-  pack serving opt-fp32 opt '"vocab_size": 307, "max_position_embeddings": 96,
+  pack_some serving opt-fp32 opt '"vocab_size": 307, "max_position_embeddings": 96,
     "hidden_size": 48, "ffn_dim": 80, "num_hidden_layers": 2, "num_attention_heads": 4,
     "word_embed_proj_dim": 48' "${serving[@]}" --precision fp32
-  pack serving llama-bf16 llama "$gated" "${serving[@]}" --precision bf16
-  pack serving llama-fp16 llama "$gated" "${serving[@]}" --precision fp16
-  pack serving llama-int8 llama "$gated" "${serving[@]}" --precision fp32 \
+  pack_some serving llama-bf16 llama "$gated" "${serving[@]}" --precision bf16
+  pack_some serving llama-fp16 llama "$gated" "${serving[@]}" --precision fp16
+  pack_some serving llama-int8 llama "$gated" "${serving[@]}" --precision fp32 \
     --quantize int8 --quantize-activations none
-  pack serving llama-int8-groups llama "$gated" "${serving[@]}" --precision fp32 \
+  pack_some serving llama-int8-groups llama "$gated" "${serving[@]}" --precision fp32 \
     --quantize int8 --quantize-group 16 --quantize-activations none
-  pack serving llama-int4 llama "$gated" "${serving[@]}" --precision fp32 \
+  pack_some serving llama-int4 llama "$gated" "${serving[@]}" --precision fp32 \
     --quantize int4 --quantize-group 16 --quantize-activations none
-  pack serving llama-int4-zeros llama "$gated" "${serving[@]}" --precision fp32 \
+  pack_some serving llama-int4-zeros llama "$gated" "${serving[@]}" --precision fp32 \
     --quantize int4 --quantize-group 16 --quantize-zeros --quantize-activations none
-  pack serving llama-int8-cache llama "$gated" "${serving[@]}" --precision fp32 \
+  pack_some serving llama-int8-cache llama "$gated" "${serving[@]}" --precision fp32 \
     --kv-type int8
 }
 
@@ -183,9 +194,9 @@ compile_decode() {
   for type in bf16 int8 int4; do
     flags=(--quantize $type)
     [ $type != bf16 ] || flags=()
-    pack "$set" llama-8b-$type llama "$2" "${serving[@]}" --max-context "$4" "${flags[@]}"
-    pack "$set" llama-1b-$type llama "$3" "${serving[@]}" --max-context "$4" "${flags[@]}"
-    pack "$set" gpt2-xl-$type gpt2 "$5" "${serving[@]}" --max-context "$6" "${flags[@]}"
+    pack_some "$set" llama-8b-$type llama "$2" "${serving[@]}" --max-context "$4" "${flags[@]}"
+    pack_some "$set" llama-1b-$type llama "$3" "${serving[@]}" --max-context "$4" "${flags[@]}"
+    pack_some "$set" gpt2-xl-$type gpt2 "$5" "${serving[@]}" --max-context "$6" "${flags[@]}"
   done
 }
 
@@ -237,7 +248,7 @@ cp "$runtime" "$bundle/runtime"
 cp "$root/scripts/run_gpu.sh" "$bundle/"
 cp "$root/LICENSE" "$bundle/"
 
-tar -C "$work" --sort=name --owner=0 --group=0 -cf - heddle-gpu | xz -T0 -6 >"$output"
+tar -C "$work" --sort=name --owner=0 --group=0 -cf - heddle-gpu | xz -T0 -$level >"$output"
 bytes=$(stat -c %s "$output")
 echo "$output: $bytes bytes"
 if [ "$bytes" -gt "$most" ]; then

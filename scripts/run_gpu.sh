@@ -424,6 +424,11 @@ serving() {
   done
   rm -f "$out/$name.decode"
   run "$name" "$1" logits --device cuda --decode --prompt-ids $ids -o "$out/$name.decode"
+  status=$?
+  if [ $status != 0 ]; then
+    failed serve-check "$model" $status "$name"
+    return
+  fi
   worst=$(farthest "$out/$name.cpu" "$out/$name.cuda")
   said="logits differ by ${worst:-something that is no number}, may by $2"
   if [ -z "$worst" ] || ! awk "BEGIN { exit !($worst <= $2) }"; then
@@ -454,6 +459,8 @@ stage_serve-check() {
 # measured, even if the time did not suffice for all.
 decode() {
   local name=decode-$1 status
+  # An archive of small models has some of them.
+  [ -e "$models/$1" ] || return
   run "$name" "$models/$1" bench --device cuda --decode --batch 1,8,32 --context "$2" \
     --tokens "$decoded" --json
   status=$?
