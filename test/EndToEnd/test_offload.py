@@ -175,6 +175,7 @@ class Offload(h.HeddleTest):
                 self.assertGreater(len(stores), 2)
                 self.assertEqual(stores[0] < ends[-1], bool(delayed))
 
+    @h.long_only
     def test_reads_as_far_ahead_as_a_budget_has_room_for(self):
         """The more room, the more tiles are on their way when the step begins, and
         the more layers ahead of the one that is computed."""
