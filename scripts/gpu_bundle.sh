@@ -146,8 +146,8 @@ pack_some() {
   pack "$@"
 }
 
-# Small models that serve, which a CPU computes, too: every family in fp32, and one in
-# each other type. Their weights are large, so that texts do not repeat one token.
+# Small models that serve, which a CPU computes, too: every family in fp32, and a LLaMA
+# in each other type. Their weights are large, so that texts do not repeat one token.
 compile_serving() {
   local sizes='"vocab_size": 307, "max_position_embeddings": 96, "hidden_size": 48,
     "intermediate_size": 80, "num_attention_heads": 4,'

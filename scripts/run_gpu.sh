@@ -12,7 +12,7 @@
 #   ranks        two, four and eight ranks: losses beside those of one
 #   kill         a rank is killed: the other one ends within ten seconds
 #   kernels      times per kernel
-# Needs bash, awk and the driver. Writes results.json and results.txt to DIR
+# Needs bash, awk, sed, coreutils, diffutils and the driver. Writes results.json and results.txt to DIR
 # (default: results), and exits with 1 when a number is wrong. What could not be
 # measured is listed as such. --small: tiny models and three steps. --sample is
 # that of `check`, for emulations of GPUs. Two ranks share a GPU where there is

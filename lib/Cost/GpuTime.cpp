@@ -10,14 +10,14 @@
 // - Copies: 3.02 TB/s were measured on an H100 80GB HBM3, 90 % of its 3.35
 //   TB/s. For the A100 80GB, 87 % of its 2.04 TB/s are assumed.
 // - mma.sync: 63 % of the H100's 989 TFLOP/s, the share that Luo et al. found
-// on
-//   Hopper (arXiv 2402.13499); 87 % of the A100's 312 TFLOP/s, which its
+//   on Hopper (arXiv 2402.13499); 87 % of the A100's 312 TFLOP/s, which its
 //   fastest products reach.
 // - The gap between launches: 1.3 us, measured on an H100 with CUDA graphs
 //   (Hazy Research, "Look Ma, No Bubbles!", 2025).
 //   With programmatic dependent launch there is none: others have measured 4 to
-//   10 % more tokens per second with it (ggml-org/llama.cpp 22522), and 6.5 %
-//   less time of a layer (ai-dynamo/aiconfigurator 550).
+//   10 % more tokens per second with it (pull request 22522 of
+//   ggml-org/llama.cpp), and 6.5 % less time of a layer (pull request 550 of
+//   ai-dynamo/aiconfigurator).
 // - The ramp is fitted to published tokens per second of models whose kernels
 //   are launched one by one; test/Unit/Cost/GpuTimeTest.cpp has the rows.
 //

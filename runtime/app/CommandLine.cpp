@@ -458,7 +458,8 @@ void CommandLine::addBench(CLI::App &app) {
   addCount(verb, "--warmup", bench.warmup, "Steps to run before measuring");
   verb.add_flag("--kernels", bench.kernels,
                 "Time every launch and list the kernels");
-  verb.add_flag("--json", bench.json, "Print one JSON object");
+  verb.add_flag("--json", bench.json,
+                "Print a JSON object for each measurement");
   addDecodeFlags(verb, bench);
   addJob(verb, bench.job);
   addDraft(verb, bench.job);

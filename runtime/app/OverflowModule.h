@@ -11,6 +11,7 @@
 
 #include "heddle/runtime/app/Job.h"
 
+#include <memory>
 #include <string>
 
 namespace heddle::rt {

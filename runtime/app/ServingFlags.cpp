@@ -17,7 +17,7 @@ using io::ValueRange;
 
 namespace heddle::rt {
 /// Reads whole numbers above 0 that are separated by commas. Returns false if
-/// the text is another one. CLI11 calls this function to read a flag.
+/// `text` is no such list. CLI11 calls this function to read a flag.
 static bool lexical_cast(const std::string &text, CountList &list) {
   static const ValueRange range = io::range::count(1);
   list.counts.clear();

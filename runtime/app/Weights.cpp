@@ -384,12 +384,15 @@ static void makeStates(Job &job, UploadRing &ring,
   if (weights)
     requireOrders(*weights, plan.weights.orders);
   WeightMaker maker(job, ring, weights);
-  LoadProgress progress(job);
-  for (size_t i = 0; i < plan.states.size(); ++i)
-    if (isOfWeights(plan.states[i])) {
-      maker.make(i);
-      progress.add(i);
-    }
+  {
+    // Ends its line before warnings are printed.
+    LoadProgress progress(job);
+    for (size_t i = 0; i < plan.states.size(); ++i)
+      if (isOfWeights(plan.states[i])) {
+        maker.make(i);
+        progress.add(i);
+      }
+  }
   if (weights)
     warnOfRounding(job, maker.roundedAgain(), *weights);
 }

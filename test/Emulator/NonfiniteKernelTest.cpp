@@ -13,6 +13,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <gtest/gtest.h>
 #include <limits>
 

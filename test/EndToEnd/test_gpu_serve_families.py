@@ -24,7 +24,7 @@ from test_gpu import emulated
 from test_serve_model import Served
 
 CHIPS = ("sm_80", "sm_90")
-# Norms of heads; windows in some layers, soft caps, norms after each half of a layer.
+# The family and chip of the default run: qwen3 has norms of heads.
 EVERYDAY = {"qwen3": "sm_80"}
 PROMPT, CONTINUED = 17, 48
 

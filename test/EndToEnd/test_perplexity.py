@@ -40,7 +40,7 @@ class Perplexity(ServingTest):
                        "n_embd": 128, "n_layer": 2, "n_head": 4, "resid_pdrop": 0,
                        "embd_pdrop": 0, "attn_pdrop": 0}, file)
         job = self.compile(model, "--init", "random", "--batch", 16, "--seq", 64, "--lr",
-                           "4e-3", "--warmup-steps", 20, "--train-steps", 200)
+                           "2e-3", "--warmup-steps", 20, "--train-steps", 200)
         self.train(job, self.path("train.bin"), 200, "--shuffle", "--save",
                    self.path("out"))
         type(self).trained = h.latest_of(self.path("out"))

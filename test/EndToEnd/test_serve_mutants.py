@@ -60,15 +60,15 @@ class ServingMutants(MutantsTest):
             h.write_model(model, config, families.random_weights(config), "")
         texts = self.dumps(model, "--mode", "serve", "--max-context", CONTEXT,
                            "--max-batch", 2, *flags, name=name)
-        if "--quantize" in flags:  # Which there are none of before.
+        if "--quantize" in flags:  # Weights are packed in the phase fuse.
             texts = {phase: texts[phase] for phase in PHASES[PHASES.index("fuse"):]}
         return texts
 
     def logits(self, binary, *flags):
         """The code that the command ends with, and those after each token."""
         out = binary + ".logits"
-        ended = Ended([*self.command(binary), "logits", "--prompt-ids", ",".join(map(str, PROMPT)), "-o",
-                       out, *flags]).check("logits")
+        ended = Ended([*self.command(binary), "logits", "--prompt-ids",
+                       ",".join(map(str, PROMPT)), "-o", out, *flags]).check("logits")
         return ended.code, None if ended.status else h.read_safetensors(out)["logits"]
 
     def compare(self, file, job, name, phase):

@@ -89,8 +89,8 @@ void driver::printPrediction(const json &predicted) {
             << plan::formatBytes(int64_t(predicted["bytes"].get<double>()))
             << ", issue slots " << formatSeconds(predicted["issue_s"])
             << ", tensor cores " << formatSeconds(predicted["tensor_s"])
-            << ", between launches " << formatSeconds(predicted["launch_s"])
-            << ";\n  "
+            << ", begin and end of launches "
+            << formatSeconds(predicted["launch_s"]) << ";\n  "
             << formatNumber("%.0f %%",
                             100 * predicted["share_of_copy"].get<double>())
             << " of the bandwidth that a copy reaches, "

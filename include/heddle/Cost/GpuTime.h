@@ -67,7 +67,7 @@ struct GpuTime {
   double memory = 0;   ///< Of launches that are bounded by memory.
   double issue = 0;    ///< Of launches that are bounded by issue slots.
   double tensor = 0;   ///< Of launches that are bounded by tensor cores.
-  double launches = 0; ///< Between launches.
+  double launches = 0; ///< Begin and end of launches, and gaps between them.
   double bytes = 0;    ///< Bytes that all launches must move.
 
   /// Adds `count` launches that do the same.

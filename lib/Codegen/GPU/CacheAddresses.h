@@ -149,6 +149,13 @@ private:
   llvm::SmallVector<HeadNorms, 3> norms;
 };
 
+/// The result of mapping a kernel of the cache to no code. Norms of heads give
+/// no reason.
+inline MappedKernel noCacheKernel(std::string reason) {
+  return MappedKernel::no(
+      reason.empty() ? "norms of heads that a warp cannot compute" : reason);
+}
+
 /// Whether the operation is the only one of its kernel.
 inline bool isAlone(mlir::Operation *op) {
   return op == &op->getBlock()->front() &&

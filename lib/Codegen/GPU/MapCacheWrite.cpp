@@ -69,7 +69,7 @@ MappedKernel mapCacheWrite(planir::KernelOp kernel,
   CacheWriteMapper mapper(kernel, module, write);
   FailureOr<MappedLaunch> launch = mapper.emit();
   if (failed(launch))
-    return MappedKernel::no(mapper.reason());
+    return noCacheKernel(mapper.reason());
   MappedKernel mapped;
   mapped.launches.push_back(*launch);
   return mapped;

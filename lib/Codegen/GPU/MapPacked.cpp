@@ -223,9 +223,12 @@ LogicalResult PackedMapper::emitJoint(const JointProducts &of, Value panels) {
     auto ofProduct = std::make_unique<PanelSums>(*frame, c, shapes[i],
                                                  products[i], panels, firstRow);
     bytes = std::max(bytes, ofProduct->ringBytes());
-    // With many rows, the last sums take the memory of the ring.
-    int64_t first =
-        shapes[i].warpsDivideK() || sums.size() < last ? bytes : int64_t(0);
+    // With many rows, the last sums take the memory of the ring, unless they
+    // would reach the sums of another product after it.
+    bool takesRing =
+        !shapes[i].warpsDivideK() && sums.size() == last &&
+        (last == 0 || ofProduct->sumBytes() <= ofProduct->ringBytes());
+    int64_t first = takesRing ? 0 : bytes;
     Value at = c.at(memory, first);
     ofProduct->emit(memory, at);
     bytes = std::max(bytes, first + ofProduct->sumBytes());

@@ -425,7 +425,7 @@ MappedKernel mapPagedAttention(planir::KernelOp kernel,
   PagedMapper mapper(kernel, module, op, write);
   FailureOr<MappedLaunch> launch = mapper.emit(chip);
   if (failed(launch))
-    return MappedKernel::no(mapper.reason());
+    return noCacheKernel(mapper.reason());
   MappedKernel mapped;
   mapped.launches.push_back(*launch);
   return mapped;

@@ -70,8 +70,8 @@ int64_t FragmentShape::halvesOfChunk() const {
   return halvesOfScale > 0 ? std::gcd(halves, halvesOfScale) : halves;
 }
 
-/// Chooses how many rows a warp multiplies at once: as many as registers hold
-/// sums of.
+/// Chooses how many rows a block multiplies at once: as many as the registers
+/// of a warp hold sums of. setPanels may divide them among two warps.
 void FragmentShape::chooseTile() {
   constexpr int64_t mostTiles = 8;
   if (!isMma) {

@@ -199,10 +199,8 @@ void CudaDevice::open(const CudaOptions &options) {
   check(driver.retainContext(&context, number), "opening the GPU");
   check(driver.setContext(context), "opening the GPU");
   // Before CUDA 12.3, such launches cannot be captured in graphs.
-  constexpr int lowestDriver = 12030;
   int version = 0;
-  beginsEarly =
-      driver.driverVersion(&version) == Success && version >= lowestDriver;
+  beginsEarly = driver.driverVersion(&version) == Success && version >= 12030;
   for (size_t i = 0; i < numStreams; ++i)
     addStream();
   for (EventHandle &clock : clocks)

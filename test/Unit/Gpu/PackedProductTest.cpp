@@ -223,6 +223,9 @@ TEST(GpuPackedProducts, ElementsOfTwoInOneBlock) {
   checkSeveral({13, 64, 0, 8, 4, "bf16"}, {40, 40}, /*joint=*/true);
   checkSeveral({67, 96, 0, 4, 3}, {31, 31}, /*joint=*/true);
   checkSeveral({8, 96, 0, 4, 3, "f16", false, 32}, {20, 20}, /*joint=*/true);
+  // The sums of a product are larger than the ring, which has no rows.
+  checkOf(textOfSeveral({64, 1004, 0, 16}, {100, 100}, "bf16", /*joint=*/true))
+      .run();
 }
 
 /// The result of the kernel in `text` for `arguments`, on a GPU with so many

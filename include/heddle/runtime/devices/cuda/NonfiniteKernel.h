@@ -15,6 +15,8 @@
 #include "heddle/runtime/core/Device.h"
 #include "heddle/runtime/devices/cuda/Driver.h"
 
+#include <optional>
+
 namespace heddle::rt::cuda {
 
 /// A kernel of the runtime itself, with the table of its ranges on the GPU.
