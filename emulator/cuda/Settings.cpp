@@ -27,7 +27,8 @@ static const Chip chips[] = {
     {"sm_90", "Emulated H100 (sm_90)", 9, 0, 132, 233472, 232448, 52428800,
      int64_t(80) << 30, 1980000, 2619000, 5120}};
 
-static constexpr int64_t mostDevices = 1024, mostMultiprocessors = 1024;
+/// The largest number of devices, and of multiprocessors.
+static constexpr int64_t mostOfDevices = 1024;
 
 /// Converts `text` to a number. Returns -1 if it is not a number.
 static int64_t numberIn(std::string_view text) {
@@ -149,16 +150,31 @@ static int devicesForRanks() {
   const char *node = std::getenv("SLURM_NODEID");
   if (list)
     if (int64_t ranks = ranksOfNode(list, node ? numberIn(node) : 0); ranks > 0)
-      return int(std::min<int64_t>(ranks, mostDevices));
+      return int(std::min<int64_t>(ranks, mostOfDevices));
   return 1;
+}
+
+/// Returns the value of an environment variable, or `missing`.
+static std::string_view variable(const char *name, std::string_view missing) {
+  const char *value = std::getenv(name);
+  return value ? std::string_view(value) : missing;
+}
+
+/// Reads a variable with a number from 1 to `mostOfDevices`. Without it,
+/// `count` stays as it is.
+static void readCount(const char *name, int &count) {
+  std::string_view text = variable(name, "");
+  if (text.empty())
+    return;
+  int64_t number = numberIn(text);
+  if (number < 1 || number > mostOfDevices)
+    throw std::string(name) + " is a number from 1 to " +
+        std::to_string(mostOfDevices) + ", not '" + std::string(text) + "'";
+  count = int(number);
 }
 
 Settings Settings::fromEnvironment() {
   Settings settings;
-  auto variable = [](const char *name, std::string_view missing) {
-    const char *value = std::getenv(name);
-    return value ? std::string_view(value) : missing;
-  };
   std::string_view target = variable("HEDDLE_EMULATE_CHIP", "sm_90");
   for (const Chip &chip : chips)
     if (target == chip.target)
@@ -167,26 +183,12 @@ Settings Settings::fromEnvironment() {
     throw "HEDDLE_EMULATE_CHIP is sm_80 or sm_90, not '" + std::string(target) +
         "'";
   settings.multiprocessors = settings.chip->multiprocessors;
-  std::string_view count = variable("HEDDLE_EMULATE_MULTIPROCESSORS", "");
-  if (!count.empty()) {
-    int64_t number = numberIn(count);
-    if (number < 1 || number > mostMultiprocessors)
-      throw "HEDDLE_EMULATE_MULTIPROCESSORS is a number from 1 to 1024, not '" +
-          std::string(count) + "'";
-    settings.multiprocessors = int(number);
-  }
+  readCount("HEDDLE_EMULATE_MULTIPROCESSORS", settings.multiprocessors);
   settings.devices = devicesForRanks();
   int64_t queues = numberIn(variable("CUDA_DEVICE_MAX_CONNECTIONS", ""));
   if (queues >= 1 && queues <= 32)
     settings.queues = int(queues);
-  std::string_view devices = variable("HEDDLE_EMULATE_DEVICES", "");
-  if (!devices.empty()) {
-    int64_t number = numberIn(devices);
-    if (number < 1 || number > mostDevices)
-      throw "HEDDLE_EMULATE_DEVICES is a number from 1 to 1024, not '" +
-          std::string(devices) + "'";
-    settings.devices = int(number);
-  }
+  readCount("HEDDLE_EMULATE_DEVICES", settings.devices);
   std::string_view driver = variable("HEDDLE_EMULATE_DRIVER", "12.0");
   settings.driver = versionIn(driver);
   if (!newestPtx(settings.driver))

@@ -267,7 +267,7 @@ void DecodeBench::writeTrace(const std::string &path) {
   job.ranks().exchange("");
   if (own() > 0)
     prompt(engine.group());
-  for (int64_t i = 0; i < batch.tokens; ++i)
+  for (int64_t i = 0; i < std::min(batch.tokens, int64_t(Trace::maxSteps)); ++i)
     token(batch.context + i);
   engine.setTrace(nullptr);
   job.device().synchronize();

@@ -35,22 +35,27 @@ static std::string moduleOf(const std::string &parameter) {
 OverflowSearch::OverflowSearch(Job &job) : job(job) {
   Session &session = job.session();
   const std::vector<plan::State> &states = session.plan().states;
+  auto gradientsIf = [&](bool (*isSearched)(plan::MemoryKind)) {
+    std::vector<size_t> found;
+    for (size_t i = 0; i < states.size(); ++i)
+      if (states[i].role == plan::StateRole::Gradient &&
+          isSearched(states[i].memory))
+        found.push_back(i);
+    return found;
+  };
+  gradients = gradientsIf(
+      [](plan::MemoryKind kind) { return kind == plan::MemoryKind::Device; });
   std::vector<NumberRange> ranges;
-  for (size_t i = 0; i < states.size(); ++i) {
-    if (states[i].role != plan::StateRole::Gradient ||
-        states[i].memory != plan::MemoryKind::Device)
-      continue;
+  for (size_t i : gradients) {
     const Value &value = session.state(i);
     ranges.push_back({value.address, value.type, value.numElements()});
   }
   onDevice = job.device().searchNonfinite(ranges);
-  for (size_t i = 0; i < states.size(); ++i)
-    if (states[i].role == plan::StateRole::Gradient &&
-        (onDevice ? states[i].memory == plan::MemoryKind::Device
-                  : states[i].memory != plan::MemoryKind::File))
-      gradients.push_back(i);
   if (onDevice)
     found = {onDevice->result(), plan::DType::I32, {}};
+  else
+    gradients = gradientsIf(
+        [](plan::MemoryKind kind) { return kind != plan::MemoryKind::File; });
 }
 
 void OverflowSearch::submit(const Value *gradNorm) {

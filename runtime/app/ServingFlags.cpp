@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "CommandLine.h"
-#include <algorithm>
 #include <sstream>
 
 using namespace heddle;

@@ -16,9 +16,6 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Limit of traced steps: viewers cannot handle a long run.
-static constexpr size_t maxSteps = 8;
-
 /// A wait is named after what it waits for. For a collective, this function
 /// returns its kind, axes and module path, such as `all_reduce data,seq for
 /// optimizer`; for an event, the name of the stream that records it.

@@ -22,6 +22,9 @@ namespace heddle::rt {
 /// format of Perfetto and Chrome.
 class Trace {
 public:
+  /// Limit of traced steps: viewers cannot handle a long run.
+  static constexpr size_t maxSteps = 8;
+
   /// An empty name disables the trace. Rank 0 writes the file `name`, rank N
   /// the same with `.rankN` before the extension. Throws H0402 when the file
   /// cannot be written.

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelOrder.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "ThreadCode.h"
 
 using namespace mlir;
 
@@ -16,10 +16,8 @@ namespace heddle::gpu {
 static constexpr StringLiteral waitText = "griddepcontrol.wait;";
 
 static void emitOrder(OpBuilder &builder, Location loc, StringRef text) {
-  builder.create<LLVM::InlineAsmOp>(
-      loc, TypeRange(), ValueRange(), text, "~{memory}",
-      /*has_side_effects=*/true, /*is_align_stack=*/false,
-      /*asm_dialect=*/LLVM::AsmDialectAttr(), /*operand_attrs=*/ArrayAttr());
+  emitPtx(builder, loc, TypeRange(), ValueRange(), text, "~{memory}",
+          /*hasSideEffects=*/true);
 }
 
 void waitForKernelsBefore(OpBuilder &builder, Location loc) {

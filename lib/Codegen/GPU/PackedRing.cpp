@@ -100,10 +100,8 @@ void copyUnit(ThreadCode &c, Value target, int64_t inTarget, Value source,
     text += ", $2";
     constraints += ",r";
   }
-  c.builder.create<LLVM::InlineAsmOp>(
-      c.loc, TypeRange(), operands, text + ";", constraints + ",~{memory}",
-      /*has_side_effects=*/true, /*is_align_stack=*/false,
-      /*asm_dialect=*/LLVM::AsmDialectAttr(), /*operand_attrs=*/ArrayAttr());
+  emitPtx(c.builder, c.loc, TypeRange(), operands, text + ";",
+          constraints + ",~{memory}", /*hasSideEffects=*/true);
 }
 
 /// Lets all threads that use the ring see what was copied to it.

@@ -45,14 +45,11 @@ static Value selectBits(ThreadCode &c, Value word, uint32_t bits,
                         uint32_t flipped) {
   // The truth table of lop3 for (a & b) ^ c.
   constexpr int table = (0xf0 & 0xcc) ^ 0xaa;
-  Type i32 = c.builder.getI32Type();
-  auto op = c.builder.create<LLVM::InlineAsmOp>(
-      c.loc, i32,
-      ValueRange{word, c.constant(static_cast<int32_t>(bits)),
-                 c.constant(static_cast<int32_t>(flipped))},
-      "lop3.b32 $0, $1, $2, $3, " + std::to_string(table) + ";", "=r,r,n,n",
-      /*has_side_effects=*/false, /*is_align_stack=*/false,
-      /*asm_dialect=*/LLVM::AsmDialectAttr(), /*operand_attrs=*/ArrayAttr());
+  Value operands[] = {word, c.constant(static_cast<int32_t>(bits)),
+                      c.constant(static_cast<int32_t>(flipped))};
+  auto op = emitPtx(c.builder, c.loc, c.builder.getI32Type(), operands,
+                    "lop3.b32 $0, $1, $2, $3, " + std::to_string(table) + ";",
+                    "=r,r,n,n", /*hasSideEffects=*/false);
   return op.getResult(0);
 }
 

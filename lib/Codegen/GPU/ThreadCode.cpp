@@ -262,6 +262,15 @@ void ThreadCode::waitForCopies(int64_t pending) {
   builder.create<NVVM::CpAsyncWaitGroupOp>(loc, pending);
 }
 
+LLVM::InlineAsmOp emitPtx(OpBuilder &builder, Location loc, TypeRange results,
+                          ValueRange operands, StringRef text,
+                          StringRef constraints, bool hasSideEffects) {
+  return builder.create<LLVM::InlineAsmOp>(
+      loc, results, operands, text, constraints, hasSideEffects,
+      /*is_align_stack=*/false, /*asm_dialect=*/LLVM::AsmDialectAttr(),
+      /*operand_attrs=*/ArrayAttr());
+}
+
 Value acrossLanes(OpBuilder &builder, Location loc, Value value, int64_t lanes,
                   function_ref<Value(Value, Value)> combine) {
   for (int64_t offset = 1; offset < lanes; offset *= 2) {

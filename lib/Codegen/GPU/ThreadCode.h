@@ -105,6 +105,14 @@ public:
   void waitForCopies(int64_t pending);
 };
 
+/// Emits PTX: `text`, whose operands are named as LLVM's inline assembly does,
+/// with `constraints` in the order of results and operands.
+mlir::LLVM::InlineAsmOp emitPtx(mlir::OpBuilder &builder, mlir::Location loc,
+                                mlir::TypeRange results,
+                                mlir::ValueRange operands, llvm::StringRef text,
+                                llvm::StringRef constraints,
+                                bool hasSideEffects);
+
 /// Combines the 32-bit values of each group of `lanes` adjacent lanes of a
 /// warp. All lanes of the group get the same result. `lanes` is a power of two.
 mlir::Value
