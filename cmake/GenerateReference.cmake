@@ -1,7 +1,8 @@
 # cmake -DTBLGEN=mlir-tblgen -DSOURCE=DIR -DMLIR_INCLUDE=DIR
 #       -DSETTINGS=heddle-settings -DOUT=DIR -P GenerateReference.cmake
 # Writes the reference of dialects, interfaces and passes from the .td files,
-# and that of settings from Settings.def.
+# that of settings from Settings.def, and that of attention layouts from their
+# table of options.
 
 set(note "<!-- Made by the target heddle-docs from .td files: edit those. -->\n")
 
@@ -44,4 +45,10 @@ execute_process(COMMAND ${SETTINGS} OUTPUT_VARIABLE text
                 COMMAND_ERROR_IS_FATAL ANY)
 file(WRITE ${OUT}/settings.md
      "<!-- Made by the target heddle-docs from Settings.def: edit that. -->\n"
+     "${text}")
+
+execute_process(COMMAND ${SETTINGS} layouts OUTPUT_VARIABLE text
+                COMMAND_ERROR_IS_FATAL ANY)
+file(WRITE ${OUT}/attention-layouts.md
+     "<!-- Made by the target heddle-docs from lib/AttentionLayout/LayoutOptions.cpp: edit that. -->\n"
      "${text}")

@@ -96,6 +96,16 @@ class LeastLossScale:
     odd = ["", "text", "0", "-1", "nan", "inf", "1e39", "8x"]
 
 
+class Sizes:
+    good, words = ["4", "0,4", "2,4,1048576"], "whole numbers with commas, such as 4 or 2,4,8"
+    odd = ["", ",", "4,", "-1", "text", "4x", "4.5", "1048577", "none"]
+
+
+class Indices:
+    good, words = ["0", "0,5", "-1,1048576", "none"], "whole numbers with commas, such as 0 or"
+    odd = ["", ",", "0,", "text", "-", "1.5", "1048577"]
+
+
 COUNT, SOME, SEED = Integer(0, MOST_COUNT), Integer(1, MOST_COUNT), Integer(0, MOST_SEED)
 JOIN = Integer(1, 86400)
 THREADS = Integer(1, 1024)
@@ -134,6 +144,17 @@ DRIVER = {
                  "--method": Choice("rtn", "gptq"), "--calibration": Text,
                  "--calibration-rows": Integer(1, 2 ** 20),
                  "--seq": Integer(0, 2 ** 20), "--eval-data": Text},
+    "layout": {"--heads": Integer(1, 2 ** 16), "--seq": Integer(1, 2 ** 24 - 1),
+               "--seed": SEED, "--output": Text, "--picture": Text,
+               "--block": Choice("16", "32", "64", "128"),
+               "--num-local-blocks": Integer(1, 2 ** 20),
+               "--num-global-blocks": Integer(0, 2 ** 20),
+               "--num-random-blocks": Integer(0, 2 ** 20),
+               "--num-sliding-window-blocks": Integer(0, 2 ** 20),
+               "--local-window-blocks": Sizes, "--global-block-indices": Indices,
+               "--global-block-end-indices": Indices,
+               "--attention": Choice("bidirectional", "unidirectional"),
+               "--num-different-global-patterns": Integer(1, 2 ** 20)},
     "run": {"--hostfile": Text, "--include": Text, "--exclude": Text, "--ssh": Text,
             "--master-addr": Text, "--master-port": Integer(1, 65535),
             "--join-timeout": JOIN},

@@ -51,6 +51,7 @@ static int runVerb(int argc, char **argv) {
   addDataVerb(app, action);
   addCheckpointVerb(app, action);
   addQuantizeVerb(app, action);
+  addLayoutVerb(app, action);
   addRunVerb(app, action);
   addEmulateVerb(app, action);
   try {

@@ -31,6 +31,7 @@ void addEvalVerb(CLI::App &app, Action &action);
 void addDataVerb(CLI::App &app, Action &action);
 void addCheckpointVerb(CLI::App &app, Action &action);
 void addQuantizeVerb(CLI::App &app, Action &action);
+void addLayoutVerb(CLI::App &app, Action &action);
 void addRunVerb(CLI::App &app, Action &action);
 void addEmulateVerb(CLI::App &app, Action &action);
 
