@@ -488,6 +488,7 @@ void config::mergeDsConfig(const SettingsFile &config, Merger &merger) {
   Judge(merger, foreign).judge(root, "");
   for (const SettingField &field : settingFields())
     readSetting(field, root, foreign, merger);
+  merger.problems.attempt([&] { mergeSparseAttention(root, merger); });
   for (const SettingField &field : settingFields())
     if (field.readAfter)
       merger.problems.attempt([&] { field.readAfter(root, merger); });

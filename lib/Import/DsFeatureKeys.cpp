@@ -138,8 +138,8 @@ const std::vector<DsKey> &heddle::config::dsFeatureKeys() {
     addCompression(keys);
     addData(keys);
     addCompile(keys);
-    addRefused(keys, "sparse_attention",
-               "block-sparse attention is not supported");
+    for (const DsKey &key : sparseAttentionKeys())
+      keys.push_back(key);
     addRefused(keys, "quantize_training",
                "quantization while training (MoQ) is not supported");
     addRefused(keys, "weight_quantization",

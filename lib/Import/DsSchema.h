@@ -23,6 +23,9 @@ const std::vector<DsKey> &dsParallelKeys();
 /// Sections that configure one feature each, with a member that enables it.
 const std::vector<DsKey> &dsFeatureKeys();
 
+/// Keys of the section `sparse_attention`.
+std::vector<DsKey> sparseAttentionKeys();
+
 } // namespace heddle::config
 
 #endif // HEDDLE_LIB_IMPORT_DSSCHEMA_H

@@ -153,6 +153,8 @@ void mergeScheduler(const io::JsonValue &root, Merger &merger);
 /// Reads the section `fp16`: the precision and the loss scale. Throws H0171 if
 /// the section `bf16` is enabled, too.
 void mergeFp16(const io::JsonValue &root, Merger &merger);
+/// Reads the section `sparse_attention`: the options of an attention layout.
+void mergeSparseAttention(const io::JsonValue &root, Merger &merger);
 /// Returns the keys of the parameters of all schedules.
 std::vector<DsKey> scheduleKeys();
 

@@ -12,6 +12,7 @@
 #ifndef HEDDLE_IMPORT_SETTINGS_H
 #define HEDDLE_IMPORT_SETTINGS_H
 
+#include "heddle/AttentionLayout/LayoutOptions.h"
 #include "heddle/Import/SettingTable.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include <map>
@@ -63,6 +64,10 @@ struct ResolvedSettings {
   std::vector<ExplainRow> rows;          ///< The keys of files, in their order.
   /// Errors in the settings files, in the order of the file.
   std::vector<Diagnostic> problems;
+  /// The section `sparse_attention` of a ds_config.json. Its options do not
+  /// contradict each other, but may not fit the model or the sequence. The seed
+  /// of its random blocks is not set.
+  std::optional<layouts::LayoutOptions> sparseAttention;
   /// Settings that a file gives as "auto" and that no other source gives. The
   /// first string is the path of the key in the file. The second string is the
   /// key of the setting, or the default value if the key is a parameter of a
