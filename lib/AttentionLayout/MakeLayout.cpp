@@ -134,17 +134,15 @@ void LayoutMaker::addFixedGlobals(int64_t head) {
   }
 }
 
-/// Adds the global blocks that lists of indices name. Ranges that begin after
-/// the last block are ignored.
+/// Adds the global blocks that lists of indices name. Blocks after the last one
+/// are ignored.
 void LayoutMaker::addListedGlobals(int64_t head, bool isHorizontal) {
   for (size_t i = 0; i < options.globalBlockIndices.size(); ++i) {
     int64_t first = options.globalBlockIndices[i];
-    if (first >= blocks)
-      continue;
     if (options.globalBlockEndIndices) {
-      int64_t end = (*options.globalBlockEndIndices)[i];
-      addGlobal(head, first, std::min(end, blocks), isHorizontal);
+      addGlobal(head, first, (*options.globalBlockEndIndices)[i], isHorizontal);
     } else {
+      // The slice [-1:0] would be empty.
       first += first < 0 ? blocks : 0;
       addGlobal(head, first, first + 1, isHorizontal);
     }

@@ -7,6 +7,7 @@
 same settings, block for block, and refuses what they refuse. Random blocks are as many
 in each row, in the same range. test/Unit/AttentionLayout compares with a record."""
 
+import collections
 import os
 import random
 import subprocess
@@ -19,6 +20,8 @@ import deepspeed_sources
 import heddle_test as h
 
 sys.path.insert(0, os.path.join(h.ROOT, "test", "Oracles"))
+
+RANDOM_BLOCKS = {"bigbird": 1}  # The classes' defaults, where they are not 0.
 
 
 def flags_of(setting):
@@ -48,9 +51,8 @@ class AttentionLayouts(h.HeddleTest):
         self.assertIn("help: ", result.stderr)
         return None
 
-    def check_random(self, setting, layout, base, drawn):
-        """`base` has no random block, `drawn` those that DeepSpeed drew."""
-        most = setting["options"].get("num_random_blocks", 1)
+    def check_random(self, setting, most, layout, base, drawn):
+        """`base` has no random block, `drawn` those that DeepSpeed drew, `most` in a row."""
         for found in (layout, drawn):
             self.assertTrue(np.all(found[base == 1] == 1))
             self.assertLessEqual((found - base).sum(-1).max(), most)
@@ -67,34 +69,32 @@ class AttentionLayouts(h.HeddleTest):
 
         place = deepspeed_sources.find(self, ["0.19.6"])[0]
         module = record_layouts.load(place)
-        made = refused = 0
+        draw = random.Random(record_layouts.SEED)
+        made, refused = collections.Counter(), 0
         for setting, is_wild in record_layouts.draw_settings(record_layouts.SEED + 1):
-            if made >= 300 and refused >= 100:
-                break
+            mode = setting["mode"]
             try:
                 base = record_layouts.make(module, setting, lambda population, count: [])
-                drawn = record_layouts.make(module, setting, random.sample)
+                drawn = record_layouts.make(module, setting, draw.sample)
             except Exception:  # pylint: disable=broad-except
                 if refused < 100:
                     self.assertIsNone(self.make(setting), setting)
                     refused += 1
                 continue
-            # Of each mode its share.
-            if is_wild or made >= 300 or random.random() > 0.3:
+            if is_wild or made[mode] == record_layouts.COUNTS[mode]:
                 continue
-            made += 1
+            made[mode] += 1
             layout = self.make(setting)
             self.assertIsNotNone(layout, setting)
             base, drawn = base.numpy(), drawn.numpy()
             self.assertEqual(layout.shape, base.shape)
-            has_random = setting["mode"] in ("variable", "bigbird") \
-                and setting["options"].get("num_random_blocks") != 0
-            if has_random:
-                self.check_random(setting, layout, base, drawn)
+            most = setting["options"].get("num_random_blocks", RANDOM_BLOCKS.get(mode, 0))
+            if most > 0:
+                self.check_random(setting, most, layout, base, drawn)
             else:
                 np.testing.assert_array_equal(layout, base, str(setting))
-        self.assertGreaterEqual(made, 300)
-        self.assertGreaterEqual(refused, 50)
+        self.assertEqual(sum(made.values()), 300)
+        self.assertEqual(refused, 100)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/AttentionLayout/AttentionLayout.h"
 #include "heddle/Import/ModelSpec.h"
 #include "heddle/runtime/io/ChatTemplate.h"
 #include "heddle/runtime/io/Json.h"
@@ -159,6 +160,14 @@ static std::string safetensorsExample() {
   return bytesOf(uint64_t(header.size())) + header + std::string(12, '\1');
 }
 
+static std::string layoutExample() {
+  std::string header =
+      "{\"__metadata__\":{\"block\":\"32\"},\"layout\":{\"dtype\":\"I32\","
+      "\"shape\":[2,1,1],\"data_offsets\":[0,8]}}";
+  return bytesOf(uint64_t(header.size())) + header + bytesOf(int32_t(1)) +
+         bytesOf(int32_t(0));
+}
+
 static std::string llmcExample() {
   int32_t header[256] = {20240520, 1, 5};
   return bytesOf(header) + std::string(10, '\2');
@@ -188,6 +197,13 @@ static const char *const dsConfigExample =
     "{\"total_num_steps\": 9, \"warmup_type\": \"log\"}},\n"
     "\"bf16\": {\"enabled\": true}, \"gradient_clipping\": 1.0, "
     "\"zero_optimization\": {\"stage\": 2, \"reduce_bucket_size\": 5e8}}";
+
+static const char *const sparseConfigExample =
+    "{\"train_batch_size\": 4, \"sparse_attention\": {\"mode\": \"variable\", "
+    "\"block\": 32,\n\"local_window_blocks\": [2, 4], \"num_random_blocks\": "
+    "1, "
+    "\"global_block_indices\": [0, 5],\n\"global_block_end_indices\": [1, 7], "
+    "\"attention\": \"bidirectional\", \"horizontal_global_attention\": true}}";
 
 static const char *const modelConfigExample =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 97, \"n_positions\": 32,\n"
@@ -304,6 +320,10 @@ static void readRequest(const std::string &path) {
 static std::vector<Target> makeTargets() {
   return {
       {"safetensors", "x.safetensors", {safetensorsExample()}, readTensors},
+      {"layout",
+       "layout.safetensors",
+       {layoutExample()},
+       [](const std::string &path) { layouts::readLayout(path); }},
       {"tokens",
        "x.bin",
        {llmcExample(), std::string("\1\0\2\0\3\0", 6)},
@@ -324,7 +344,7 @@ static std::vector<Target> makeTargets() {
        [](const std::string &path) { openWeights(path); }},
       {"ds_config",
        "ds_config.json",
-       {dsConfigExample},
+       {dsConfigExample, sparseConfigExample},
        [](const std::string &path) { config::resolveSettings({}, path); },
        2},
       {"config", "config.json", {modelConfigExample}, readModelConfig},

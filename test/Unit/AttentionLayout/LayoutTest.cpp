@@ -76,6 +76,20 @@ TEST(AttentionLayout, HeadsTakeGlobalPatternsInTurn) {
   EXPECT_TRUE(layout.isUnidirectional());
 }
 
+TEST(AttentionLayout, NegativeIndicesCountFromTheEnd) {
+  AttentionLayout layout =
+      makeLayout(optionsOf(Mode::Variable, {{"local_window_blocks", "1"},
+                                            {"global_block_indices", "-1,-3"}}),
+                 1, 4 * 16);
+  EXPECT_EQ(toText(layout, 0), "##.#\n.#.#\n.###\n.#.#\n");
+  layout = makeLayout(
+      optionsOf(Mode::BSLongformer, {{"num_sliding_window_blocks", "1"},
+                                     {"global_block_indices", "-2,9"},
+                                     {"global_block_end_indices", "7,11"}}),
+      1, 4 * 16);
+  EXPECT_EQ(toText(layout, 0), "#.##\n.###\n####\n####\n");
+}
+
 TEST(AttentionLayout, EveryModeHasDefaults) {
   for (size_t mode = 0; mode < modeWords.size(); ++mode) {
     LayoutOptions options = defaultsOf(Mode(mode));
