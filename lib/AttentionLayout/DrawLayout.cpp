@@ -16,7 +16,9 @@ using namespace heddle::layouts;
 namespace {
 
 /// Sizes in pixels.
-constexpr int64_t side = 256, gap = 24, top = 30, labelHeight = 18;
+constexpr int64_t side = 256, gap = 24, top = 48, labelHeight = 18;
+/// Room for the title, whose letters are at most 7 pixels wide on average.
+constexpr int64_t leastWidth = 400;
 /// More groups of heads than this are not drawn.
 constexpr size_t mostGroups = 16;
 constexpr size_t groupsOfRow = 4;
@@ -33,7 +35,7 @@ class Picture {
 public:
   Picture(const AttentionLayout &layout, int64_t heads)
       : layout(layout), heads(heads) {}
-  std::string draw(const std::string &title);
+  std::string draw(const std::string &title, const std::string &subtitle);
 
 private:
   void groupHeads();
@@ -144,16 +146,17 @@ void Picture::drawGroup(size_t group) {
   element("</g>");
 }
 
-std::string Picture::draw(const std::string &title) {
+std::string Picture::draw(const std::string &title,
+                          const std::string &subtitle) {
   groupHeads();
   const size_t shown = std::min(groups.size(), mostGroups);
   const int64_t columns = int64_t(std::min(shown, groupsOfRow));
   const int64_t rows = int64_t((shown + groupsOfRow - 1) / groupsOfRow);
-  const int64_t width = std::max<int64_t>(gap + columns * (side + gap), 480);
+  const int64_t width = std::max(gap + columns * (side + gap), leastWidth);
   const int64_t height = top + rows * (side + labelHeight + gap) + 14;
   element("<svg xmlns=\"http://www.w3.org/2000/svg\"" +
           attribute("width", width) + attribute("height", height) + ">");
-  element("<title>" + title + "</title>");
+  element("<title>" + title + ", " + subtitle + "</title>");
   element("<style>text { font: 12px sans-serif; fill: #222 } "
           "rect { fill: #2b6cb0 } .page { fill: #fff } "
           ".matrix { fill: #eef1f5 } path { stroke: #fff; stroke-width: 1px; "
@@ -161,6 +164,8 @@ std::string Picture::draw(const std::string &title) {
   element("<rect class=\"page\"" + attribute("width", width) +
           attribute("height", height) + "/>");
   element("<text" + attribute("x", gap) + attribute("y", 18) + ">" + title +
+          "</text>");
+  element("<text" + attribute("x", gap) + attribute("y", 36) + ">" + subtitle +
           "</text>");
   for (size_t group = 0; group < shown; ++group)
     drawGroup(group);
@@ -175,6 +180,7 @@ std::string Picture::draw(const std::string &title) {
 }
 
 std::string layouts::drawLayout(const AttentionLayout &layout, int64_t heads,
-                                const std::string &title) {
-  return Picture(layout, heads).draw(title);
+                                const std::string &title,
+                                const std::string &subtitle) {
+  return Picture(layout, heads).draw(title, subtitle);
 }

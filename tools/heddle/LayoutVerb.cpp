@@ -56,17 +56,20 @@ static LayoutOptions optionsOf(const LayoutFlags &flags) {
   return options;
 }
 
-/// Returns a line about the layout, such as `bigbird, 12 heads, 128 x 128
-/// blocks of 32 tokens, density 6.93 %, not unidirectional`.
-static std::string describe(const LayoutFlags &flags,
-                            const AttentionLayout &layout) {
-  char density[32];
-  std::snprintf(density, sizeof density, "%.2f %%", 100 * layout.density());
+/// Returns for example `bigbird, 12 heads, 128 x 128 blocks of 32 tokens`.
+static std::string describeSize(const LayoutFlags &flags,
+                                const AttentionLayout &layout) {
   const std::string blocks = std::to_string(layout.blocks());
   return flags.mode + ", " + std::to_string(flags.heads) +
          (flags.heads == 1 ? " head, " : " heads, ") + blocks + " x " + blocks +
-         " blocks of " + std::to_string(layout.blockSize()) +
-         " tokens, density " + density +
+         " blocks of " + std::to_string(layout.blockSize()) + " tokens";
+}
+
+/// Returns for example `density 4.63 %, not unidirectional`.
+static std::string describeBlocks(const AttentionLayout &layout) {
+  char density[32];
+  std::snprintf(density, sizeof density, "%.2f %%", 100 * layout.density());
+  return std::string("density ") + density +
          (layout.isUnidirectional() ? ", unidirectional"
                                     : ", not unidirectional");
 }
@@ -78,11 +81,12 @@ static int makeLayoutFile(const LayoutFlags &flags) {
       io::requireWritableOutput(path);
   const AttentionLayout layout =
       makeLayout(optionsOf(flags), flags.heads, flags.seq);
-  const std::string line = describe(flags, layout);
+  const std::string size = describeSize(flags, layout);
+  const std::string blocks = describeBlocks(layout);
   if (!flags.picture.empty())
-    io::writeText(flags.picture, drawLayout(layout, flags.heads, line));
+    io::writeText(flags.picture, drawLayout(layout, flags.heads, size, blocks));
   writeLayout(layout, flags.heads, flags.output);
-  std::cout << flags.output << ": " << line << "\n";
+  std::cout << flags.output << ": " << size << ", " << blocks << "\n";
   return 0;
 }
 

@@ -104,9 +104,9 @@ AttentionLayout readLayoutFor(const std::string &path, int64_t heads,
                               int64_t seq);
 
 /// Draws the layout as SVG: a matrix for each group of equal heads, queries
-/// downwards and keys to the right.
+/// downwards and keys to the right. Title and subtitle are lines above them.
 std::string drawLayout(const AttentionLayout &layout, int64_t heads,
-                       const std::string &title);
+                       const std::string &title, const std::string &subtitle);
 
 } // namespace heddle::layouts
 

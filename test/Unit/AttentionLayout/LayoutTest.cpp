@@ -320,8 +320,8 @@ TEST(LayoutPicture, HasEachBlockOnce) {
       optionsOf(Mode::BigBird, {{"num_random_blocks", "3"},
                                 {"different_layout_per_head", "true"}});
   AttentionLayout layout = makeLayout(options, 2, 24 * 16);
-  std::string svg = drawLayout(layout, 2, "a title");
-  EXPECT_NE(svg.find("<title>a title</title>"), std::string::npos);
+  std::string svg = drawLayout(layout, 2, "a title", "b");
+  EXPECT_NE(svg.find("<title>a title, b</title>"), std::string::npos);
   EXPECT_NE(svg.find(">head 1</text>"), std::string::npos);
   AttentionLayout drawn(2, 24, 16);
   int64_t head = -1, blocks = 0;
